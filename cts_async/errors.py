@@ -1,0 +1,128 @@
+"""Every error this program raises on purpose, with the exit code it leads to.
+
+    CTSError
+    ├── UsageError                    exit 2: nothing was started
+    │   ├── InputError                a file: path, line, field
+    │   └── RunLocked                 another process writes this run
+    ├── StepError                     one instance fails; the run goes on (exit 1)
+    │   ├── TransientError            worth a retry: retry_after_s
+    │   │   └── RateLimited           the provider said "slower"
+    │   ├── UnusableOutput            asked again with what was wrong
+    │   ├── RejectedError             the provider refuses this request for good
+    │   └── ToolError                 a tool could not do what the agent asked
+    └── RunStopped                    exit 75: nothing is lost, the same command resumes
+        ├── ProviderDown              an outage longer than allowed
+        ├── ProviderRefused           bad key, unpaid bill, unknown model
+        ├── StorageFull               the journal could not be written
+        └── Interrupted               Ctrl-C or SIGTERM
+
+Each adapter translates foreign exceptions into these at one seam.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Final
+
+EXIT_OK: Final = 0
+EXIT_SOME_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_RESUMABLE: Final = 75
+
+
+class CTSError(Exception):
+    """Base of all errors raised on purpose; `str()` is one clear line for a person."""
+
+    exit_code: ClassVar[int] = EXIT_USAGE
+
+
+class UsageError(CTSError):
+    """Bad option, configuration or environment; nothing was started."""
+
+
+class InputError(UsageError):
+    """A file that cannot be understood: names the file, and the line and field where known."""
+
+    def __init__(
+        self, path: Path | str, problem: str, *, line: int | None = None, field: str | None = None
+    ) -> None:
+        self.path, self.line, self.field, self.problem = str(path), line, field, problem
+        where = self.path if line is None else f"{self.path}:{line}"
+        super().__init__(f"{where}: {problem}" if field is None else f"{where}: field {field!r}: {problem}")
+
+
+class RunLocked(UsageError):
+    """Another process is writing this run directory."""
+
+
+class StepError(CTSError):
+    """A step failed for one instance; the others go on. `kind` is a stable word for tables."""
+
+    exit_code = EXIT_SOME_FAILED
+    kind: ClassVar[str] = "failed"
+
+
+class TransientError(StepError):
+    """Worth a retry. `retry_after_s` is the provider's own floor for the wait, None if it named none."""
+
+    kind = "transient"
+
+    def __init__(
+        self, message: str, *, retry_after_s: float | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.retry_after_s, self.status = retry_after_s, status
+
+
+class RateLimited(TransientError):
+    """The provider refuses for now because of its limits; says nothing about its health."""
+
+    kind = "rate_limited"
+
+
+class UnusableOutput(StepError):
+    """The model answered, but not in the form the step expects; `problem` can be told to the model."""
+
+    kind = "unusable_output"
+
+    def __init__(self, problem: str, *, text: str = "") -> None:
+        super().__init__(problem)
+        self.problem, self.text = problem, text
+
+
+class RejectedError(StepError):
+    """The provider will never take this request: invalid, too long, or its content refused."""
+
+    kind = "rejected"
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ToolError(StepError):
+    """A search or visit that failed; told to the agent as such, never remembered as a result."""
+
+    kind = "tool"
+
+
+class RunStopped(CTSError):
+    """The run ends early with everything so far on disk; the same command resumes it."""
+
+    exit_code = EXIT_RESUMABLE
+
+
+class ProviderDown(RunStopped):
+    """A provider's outage outlasted what the user allows."""
+
+
+class ProviderRefused(RunStopped):
+    """A provider will answer nothing until the user acts: key, bill or model name."""
+
+
+class StorageFull(RunStopped):
+    """The run directory's disk refused a write."""
+
+
+class Interrupted(RunStopped):
+    """The user asked the run to stop."""

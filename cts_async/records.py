@@ -1,0 +1,124 @@
+"""The nouns of clarify-then-search: plain frozen values that every room may import.
+
+Names follow the paper (Huang et al., KDD 2026): the hidden intent query q* is `fused_query`, the
+underspecified query q is `blurred_query`, the rewritten query q-hat is `rewritten_query`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Coverage = Literal["full", "partial", "none"]
+Language = Literal["en", "zh"]
+
+COVERAGES: Final[tuple[Coverage, ...]] = ("full", "partial", "none")
+UNKNOWN: Final = "unknown"
+"""What the User Answerer says when the intent does not specify what was asked (paper, section 3.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nugget:
+    """One atomic, judgeable statement of the gold, with its importance (paper, section 4.2).
+
+    `weight` is 3 (core), 2 (important) or 1 (supplemental); releases may carry other positive numbers.
+    `source_ids` name the evidence it was drawn from; empty where a release leaves them out.
+    """
+
+    id: str
+    text: str
+    weight: float
+    source_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A pair (q*, q). `nuggets` is empty where no gold exists: such an instance can run but not be scored."""
+
+    id: str
+    fused_query: str
+    blurred_query: str
+    nuggets: tuple[Nugget, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An answer somebody produced for `fused_query`, to be judged against that intent's nuggets."""
+
+    id: str
+    fused_query: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The User Answerer's reply to one question; `unknown` where the intent does not say."""
+
+    text: str
+    unknown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One event of a deep-search trace, in order.
+
+    `kind` is "think", "search", "visit", "invalid" (a call nobody could read), "forced" (the budget
+    was spent and the answer demanded) or "answer"; `request` is what the agent asked of a tool and
+    `text` what was thought, returned or answered.
+    """
+
+    kind: Literal["think", "search", "visit", "invalid", "forced", "answer"]
+    text: str
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What a deep-search agent did for one query, and the answer it ended with.
+
+    `answer_from` says how the answer was found: "tag" (closed), "open_tag" (never closed) or
+    "last_turn" (no tag at all); section 4.3 of the paper asks for these fallbacks.
+    """
+
+    turns: tuple[Turn, ...]
+    answer: str
+    answer_from: Literal["tag", "open_tag", "last_turn"]
+    model_calls: int
+    forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """A judge's coverage label for each nugget, in the order of the gold (paper, section 4.4.1)."""
+
+    judge: str
+    coverage: tuple[tuple[str, Coverage], ...]
+    """Pairs (nugget id, label), each nugget exactly once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an instance has no outcome. A failure is never a score."""
+
+    step: str
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """All that one instance's walk through the protocol produced."""
+
+    instance: Instance
+    k: int
+    questions: tuple[str, ...]
+    answers: tuple[Answer, ...]
+    rewritten_query: str
+    trace: Trace
+    judgments: tuple[Judgment, ...]
+    """The scoring judge's first; empty where nothing was judged."""
+
+
+def language_of(text: str) -> Language:
+    """Give "zh" if the text holds a CJK ideograph, else "en": the language of a query decides its prompts."""
+    return "zh" if any("㐀" <= ch <= "鿿" or "豈" <= ch <= "﫿" for ch in text) else "en"
