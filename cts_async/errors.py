@@ -60,6 +60,8 @@ class StepError(CTSError):
 
     exit_code = EXIT_SOME_FAILED
     kind: ClassVar[str] = "failed"
+    step: str = ""
+    """Which step failed; the engine fills it in."""
 
 
 class TransientError(StepError):

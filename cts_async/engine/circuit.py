@@ -1,0 +1,71 @@
+"""A provider's outage as a state: closed (all is well), open (nobody sends), probing (one looks).
+
+Two rules: an outage must be the provider's, not one poisoned request's, so failures of a single step
+open the circuit only when the provider could not be reached at all; and while it is open, one probe
+at a time goes out, ever more rarely. Pure: the caller passes the time (seconds, monotonic).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Circuit:
+    """`threshold` transient failures in a row, with no success between them, open the circuit."""
+
+    threshold: int = 5
+    first_probe_s: float = 1.0
+    max_probe_s: float = 30.0
+    opened_at: float | None = None
+    reason: str = ""
+    _failures: int = 0
+    _failed_steps: set[str] = field(default_factory=set)
+    _probing: bool = False
+    _next_probe_at: float = 0.0
+    _probe_wait_s: float = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return self.opened_at is not None
+
+    def wait_s(self, now: float) -> float | None:
+        """Seconds until a request may be sent; 0 is now, None not before something else happens."""
+        if self.opened_at is None:
+            return 0.0
+        return None if self._probing else max(0.0, self._next_probe_at - now)
+
+    def sending(self) -> None:
+        """A request goes out; while open, it is the probe."""
+        self._probing = self.is_open
+
+    def abandoned(self) -> None:
+        """The request ended with no verdict on the provider (cancelled): another may probe."""
+        self._probing = False
+
+    def succeeded(self) -> bool:
+        """The provider answered. True if that ended an outage."""
+        was_open = self.is_open
+        self.opened_at, self._failures, self._probing = None, 0, False
+        self._failed_steps.clear()
+        return was_open
+
+    def failed(self, now: float, step_key: str, reason: str, *, unreachable: bool) -> bool:
+        """The provider failed. True if that began an outage."""
+        self._failures += 1
+        self._failed_steps.add(step_key)
+        if self.opened_at is not None:
+            self._schedule_probe(now)
+            return False
+        if self._failures < self.threshold or (len(self._failed_steps) < 2 and not unreachable):
+            return False
+        self.opened_at, self.reason, self._probe_wait_s = now, reason, 0.0
+        self._schedule_probe(now)
+        return True
+
+    def _schedule_probe(self, now: float) -> None:
+        # What was sent before the outage still fails for a while: only a probe's failure doubles the wait.
+        if self._probing or not self._probe_wait_s:
+            self._probe_wait_s = min(self.max_probe_s, self._probe_wait_s * 2 or self.first_probe_s)
+            self._next_probe_at = now + self._probe_wait_s
+        self._probing = False

@@ -1,0 +1,113 @@
+"""What the engine tells about itself while it works: frozen events for whoever subscribes.
+
+The engine never prints. Progress, status files and metrics are subscribers; a subscriber must be
+quick and must not raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cts_async.errors import StepError
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that one or more calls were charged, as the provider counts them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+
+    @property
+    def total(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class JobStarted:
+    group: str
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """`failure` is None when the job ended with a result."""
+
+    group: str
+    job_id: str
+    result: object
+    failure: StepError | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepEnded:
+    """A step has a result; `replayed` says that the journal had it and nothing was executed."""
+
+    group: str
+    job_id: str
+    step: str
+    lane: str
+    replayed: bool
+    latency_s: float
+    usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    """One attempt failed; `wait_s` is None when the step has now failed for good."""
+
+    group: str
+    job_id: str
+    step: str
+    lane: str
+    kind: str
+    message: str
+    wait_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LanePaused:
+    """A provider asked for less: nobody sends to it before `seconds` have passed."""
+
+    lane: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitChanged:
+    """A provider's circuit opened (an outage) or closed (it is back)."""
+
+    lane: str
+    open: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The run will end early; what is in flight is still finished."""
+
+    reason: str
+
+
+Event = JobStarted | JobEnded | StepEnded | AttemptFailed | LanePaused | CircuitChanged | Stopping
+Subscriber = Callable[[Event], None]
+
+
+class Events:
+    """Hands every event to every subscriber, in order of subscription."""
+
+    __slots__ = ("_subscribers",)
+
+    def __init__(self, *subscribers: Subscriber) -> None:
+        self._subscribers = list(subscribers)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        self._subscribers.append(subscriber)
+
+    def emit(self, event: Event) -> None:
+        for subscriber in self._subscribers:
+            subscriber(event)

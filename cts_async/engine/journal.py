@@ -1,0 +1,252 @@
+"""Append-only JSON Lines that survive any crash: what was appended is there, what is there is found again.
+
+Two rules: a record is in the file (handed to the operating system) before `append` returns, and nothing
+in the file is ever rewritten. A torn last line is moved aside into `<name>.torn` and done again; a
+damaged line in the middle stays where it is, is reported with its number, and counts as absent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import orjson
+
+from cts_async.errors import StorageFull
+
+KEY_HEX: Final = 32
+"""A step's key: 16 bytes of BLAKE2b in hex."""
+
+_HEAD: Final = b'{"key":"'
+_KEY_END: Final = len(_HEAD) + KEY_HEX
+_OK: Final = b'","ok":true,'
+_BLOCK: Final = 1 << 20
+
+
+class AppendLog:
+    """Appends lines in groups: everything that became ready in one turn of the loop is one write.
+
+    With `sync`, a group is also flushed to the disk (in a thread) before its callers go on.
+    """
+
+    def __init__(self, path: Path, *, sync: bool = False) -> None:
+        self.path, self._sync = path, sync
+        self.torn = set_torn_tail_aside(path)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._end = os.fstat(self._fd).st_size
+        self._pending: list[tuple[bytes, asyncio.Future[int]]] = []
+        self._scheduled = False
+        self._broken: StorageFull | None = None
+        self._syncing: asyncio.Future[None] | None = None
+
+    async def append(self, record: Mapping[str, Any]) -> int:
+        """Append one record as a line; give its offset in bytes. Raises StorageFull if the disk refuses."""
+        if self._broken:
+            raise self._broken
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[int] = loop.create_future()
+        self._pending.append((line, written))
+        if not self._scheduled:
+            self._scheduled = True
+            loop.call_soon(self._flush)
+        offset = await written
+        if self._sync:
+            await self._synced()
+        return offset
+
+    def read_line(self, offset: int) -> bytes:
+        """The line that begins at `offset`, without its newline."""
+        size, start = 8192, offset
+        parts: list[bytes] = []
+        while block := os.pread(self._fd, size, start):
+            end = block.find(b"\n")
+            if end >= 0:
+                parts.append(block[:end])
+                break
+            parts.append(block)
+            start += len(block)
+            size = _BLOCK
+        return b"".join(parts)
+
+    def close(self) -> None:
+        """Write what is pending and close; safe to call twice."""
+        if self._fd < 0:
+            return
+        if self._pending:
+            self._flush()
+        os.close(self._fd)
+        self._fd = -1
+
+    def _flush(self) -> None:
+        pending, self._pending, self._scheduled = self._pending, [], False
+        if self._fd < 0 or not pending:
+            return
+        offset = self._end
+        try:
+            self._write(b"".join(line for line, _ in pending))
+        except OSError as error:
+            self._refuse(error, pending)
+            return
+        for line, written in pending:
+            if not written.done():
+                written.set_result(offset)
+            offset += len(line)
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._fd, view) :]
+        self._end += len(data)
+
+    def _refuse(self, error: OSError, pending: list[tuple[bytes, asyncio.Future[int]]]) -> None:
+        os.ftruncate(self._fd, self._end)
+        self._broken = StorageFull(
+            f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: "
+            "make room and type the same command again"
+        )
+        for _, written in pending:
+            if not written.done():
+                written.set_exception(self._broken)
+
+    async def _synced(self) -> None:
+        # A flush under way began before this line was written, perhaps: wait for it, then share the next one.
+        while self._syncing is not None:
+            await asyncio.shield(self._syncing)
+        loop = asyncio.get_running_loop()
+        self._syncing = loop.run_in_executor(None, os.fsync, self._fd)
+        try:
+            await asyncio.shield(self._syncing)
+        except OSError as error:
+            self._broken = StorageFull(f"{self.path}: cannot flush to the disk ({error.strerror})")
+            raise self._broken from error
+        finally:
+            self._syncing = None
+
+
+@dataclass(slots=True)
+class JournalReport:
+    """What opening a journal found."""
+
+    records: int = 0
+    damaged_lines: list[int] = field(default_factory=list)
+    torn: Path | None = None
+
+
+class Journal:
+    """The steps of a run by key: `find` what was done, `append` what is done now."""
+
+    def __init__(self, path: Path, *, sync: bool = False) -> None:
+        self._log = AppendLog(path, sync=sync)
+        self.path = path
+        self.report = JournalReport(torn=self._log.torn)
+        self._offsets: dict[bytes, int] = {}
+        with path.open("rb") as file:
+            self._index(file)
+
+    def __contains__(self, key: str) -> bool:
+        return bytes.fromhex(key) in self._offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """The record of a finished step, or None if there is none that can be read."""
+        offset = self._offsets.get(bytes.fromhex(key))
+        if offset is None:
+            return None
+        try:
+            record = orjson.loads(self._log.read_line(offset))
+        except orjson.JSONDecodeError:
+            return None
+        return record if isinstance(record, dict) and record.get("key") == key else None
+
+    async def append(self, record: Mapping[str, Any]) -> None:
+        """Remember a step; its first fields must be `key` and `ok`, in this order."""
+        offset = await self._log.append(record)
+        if record["ok"]:
+            self._offsets[bytes.fromhex(record["key"])] = offset
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _index(self, file: BinaryIO) -> None:
+        offset = 0
+        for number, line in enumerate(file, 1):
+            key = _finished_key(line)
+            if key is None:
+                self.report.damaged_lines.append(number)
+            else:
+                self.report.records += 1
+                if key:
+                    self._offsets[key] = offset
+            offset += len(line)
+
+
+def _finished_key(line: bytes) -> bytes | None:
+    """The key of a finished step's line; b"" for another intact record; None for a damaged line."""
+    if line.startswith(_HEAD) and line[_KEY_END : _KEY_END + len(_OK)] == _OK and line.endswith(b"}\n"):
+        try:
+            return bytes.fromhex(line[len(_HEAD) : _KEY_END].decode("ascii"))
+        except ValueError:
+            return None
+    try:
+        record = orjson.loads(line)
+        key = bytes.fromhex(record["key"])
+        return key if record["ok"] else b""
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """The intact records of a log that may be missing or growing right now; damage is skipped."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            try:
+                record = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                continue
+            if isinstance(record, dict):
+                yield record
+
+
+def set_torn_tail_aside(path: Path) -> Path | None:
+    """Cut an unfinished last line off and keep it in `<name>.torn`; None where the file ends well."""
+    if not path.exists() or not path.stat().st_size:
+        return None
+    with path.open("r+b") as file:
+        start = _start_of_tail(file)
+        if start is None:
+            return None
+        file.seek(start)
+        tail = file.read()
+        aside = path.with_name(path.name + ".torn")
+        with aside.open("ab") as kept:
+            kept.write(tail + b"\n")
+            kept.flush()
+            os.fsync(kept.fileno())
+        file.truncate(start)
+    return aside
+
+
+def _start_of_tail(file: BinaryIO) -> int | None:
+    end = file.seek(0, os.SEEK_END)
+    file.seek(end - 1)
+    if file.read(1) == b"\n":
+        return None
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

@@ -1,0 +1,96 @@
+"""A run's directory: one writer at a time, a manifest that says what the run is, and its files.
+
+`run.json` holds `identity` (what determines the results: a resumed run must agree on it) and notes
+(versions, command, sessions) that may change from one session to the next.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from cts_async.errors import InputError, RunLocked, UsageError
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[Path]:
+    """Hold the directory for writing; it is made if need be. The lock dies with the process.
+
+    Raises RunLocked naming the process that holds it, UsageError where nothing can be written.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        fd = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(fd, 64, 0).decode(errors="replace").strip() or "another process"
+            raise RunLocked(
+                f"{directory}: {holder} is writing this run; wait for it, or choose another --name"
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
+        yield directory
+    finally:
+        os.close(fd)
+
+
+def read_manifest(directory: Path) -> dict[str, Any] | None:
+    """The manifest, or None where the directory holds no run yet."""
+    path = directory / "run.json"
+    try:
+        manifest = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except orjson.JSONDecodeError as error:
+        raise InputError(path, f"not a manifest ({error}); move it away or choose another --name") from None
+    if not isinstance(manifest, dict):
+        raise InputError(path, "not a manifest (no JSON object)")
+    return manifest
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a small JSON file so that a reader, or a crash, sees the old one or the new one whole."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"{path}: cannot write ({error.strerror})") from None
+
+
+def check_identity(directory: Path, identity: Mapping[str, Any]) -> None:
+    """Refuse to continue a run as something else, naming each field that differs."""
+    manifest = read_manifest(directory)
+    if manifest is None:
+        return
+    before = manifest.get("identity", {})
+    differences = list(_differences(before, identity))
+    if differences:
+        raise UsageError(
+            f"{directory} was made with other settings: {'; '.join(differences)}. "
+            "Choose another --name for the new ones, or type the old ones to resume"
+        )
+
+
+def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        for key in sorted({*before, *now}):
+            yield from _differences(before.get(key), now.get(key), f"{path}.{key}" if path else key)
+    elif before != now:
+        yield f"{path} was {_short(before)}, now {_short(now)}"
+
+
+def _short(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,301 @@
+"""Runs jobs: ordinary async code made of steps, many at once, each step remembered in a journal.
+
+Resuming is running the same code again. Long-lived workers take jobs from a stream in order, so memory
+does not grow with the input, and every wait serves the oldest job first, so results appear steadily.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import anyio
+
+from cts_async.engine.events import AttemptFailed, Events, JobEnded, JobStarted, StepEnded, Stopping, Usage
+from cts_async.engine.journal import Journal
+from cts_async.engine.lane import Lane, Permit, stop_all
+from cts_async.engine.retry import Failures, RetryPolicy, wait_before_retry
+from cts_async.engine.step import Executed, Step, usage_json
+from cts_async.errors import Interrupted, RunStopped, StepError, TransientError, UnusableOutput
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One item's walk. `walk` makes steps through its Context; `finish` records how it ended.
+
+    `group` names the run it belongs to (several may share one engine); `id` is unique within it.
+    """
+
+    group: str
+    id: str
+    journal: Journal
+    walk: Callable[[Context], Awaitable[Any]]
+    finish: Callable[[Any], Awaitable[None]]
+    """Called once with what `walk` returned, or with the StepError that ended it."""
+
+
+class Context:
+    """What a job sees of the engine: durable steps, concurrency, and a generator of its own."""
+
+    __slots__ = ("_runner", "job", "rng", "seq")
+
+    def __init__(self, runner: Runner, job: Job, seq: int) -> None:
+        self._runner, self.job, self.seq = runner, job, seq
+        # Seeded from strings: the same on every machine and in every process.
+        self.rng = random.Random(f"{runner.seed}/{job.group}/{job.id}")
+
+    async def step(self, step: Step[T]) -> T:
+        """The step's result, from the journal if it is there, else executed, remembered and returned.
+
+        Raises StepError when it fails for good, RunStopped when the run is ending.
+        """
+        return await self._runner.perform(self, step)
+
+    async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
+        """Run the calls side by side and give their results in order.
+
+        A failure waits for the others, which are paid for already; then the first in order is raised,
+        or RunStopped if the run is ending.
+        """
+        if len(calls) == 1:
+            return [await calls[0]()]
+        results: dict[int, T] = {}
+        errors: dict[int, StepError | RunStopped] = {}
+
+        async def fill(i: int, call: Callable[[], Awaitable[T]]) -> None:
+            try:
+                results[i] = await call()
+            except (StepError, RunStopped) as error:
+                errors[i] = error
+
+        async with anyio.create_task_group() as group:
+            for i, call in enumerate(calls):
+                group.start_soon(fill, i, call)
+        if errors:
+            stopped = [error for error in errors.values() if isinstance(error, RunStopped)]
+            raise stopped[0] if stopped else errors[min(errors)]
+        return [results[i] for i in range(len(calls))]
+
+
+@dataclass(slots=True)
+class _Attempts:
+    """What has happened to one step so far."""
+
+    failures: Failures = field(default_factory=Failures)
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    usage: Usage = field(default_factory=Usage)
+    unusable: UnusableOutput | None = None
+
+
+class Runner:
+    """The engine: lanes, workers, retries and a way to stop; it owns no files."""
+
+    def __init__(
+        self,
+        lanes: Iterable[Lane] = (),
+        *,
+        events: Events | None = None,
+        policy: RetryPolicy | None = None,
+        seed: int = 0,
+        in_flight: int = 64,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.lanes = list(lanes)
+        self.events = events or Events()
+        self.policy = policy or RetryPolicy()
+        self.seed = seed
+        self._in_flight = in_flight
+        self._clock = clock
+        self._stopped: RunStopped | None = None
+        self._stop_event = asyncio.Event()
+
+    @property
+    def stopped(self) -> RunStopped | None:
+        """Why the run is ending early, if it is."""
+        return self._stopped
+
+    def stop(self, reason: RunStopped) -> None:
+        """Start nothing new; what is in flight is finished and remembered. The first reason counts."""
+        if self._stopped is None:
+            self._stopped = reason
+            self.events.emit(Stopping(str(reason)))
+            self._stop_event.set()
+            stop_all(self.lanes, reason)
+
+    async def run(self, jobs: Iterable[Job]) -> None:
+        """Run all jobs. Raises RunStopped if the run ended early, with everything so far recorded."""
+        stream = enumerate(jobs)
+        async with anyio.create_task_group() as dispatchers:
+            for lane in self.lanes:
+                dispatchers.start_soon(lane.dispatch)
+            async with anyio.create_task_group() as workers:
+                for _ in range(self._in_flight):
+                    workers.start_soon(self._work, stream)
+            dispatchers.cancel_scope.cancel()
+        if self._stopped:
+            raise self._stopped
+
+    async def _work(self, stream: Iterator[tuple[int, Job]]) -> None:
+        while not self._stopped:
+            try:
+                numbered = next(stream, None)
+            except RunStopped as reason:
+                self.stop(reason)
+                return
+            if numbered is None:
+                return
+            try:
+                await self._run_job(*numbered)
+            except RunStopped as reason:
+                self.stop(reason)
+
+    async def _run_job(self, seq: int, job: Job) -> None:
+        self.events.emit(JobStarted(job.group, job.id))
+        result, failure = None, None
+        try:
+            result = await job.walk(Context(self, job, seq))
+        except StepError as error:
+            failure = error
+        await job.finish(failure or result)
+        self.events.emit(JobEnded(job.group, job.id, result, failure))
+
+    async def perform(self, ctx: Context, step: Step[T]) -> T:
+        """See Context.step."""
+        record = ctx.job.journal.find(step.key)
+        if record is not None:
+            try:
+                value = step.decode(record["response"])
+            except (UnusableOutput, KeyError):
+                pass  # written by a version that accepted more: do it again
+            else:
+                self._ended(ctx, step, replayed=True, latency_s=0.0, usage=Usage())
+                return value
+        return await self._execute(ctx, step)
+
+    async def _execute(self, ctx: Context, step: Step[T]) -> T:
+        attempts = _Attempts()
+        try:
+            while True:
+                if self._stopped:
+                    raise self._stopped
+                permit = await step.lane.admit(ctx.seq, step.tokens) if step.lane else None
+                began = asyncio.get_running_loop().time()
+                try:
+                    executed, value = await self._attempt(step, permit, attempts)
+                except StepError as error:
+                    latency_s = asyncio.get_running_loop().time() - began
+                    await self._after_failure(ctx, step, error, attempts, permit, latency_s)
+                    continue
+                latency_s = asyncio.get_running_loop().time() - began
+                await ctx.job.journal.append(
+                    self._record(ctx, step, attempts, response=executed.response, latency_s=latency_s)
+                )
+                self._ended(ctx, step, replayed=False, latency_s=latency_s, usage=attempts.usage)
+                return value
+        except (StepError, RunStopped) as error:
+            if attempts.failed:
+                error_json = {"kind": getattr(error, "kind", "stopped"), "message": str(error)}
+                await ctx.job.journal.append(self._record(ctx, step, attempts, error=error_json))
+            if isinstance(error, StepError):
+                error.step = error.step or step.name
+            raise
+
+    async def _attempt(self, step: Step[T], permit: Permit | None, attempts: _Attempts) -> tuple[Executed, T]:
+        """One attempt, the lane told how it went. Raises StepError."""
+        try:
+            executed = await step.execute(attempts.unusable)
+        except TransientError:
+            raise
+        except (StepError, RunStopped):
+            if step.lane and permit:
+                step.lane.succeeded(permit, None)
+            raise
+        except BaseException:
+            if step.lane and permit:
+                step.lane.abandoned(permit)
+            raise
+        if step.lane and permit:
+            step.lane.succeeded(permit, float(executed.usage.total) if executed.usage else None)
+        if executed.usage:
+            attempts.usage += executed.usage
+        return executed, step.decode(executed.response)
+
+    async def _after_failure(
+        self,
+        ctx: Context,
+        step: Step[T],
+        error: StepError,
+        attempts: _Attempts,
+        permit: Permit | None,
+        latency_s: float,
+    ) -> None:
+        """Wait before the next attempt, or raise `error` when there will be none."""
+        outage = False
+        if isinstance(error, TransientError) and step.lane and permit:
+            outage = step.lane.failed(permit, error, step.key)
+        wait_s = wait_before_retry(error, attempts.failures, self.policy, ctx.rng, outage=outage)
+        failed: dict[str, Any] = {
+            "kind": error.kind,
+            "message": str(error),
+            "latency_s": round(latency_s, 4),
+        }
+        if isinstance(error, UnusableOutput):
+            attempts.unusable = error
+            failed["text"] = error.text
+        attempts.failed.append(failed)
+        lane = step.lane.name if step.lane else ""
+        self.events.emit(
+            AttemptFailed(ctx.job.group, ctx.job.id, step.name, lane, error.kind, str(error), wait_s)
+        )
+        if wait_s is None:
+            raise error
+        if wait_s > 0:
+            await self._sleep(wait_s)
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep, but wake when the run stops."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stop_event.wait()
+        except TimeoutError:
+            return
+
+    def _record(self, ctx: Context, step: Step[Any], attempts: _Attempts, **how: Any) -> dict[str, Any]:
+        # `key` and `ok` come first: opening a journal scans for them without reading the rest.
+        record: dict[str, Any] = {
+            "key": step.key,
+            "ok": "error" not in how,
+            "instance": ctx.job.id,
+            "step": step.name,
+        }
+        if step.model:
+            record["model"] = step.model
+        if step.request is not None:
+            record["request"] = step.request
+        record.update(how)
+        if "latency_s" in how:
+            record["latency_s"] = round(how["latency_s"], 4)
+        if attempts.usage.total:
+            record["usage"] = usage_json(attempts.usage)
+        record["attempts"] = len(attempts.failed) + ("error" not in how)
+        if attempts.failed:
+            record["failed_attempts"] = attempts.failed
+        record["time"] = round(self._clock(), 3)
+        return record
+
+    def _ended(
+        self, ctx: Context, step: Step[Any], *, replayed: bool, latency_s: float, usage: Usage
+    ) -> None:
+        lane = step.lane.name if step.lane else ""
+        self.events.emit(StepEnded(ctx.job.group, ctx.job.id, step.name, lane, replayed, latency_s, usage))
+
+
+def interrupted() -> Interrupted:
+    """What a first Ctrl-C stops the run with."""
+    return Interrupted("interrupted; nothing is lost, the same command resumes")

@@ -1,0 +1,54 @@
+"""A keyed step: one unit of work that is remembered, and the key that says when it is the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
+
+import orjson
+
+from cts_async.engine.events import Usage
+from cts_async.engine.lane import Lane
+from cts_async.errors import UnusableOutput
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """What one attempt brought back: the JSON value to remember, and what it cost (None: not said)."""
+
+    response: Any
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step(Generic[T]):
+    """Work that gives the same result whenever its key is the same.
+
+    `request` is what is new in it, as JSON, for the journal. `execute` makes one attempt; after an
+    unusable output it is told which. `decode` reads the remembered response, on the first day as on a
+    replay, and raises UnusableOutput when it cannot be used. A step without a lane has no limits.
+    """
+
+    name: str
+    key: str
+    execute: Callable[[UnusableOutput | None], Awaitable[Executed]]
+    decode: Callable[[Any], T]
+    request: Any = None
+    model: str = ""
+    lane: Lane | None = None
+    tokens: float = 0.0
+    """Estimate of what an attempt will be charged against the lane's tokens per minute."""
+
+
+def step_key(*parts: Any) -> str:
+    """Digest of everything that determines a step: 32 hex digits over canonical JSON (sorted keys)."""
+    return blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
+
+
+def usage_json(usage: Usage | None) -> Mapping[str, int] | None:
+    """Usage as the journal writes it."""
+    return None if usage is None else {"input": usage.input_tokens, "output": usage.output_tokens}
