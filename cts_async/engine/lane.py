@@ -227,7 +227,7 @@ class Lane:
 
     def _slow_down(self, permit: Permit, error: RateLimited, now: float) -> None:
         # Everything sent before the episode began says the same thing once more: it must not add up.
-        if permit.sent_at >= self._episode_began:
+        if permit.sent_at > self._episode_began:
             self._pause_s = min(MAX_PAUSE_S, self._pause_s * 2 or FIRST_PAUSE_S)
             self._episode_began = now
         until = now + (self._pause_s if error.retry_after_s is None else error.retry_after_s)

@@ -1,0 +1,155 @@
+"""`cts doctor`: is everything here that a run needs? Each line says what was found, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cts_async.cli import options
+
+if TYPE_CHECKING:
+    from cts_async.llm.catalog import Catalogue, ModelSpec
+
+HELP = """Check Python, packages, keys, endpoints and (with --ask) whether models answer.
+
+Keys are only looked for, never shown. Exit 1 if the embedded default could not run.
+
+Example: cts doctor --ask local --ask gpt
+"""
+
+PACKAGES = ("aiohttp", "aiolimiter", "orjson", "anyio", "rich", "bm25s", "jieba", "json-repair", "xllamacpp")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`ok` is None for what is merely absent and not needed by default."""
+
+    name: str
+    ok: bool | None
+    text: str
+
+
+def doctor(
+    ask: Annotated[list[str] | None, typer.Option("--ask", help="Ask this model a question.")] = None,
+    config: options.ConfigFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    import os
+    from dataclasses import asdict
+
+    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
+    from cts_async.llm.catalog import load_catalogue
+
+    catalogue = load_catalogue(options.config_file(config))
+    findings = [*_machine(), *_models(catalogue, os.environ)]
+    findings += [_asked(catalogue.resolve(name, os.environ), os.environ) for name in ask or ()]
+    if as_json:
+        import orjson
+
+        typer.echo(orjson.dumps([asdict(f) for f in findings], option=orjson.OPT_INDENT_2).decode())
+    else:
+        _print(findings)
+    raise typer.Exit(EXIT_SOME_FAILED if any(f.ok is False for f in findings) else EXIT_OK)
+
+
+doctor.__doc__ = HELP
+
+
+def _machine() -> Iterator[Finding]:
+    import os
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from cts_async.errors import UsageError
+    from cts_async.llm.local import model_file
+
+    yield Finding("python", True, platform.python_version())
+    for package in PACKAGES:
+        try:
+            yield Finding(package, True, version(package))
+        except PackageNotFoundError:
+            yield Finding(package, False, f"not installed: pip install {package}")
+    try:
+        yield Finding("embedded model", True, str(model_file(os.environ)))
+    except UsageError as error:
+        yield Finding("embedded model", False, str(error))
+
+
+def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Keys and addresses of every model; hosts are looked at all at once."""
+    from cts_async.cli.loop import run_async
+    from cts_async.errors import UsageError
+
+    specs: dict[str, ModelSpec] = {}
+    for name in catalogue.models:
+        try:
+            specs[name] = catalogue.resolve(name, environ)
+        except UsageError as error:
+            yield Finding(f"model {name}", None, str(error))
+    remote = [spec for spec in specs.values() if not spec.embedded]
+    reached = run_async(_reach, sorted({spec.base_url for spec in remote}))
+    for spec in remote:
+        variable = catalogue.missing_variable(spec, environ)
+        key = f"{variable} is not set" if variable else "key is set" if spec.key_env else "needs no key"
+        unreachable = reached[spec.base_url]
+        endpoint = f"{spec.base_url} {'reachable' if unreachable is None else unreachable}"
+        ready = None if variable or unreachable else True
+        yield Finding(f"model {spec.name}", ready, f"{spec.model}: {key}; {endpoint}")
+
+
+async def _reach(urls: list[str]) -> dict[str, str | None]:
+    """Whether each host takes a connection: None, or why not."""
+    import asyncio
+
+    from yarl import URL
+
+    async def one(text: str) -> str | None:
+        url = URL(text)
+        try:
+            async with asyncio.timeout(5):
+                _, writer = await asyncio.open_connection(url.host, url.port)
+            writer.close()
+        except (OSError, TimeoutError) as error:
+            return f"unreachable ({getattr(error, 'strerror', None) or 'no answer within 5 s'})"
+        return None
+
+    return dict(zip(urls, await asyncio.gather(*map(one, urls)), strict=True))
+
+
+def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
+    from cts_async.cli.loop import run_async
+    from cts_async.errors import CTSError
+
+    try:
+        return Finding(f"ask {spec.name}", True, f"answers: {run_async(_question, spec, environ)!r}")
+    except CTSError as error:
+        return Finding(f"ask {spec.name}", False, str(error))
+
+
+async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
+    from contextlib import AsyncExitStack
+
+    from cts_async.llm.client import Client
+    from cts_async.llm.local import serving
+    from cts_async.llm.messages import ChatRequest
+
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(environ))
+        if spec.embedded:
+            spec = await stack.enter_async_context(serving(spec, environ))
+        message = {"role": "user", "content": "What is the capital of France? Answer with one word."}
+        reply = await client.chat(spec, ChatRequest((message,)))
+        return reply.text.strip()[:80]
+
+
+def _print(findings: list[Finding]) -> None:
+    from rich.console import Console
+
+    console = Console()
+    marks = {True: "[green]ok[/green]   ", False: "[red]FAIL[/red] ", None: "[yellow]-[/yellow]    "}
+    for finding in findings:
+        console.print(marks[finding.ok], end="")
+        console.print(f"{finding.name}: {finding.text}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,17 @@
+"""Runs async code on the fastest loop there is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, TypeVarTuple
+
+import anyio
+
+Ts = TypeVarTuple("Ts")
+T = TypeVar("T")
+
+
+def run_async(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
+    """Run `main(*args)` to its end on uvloop (asyncio's own loop on Windows)."""
+    return anyio.run(main, *args, backend_options={"use_uvloop": sys.platform != "win32"})

@@ -1,0 +1,79 @@
+"""`cts`: the commands together, and the one place where an error becomes a line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from cts_async import __version__
+from cts_async.cli import doctor, judge, run, score
+from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError
+
+app = typer.Typer(
+    name="cts",
+    help="Does asking a clarifying question make a deep-search agent answer better? Run the "
+    "Clarify-Then-Search benchmark, resumable at any point.\n\n"
+    "Start with: cts run (embedded model, sample world, no key) or cts run --model gpt -k 3",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("judge")(judge.judge)
+app.command("score", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(score.score)
+app.command("doctor")(doctor.doctor)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cts {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Options of `cts` itself."""
+
+
+def main() -> None:
+    """Run a command; a mistake of the user's ends in one line, never in a traceback."""
+    try:
+        app()
+    except CTSError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        print("cts: interrupted", file=sys.stderr)
+        sys.exit(EXIT_RESUMABLE)
+    except BaseExceptionGroup as group:
+        errors = list(_leaves(group))
+        expected = [error for error in errors if isinstance(error, CTSError)]
+        if len(expected) < len(errors):
+            raise
+        _fail(expected[0])
+    except BrokenPipeError:
+        sys.exit(EXIT_USAGE)
+
+
+def _fail(error: CTSError) -> None:
+    print(f"cts: {error}", file=sys.stderr)
+    sys.exit(error.exit_code)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""What a run is doing, on the terminal: bars where there is one, else a plain line every few seconds.
+
+A subscriber of the engine's events; it writes to stderr only.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from cts_async.engine.events import (
+    AttemptFailed,
+    CircuitChanged,
+    Event,
+    JobEnded,
+    LanePaused,
+    StepEnded,
+    Stopping,
+    Usage,
+)
+
+PLAIN_EVERY_S = 5.0
+
+
+class Tally:
+    """Counts of everything that was said so far."""
+
+    def __init__(self, totals: Mapping[str, int], done: Mapping[str, int]) -> None:
+        self.totals, self.done = dict(totals), Counter(done)
+        self.failed: Counter[str] = Counter()
+        self.calls = self.replayed = self.retries = 0
+        self.usage = Usage()
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, JobEnded):
+            self.done[event.group] += 1
+            self.failed[event.group] += event.failure is not None
+        elif isinstance(event, StepEnded) and event.lane:
+            self.replayed += event.replayed
+            self.calls += not event.replayed
+            self.usage += event.usage
+        elif isinstance(event, AttemptFailed):
+            self.retries += event.wait_s is not None
+
+    def line(self) -> str:
+        parts = [f"{sum(self.done.values())}/{sum(self.totals.values())} instances", f"{self.calls} calls"]
+        if self.replayed:
+            parts.append(f"{self.replayed} remembered")
+        if self.retries:
+            parts.append(f"{self.retries} retries")
+        if failed := sum(self.failed.values()):
+            parts.append(f"{failed} failed")
+        parts.append(f"{self.usage.total / 1000:.1f}k tokens")
+        return ", ".join(parts)
+
+
+def notable(event: Event) -> str | None:
+    """A sentence for the events that a person should see at once."""
+    if isinstance(event, CircuitChanged):
+        return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({event.reason})"
+    if isinstance(event, LanePaused) and event.seconds >= 1:
+        return f"{event.lane} asks for a pause of {event.seconds:.0f} s"
+    if isinstance(event, Stopping):
+        return f"stopping: {event.reason}"
+    return None
+
+
+class _Plain:
+    def __init__(self, console: Console, tally: Tally) -> None:
+        self._console, self._tally = console, tally
+        self._next = time.monotonic() + PLAIN_EVERY_S
+
+    def __call__(self, event: Event) -> None:
+        self._tally.take(event)
+        said = notable(event)
+        if said:
+            self._say(said)
+        elif time.monotonic() >= self._next:
+            self._say(self._tally.line())
+
+    def _say(self, text: str) -> None:
+        self._next = time.monotonic() + PLAIN_EVERY_S
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class _Bars:
+    def __init__(self, progress: Progress, tally: Tally) -> None:
+        self._progress, self._tally = progress, tally
+        self._bars: dict[str, TaskID] = {
+            group: progress.add_task(group, total=total, completed=tally.done[group], note="")
+            for group, total in tally.totals.items()
+        }
+        self._sum = progress.add_task("", total=None, note="starting")
+
+    def __call__(self, event: Event) -> None:
+        self._tally.take(event)
+        if isinstance(event, JobEnded):
+            failed = self._tally.failed[event.group]
+            note = f"[red]{failed} failed[/red]" if failed else ""
+            self._progress.update(self._bars[event.group], completed=self._tally.done[event.group], note=note)
+        self._progress.update(self._sum, note=self._tally.line())
+        said = notable(event)
+        if said:
+            self._progress.console.print(said, markup=False, highlight=False)
+
+
+@contextmanager
+def shown(
+    console: Console, totals: Mapping[str, int], done: Mapping[str, int], *, quiet: bool = False
+) -> Iterator[_Bars | _Plain]:
+    """A subscriber that shows progress while the block runs. `totals` and `done`: instances by run."""
+    tally = Tally(totals, done)
+    if quiet or not console.is_terminal:
+        yield _Plain(Console(quiet=True) if quiet else console, tally)
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
+        yield _Bars(progress, tally)

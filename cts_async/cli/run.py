@@ -1,0 +1,196 @@
+"""`cts run`: clarify, search, judge; resumes when it is typed again."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cts_async.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cts_async.config import RunConfig
+    from cts_async.protocol.plan import Plan
+    from cts_async.report.summary import RunSummary
+
+HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
+
+The same command again resumes: nothing that was answered is asked again.
+
+Without options: the embedded model (no key, no server) on the first 8 instances of the sample world.
+
+Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
+"""
+
+
+def run(
+    model: Annotated[list[str], typer.Option("--model", "-m", help="Clarifier; may be repeated.")] = [
+        "local"
+    ],
+    k: Annotated[
+        list[int], typer.Option("-k", min=1, max=3, help="Questions it may ask; may be repeated.")
+    ] = [1],
+    data: Annotated[
+        str, typer.Option(help="sample, hard518:PATH, qulac:PATH, or a .csv or .jsonl file.")
+    ] = "sample",
+    gold: Annotated[
+        Path | None, typer.Option(help="Nuggets (JSONL), joined by id or by fused_query.")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Documents {id,url,title,text} (JSONL) to search.")
+    ] = None,
+    support: Annotated[str | None, typer.Option(help="User Answerer and Rewriter [paper: ernie].")] = None,
+    judge: Annotated[
+        list[str] | None, typer.Option(help="Judge; the first gives the score [paper: ernie].")
+    ] = None,
+    agent: Annotated[str | None, typer.Option(help="Deep-search model [paper: webdancer].")] = None,
+    extractor: Annotated[str | None, typer.Option(help="Model that builds gold (for cts gold).")] = None,
+    every_role: Annotated[
+        str | None, typer.Option("--all", metavar="NAME", help="One model for every role.")
+    ] = None,
+    orig: Annotated[
+        bool, typer.Option(help="Also search the blurred query itself, as the paper does.")
+    ] = True,
+    with_gold: Annotated[bool, typer.Option("--gold-query", help="Also search the intent itself.")] = False,
+    no_judge: Annotated[bool, typer.Option("--no-judge", help="Answer only; no scores.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N instances.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run [default: DATA-MODEL-kK].")] = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    max_turns: Annotated[
+        int | None, typer.Option(min=1, help="Model calls per search [WebDancer: 20].")
+    ] = None,
+    field: options.Fields = None,
+    config: options.ConfigFile = None,
+    max_outage: options.MaxOutage = 900.0,
+    in_flight: options.InFlight = None,
+    retry_failed: options.RetryFailed = False,
+    sync: options.Sync = False,
+    seed: options.Seed = 0,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    from cts_async.config import RunConfig
+
+    asked = RunConfig(
+        models=(every_role,) if every_role and model == ["local"] else tuple(model),
+        ks=tuple(k),
+        data=data,
+        gold=gold,
+        corpus=corpus,
+        fields=options.read_fields(field),
+        support=support,
+        judges=tuple(judge or ()),
+        agent=agent,
+        extractor=extractor,
+        every_role=every_role,
+        references=("orig",) * orig + ("gold",) * with_gold,
+        no_judge=no_judge,
+        limit=limit,
+        name=name,
+        runs_dir=runs_dir,
+        config_file=options.config_file(config),
+        max_turns=max_turns,
+        max_outage_s=max_outage,
+        in_flight=in_flight,
+        retry_failed=retry_failed,
+        sync=sync,
+        seed=seed,
+        command=" ".join(["cts", *sys.argv[1:]]),
+    )
+    raise typer.Exit(_run(asked, quiet=quiet, as_json=as_json))
+
+
+run.__doc__ = HELP
+
+
+def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
+    import os
+
+    from rich.console import Console
+
+    from cts_async.cli.loop import run_async
+    from cts_async.cli.progress import shown
+    from cts_async.engine.events import Events
+    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.campaign import run_campaign
+    from cts_async.protocol.plan import make_plan
+    from cts_async.protocol.run_files import finished_count
+    from cts_async.report.summary import summarise_run, write_summary
+
+    plan = make_plan(config, load_catalogue(config.config_file), os.environ)
+    err = Console(stderr=True)
+    if not quiet:
+        _introduce(err, plan)
+    totals = {directory.name: plan.n_instances for directory in plan.systems.values()}
+    done = {d.name: finished_count(d, retry_failed=config.retry_failed) for d in plan.systems.values()}
+    stopped: RunStopped | None = None
+    with shown(err, totals, done, quiet=quiet) as progress:
+        try:
+            run_async(run_campaign, plan, os.environ, Events(progress))
+        except RunStopped as reason:
+            stopped = reason
+    summaries = [
+        summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
+    ]
+    written = [write_summary(summary) for summary in summaries]
+    if as_json:
+        _print_json(summaries, written)
+    else:
+        _conclude(Console(), plan, summaries)
+    if stopped:
+        raise stopped
+    return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
+
+
+def _introduce(err: Console, plan: Plan) -> None:
+    from pathlib import PurePath
+
+    labels = ", ".join(system.label for system in plan.systems)
+    of = f"the first {plan.n_instances}" if plan.limit else str(plan.n_instances)
+    err.print(
+        f"{labels} over {of} instances of {plan.dataset.name}; documents: {PurePath(plan.corpus).name}; "
+        f"agent {plan.roles.agent}, support {plan.roles.support}"
+        + ("" if plan.config.no_judge else f", judges {', '.join((*plan.roles.judges, 'lexical'))}"),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
+    from cts_async.report.table import SMOKE_TEST, print_results
+
+    if not summaries:
+        return
+    print_results(out, summaries)
+    if plan.embedded:
+        out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
+    places = ", ".join(f"{directory}/" for directory in plan.systems.values())
+    out.print(
+        f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)",
+        highlight=False,
+        soft_wrap=True,
+    )
+    out.print(f"Next: {_next(plan)}", highlight=False, soft_wrap=True)
+
+
+def _next(plan: Plan) -> str:
+    if plan.embedded and plan.limit:
+        return "the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
+    last = list(plan.systems.values())[-1]
+    return f"another judge on the same answers: cts judge {last} --judge NAME"
+
+
+def _print_json(summaries: list[RunSummary], written: list[dict[str, Any]]) -> None:
+    import orjson
+
+    rows = [
+        {"run": str(summary.directory), "system": summary.label, **value}
+        for summary, value in zip(summaries, written, strict=True)
+    ]
+    typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,57 @@
+"""What a user asks for: one frozen object, read once from options and cts.toml, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunConfig:
+    """A `cts run`. Role names left None take their default from cts.toml, else from the Clarifier."""
+
+    models: tuple[str, ...] = ("local",)
+    ks: tuple[int, ...] = (1,)
+    data: str = "sample"
+    gold: Path | None = None
+    corpus: Path | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    support: str | None = None
+    judges: tuple[str, ...] = ()
+    agent: str | None = None
+    extractor: str | None = None
+    every_role: str | None = None
+    references: tuple[str, ...] = ("orig",)
+    no_judge: bool = False
+    limit: int | None = None
+    name: str | None = None
+    runs_dir: Path = Path("runs")
+    config_file: Path | None = None
+    max_turns: int | None = None
+    max_outage_s: float = 900.0
+    in_flight: int | None = None
+    retry_failed: bool = False
+    sync: bool = False
+    seed: int = 0
+    command: str = "cts run"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeConfig:
+    """A `cts judge`: of a finished run (`run`), or of a candidates file (`gold`, `candidates`, `out`)."""
+
+    judges: tuple[str, ...] = ()
+    run: Path | None = None
+    gold: Path | None = None
+    candidates: str | None = None
+    out: Path | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)
+    config_file: Path | None = None
+    max_outage_s: float = 900.0
+    in_flight: int | None = None
+    retry_failed: bool = False
+    sync: bool = False
+    limit: int | None = None
+    seed: int = 0
+    command: str = "cts judge"

@@ -1,0 +1,128 @@
+"""Candidate answers from files: a release's `results/candidates/*.jsonl`, or our own `results.jsonl`."""
+
+from __future__ import annotations
+
+import glob
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from cts_async.datasets.fields import Fields, kind_of
+from cts_async.datasets.rows import JSONL_SUFFIXES, Row, read_rows
+from cts_async.errors import InputError
+from cts_async.records import Candidate, Failure
+
+_TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateLine:
+    """A candidate and where it stands. Its `id` or `fused_query` is "" if the line has none (never both)."""
+
+    path: Path
+    line: int
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class FailedLine:
+    """A line that says why there is no answer: nothing to judge, and not a score of 0."""
+
+    path: Path
+    line: int
+    id: str
+    fused_query: str
+    failure: Failure
+
+
+def read_candidates(
+    paths: Path | str | Iterable[Path | str], fields: Mapping[str, str] | None = None
+) -> Iterator[CandidateLine | FailedLine]:
+    """Stream the lines of files, of glob patterns and of directories, file after file in order of name.
+
+    A run directory stands for its `results.jsonl`, another for its `*.jsonl`. Which files there are is
+    settled at once (InputError if none); InputErrors about a line come when it is reached: no answer
+    field, or neither an id nor a fused query. An answer inside `<answer>` tags is taken out of them; an
+    empty answer is an answer, a null one a failure.
+    """
+    return _stream(candidate_files(paths), fields)
+
+
+def candidate_files(paths: Path | str | Iterable[Path | str]) -> tuple[Path, ...]:
+    """The files that `read_candidates` reads, each once; InputError for a path or pattern without files."""
+    given = [paths] if isinstance(paths, Path | str) else list(paths)
+    found = [file for path in given for file in _expand(str(path))]
+    if not found:
+        raise InputError("candidates", "no file was named")
+    return tuple(dict.fromkeys(found))
+
+
+def unwrap(answer: str) -> str:
+    """The text inside the last `<answer>` pair; after a tag left open; else all of it. Ends are stripped."""
+    tags = list(_TAG.finditer(answer)) if "<" in answer else []
+    for tag, earlier in pairwise(reversed(tags)):
+        if tag[1] and not earlier[1]:
+            return answer[earlier.end() : tag.start()].strip()
+    opened = [tag.end() for tag in tags if not tag[1]]
+    return answer[opened[-1] if opened else 0 :].strip()
+
+
+def _expand(path: str) -> list[Path]:
+    if Path(path).is_dir():
+        return _in_directory(Path(path))
+    if Path(path).exists() or not glob.has_magic(path):
+        return [Path(path)]
+    found = [Path(match) for match in sorted(glob.glob(path, recursive=True)) if Path(match).is_file()]
+    if not found:
+        raise InputError(path, "the pattern matches no file")
+    return found
+
+
+def _in_directory(folder: Path) -> list[Path]:
+    results = folder / "results.jsonl"
+    if results.exists():
+        return [results]
+    found = sorted(file for suffix in JSONL_SUFFIXES for file in folder.glob(f"*{suffix}"))
+    if not found:
+        raise InputError(folder, "is a directory without results.jsonl or any other *.jsonl")
+    return found
+
+
+def _stream(files: Iterable[Path], mapping: Mapping[str, str] | None) -> Iterator[CandidateLine | FailedLine]:
+    for path in files:
+        fields = Fields.of_data(path, mapping, plain_query=True)
+        for line, row in read_rows(path):
+            yield _candidate(fields, row, line)
+
+
+def _candidate(fields: Fields, row: Row, line: int) -> CandidateLine | FailedLine:
+    row_id = fields.identifier(row, line) or ""
+    fused_query = fields.text_or_none(row, "fused_query", line) or ""
+    if not row_id and not fused_query:
+        raise fields.missing(row, "fused_query", line)
+    failure = _failure(row, fields, line)
+    if failure is not None:
+        return FailedLine(fields.path, line, row_id, fused_query, failure)
+    answer = fields.text_or_none(row, "answer", line)
+    if answer is None:
+        raise fields.missing(row, "answer", line)
+    return CandidateLine(fields.path, line, Candidate(row_id, fused_query, unwrap(answer)))
+
+
+def _failure(row: Row, fields: Fields, line: int) -> Failure | None:
+    error = row.get("error")
+    if error:
+        return _reported(error)
+    if fields.name(row, "answer", line) is not None and fields.value(row, "answer", line) is None:
+        return Failure("candidate", "no_answer", "the answer is null")
+    return None
+
+
+def _reported(error: object) -> Failure:
+    if isinstance(error, dict):
+        step, kind = str(error.get("step") or "candidate"), str(error.get("kind") or "failed")
+        return Failure(step, kind, str(error.get("message") or ""))
+    return Failure("candidate", "failed", error if isinstance(error, str) else f"error is {kind_of(error)}")

@@ -1,0 +1,130 @@
+"""The static gold: who owns which nuggets, joined by id, else by the text of the fused query.
+
+A gold file is the release's `gold_public_hard518.jsonl`, or any JSON Lines with `gold.nuggets` (an object,
+that object as a JSON string, or `nuggets` at top level) and an id, a fused query or both.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cts_async.datasets.fields import Fields, listed
+from cts_async.datasets.nuggets import NuggetReader
+from cts_async.datasets.rows import Row, read_rows
+from cts_async.errors import InputError
+from cts_async.records import Nugget
+
+
+@dataclass(frozen=True, slots=True)
+class GoldRecord:
+    """One line of a gold file; `id` and `fused_query` are None where the line has none (never both)."""
+
+    line: int
+    id: str | None
+    fused_query: str | None
+    nuggets: tuple[Nugget, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GoldIndex:
+    """All records of a gold file by id and by fused query.
+
+    `fields` are those of its first line; `notes` are what a person should know about how it was read.
+    """
+
+    path: Path
+    fields: tuple[str, ...]
+    notes: tuple[str, ...]
+    by_id: Mapping[str, GoldRecord] = field(repr=False)
+    by_query: Mapping[str, GoldRecord] = field(repr=False)
+
+    def lookup(self, id: str | None, fused_query: str | None) -> tuple[Nugget, ...] | None:
+        """The nuggets for an instance or candidate; None where the gold does not know it. See `find`."""
+        record = self.find(id, fused_query)
+        return None if record is None else record.nuggets
+
+    def find(self, id: str | None, fused_query: str | None) -> GoldRecord | None:
+        """The record with this id, else with this query.
+
+        Where the id's record is about another query, the query decides; if no record has it, the ids of
+        the two files do not mean the same, and InputError says so.
+        """
+        query = normalise(fused_query) if fused_query else None
+        with_query = self.by_query.get(query) if query else None
+        with_id = self.by_id.get(id) if id else None
+        if with_id is None:
+            return with_query
+        if query is None or with_id.fused_query is None or normalise(with_id.fused_query) == query:
+            return with_id
+        if with_query is not None:
+            return with_query
+        problem = (
+            f"the ids clash: {id!r} is {_short(with_id.fused_query)} here, but {_short(fused_query)} in the "
+            "file to be joined, a query that this gold does not have"
+        )
+        raise InputError(self.path, problem, line=with_id.line, field="id")
+
+    def require_join(
+        self, path: Path, fields: Iterable[str], keys: Iterable[tuple[str | None, str | None]]
+    ) -> None:
+        """InputError unless at least one of `keys`, the (id, fused query) pairs of `path`, is found here."""
+        if not any(self.find(id, fused_query) for id, fused_query in keys):
+            problem = (
+                f"nothing in it can be joined with the gold {self.path}, neither by id nor by fused_query; "
+                f"it has the fields {listed(fields)}, the gold has {listed(self.fields)}"
+            )
+            raise InputError(path, problem, field="fused_query")
+
+
+def read_gold(path: Path, fields: Mapping[str, str] | None = None) -> GoldIndex:
+    """Read a gold file whole; InputError names file, line and field of whatever is wrong with it.
+
+    `fields` maps canonical names to the file's own: see `fields.Fields.of_gold`.
+    """
+    finder = Fields.of_gold(path, fields)
+    nuggets = NuggetReader(path, finder)
+    first: tuple[str, ...] = ()
+    by_id: dict[str, GoldRecord] = {}
+    by_query: dict[str, GoldRecord] = {}
+    for line, row in read_rows(path):
+        first = first or tuple(row)
+        record = _record(finder, nuggets, line, row)
+        if record.id:
+            _add(by_id, record.id, record, path, finder.name(row, "id", line) or "id")
+        if record.fused_query:
+            _add(by_query, normalise(record.fused_query), record, path, "fused_query")
+    if not first:
+        raise InputError(path, "holds no gold records")
+    notes = ("no nugget has a weight: each counts 1",) if nuggets.unweighted else ()
+    return GoldIndex(path, first, notes, by_id, by_query)
+
+
+def normalise(query: str) -> str:
+    """The form in which queries are compared: NFKC, white space folded, ends stripped."""
+    return " ".join(unicodedata.normalize("NFKC", query).split())
+
+
+def _record(finder: Fields, reader: NuggetReader, line: int, row: Row) -> GoldRecord:
+    record_id = finder.identifier(row, line)
+    fused_query = finder.text_or_none(row, "fused_query", line) or None
+    if record_id is None and fused_query is None:
+        raise finder.missing(row, "fused_query", line)
+    nuggets = reader.read(row, line)
+    if nuggets is None:
+        raise finder.missing(row, "gold", line)
+    return GoldRecord(line, record_id, fused_query, nuggets)
+
+
+def _add(index: dict[str, GoldRecord], key: str, record: GoldRecord, path: Path, name: str) -> None:
+    earlier = index.setdefault(key, record)
+    if earlier.nuggets != record.nuggets:
+        problem = f"{_short(key)} already stands on line {earlier.line}, with other nuggets"
+        raise InputError(path, problem, line=record.line, field=name)
+
+
+def _short(text: str | None) -> str:
+    text = text or ""
+    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -1,0 +1,61 @@
+"""The datasets by name. A new one is a file with an opener, and its line in KINDS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from cts_async.datasets.dataset import Dataset, make_dataset
+from cts_async.datasets.fields import check_mapping
+from cts_async.datasets.gold import read_gold
+from cts_async.datasets.hard518 import open_hard518
+from cts_async.datasets.queries import read_queries
+from cts_async.datasets.qulac import open_qulac
+from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
+from cts_async.datasets.sample import open_sample
+from cts_async.errors import UsageError
+
+Opener = Callable[[str, Path | None, Mapping[str, str]], Dataset]
+"""What follows the colon ("" if nothing does), the gold file, the field mapping -> the dataset."""
+
+KINDS: Final[Mapping[str, Opener]] = {
+    "sample": open_sample,
+    "hard518": open_hard518,
+    "qulac": open_qulac,
+}
+
+_SPEC: Final = re.compile(r"([A-Za-z][\w-]*)(?::(.*))?", re.DOTALL)
+
+
+def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] | None = None) -> Dataset:
+    """Open `sample`, `hard518:PATH`, `qulac:PATH` or the path of a .csv or .jsonl file of queries.
+
+    UsageError for a kind there is not; InputError for files that cannot be understood.
+    """
+    mapping = dict(fields or {})
+    check_mapping(mapping)
+    if Path(spec).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES) and not _kind(spec):
+        return _open_file(Path(spec), gold, mapping)
+    match = _SPEC.fullmatch(spec)
+    opener = KINDS.get(match[1]) if match else None
+    if match is None or opener is None:
+        kinds = ", ".join(KINDS)
+        raise UsageError(
+            f"{spec!r} is no dataset: give a .csv or .jsonl file, or KIND:PATH with one of {kinds}"
+        )
+    return opener(match[2] or "", gold, mapping)
+
+
+def _kind(spec: str) -> str | None:
+    """The known or would-be kind before the colon; an existing file is never taken for one."""
+    match = _SPEC.fullmatch(spec)
+    return match[1] if match and match[2] is not None and not Path(spec).exists() else None
+
+
+def _open_file(path: Path, gold: Path | None, fields: Mapping[str, str]) -> Dataset:
+    index = None if gold is None else read_gold(gold, fields)
+    name = re.sub(r"[^\w.-]+", "-", path.stem).strip("-.") or "queries"
+    return make_dataset(name, path, index, partial(read_queries, path, gold=index, fields=fields))

@@ -1,0 +1,38 @@
+"""The sample world: a few dozen queries, their gold and a small corpus, written for this project.
+
+queries.jsonl   {"id", "fused_query", "blurred_query"}
+gold.jsonl      as the release's gold file
+corpus.jsonl    the documents that the embedded search finds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import cts_async
+from cts_async.datasets.dataset import Dataset, make_dataset
+from cts_async.datasets.gold import read_gold
+from cts_async.datasets.queries import read_queries
+
+QUERIES: Final = "queries.jsonl"
+GOLD: Final = "gold.jsonl"
+CORPUS: Final = "corpus.jsonl"
+
+
+def sample_dir() -> Path:
+    """Where the sample lies: inside the installed package, or in a checkout at `data/sample`."""
+    package = Path(cts_async.__file__).parent
+    installed = package / "_sample"
+    return installed if installed.exists() else package.parent / "data" / "sample"
+
+
+def open_sample(target: str, gold: Path | None, fields: Mapping[str, str]) -> Dataset:
+    """`sample`, or `sample:DIR` for another world with the same three files."""
+    folder = Path(target).expanduser() if target else sample_dir()
+    path, corpus = folder / QUERIES, folder / CORPUS
+    index = read_gold(gold or folder / GOLD, fields)
+    instances = partial(read_queries, path, gold=index, fields=fields)
+    return make_dataset("sample", path, index, instances, corpus=corpus if corpus.exists() else None)

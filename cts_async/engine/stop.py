@@ -1,0 +1,63 @@
+"""Ctrl-C: once finishes what is in flight and writes everything, twice stops now. SIGTERM counts as one."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import anyio.abc
+
+from cts_async.engine.runner import Runner, interrupted
+from cts_async.errors import CTSError
+
+
+class Stopper:
+    """Turns signals into a stop of the runner it watches, or of everything while there is none yet."""
+
+    def __init__(self, scope: anyio.CancelScope) -> None:
+        self._scope = scope
+        self._runner: Runner | None = None
+        self.signalled = False
+
+    def watch(self, runner: Runner) -> None:
+        self._runner = runner
+
+    def signal(self) -> None:
+        if self._runner is None or self.signalled:
+            self._scope.cancel()
+        else:
+            self._runner.stop(interrupted())
+        self.signalled = True
+
+
+@asynccontextmanager
+async def stoppable() -> AsyncIterator[Stopper]:
+    """Run a block that signals can stop; raises Interrupted after it if one cut it short."""
+    error: CTSError | None = None
+    finished = False
+    async with anyio.create_task_group() as group:
+        stopper = Stopper(group.cancel_scope)
+        if threading.current_thread() is threading.main_thread():
+            await group.start(_listen, stopper)
+        try:
+            yield stopper
+            finished = True
+        except CTSError as raised:
+            error = raised  # raised again outside, so that the task group does not wrap it
+        group.cancel_scope.cancel()
+    if error:
+        raise error
+    if not finished:
+        raise interrupted()
+
+
+async def _listen(
+    stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        async for _ in signals:
+            stopper.signal()

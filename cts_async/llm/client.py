@@ -1,0 +1,74 @@
+"""The one HTTP client: `chat(spec, request)` gives a Reply or raises what the failure means.
+
+One aiohttp session for all providers. Connections are limited by the lanes, not by the pool, and
+timeouts are aiohttp's own: a hung request cannot hold an instance for ever.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+
+from cts_async import __version__
+from cts_async.errors import TransientError
+from cts_async.llm import openai
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.messages import ChatRequest, Reply
+
+CONNECT_S = 15.0
+
+
+class Client:
+    """Use as `async with Client(environ) as client`. Keys are read from `environ` and kept nowhere else."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
+            headers={"User-Agent": f"cts-async/{__version__}"},
+            auto_decompress=True,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session:
+            await self._session.close()
+
+    async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
+        """One attempt. Raises TransientError, RejectedError (StepErrors) or ProviderRefused (stops the run)."""
+        if self._session is None:
+            raise RuntimeError("the client is not open")
+        key = self._environ.get(spec.key_env) if spec.key_env else None
+        timeout = aiohttp.ClientTimeout(
+            total=spec.timeout_s, sock_connect=min(CONNECT_S, spec.timeout_s), sock_read=spec.timeout_s
+        )
+        try:
+            async with self._session.post(
+                spec.base_url + openai.PATH,
+                data=openai.body(spec, request),
+                headers=openai.headers(spec, key),
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                data = await response.read()
+                return openai.reply(spec, response.status, response.headers, data, time.time())
+        except TimeoutError:
+            raise TransientError(f"{spec.name}: no answer within {spec.timeout_s:g} s") from None
+        except aiohttp.ClientError as error:
+            raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}") from None
+
+
+def _plain(error: aiohttp.ClientError) -> str:
+    """An error's message without request headers, which could hold a key."""
+    if isinstance(error, aiohttp.ClientResponseError):
+        return f"{type(error).__name__} (HTTP {error.status})"
+    return str(error) or type(error).__name__

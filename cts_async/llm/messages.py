@@ -1,0 +1,39 @@
+"""What is said to a model and what comes back, whatever the provider's own spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cts_async.engine.events import Usage
+
+Message = Mapping[str, str]
+"""`{"role": "system" | "user" | "assistant", "content": text}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A form the reply should have, for servers that can enforce one: a JSON schema or a GBNF grammar."""
+
+    json_schema: Mapping[str, Any] | None = None
+    grammar: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One chat completion; `params` are request fields such as temperature, over the model's own."""
+
+    messages: tuple[Message, ...]
+    constraint: Constraint = field(default_factory=Constraint)
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's answer. `finish_reason` is "stop", "length" or what else the provider says."""
+
+    text: str
+    model: str
+    finish_reason: str
+    usage: Usage | None

@@ -1,0 +1,121 @@
+"""A model in use: asks one question as a durable step, and reads the reply as what the step expects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from cts_async.engine.lane import Lane
+from cts_async.engine.runner import Context
+from cts_async.engine.step import Executed, Step, step_key
+from cts_async.errors import UnusableOutput
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.client import Client
+from cts_async.llm.messages import ChatRequest, Constraint, Message
+from cts_async.llm.tokens import TokenEstimate
+
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
+
+QUOTED_CHARS = 2000
+"""How much of an unusable reply the model is shown again."""
+
+
+class Expect(Protocol[T_co]):
+    """What a reply has to be: a form the server may enforce, and how to read it."""
+
+    @property
+    def json_schema(self) -> Mapping[str, Any] | None: ...
+
+    @property
+    def grammar(self) -> str | None: ...
+
+    def parse(self, text: str) -> T_co:
+        """Raises UnusableOutput, whose problem can be told to the model."""
+
+
+class Model:
+    """A catalogue entry bound to its client and to its account's lane."""
+
+    def __init__(self, spec: ModelSpec, client: Client, lane: Lane) -> None:
+        self.spec, self.lane = spec, lane
+        self._client = client
+        self._tokens = TokenEstimate()
+
+    async def ask(
+        self,
+        ctx: Context,
+        step: str,
+        messages: Sequence[Message],
+        expect: Expect[T],
+        *,
+        request: Any,
+        key_on: Any = None,
+        params: Mapping[str, Any] | None = None,
+    ) -> T:
+        """Ask, or remember what was answered.
+
+        `request` is what is new in the messages, for the journal. `key_on` stands for the messages in
+        the step's key when that is cheaper (a digest of a long conversation); by default they do.
+        """
+        params = params or {}
+        constraint = self._constraint(expect)
+        key = step_key(
+            step,
+            ctx.job.id,
+            self.spec.api,
+            self.spec.model,
+            messages if key_on is None else key_on,
+            {**self.spec.params, **params},
+            constraint.json_schema,
+            constraint.grammar,
+        )
+
+        async def execute(unusable: UnusableOutput | None) -> Executed:
+            said = (*messages, *_again(unusable))
+            reply = await self._client.chat(self.spec, ChatRequest(said, constraint, params))
+            if reply.usage:
+                self._tokens.learn(step, said, reply.usage)
+            response = {"text": reply.text, "finish_reason": reply.finish_reason}
+            if reply.model and reply.model != self.spec.model:
+                response["served_model"] = reply.model
+            return Executed(response, reply.usage)
+
+        return await ctx.step(
+            Step(
+                name=step,
+                key=key,
+                execute=execute,
+                decode=lambda response: _read(response, expect),
+                request=request,
+                model=self.spec.model,
+                lane=self.lane,
+                tokens=self._tokens.of(step, messages),
+            )
+        )
+
+    def _constraint(self, expect: Expect[Any]) -> Constraint:
+        """What this server can enforce of the form expected."""
+        if self.spec.structured == "llama" and expect.grammar:
+            return Constraint(grammar=expect.grammar)
+        return Constraint() if self.spec.structured == "none" else Constraint(expect.json_schema)
+
+
+def _read(response: Mapping[str, Any], expect: Expect[T]) -> T:
+    text = response["text"]
+    if response["finish_reason"] in ("length", "max_tokens"):
+        raise UnusableOutput("the reply was cut off by its token limit; be shorter", text=text)
+    if not text.strip():
+        raise UnusableOutput("the reply was empty", text=text)
+    return expect.parse(text)
+
+
+def _again(unusable: UnusableOutput | None) -> tuple[Message, ...]:
+    """What is said after a reply that could not be used: the reply, and what was wrong with it."""
+    if unusable is None:
+        return ()
+    complaint = (
+        f"Your reply could not be used: {unusable.problem}. Answer again, in exactly the form asked for."
+    )
+    quoted: Message = {"role": "assistant", "content": unusable.text[:QUOTED_CHARS] or "(empty)"}
+    return (quoted, {"role": "user", "content": complaint})

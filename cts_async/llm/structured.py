@@ -1,0 +1,561 @@
+"""What a step expects of a model's text: find it, repair it, validate it, say what was wrong.
+
+Two rules. A reply is either understood whole or refused with a sentence that can be told to the model
+(`UnusableOutput.problem`); nothing is guessed into a default. And a well-formed reply costs one
+`orjson.loads` and one loop: fences, prose, thoughts and repairs are looked for only when that fails.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
+
+import orjson
+
+from cts_async.errors import UnusableOutput
+from cts_async.records import COVERAGES, UNKNOWN, Answer, Coverage
+
+__all__ = [
+    "CoverageList",
+    "Expect",
+    "Found",
+    "FreeText",
+    "OneLine",
+    "QuestionList",
+    "ShortPhrase",
+    "extract_json",
+    "find_json",
+    "strip_thoughts",
+]
+
+T_co = TypeVar("T_co", covariant=True)
+
+MAX_QUESTION_CHARS: Final = 200
+MAX_PHRASE_CHARS: Final = 120
+MAX_LINE_CHARS: Final = 200
+MAX_REPAIR_CHARS: Final = 20_000
+MAX_NAMED: Final = 5
+"""At most so many ids are named in one problem."""
+
+
+class Expect(Protocol[T_co]):
+    """The form a step's reply must have.
+
+    `json_schema` and `grammar` (GBNF) let a server that understands them constrain its decoding; a server
+    takes one of the two, and where both exist the grammar is the stricter. Neither may be modified.
+    """
+
+    @property
+    def name(self) -> str:
+        """A stable word for journals and step keys, with the parameters that change the form."""
+
+    @property
+    def json_schema(self) -> dict[str, Any] | None: ...
+
+    @property
+    def grammar(self) -> str | None: ...
+
+    def parse(self, text: str) -> T_co:
+        """Give the value in `text`, or raise UnusableOutput with a `problem` fit to be told to the model."""
+
+
+# --- JSON in text -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A JSON array or object found in text.
+
+    `source` is the text it was read from. `repaired` says that it was not valid JSON there, and `cut_off`
+    that it ended inside a string, so that its last string is only a beginning.
+    """
+
+    value: dict[str, Any] | list[Any]
+    source: str
+    repaired: bool = False
+    cut_off: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A bracketed stretch of text; `cut_off` if the text ends within one of its strings."""
+
+    start: int
+    end: int
+    cut_off: bool = False
+
+
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_THOUGHT_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_FENCE = re.compile(r"(```|~~~)[ \t]*[\w+-]*[ \t]*\n?(.*?)\1", re.DOTALL)
+_BRACKET = re.compile(r"[\[\]{}]")
+_BRACKET_OR_QUOTE = re.compile(r'[\[\]{}"]')
+_STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL)
+_LIKE_JSON = re.compile(r"""\[\s*["'“‘{\[\]\d-]|\{\s*(?:["'“‘}]|\w+\s*:)""")
+_HALVES: Final = str.maketrans("，：［］｛｝", ",:[]{}")
+_FULL_WIDTH: Final = frozenset("，：［］｛｝")
+_STRING_OR_MARK = re.compile(r'"(?:[^"\\\n]|\\.)*+"|([，：［］｛｝])')
+_CLOSES: Final = {"]": "[", "}": "{"}
+
+
+def extract_json(text: str) -> object:
+    """Give the JSON array or object that matters in a model's reply; UnusableOutput if there is none.
+
+    The whole text if it is JSON; else the longest fenced block that is; else the longest bracketed
+    stretch, repaired if need be. `find_json` also tells whether it was repaired.
+    """
+    return find_json(text).value
+
+
+def find_json(text: str) -> Found:
+    """Find what `extract_json` gives, and report whether it had to be repaired or was cut off."""
+    value = _loads(text)
+    if isinstance(value, (dict, list)):
+        return Found(value, text)
+    inner = strip_thoughts(value if isinstance(value, str) else text)
+    found = _whole(inner) or _fenced(inner) or _half_width(inner) or _bracketed(inner)
+    if found is None:
+        raise UnusableOutput("expected JSON, but the reply holds none", text=text)
+    return found
+
+
+def strip_thoughts(text: str) -> str:
+    """Drop `<think>…</think>` and surrounding space, also of a thought never opened or never closed."""
+    if "<" in text:
+        end = max((match.end() for match in _THOUGHT_END.finditer(text)), default=0)
+        thoughts = _THOUGHT_END.split(_THOUGHT.sub("", text[:end]))[-1]
+        text = thoughts + _THOUGHT_START.split(text[end:], maxsplit=1)[0]
+    return text.strip("\ufeff \t\r\n")
+
+
+def _loads(text: str) -> object:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _whole(text: str) -> Found | None:
+    value = _loads(text)
+    return Found(value, text) if isinstance(value, (dict, list)) else None
+
+
+def _fenced(text: str) -> Found | None:
+    """The longest fenced block that is JSON; of equally long ones the last, a reply's final word."""
+    blocks = [found for match in _FENCE.finditer(text) if (found := _whole(match[2]))]
+    return max(reversed(blocks), key=lambda found: len(found.source), default=None)
+
+
+def _half_width(text: str) -> Found | None:
+    """The JSON in a text whose brackets, commas or colons are full-width ones; strings stay as they are."""
+    if _FULL_WIDTH.isdisjoint(text):
+        return None
+    halved = _STRING_OR_MARK.sub(lambda match: match[0].translate(_HALVES) if match[1] else match[0], text)
+    found = _bracketed(halved) if halved != text else None
+    return replace(found, repaired=True) if found and not found.repaired else None
+
+
+def _bracketed(text: str) -> Found | None:
+    """The longest bracketed stretch that is JSON or can be repaired into it."""
+    spans = sorted(_spans(text), key=lambda span: (span.start - span.end, -span.start))
+    for span in spans[:MAX_NAMED]:
+        source = text[span.start : span.end]
+        if found := _whole(source):
+            return found
+        if _LIKE_JSON.match(source) and (found := _repaired(source, span)):
+            return found
+    return None
+
+
+def _spans(text: str) -> list[_Span]:
+    """The outermost bracketed stretches in order, the last perhaps unclosed; one pass, aware of strings."""
+    opened: list[int] = []
+    spans: list[_Span] = []
+    position, end, cut_off = 0, len(text), False
+    while match := (_BRACKET_OR_QUOTE if opened else _BRACKET).search(text, position):
+        position, mark = match.end(), match[0]
+        if mark == '"':
+            rest = _STRING_REST.match(text, position)
+            cut_off = rest is None
+            position = rest.end() if rest else end
+        elif mark in "[{":
+            opened.append(match.start())
+        elif opened and text[opened[-1]] == _CLOSES[mark]:
+            start = opened.pop()
+            while spans and spans[-1].start > start:
+                spans.pop()
+            spans.append(_Span(start, position))
+    if opened:
+        spans.append(_Span(opened[0], end, cut_off))
+    return spans
+
+
+def _repaired(source: str, span: _Span) -> Found | None:
+    """What json_repair makes of `source`; a long one is left alone, as its time may grow quadratically."""
+    if len(source) > MAX_REPAIR_CHARS:
+        return None
+    from json_repair import repair_json
+
+    try:
+        value = repair_json(source, return_objects=True, skip_json_loads=True)
+        orjson.dumps(value)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if not isinstance(value, (dict, list)) or not value:
+        return None
+    return Found(value, source, repaired=True, cut_off=span.cut_off)
+
+
+# --- The Clarifier's questions -------------------------------------------------------------------------
+
+_NUMBERING = re.compile(
+    r"\A(?:[Qq]?\d{1,2}\s*[.)、:：．）](?!\d)|[(（]\d{1,2}[)）]|[Qq]uestion\s+\d{1,2}\s*[.:：)]|[-*•](?=\s))\s*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionList:
+    """A JSON array of exactly `k` questions, non-empty and distinct; parses to them in order.
+
+    `{"questions": [...]}` and arrays of `{"question": ...}` are understood, leading numbers dropped.
+    Two questions are the same if they differ only in case, width, punctuation or spacing.
+    """
+
+    k: int
+    grammar: ClassVar[str | None] = None
+
+    @property
+    def name(self) -> str:
+        return f"questions/{self.k}"
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        item = {"type": "string", "minLength": 1, "maxLength": MAX_QUESTION_CHARS}
+        return {"type": "array", "items": item, "minItems": self.k, "maxItems": self.k}
+
+    def parse(self, text: str) -> tuple[str, ...]:
+        found = find_json(text)
+        problem, questions = self._read(found)
+        if problem:
+            raise UnusableOutput(problem, text=text)
+        return questions
+
+    def _read(self, found: Found) -> tuple[str, tuple[str, ...]]:
+        wanted = f"expected a JSON array of exactly {self.k} string{'s' * (self.k != 1)}"
+        items = _items(found.value, "questions")
+        if items is None:
+            return f"{wanted}, got an object", ()
+        if found.cut_off:
+            return f"{wanted}, but the reply is cut off", ()
+        if len(items) != self.k:
+            return f"{wanted}, got {len(items)}", ()
+        questions = [_question(item) for item in items]
+        for n, question in enumerate(questions, 1):
+            if question is None:
+                return f"{wanted}, but item {n} is not a string", ()
+            if not _fold(question):
+                return f"{wanted}, but item {n} is empty", ()
+        return _repetition(cast(list[str], questions))
+
+
+def _items(value: object, key: str) -> list[Any] | None:
+    """The array itself, the one under `key`, or the only one in an object."""
+    if isinstance(value, dict):
+        lists = [part for part in value.values() if isinstance(part, list)]
+        value = value.get(key, lists[0] if len(lists) == 1 else None)
+    return value if isinstance(value, list) else None
+
+
+def _question(item: object) -> str | None:
+    if isinstance(item, dict):
+        item = item.get("question", _only_string(item))
+    return _NUMBERING.sub("", " ".join(item.split()), count=1) if isinstance(item, str) else None
+
+
+def _only_string(value: dict[str, Any] | list[Any]) -> str | None:
+    parts = value.values() if isinstance(value, dict) else value
+    strings = [part for part in parts if isinstance(part, str)]
+    return strings[0] if len(strings) == 1 else None
+
+
+def _repetition(questions: list[str]) -> tuple[str, tuple[str, ...]]:
+    seen: dict[str, int] = {}
+    for n, question in enumerate(questions, 1):
+        first = seen.setdefault(_fold(question), n)
+        if first != n:
+            return f"expected distinct questions, but items {first} and {n} are the same", ()
+    return "", tuple(questions)
+
+
+def _fold(text: str) -> str:
+    """What is left of a text without case, width, punctuation, spaces and control characters."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "PZC")
+
+
+# --- One phrase, one line, any text --------------------------------------------------------------------
+
+_LABEL = re.compile(
+    r"""\A[*_`]{0,3}(?:
+    (?:(?:sure|okay|certainly)\W+)?(?:here(?:'s|\ is)\ (?:the|your|my)\ )?
+    (?:(?:final|user|user's|short|rewritten|refined|clarified|revised|specific|retrieval-ready|single)[ _]+)*
+    (?:answer|query|rewrite|output|result|search\ query|query\ sentence|a)(?:\ is)?
+    |(?:最终|用户)?的?(?:(?:改写|重写)后?的?(?:查询语句|查询|检索词|搜索词|问题|句子|结果)?|回答|答案|答|查询|输出|结果)[是为]?
+    )[*_`]{0,3}\s*[:：]\s*[*_`]{0,3}""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_WRAPPERS: Final = (
+    ("**", "**"), ("__", "__"), ("```", "```"), ("`", "`"), ('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"),
+    ("「", "」"), ("『", "』"), ("*", "*"), ("＂", "＂"), ("«", "»"),
+)  # fmt: skip
+_FENCE_LINE = re.compile(r"(?:```|~~~)[ \t]*[\w+-]*[ \t]*")
+_BULLET = re.compile(r"\A[-*•>]\s+")
+_UNKNOWN_SENTENCE = re.compile(rf"\W*{UNKNOWN}\W*(?:[.。(（].*)?", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortPhrase:
+    """The User Answerer's reply: its first non-empty line without label and quotes.
+
+    `unknown` is recognised in any case, quotes and punctuation, also as a first sentence that others
+    follow; a phrase that merely holds the word is an ordinary answer, and so is 未知.
+    """
+
+    name: ClassVar[str] = "phrase"
+    json_schema: ClassVar[dict[str, Any] | None] = None
+    grammar: ClassVar[str] = (
+        f'root ::= "{UNKNOWN}" | phrase\n'
+        f"phrase ::= [^\\x00-\\x20\\x7F<] [^\\x00-\\x1F\\x7F]{{0,{MAX_PHRASE_CHARS - 1}}}\n"
+    )
+
+    def parse(self, text: str) -> Answer:
+        line = next(_lines(text), None)
+        if line is None:
+            raise UnusableOutput(f"expected a short answer or the word {UNKNOWN}, got nothing", text=text)
+        if _UNKNOWN_SENTENCE.fullmatch(unicodedata.normalize("NFKC", line).replace("_", " ")):
+            return Answer(UNKNOWN, unknown=True)
+        return Answer(line, unknown=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OneLine:
+    """The Rewriter's reply: exactly one non-empty line, without the quotes, fence or label around it."""
+
+    name: ClassVar[str] = "line"
+    json_schema: ClassVar[dict[str, Any] | None] = None
+    grammar: ClassVar[str] = f"root ::= [^\\x00-\\x20\\x7F<] [^\\x00-\\x1F\\x7F]{{0,{MAX_LINE_CHARS - 1}}}\n"
+
+    def parse(self, text: str) -> str:
+        lines = list(_lines(text))
+        if len(lines) != 1:
+            got = f"{len(lines)} lines" if lines else "nothing"
+            raise UnusableOutput(f"expected exactly one line with the rewritten query, got {got}", text=text)
+        return lines[0]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """Any text that is not blank, unchanged."""
+
+    name: ClassVar[str] = "text"
+    json_schema: ClassVar[dict[str, Any] | None] = None
+    grammar: ClassVar[str | None] = None
+
+    def parse(self, text: str) -> str:
+        if not text or text.isspace():
+            raise UnusableOutput("expected a text, got nothing", text=text)
+        return text
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The non-empty lines of a reply, thoughts and fences dropped, each out of its label and quotes."""
+    for line in _plain(strip_thoughts(text)).splitlines():
+        if not _FENCE_LINE.fullmatch(line.strip()) and (line := _unwrap(line)):
+            yield line
+
+
+def _plain(text: str) -> str:
+    """The string in a reply that is JSON around a single one; any other reply as it is."""
+    if not text.startswith(('"', "{", "[")):
+        return text
+    value = _loads(text)
+    if isinstance(value, (dict, list)) and len(value) == 1:
+        value = _only_string(value)
+    return value if isinstance(value, str) else text
+
+
+def _unwrap(line: str) -> str:
+    """Take labels, bullets and surrounding quotes off until nothing more comes off."""
+    previous = None
+    while line != previous:
+        previous = line
+        line = _unquote(_BULLET.sub("", line.strip(), count=1).strip())
+        if line == previous:
+            line = _LABEL.sub("", line, count=1)
+    return line if any(ch.isalnum() for ch in line) else ""
+
+
+def _unquote(line: str) -> str:
+    for left, right in _WRAPPERS:
+        inner = line[len(left) : -len(right)]
+        whole = line.startswith(left) and line.endswith(right) and len(line) >= len(left) + len(right)
+        if whole and not _ends_within(inner, left, right):
+            return inner
+    return line
+
+
+def _ends_within(inner: str, left: str, right: str) -> bool:
+    """Whether the quotation ends before its end: `"a" or "b"`. An apostrophe within a word ends nothing."""
+    if left == "'":
+        return re.search(r"(?<!\w)'|'(?!\w)", inner) is not None
+    return left in inner or right in inner
+
+
+# --- The judge's labels ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageList:
+    """`{"results": [{"id", "coverage"}]}` with every id of `ids` exactly once; parses to pairs in that order.
+
+    A bare array and a mapping `{"N1": "full"}` are understood; case and space of a label do not matter.
+    Anything missing, repeated, unknown or not one of full, partial, none is a problem, never a label.
+    `ids` must be distinct and not empty (ValueError).
+    """
+
+    ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.ids or len(set(self.ids)) != len(self.ids):
+            raise ValueError(f"nugget ids must be distinct and not empty: {self.ids!r}")
+
+    @property
+    def name(self) -> str:
+        return "coverage"
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        return _coverage_schema(self.ids)
+
+    @property
+    def grammar(self) -> str:
+        """One line of JSON in which ids and their order are fixed and only the labels are free."""
+        return _coverage_grammar(self.ids)
+
+    def parse(self, text: str) -> tuple[tuple[str, Coverage], ...]:
+        ids = self.ids
+        labels: dict[str, Coverage | None] = {}
+        repeated: list[str] = []
+        for key, label in _rows(find_json(text), text):
+            if key in labels:
+                repeated.append(key)
+            labels[key] = _LABELS.get(label) or _label(label) if isinstance(label, str) else None
+        if not repeated and labels.keys() == frozenset(ids) and None not in labels.values():
+            pairs = tuple([(key, labels[key]) for key in ids])
+            return cast(tuple[tuple[str, Coverage], ...], pairs)
+        raise UnusableOutput(_coverage_problem(ids, labels, repeated), text=text)
+
+
+_LABELS: Final[dict[str, Coverage]] = {label: label for label in COVERAGES}
+
+
+def _label(text: str) -> Coverage | None:
+    return _LABELS.get(unicodedata.normalize("NFKC", text).strip().casefold())
+
+
+def _rows(found: Found, text: str) -> Iterable[tuple[str, object]]:
+    """The (id, label) pairs of any of the understood forms, in the order given."""
+    value: Any = found.value
+    if isinstance(value, dict):
+        value = value.get("results", value)
+    if isinstance(value, dict):
+        return _one_row(value) or _mapping_rows(found)
+    try:
+        return [(_id(item["id"]), item.get("coverage")) for item in value]
+    except (TypeError, KeyError, AttributeError):
+        problem = 'expected {"results": [{"id": ..., "coverage": ...}, ...]}'
+        raise UnusableOutput(f"{problem}, got an item without an id", text=text) from None
+
+
+def _one_row(value: dict[str, Any]) -> list[tuple[str, object]]:
+    """A lone `{"id", "coverage"}` object, as a list of one; empty if it is not that."""
+    return [(_id(value["id"]), value["coverage"])] if value.keys() >= {"id", "coverage"} else []
+
+
+def _mapping_rows(found: Found) -> list[tuple[str, object]]:
+    """A mapping's pairs, also those of a key that is there twice."""
+    pairs: Any = _pairs(found)
+    if len(pairs) == 1 and pairs[0][0] == "results":
+        pairs = pairs[0][1]
+    return [(_id(key), label) for key, label in pairs]
+
+
+def _pairs(found: Found) -> object:
+    value = cast(dict[str, Any], found.value)
+    if not found.repaired:
+        return json.loads(found.source, object_pairs_hook=list)
+    results = value.get("results")
+    return list((results if isinstance(results, dict) else value).items())
+
+
+def _id(value: object) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    return str(value) if isinstance(value, int) else orjson.dumps(value).decode()
+
+
+def _coverage_problem(ids: tuple[str, ...], labels: dict[str, Coverage | None], repeated: list[str]) -> str:
+    """Everything that is wrong with the labels, in one sentence."""
+    known = frozenset(ids)
+    problems = [
+        _named("missing ids", [key for key in ids if key not in labels]),
+        _named("unknown ids", [key for key in labels if key not in known]),
+        _named("ids given more than once", list(dict.fromkeys(repeated))),
+        _named(
+            "coverage is not full, partial or none for", [k for k in ids if k in labels and not labels[k]]
+        ),
+    ]
+    return "expected every id exactly once; " + "; ".join(problem for problem in problems if problem)
+
+
+def _named(what: str, ids: list[str]) -> str:
+    """`what: a, b and 3 more`; an empty string where there are none."""
+    shown = ", ".join(key if len(key) <= 40 else key[:39] + "…" for key in ids[:MAX_NAMED])
+    more = f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else ""
+    return f"{what}: {shown}{more}" if ids else ""
+
+
+@lru_cache(maxsize=256)
+def _coverage_schema(ids: tuple[str, ...]) -> dict[str, Any]:
+    properties = {"id": {"enum": list(ids)}, "coverage": {"enum": list(COVERAGES)}}
+    item = _object_schema(properties)
+    results = {"type": "array", "items": item, "minItems": len(ids), "maxItems": len(ids)}
+    return _object_schema({"results": results})
+
+
+def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+@lru_cache(maxsize=256)
+def _coverage_grammar(ids: tuple[str, ...]) -> str:
+    heads = ['{"id":' + orjson.dumps(key).decode() + ',"coverage":"' for key in ids]
+    opening = ['{"results":[' + heads[0], *('"},' + head for head in heads[1:])]
+    rule = " label ".join(_gbnf_literal(part) for part in opening)
+    labels = " | ".join(f'"{label}"' for label in COVERAGES)
+    return f"root ::= {rule} label {_gbnf_literal(chr(34) + '}]}')}\nlabel ::= {labels}\n"
+
+
+def _gbnf_literal(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

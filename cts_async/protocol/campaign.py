@@ -1,0 +1,127 @@
+"""Runs a plan: every system over every instance on one engine, each into its own run directory.
+
+Jobs go instance by instance, all systems of an instance side by side, so that the compared systems
+grow together and an early stop leaves them comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from cts_async.engine.events import Events
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.stop import stoppable
+from cts_async.errors import StepError
+from cts_async.protocol.crew import Crew, opened
+from cts_async.protocol.deep_search import DeepSearch
+from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
+from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
+from cts_async.protocol.plan import Plan
+from cts_async.protocol.results import failure_line, judgment_line, outcome_line
+from cts_async.protocol.run_files import RunFiles, opened_files
+from cts_async.protocol.systems import System
+from cts_async.records import Instance, Outcome
+from cts_async.search.agent import Agent
+from cts_async.search.backends import CorpusBackend
+
+
+async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -> None:
+    """Run or resume. Raises RunStopped when it ends early; what was done is on disk in any case."""
+    config = plan.config
+    async with (
+        stoppable() as stopper,
+        opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
+    ):
+        backend = CorpusBackend(plan.corpus)
+        await backend.load()
+        agent = Agent(crew.models[plan.roles.agent], backend, plan.corpus_sha256, plan.settings)
+        cast = Cast(
+            answerer=crew.role(plan.roles.support),
+            rewriter=crew.role(plan.roles.support),
+            searcher=DeepSearch(agent, plan.prompts, plan.current_date),
+            judges=_judges(plan, crew),
+        )
+        with ExitStack() as stack:
+            files = {system: stack.enter_context(_files(plan, system)) for system in plan.systems}
+            runner = Runner(
+                crew.lanes,
+                events=events,
+                seed=config.seed,
+                in_flight=config.in_flight or instances_in_flight(crew),
+            )
+            stopper.watch(runner)
+            await runner.run(_jobs(plan, crew, cast, files))
+
+
+def instances_in_flight(crew: Crew) -> int:
+    """Enough instances to keep every lane busy while others of theirs wait, few enough to finish steadily."""
+    widest = max((lane.limits.max_concurrency for lane in crew.lanes), default=1)
+    return max(4, min(1024, widest + widest // 2))
+
+
+def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
+    """The judges asked for, and the lexical one beside them: it costs nothing."""
+    if plan.config.no_judge:
+        return ()
+    asked = tuple(crew.judge(name) for name in plan.roles.judges)
+    return asked if LEXICAL in plan.roles.judges else (*asked, LexicalJudge())
+
+
+def _files(plan: Plan, system: System) -> Any:
+    notes = {
+        "command": plan.config.command,
+        "data": {
+            "spec": plan.config.data,
+            "path": str(plan.dataset.path),
+            "gold": str(plan.config.gold) if plan.config.gold else None,
+            "fields": dict(plan.config.fields),
+            "corpus": str(plan.corpus),
+        },
+        "players": plan.players(system),
+        "prices": {
+            spec.model: {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok}
+            for spec in plan.specs.values()
+        },
+        "embedded": plan.embedded,
+        "n_expected": plan.n_instances,
+    }
+    return opened_files(
+        plan.systems[system],
+        plan.identity(system),
+        notes,
+        prompts=plan.prompt_texts(system),
+        sync=plan.config.sync,
+    )
+
+
+def _jobs(plan: Plan, crew: Crew, cast: Cast, files: Mapping[System, RunFiles]) -> Iterator[Job]:
+    for instance in plan.instances():
+        for system, of in files.items():
+            if instance.id in of.done or (instance.id in of.failed and not plan.config.retry_failed):
+                continue
+            yield Job(
+                group=of.directory.name,
+                id=instance.id,
+                journal=of.journal,
+                walk=partial(_walk, cast=cast, crew=crew, system=system, instance=instance),
+                finish=partial(_finish, of=of, system=system, instance=instance),
+            )
+
+
+async def _walk(ctx: Context, *, cast: Cast, crew: Crew, system: System, instance: Instance) -> Outcome:
+    if system.kind == "clarify":
+        return await clarify_then_search(ctx, cast, crew.role(system.clarifier), instance, system.k)
+    return await search_only(ctx, cast, instance, system.kind)
+
+
+async def _finish(ended: Outcome | StepError, *, of: RunFiles, system: System, instance: Instance) -> None:
+    if isinstance(ended, StepError):
+        await of.add_result(failure_line(system.label, instance, ended))
+        return
+    for judgment in ended.judgments[1:]:
+        await of.add_judgment(judgment.judge, judgment_line(instance.id, instance.nuggets, judgment))
+    # Last: an instance with a result is never done again, so nothing of it may still be missing.
+    await of.add_result(outcome_line(system.label, ended))

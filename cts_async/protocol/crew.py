@@ -1,0 +1,72 @@
+"""Everything a run talks to, opened together and closed together: models, lanes, tools, prompts.
+
+Models that share an account share a lane. An embedded model's server runs only while a crew is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from cts_async.engine.events import Events
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.client import Client
+from cts_async.llm.local import serving
+from cts_async.llm.model import Model
+from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, ModelJudge
+from cts_async.protocol.prompts import PromptSet
+from cts_async.protocol.role import Role
+
+EMBEDDED_OUTAGE_S = 20.0
+"""A server of our own that is gone does not come back: no use waiting long for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Models by the name they were asked for, each bound to its account's lane."""
+
+    prompts: PromptSet
+    models: Mapping[str, Model]
+    lanes: Sequence[Lane] = field(default_factory=tuple)
+
+    def role(self, name: str) -> Role:
+        return Role(self.models[name], self.prompts)
+
+    def judge(self, name: str) -> Judge:
+        return LexicalJudge() if name == LEXICAL else ModelJudge(name, self.role(name))
+
+
+@asynccontextmanager
+async def opened(
+    specs: Mapping[str, ModelSpec],
+    prompts: PromptSet,
+    environ: Mapping[str, str],
+    events: Events,
+    *,
+    max_outage_s: float,
+) -> AsyncIterator[Crew]:
+    """Start what has to be started and give the crew. Raises UsageError where the embedded model is missing."""
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(Client(environ))
+        lanes: dict[str, Lane] = {}
+        models: dict[str, Model] = {}
+        for name, spec in specs.items():
+            ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
+            lane = lanes.get(spec.account)
+            if lane is None:
+                lane = lanes[spec.account] = Lane(name, _limits(spec, max_outage_s), events)
+            models[name] = Model(ready, client, lane)
+        yield Crew(prompts, models, tuple(lanes.values()))
+
+
+def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
+    return LaneLimits(
+        requests_per_min=spec.requests_per_min,
+        tokens_per_min=spec.tokens_per_min,
+        max_concurrency=spec.max_concurrency,
+        kind=spec.limit,
+        window_s=spec.window_s,
+        max_outage_s=min(max_outage_s, EMBEDDED_OUTAGE_S) if spec.embedded else max_outage_s,
+    )

@@ -1,0 +1,28 @@
+"""Deep search as a role: its prompt around the agent's loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cts_async.engine.runner import Context
+from cts_async.protocol.prompts import PromptSet
+from cts_async.protocol.views import SearchView
+from cts_async.records import Trace, language_of
+from cts_async.search.agent import Agent
+
+
+@dataclass(frozen=True, slots=True)
+class DeepSearch:
+    """The agent with its prompts; `current_date` (YYYY-MM-DD) is fixed for a whole run."""
+
+    agent: Agent
+    prompts: PromptSet
+    current_date: str
+
+    async def search(self, ctx: Context, view: SearchView) -> Trace:
+        """Search until there is an answer, or the budget of model calls is spent."""
+        language = language_of(view.query)
+        prompt = self.prompts.get("agent", language, self.agent.model.spec.prompt_size)
+        fields = {"question": view.query, "current_date": self.current_date}
+        request = {"prompt": prompt.name, "fields": fields}
+        return await self.agent.run(ctx, prompt.render(**fields), language, request)

@@ -1,0 +1,85 @@
+"""Clarify-then-search, as the paper's figure 1 draws it.
+
+    q --Clarifier--> questions --User Answerer (q*)--> answers --Rewriter (q)--> q-hat
+    q-hat --deep search--> answer --coverage judge (nuggets of q*)--> restore_score_100
+
+Ordinary async code: each role's call is a durable step, so running it again is resuming it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from cts_async.engine.runner import Context
+from cts_async.protocol.answer import answer
+from cts_async.protocol.clarify import clarify
+from cts_async.protocol.deep_search import DeepSearch
+from cts_async.protocol.judge import Judge
+from cts_async.protocol.rewrite import rewrite
+from cts_async.protocol.role import Role
+from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
+from cts_async.records import Answer, Instance, Judgment, Outcome, Trace
+
+SystemKind = Literal["clarify", "orig", "gold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Who plays which role. Only the Clarifier varies between compared systems (paper, table 1)."""
+
+    answerer: Role
+    rewriter: Role
+    searcher: DeepSearch
+    judges: tuple[Judge, ...]
+    """The first one's labels are the score; empty: nothing is judged."""
+
+
+async def clarify_then_search(
+    ctx: Context, cast: Cast, clarifier: Role, instance: Instance, k: int
+) -> Outcome:
+    """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
+    q, q_star = instance.blurred_query, instance.fused_query
+    questions = await clarify(ctx, clarifier, ClarifierView(q, k))
+    answers = await ctx.gather(
+        [
+            partial(answer, ctx, cast.answerer, AnswererView(q_star, question), turn)
+            for turn, question in enumerate(questions, 1)
+        ]
+    )
+    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
+    q_hat = await rewrite(ctx, cast.rewriter, RewriterView(q, pairs))
+    trace = await cast.searcher.search(ctx, SearchView(q_hat))
+    return await _outcome(ctx, cast, instance, trace, q_hat, k, questions, tuple(answers))
+
+
+async def search_only(ctx: Context, cast: Cast, instance: Instance, kind: Literal["orig", "gold"]) -> Outcome:
+    """A reference point: the agent on q itself (`orig`) or on q* (`gold`), nobody asked."""
+    query = instance.blurred_query if kind == "orig" else instance.fused_query
+    trace = await cast.searcher.search(ctx, SearchView(query))
+    return await _outcome(ctx, cast, instance, trace, query, 0, (), ())
+
+
+async def judge_answer(
+    ctx: Context, judges: tuple[Judge, ...], instance: Instance, answer_text: str
+) -> tuple[Judgment, ...]:
+    """Every judge's labels for one answer; none where the instance has no nuggets."""
+    if not instance.nuggets:
+        return ()
+    view = JudgeView(instance.fused_query, instance.nuggets, answer_text)
+    return tuple(await ctx.gather([partial(judge.judge, ctx, view) for judge in judges]))
+
+
+async def _outcome(
+    ctx: Context,
+    cast: Cast,
+    instance: Instance,
+    trace: Trace,
+    query: str,
+    k: int,
+    questions: tuple[str, ...],
+    answers: tuple[Answer, ...],
+) -> Outcome:
+    judgments = await judge_answer(ctx, cast.judges, instance, trace.answer)
+    return Outcome(instance, k, questions, answers, query, trace, judgments)

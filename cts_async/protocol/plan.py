@@ -1,0 +1,205 @@
+"""From what the user asked for to what will be done: everything checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cts_async.config import RunConfig
+from cts_async.datasets import Dataset, open_dataset, sha256_of
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.llm.local import model_file
+from cts_async.protocol.prompts import PromptSet, load_prompts
+from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all
+from cts_async.protocol.systems import System, run_names, systems_of
+from cts_async.records import Instance
+from cts_async.search.agent import AgentSettings
+
+SMOKE_LIMIT = 8
+"""Instances of the default run: enough to see everything work within minutes on two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A campaign: systems over the same instances, each with a run directory of its own."""
+
+    config: RunConfig
+    systems: Mapping[System, Path]
+    roles: RoleNames
+    specs: Mapping[str, ModelSpec]
+    dataset: Dataset
+    instances: Callable[[], Iterator[Instance]]
+    n_instances: int
+    limit: int | None
+    corpus: Path
+    corpus_sha256: str
+    prompts: PromptSet
+    settings: AgentSettings
+    current_date: str
+    data_identity: Mapping[str, Any]
+
+    @property
+    def embedded(self) -> bool:
+        """Whether any role is played by the embedded model: then the scores are a smoke test."""
+        return any(spec.embedded for spec in self.specs.values())
+
+    def identity(self, system: System) -> dict[str, Any]:
+        """What determines this system's results; a resumed run must agree on it."""
+        named = self.players(system)
+        return {
+            "system": system.label,
+            "k": system.k,
+            "data": dict(self.data_identity),
+            "models": {role: _model_identity(self.specs[name]) for role, name in named.items()},
+            "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
+            "corpus_sha256": self.corpus_sha256,
+            "prompts": {p: self.prompts.sha256[p] for p in self._prompts_of(system)},
+            "judges": [] if self.config.no_judge else list(self.roles.judges),
+            "current_date": self.current_date,
+            "seed": self.config.seed,
+        }
+
+    def players(self, system: System) -> dict[str, str]:
+        """Role to model name, for the roles that this system has."""
+        named = {"agent": self.roles.agent}
+        if system.kind == "clarify":
+            named = {"clarifier": system.clarifier, "support": self.roles.support, **named}
+        if not self.config.no_judge:
+            for name in self.roles.judges:
+                if name in self.specs:
+                    named[f"judge {name}"] = name
+        return named
+
+    def prompt_texts(self, system: System) -> dict[str, str]:
+        """The prompts that this system may use, by name."""
+        return {name: self.prompts.text(name) for name in self._prompts_of(system)}
+
+    def _prompts_of(self, system: System) -> list[str]:
+        roles = ["agent"] + ([] if self.config.no_judge else ["judge"])
+        if system.kind == "clarify":
+            roles += ["clarify", "answer", "rewrite"]
+        return sorted(name for name in self.prompts.sha256 if name.split(".")[0] in roles)
+
+
+def make_plan(config: RunConfig, catalogue: Catalogue, environ: Mapping[str, str]) -> Plan:
+    """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing."""
+    systems = systems_of(config.models, config.ks, config.references)
+    roles = choose_roles(
+        config.models,
+        catalogue.roles,
+        support=config.support,
+        judges=config.judges,
+        agent=config.agent,
+        every_role=config.every_role,
+    )
+    specs = resolve_all(_wanted(config, roles), catalogue, environ)
+    if any(spec.embedded for spec in specs.values()):
+        # The file's name is the model's: results of one embedded model are not another's.
+        stem = model_file(environ).stem
+        specs = {n: _served(spec, stem) if spec.embedded else spec for n, spec in specs.items()}
+    dataset = open_dataset(config.data, config.gold, config.fields)
+    limit = _limit(config, specs)
+    instances = _selection(dataset, limit)
+    n_instances = _check_instances(instances, dataset, config)
+    corpus = config.corpus or dataset.corpus
+    if corpus is None:
+        raise UsageError(
+            f"--data {config.data} has no documents of its own: name some with --corpus FILE.jsonl"
+        )
+    names = run_names(systems, dataset.name, config.name)
+    directories = {system: config.runs_dir / names[system] for system in systems}
+    return Plan(
+        config=config,
+        systems=directories,
+        roles=roles,
+        specs=specs,
+        dataset=dataset,
+        instances=instances,
+        n_instances=n_instances,
+        limit=limit,
+        corpus=corpus,
+        corpus_sha256=sha256_of(corpus),
+        prompts=load_prompts(),
+        settings=_settings(config, specs[roles.agent]),
+        current_date=_current_date(directories),
+        data_identity=_data_identity(dataset),
+    )
+
+
+def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
+    wanted: dict[str, list[str]] = {}
+    for name in config.models:
+        wanted.setdefault(name, []).append("model")
+    wanted.setdefault(roles.support, []).append("support")
+    if not config.no_judge:
+        for name in roles.judges:
+            wanted.setdefault(name, []).append("judge")
+    wanted.setdefault(roles.agent, []).append("agent")
+    return wanted
+
+
+def _served(spec: ModelSpec, stem: str) -> ModelSpec:
+    return replace(spec, model=stem)
+
+
+def _limit(config: RunConfig, specs: Mapping[str, ModelSpec]) -> int | None:
+    """The whole dataset, but for the default smoke test its first instances."""
+    smoke = config.data == "sample" and all(spec.embedded for spec in specs.values())
+    return config.limit if config.limit is not None else SMOKE_LIMIT if smoke else None
+
+
+def _selection(dataset: Dataset, limit: int | None) -> Callable[[], Iterator[Instance]]:
+    return lambda: islice(dataset.instances(), limit)
+
+
+def _check_instances(instances: Callable[[], Iterator[Instance]], dataset: Dataset, config: RunConfig) -> int:
+    """Read them all once, so that a broken line is found before the first call is paid."""
+    count, without_gold, first = 0, 0, ""
+    for instance in instances():
+        count += 1
+        if not instance.nuggets:
+            without_gold += 1
+            first = first or instance.id
+    if not count:
+        raise UsageError(f"{dataset.path}: no instances")
+    if without_gold and not config.no_judge:
+        raise UsageError(
+            f"{dataset.path}: {without_gold} of {count} instances have no nuggets (first: {first}): "
+            "name a gold file with --gold FILE.jsonl, or run without scores with --no-judge"
+        )
+    return count
+
+
+def _settings(config: RunConfig, agent: ModelSpec) -> AgentSettings:
+    settings = {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
+    if config.max_turns is not None:
+        settings["max_turns"] = config.max_turns
+    return AgentSettings(**settings)
+
+
+def _current_date(directories: Mapping[System, Path]) -> str:
+    """The date that the agent is told: today's for a new run, the run's own for a resumed one."""
+    for directory in directories.values():
+        manifest = read_manifest(directory)
+        if manifest and manifest.get("identity", {}).get("current_date"):
+            return str(manifest["identity"]["current_date"])
+    return date.today().isoformat()
+
+
+def _data_identity(dataset: Dataset) -> dict[str, Any]:
+    gold = dataset.gold_path
+    return {
+        "name": dataset.name,
+        "sha256": sha256_of(dataset.path),
+        "gold_sha256": sha256_of(gold) if gold else None,
+    }
+
+
+def _model_identity(spec: ModelSpec) -> dict[str, Any]:
+    return {"model": spec.model, "api": spec.api, "params": dict(spec.params)}

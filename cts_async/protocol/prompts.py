@@ -1,0 +1,159 @@
+"""Role prompts: load them from plain files, render them strictly, hash them.
+
+A file `ROLE[.small].LANGUAGE.txt` has a `## system` and a `## user` section with `{field}` placeholders;
+only its role's declared fields are placeholders, any other brace is text. Where a placeholder stands
+alone between `<tag>` and `</tag>`, its value is data: no value can open or close one of these tags.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from cts_async.errors import InputError
+from cts_async.records import Language
+
+__all__ = ["FIELDS", "Prompt", "PromptSet", "load_prompts"]
+
+Size = Literal["full", "small"]
+
+FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "clarify": ("blurred_query", "k"),
+    "answer": ("clear_query", "clarification_question"),
+    "rewrite": ("blurred_query", "qa_pairs"),
+    "judge": ("query", "nuggets", "candidate_answer"),
+    "agent": ("current_date", "question"),
+}
+"""What each role's prompt is rendered with: all of these and nothing else."""
+
+_PACKAGE: Final = Path(__file__).parents[1]
+_HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
+_NAME = re.compile(r"(?P<role>[a-z_]+)(?:\.small)?\.(?:en|zh)")
+_INVISIBLE: Final = r"[\s\u200b-\u200f\u2060\ufeff]*"
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One role's prompt in one language and size; `name` is its file's without `.txt`."""
+
+    name: str
+    text: str
+    sha256: str
+    fields: frozenset[str]
+    sections: tuple[tuple[str, tuple[str, ...]], ...]
+    """Pairs (role of the message, text and field names in turn), in the order of the file."""
+    fence: re.Pattern[str] | None
+    """What in a value would open or close a fence: the bracket in front of a tag's name."""
+
+    def render(self, **fields: object) -> tuple[dict[str, str], ...]:
+        """The messages, system first. ValueError names a field that is missing or unknown."""
+        if fields.keys() != self.fields:
+            raise ValueError(f"prompt {self.name}: {_difference(self.fields, frozenset(fields))}")
+        values = {name: self._harmless(str(value)) for name, value in fields.items()}
+        return tuple(
+            {
+                "role": role,
+                "content": "".join([values[part] if i % 2 else part for i, part in enumerate(parts)]),
+            }
+            for role, parts in self.sections
+        )
+
+    def _harmless(self, value: str) -> str:
+        return value if self.fence is None else self.fence.sub("&lt;", value)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSet:
+    """All prompts of one directory, by name."""
+
+    directory: Path
+    prompts: Mapping[str, Prompt]
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """The hash of each file's bytes, by the prompt's name (`clarify.en`)."""
+        return {name: prompt.sha256 for name, prompt in self.prompts.items()}
+
+    def text(self, name: str) -> str:
+        """The file's text. KeyError if there is none of that name."""
+        return self.prompts[name].text
+
+    def get(self, role: str, language: Language, size: Size = "full") -> Prompt:
+        """The prompt of `role`; the full one where there is no small one. Never in another language.
+
+        InputError names the file that is missing.
+        """
+        name = f"{role}.{language}"
+        prompt = self.prompts.get(f"{role}.small.{language}") if size == "small" else None
+        prompt = prompt or self.prompts.get(name)
+        if prompt is None:
+            raise InputError(self.directory / f"{name}.txt", f"there is no {language!r} prompt for {role!r}")
+        return prompt
+
+
+def load_prompts(directory: Path | None = None) -> PromptSet:
+    """Read every prompt of `directory`: by default those shipped in the package, else the repository's.
+
+    InputError names a file that is not understood, or the directory if it holds none.
+    """
+    directory = directory or _shipped()
+    files = sorted(directory.glob("*.txt"))
+    if not files:
+        raise InputError(directory, "holds no prompts (ROLE.LANGUAGE.txt)")
+    return PromptSet(directory, {path.stem: _read(path) for path in files})
+
+
+def _shipped() -> Path:
+    packaged = _PACKAGE / "_prompts"
+    return packaged if packaged.is_dir() else _PACKAGE.parent / "prompts"
+
+
+def _read(path: Path) -> Prompt:
+    named = _NAME.fullmatch(path.stem)
+    if named is None or named["role"] not in FIELDS:
+        raise InputError(path, f"expected ROLE[.small].en|zh.txt with a role of {', '.join(FIELDS)}")
+    try:
+        data = path.read_bytes()
+        text = data.decode("utf-8-sig").replace("\r\n", "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(path, f"cannot be read as UTF-8 text: {error}") from error
+    fields = FIELDS[named["role"]]
+    sections = tuple((role, _split(content, fields)) for role, content in _sections(path, text))
+    used = {part for _, parts in sections for part in parts[1::2]}
+    if used != set(fields):
+        raise InputError(path, _difference(frozenset(fields), frozenset(used)))
+    digest = hashlib.sha256(data).hexdigest()
+    return Prompt(path.stem, text, digest, frozenset(fields), sections, _fence(text, fields))
+
+
+def _sections(path: Path, text: str) -> list[tuple[str, str]]:
+    """The file's two sections, each stripped."""
+    before, *rest = _HEADER.split(text)
+    if before.strip() or rest[::2] != ["system", "user"]:
+        raise InputError(path, "expected exactly a '## system' and then a '## user' section")
+    return [(role, content.strip()) for role, content in zip(rest[::2], rest[1::2], strict=True)]
+
+
+def _split(template: str, fields: tuple[str, ...]) -> tuple[str, ...]:
+    """Text and field names in turn, beginning and ending with text."""
+    return tuple(re.split(rf"\{{({'|'.join(fields)})\}}", template))
+
+
+def _fence(text: str, fields: tuple[str, ...]) -> re.Pattern[str] | None:
+    names = "|".join(fields)
+    tags = {match[1] for match in re.finditer(rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>", text)}
+    if not tags:
+        return None
+    tag = "|".join(sorted(tags))
+    return re.compile(rf"[<＜﹤](?={_INVISIBLE}[/／]?{_INVISIBLE}(?:{tag})\b)", re.IGNORECASE)
+
+
+def _difference(expected: frozenset[str], given: frozenset[str]) -> str:
+    """`missing field a; unknown field b`"""
+    missing = [f"missing field {name}" for name in sorted(expected - given)]
+    unknown = [f"unknown field {name}" for name in sorted(given - expected)]
+    return "; ".join(missing + unknown)

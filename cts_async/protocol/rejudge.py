@@ -1,0 +1,250 @@
+"""Judging answers that exist already: a finished run's, or somebody's candidates.
+
+The answers are never changed; a judge adds `judgments/<judge>.jsonl` to a run, and a candidates file is
+judged into a directory of its own (`per_item.jsonl`, `summary.json`), as the release's eval_gold.py does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cts_async.config import JudgeConfig
+from cts_async.datasets import (
+    CandidateLine,
+    FailedLine,
+    GoldIndex,
+    open_dataset,
+    read_candidates,
+    read_gold,
+    sha256_of,
+)
+from cts_async.engine.events import Events
+from cts_async.engine.run_dir import locked, read_manifest
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.stop import stoppable
+from cts_async.errors import InputError, StepError, UsageError
+from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.protocol.campaign import instances_in_flight
+from cts_async.protocol.crew import opened
+from cts_async.protocol.judge import Judge
+from cts_async.protocol.pipeline import judge_answer
+from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.results import Line, failed, failure_line, judged, latest_results
+from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all
+from cts_async.protocol.run_files import RESULTS, RunFiles, opened_files
+from cts_async.records import Instance, Judgment
+
+PER_ITEM = "per_item.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Judging:
+    """One answer to be judged, or the failure that stands in its place."""
+
+    instance: Instance
+    answer: str
+    failure: StepError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgePlan:
+    """What will be judged, by whom, and into which directory; everything checked."""
+
+    config: JudgeConfig
+    directory: Path
+    specs: Mapping[str, ModelSpec]
+    judges: tuple[str, ...]
+    answers: tuple[Judging, ...]
+    identity: Mapping[str, Any] | None
+    """None for a finished run, which keeps its own."""
+
+    @property
+    def embedded(self) -> bool:
+        return any(spec.embedded for spec in self.specs.values())
+
+
+def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str, str]) -> JudgePlan:
+    """Check everything. Raises UsageError; starts and writes nothing."""
+    judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
+    if config.run is not None:
+        answers, directory, identity = _answers_of_run(config.run), config.run, None
+    elif config.gold and config.candidates and config.out:
+        if len(judges) > 1:
+            raise UsageError("one --judge for a candidates file; judge the --out directory again for another")
+        gold = read_gold(config.gold, config.fields)
+        answers, directory = list(_answers_of_candidates(config.candidates, gold, config)), config.out
+        identity = {
+            "system": Path(config.candidates).stem,
+            "gold_sha256": sha256_of(config.gold),
+            "candidates": config.candidates,
+            "judges": list(judges),
+        }
+    else:
+        raise UsageError("name a run (cts judge runs/NAME), or --gold G --candidates C --out DIR")
+    specs = resolve_all({name: ["judge"] for name in judges}, catalogue, environ)
+    return JudgePlan(config, directory, specs, tuple(judges), tuple(answers[: config.limit]), identity)
+
+
+async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Events) -> None:
+    """Judge or resume. Raises RunStopped when it ends early."""
+    prompts = load_prompts()
+    config = plan.config
+    async with (
+        stoppable() as stopper,
+        opened(plan.specs, prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
+    ):
+        judges = [crew.judge(name) for name in plan.judges]
+        runner = Runner(
+            crew.lanes,
+            events=events,
+            seed=config.seed,
+            in_flight=config.in_flight or instances_in_flight(crew),
+        )
+        stopper.watch(runner)
+        if plan.identity is None:
+            with locked(plan.directory):
+                files = RunFiles(plan.directory, sync=config.sync)
+                try:
+                    await runner.run(_further_jobs(plan, judges, files))
+                finally:
+                    files.close()
+            return
+        notes = {"command": config.command, "n_expected": len(plan.answers), "embedded": plan.embedded}
+        prices = {
+            s.model: {"input": s.input_usd_per_mtok, "output": s.output_usd_per_mtok}
+            for s in plan.specs.values()
+        }
+        texts = {name: prompts.text(name) for name in prompts.sha256 if name.startswith("judge.")}
+        identity = {**plan.identity, "prompts": {name: prompts.sha256[name] for name in texts}}
+        with opened_files(
+            plan.directory,
+            identity,
+            {**notes, "prices": prices},
+            prompts=texts,
+            results=PER_ITEM,
+            sync=config.sync,
+        ) as files:
+            await runner.run(_candidate_jobs(plan, judges[0], files))
+
+
+def _answers_of_run(run: Path) -> list[Judging]:
+    """A run's answers with the nuggets of the dataset that its manifest names."""
+    manifest = read_manifest(run)
+    if manifest is None:
+        raise InputError(run, "no run here (run.json is missing)")
+    data = manifest.get("data")
+    if not isinstance(data, dict) or "spec" not in data:
+        raise InputError(run / "run.json", "does not say which data the run was over", field="data")
+    gold = Path(data["gold"]) if data.get("gold") else None
+    dataset = open_dataset(data["spec"], gold, data.get("fields") or {})
+    recorded = manifest["identity"]["data"]["sha256"]
+    if sha256_of(dataset.path) != recorded:
+        raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")
+    lines = latest_results(run / RESULTS)
+    wanted = {id: line for id, line in lines.items() if not failed(line)}
+    answers = [
+        Judging(instance, str(wanted[instance.id]["answer"]))
+        for instance in dataset.instances()
+        if instance.id in wanted
+    ]
+    if not answers:
+        raise UsageError(f"{run}: no answers to judge yet")
+    if not any(judging.instance.nuggets for judging in answers):
+        raise UsageError(f"{run}: its data has no nuggets: there is nothing to judge by")
+    return answers
+
+
+def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -> Iterator[Judging]:
+    joined = False
+    seen: dict[str, int] = {}
+    for line in read_candidates(pattern, config.fields):
+        id, query = _names(line)
+        record = gold.find(id or None, query or None)
+        if record is None:
+            continue
+        joined = True
+        name = id or record.id or f"line {line.line}"
+        if name in seen:
+            raise InputError(
+                line.path, f"{name!r} already stands on line {seen[name]}", line=line.line, field="id"
+            )
+        seen[name] = line.line
+        instance = Instance(name, query or record.fused_query or "", "", record.nuggets)
+        yield _judging(line, instance)
+    if not joined:
+        raise InputError(
+            pattern,
+            f"nothing in it can be joined with the gold {gold.path}, neither by id nor by fused_query; "
+            "other names of fields are given with --field OURS=THEIRS",
+        )
+
+
+def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
+    if isinstance(line, FailedLine):
+        return line.id, line.fused_query
+    return line.candidate.id, line.candidate.fused_query
+
+
+def _judging(line: CandidateLine | FailedLine, instance: Instance) -> Judging:
+    if isinstance(line, FailedLine):
+        return Judging(instance, "", NoAnswer(line.failure.message))
+    if not line.candidate.answer:
+        return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
+    return Judging(instance, line.candidate.answer)
+
+
+class NoAnswer(StepError):
+    """There is no answer to judge: a failure, which is not a score of 0."""
+
+    kind = "no_answer"
+    step = "candidate"
+
+
+def _further_jobs(plan: JudgePlan, judges: list[Judge], files: RunFiles) -> Iterator[Job]:
+    for judge in judges:
+        done = files.judged(judge.name)
+        for judging in plan.answers:
+            if judging.instance.id not in done:
+                finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
+                yield _job(plan, judge, judging, files, finish)
+
+
+def _candidate_jobs(plan: JudgePlan, judge: Judge, files: RunFiles) -> Iterator[Job]:
+    for judging in plan.answers:
+        id = judging.instance.id
+        if id in files.done or (id in files.failed and not plan.config.retry_failed):
+            continue
+        yield _job(plan, judge, judging, files, partial(_add_item, files=files, judging=judging))
+
+
+def _job(plan: JudgePlan, judge: Judge, judging: Judging, files: RunFiles, finish: Any) -> Job:
+    walk = partial(_walk, judge=judge, judging=judging)
+    return Job(plan.directory.name, judging.instance.id, files.journal, walk, finish)
+
+
+async def _walk(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:
+    if judging.failure:
+        raise judging.failure
+    return (await judge_answer(ctx, (judge,), judging.instance, judging.answer))[0]
+
+
+async def _add_judgment(
+    ended: Judgment | StepError, *, files: RunFiles, judge: Judge, judging: Judging
+) -> None:
+    await files.add_judgment(judge.name, _line(ended, judging, judge.name))
+
+
+async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judging: Judging) -> None:
+    line = _line(ended, judging, "")
+    await files.add_result({**line, "answer": judging.answer})
+
+
+def _line(ended: Judgment | StepError, judging: Judging, judge: str) -> Line:
+    instance = judging.instance
+    if isinstance(ended, StepError):
+        return {**failure_line("", instance, ended), "judge": judge or None}
+    return {"id": instance.id, "fused_query": instance.fused_query, **judged(instance.nuggets, ended)}

@@ -1,0 +1,70 @@
+"""Which model plays which role, and whether everything it needs is there. Pure: the environment is passed in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.protocol.judge import LEXICAL
+
+PAPER_SUPPORT = "ernie"
+PAPER_AGENT = "webdancer"
+"""The paper's fixed roles: ERNIE-4.5-Turbo-128K, and WebDancer for the search (table 1, section 5.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleNames:
+    """Model names by role; several judges, the first of which gives the score."""
+
+    support: str
+    judges: tuple[str, ...]
+    agent: str
+
+
+def choose_roles(
+    clarifiers: Sequence[str],
+    defaults: Mapping[str, str],
+    *,
+    support: str | None,
+    judges: Sequence[str],
+    agent: str | None,
+    every_role: str | None,
+) -> RoleNames:
+    """An option wins over `--all`, that over cts.toml's [roles], that over the paper's choice.
+
+    Where every Clarifier is the embedded model, so is everything else: it needs no key.
+    """
+    embedded = all(name == "local" for name in clarifiers)
+    paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
+
+    def name(role: str) -> str:
+        return every_role or defaults.get(role) or ("local" if embedded else paper[role])
+
+    return RoleNames(support or name("support"), tuple(judges) or (name("judge"),), agent or name("agent"))
+
+
+def resolve_all(
+    wanted: Mapping[str, Sequence[str]], catalogue: Catalogue, environ: Mapping[str, str]
+) -> dict[str, ModelSpec]:
+    """Specs by name. Raises UsageError that lists every missing variable at once, with who needs it.
+
+    `wanted` maps a model's name to the roles it plays.
+    """
+    specs: dict[str, ModelSpec] = {}
+    missing: list[str] = []
+    for name, roles in wanted.items():
+        if name == LEXICAL:
+            continue
+        lacks = catalogue.missing_variables(name, environ)
+        if lacks:
+            missing += [f"{variable} ({', '.join(roles)}: {name})" for variable in lacks]
+        else:
+            specs[name] = catalogue.resolve(name, environ)
+    if missing:
+        raise UsageError(
+            f"missing in the environment: {', '.join(missing)}. Set them, or choose models you have "
+            "(--support, --judge, --agent, --all NAME), or try without any key: --all local"
+        )
+    return specs

@@ -1,0 +1,137 @@
+"""The files of one run, held open by the one process that writes them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cts_async import __version__
+from cts_async.engine.journal import AppendLog, Journal
+from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
+from cts_async.errors import UsageError
+from cts_async.protocol.results import Line, failed, read_results
+
+RESULTS, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
+    "results.jsonl",
+    "steps.jsonl",
+    "run.json",
+    "summary.json",
+    "judgments",
+)
+
+
+class RunFiles:
+    """Journal, results and judgments of a run directory; `done` says which ids need no more work."""
+
+    def __init__(self, directory: Path, *, results: str = RESULTS, sync: bool = False) -> None:
+        self.directory = directory
+        self.results_path = directory / results
+        self._sync = sync
+        try:
+            self.journal = Journal(directory / STEPS, sync=sync)
+            self._results = AppendLog(self.results_path, sync=sync)
+        except OSError as error:
+            raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
+        self._judgments: dict[str, AppendLog] = {}
+        self.done, self.failed = _ids(self.results_path)
+
+    async def add_result(self, line: Line) -> None:
+        """Record that an instance is finished. Its other judgments must have been added before."""
+        await self._results.append(line)
+        (self.failed if failed(line) else self.done).add(line["id"])
+
+    async def add_judgment(self, judge: str, line: Line) -> None:
+        await self._log(judge).append(line)
+
+    def judged(self, judge: str) -> set[str]:
+        """Ids that a further judge has judged already."""
+        return _ids(judgments_path(self.directory, judge))[0]
+
+    def close(self) -> None:
+        self.journal.close()
+        self._results.close()
+        for log in self._judgments.values():
+            log.close()
+
+    def _log(self, judge: str) -> AppendLog:
+        if judge not in self._judgments:
+            path = judgments_path(self.directory, judge)
+            path.parent.mkdir(exist_ok=True)
+            self._judgments[judge] = AppendLog(path, sync=self._sync)
+        return self._judgments[judge]
+
+
+def judgments_path(directory: Path, judge: str) -> Path:
+    """Where a further judge's verdicts stand."""
+    return directory / JUDGMENTS / f"{judge.replace('/', '_').replace(':', '_')}.jsonl"
+
+
+@contextmanager
+def opened_files(
+    directory: Path,
+    identity: Mapping[str, Any],
+    notes: Mapping[str, Any],
+    *,
+    prompts: Mapping[str, str],
+    results: str = RESULTS,
+    sync: bool = False,
+) -> Iterator[RunFiles]:
+    """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
+
+    `notes` may differ between sessions; of `n_expected` the largest is kept. Raises UsageError.
+    """
+    with locked(directory):
+        check_identity(directory, identity)
+        manifest = read_manifest(directory) or {}
+        files = RunFiles(directory, results=results, sync=sync)
+        expected = max(int(notes.get("n_expected", 0)), int(manifest.get("n_expected", 0)))
+        sessions = manifest.get("sessions", [])
+        session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
+        manifest = {
+            "identity": identity,
+            **notes,
+            "n_expected": expected,
+            "version": __version__,
+            "sessions": [*sessions, session],
+        }
+        write_json(directory / MANIFEST, manifest)
+        _keep_prompts(directory, prompts)
+        began = time.monotonic()
+        try:
+            yield files
+        finally:
+            files.close()
+            session.update(end=_stamp(), wall_s=round(time.monotonic() - began, 3))
+            write_json(directory / MANIFEST, manifest)
+
+
+def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
+    """Copy the prompts' text: the journal stores a prompt's name and fields, not its constant text again."""
+    folder = directory / "prompts"
+    folder.mkdir(exist_ok=True)
+    for name, text in prompts.items():
+        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+def _ids(path: Path) -> tuple[set[str], set[str]]:
+    """Ids with an outcome, and ids whose latest line is a failure."""
+    good: set[str] = set()
+    bad: set[str] = set()
+    for line in read_results(path):
+        (bad if failed(line) else good).add(line["id"])
+        (good if failed(line) else bad).discard(line["id"])
+    return good, bad
+
+
+def _stamp() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def finished_count(directory: Path, *, retry_failed: bool) -> int:
+    """How many instances of a run (that may not exist yet) need no more work."""
+    good, bad = _ids(directory / RESULTS)
+    return len(good) + (0 if retry_failed else len(bad))

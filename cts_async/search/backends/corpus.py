@@ -1,0 +1,172 @@
+"""Search in a file of documents, in English and Chinese, without a network.
+
+`Corpus` is synchronous and safe to use from several threads; `CorpusBackend` puts it behind the
+interface of the agent's tools.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import weakref
+from importlib.metadata import version
+from io import BufferedReader
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import anyio
+import anyio.to_thread
+
+from cts_async.errors import InputError, ToolError
+from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends.documents import canonical_url, parse_document
+from cts_async.search.backends.index import Index, build_index
+from cts_async.search.backends.index_cache import default_cache_dir, load_index, store_index
+from cts_async.search.backends.passages import best_window
+from cts_async.search.backends.tokens import query_terms
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_FORMAT: Final = "1"
+"""Change it whenever the same file would give another index: tokens, weights, files."""
+_SNIPPET_SOURCE_CHARS: Final = 20_000
+"""How much of a long document is looked through for a snippet."""
+
+
+class Corpus:
+    """Documents in a JSON Lines file, ranked by BM25. They stay in the file; a hit is read when it is needed.
+
+    `from_cache` says whether the index was found on disk.
+    """
+
+    def __init__(self, path: Path, stream: BufferedReader, index: Index, *, from_cache: bool) -> None:
+        self.path, self.from_cache = path, from_cache
+        self._index = index
+        self._fd = os.dup(stream.fileno())
+        self.close = weakref.finalize(self, os.close, self._fd)
+        """Release the file; happens by itself when the corpus is no longer used."""
+
+    @classmethod
+    def open(cls, path: Path, cache_dir: Path | None = None) -> Self:
+        """Index the file at `path`, or load its index if this content was indexed before.
+
+        The index is kept in `cache_dir` (by default `$XDG_CACHE_HOME/cts_async/corpus`) if that can be
+        written. Raises `InputError` naming line and field for anything that is not a document.
+        """
+        try:
+            with path.open("rb") as stream:
+                index, from_cache = _load_or_build(path, stream, cache_dir or default_cache_dir())
+                return cls(path, stream, index, from_cache=from_cache)
+        except OSError as error:
+            raise InputError(path, error.strerror or str(error)) from error
+
+    def __len__(self) -> int:
+        return len(self._index.offsets) - 1
+
+    def search(self, query: str, limit: int, *, snippet_chars: int = 240) -> list[Hit]:
+        """Give the `limit` best documents that share a word with `query`, best first, ties in file order."""
+        bm25 = self._index.bm25
+        known = {term: bm25.vocab_dict[term] for term in query_terms(query) if term in bm25.vocab_dict}
+        if not known or limit < 1:
+            return []
+        scores = bm25.get_scores_from_ids(list(known.values()))
+        weights = {term: self._rarity(number) for term, number in known.items()}
+        return [self._hit(row, float(scores[row]), weights, snippet_chars) for row in _best(scores, limit)]
+
+    def page(self, url: str) -> Page | None:
+        """Give the document at `url`, None if there is none.
+
+        Scheme, fragment, escapes and a trailing slash do not matter unless they tell two documents apart.
+        """
+        pages = [self._page(row) for row in self._index.rows_of_url(url)]
+        alike = [page for page in pages if canonical_url(page.url) == canonical_url(url)]
+        return next((page for page in alike if page.url == url), alike[0] if alike else None)
+
+    def _hit(self, row: int, score: float, weights: dict[str, float], snippet_chars: int) -> Hit:
+        page = self._page(row)
+        snippet = best_window(page.text[:_SNIPPET_SOURCE_CHARS], weights, snippet_chars)
+        return Hit(page.id, page.url, page.title, snippet, score)
+
+    def _rarity(self, number: int) -> float:
+        bounds = self._index.bm25.scores["indptr"]
+        documents = max(1, int(bounds[number + 1] - bounds[number]))
+        return 1 / math.sqrt(documents)
+
+    def _page(self, row: int) -> Page:
+        start, end = (int(at) for at in self._index.offsets[row : row + 2])
+        return parse_document(_pread(self._fd, end - start, start), self.path)
+
+
+def _pread(fd: int, size: int, offset: int) -> bytes:
+    blocks: list[bytes] = []
+    while size > 0 and (block := os.pread(fd, size, offset)):
+        blocks.append(block)
+        size, offset = size - len(block), offset + len(block)
+    return b"".join(blocks)
+
+
+def _best(scores: NDArray[np.float32], limit: int) -> list[int]:
+    """Give the rows of the highest scores above 0, highest first, equal ones in order."""
+    import numpy as np
+
+    count = min(limit, int(np.count_nonzero(scores > 0)))
+    if not count:
+        return []
+    least = np.partition(scores, -count)[-count]
+    rows = np.flatnonzero(scores >= least)
+    return [int(row) for row in rows[np.argsort(-scores[rows], kind="stable")][:count]]
+
+
+def _load_or_build(path: Path, stream: BufferedReader, cache_dir: Path | None) -> tuple[Index, bool]:
+    before = os.fstat(stream.fileno())
+    folder = cache_dir and cache_dir / _key(stream)
+    if folder and (cached := load_index(folder)):
+        return cached, True
+    index = build_index(stream, path)
+    after = os.fstat(stream.fileno())
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+        raise InputError(path, "changed while it was being indexed")
+    if folder:
+        store_index(index, folder)
+    return index, False
+
+
+def _key(stream: BufferedReader) -> str:
+    content = hashlib.file_digest(stream, "sha256").hexdigest()
+    made_by = f"{_FORMAT} bm25s {version('bm25s')} jieba {version('jieba')}"
+    return hashlib.sha256(f"{content} {made_by}".encode()).hexdigest()
+
+
+class CorpusBackend:
+    """A corpus as the agent's tools use it. Opened at the first call, or by `load`, once and in a thread."""
+
+    name: Final = "corpus"
+    engine: Final = ""
+
+    def __init__(self, path: Path, cache_dir: Path | None = None) -> None:
+        self._path, self._cache_dir = path, cache_dir
+        self._corpus: Corpus | None = None
+        self._opening = anyio.Lock()
+
+    async def load(self) -> Corpus:
+        """Open the corpus unless it is open. Raises `InputError` for a bad file."""
+        async with self._opening:
+            if self._corpus is None:
+                self._corpus = await anyio.to_thread.run_sync(Corpus.open, self._path, self._cache_dir)
+            return self._corpus
+
+    async def search(self, query: str, limit: int) -> list[Hit]:
+        """Give the `limit` best documents for `query`."""
+        corpus = await self.load()
+        return await anyio.to_thread.run_sync(corpus.search, query, limit)
+
+    async def fetch(self, url: str) -> Page:
+        """Give the document at `url`; raises `ToolError` if the corpus has none."""
+        corpus = await self.load()
+        page = await anyio.to_thread.run_sync(corpus.page, url)
+        if page is None:
+            raise ToolError(f"there is no page at {url} in this collection")
+        return page

@@ -1,0 +1,368 @@
+"""The text format of an agent's turn (WebDancer): thoughts, tool calls, an answer, tool responses.
+
+A completion goes on after `<think>` and a newline, so a turn may lack that tag: text before a first
+`</think>` is a thought. Calls inside a thought do not count, nor does what a model writes after a
+`<tool_response>` that it made up to follow its own call. No function here raises, whatever the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import orjson
+
+MAX_QUERIES: Final = 3
+MAX_QUERY_CHARS: Final = 500
+MAX_URLS: Final = 10
+MAX_CALL_CHARS: Final = 5_000
+_RAW_CHARS: Final = 500
+
+AnswerFrom = Literal["tag", "open_tag", "last_turn"]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCall:
+    """One to three different queries, none empty, none longer than 500 characters."""
+
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitCall:
+    """One to ten different urls to read for a goal, which may be empty."""
+
+    urls: tuple[str, ...]
+    goal: str
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidCall:
+    """A call that cannot be made: why, and how it began (500 characters at most)."""
+
+    reason: str
+    raw: str
+
+
+ToolCall = SearchCall | VisitCall | InvalidCall
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedTurn:
+    """What a turn says. `answer` is None without an answer tag; `remainder` is all text outside thoughts."""
+
+    thoughts: tuple[str, ...]
+    calls: tuple[ToolCall, ...]
+    answer: str | None
+    answer_from: Literal["tag", "open_tag"] | None
+    remainder: str
+
+
+def parse_turn(text: str) -> ParsedTurn:
+    """Read a turn. The last closed answer wins, then one left open.
+
+    An answer within a thought counts only if there is nothing outside the thoughts.
+    """
+    parts = _parts(text)
+    outside = [part for part in parts if part.kind != "think"]
+    thoughts = tuple(part.body for part in parts if part.kind == "think" and part.body)
+    calls = tuple(call for part in outside if part.kind == "tool_call" for call in read_calls(part.body))
+    answer, answer_from = _answer(outside)
+    remainder = "".join(part.raw for part in outside).strip()
+    if answer is None and not _TAG.sub("", remainder).strip():
+        within = [inner for thought in thoughts for inner in _segments(_tokens(thought), thought, 0)]
+        answer, answer_from = _answer(within)
+    return ParsedTurn(thoughts, calls, answer, answer_from, remainder)
+
+
+def final_answer(text: str) -> tuple[str, AnswerFrom]:
+    """Give the answer of a last turn: from its tag, else its text outside thoughts and calls.
+
+    That may be empty: then the turn has nothing to offer.
+    """
+    turn = parse_turn(text)
+    if turn.answer is not None and turn.answer_from is not None:
+        return turn.answer, turn.answer_from
+    return "".join(part.body for part in _parts(text) if part.kind == "text").strip(), "last_turn"
+
+
+# Parts of a turn
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    kind: Literal["text", "think", "tool_call", "answer"]
+    body: str
+    raw: str
+    closed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    start: int
+    end: int
+    name: str
+    closing: bool
+
+
+_NAMES: Final = "think|tool_call|tool_response|answer"
+_TAG: Final = re.compile(rf"<(/?)({_NAMES})\s*>", re.IGNORECASE)
+_WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in _NAMES.split("|") for slash in ("", "/"))
+_HALF_TAG: Final = re.compile(r"<[/a-z_]{0,15}\s*\Z", re.IGNORECASE)
+_INNER_ENDS: Final[Mapping[str, frozenset[str]]] = {
+    "answer": frozenset({"answer", "tool_call", "think"}),
+    "tool_call": frozenset({"answer", "tool_call", "think", "tool_response"}),
+}
+
+
+def _parts(text: str) -> list[_Part]:
+    """Split a turn, without a tag cut off at its end."""
+    text = _without_half_tag(text.rstrip())
+    tags = _tokens(text)
+    think = next((tag for tag in tags if tag.name == "think"), None)
+    if think is None or not think.closing:
+        return list(_segments(tags, text, 0))
+    head = _Part("think", text[: think.start].strip(), text[: think.end])
+    return [head, *_segments(tags[tags.index(think) + 1 :], text, think.end)]
+
+
+def _without_half_tag(text: str) -> str:
+    match = _HALF_TAG.search(text, max(0, len(text) - 64))
+    if match and any(whole.startswith(match.group().strip().lower()) for whole in _WHOLE_TAGS):
+        return text[: match.start()]
+    return text
+
+
+def _tokens(text: str) -> list[_Tag]:
+    return [_Tag(*match.span(), match[2].lower(), bool(match[1])) for match in _TAG.finditer(text)]
+
+
+def _segments(tags: Sequence[_Tag], text: str, start: int) -> Iterator[_Part]:
+    """Yield the parts of `text` from `start`, in order; `tags` are those that stand there."""
+    called = False
+    at = 0
+    while at < len(tags):
+        tag = tags[at]
+        yield _Part("text", text[start : tag.start], text[start : tag.start])
+        if tag.name == "tool_response" and not tag.closing and called:
+            return
+        if tag.closing or tag.name == "tool_response":
+            start, at = tag.end, at + 1
+            continue
+        part, start, at = _block(tags, at, text)
+        called = called or part.kind == "tool_call"
+        yield part
+    yield _Part("text", text[start:], text[start:])
+
+
+def _block(tags: Sequence[_Tag], at: int, text: str) -> tuple[_Part, int, int]:
+    """Read the block that `tags[at]` opens: the part, where it ends, and the next tag to look at."""
+    opening = tags[at]
+    kind: Any = opening.name
+    closer = _closer(tags, at)
+    if closer is not None:
+        end = tags[closer].end
+        body, after = text[opening.end : tags[closer].start], closer + 1
+    else:
+        after = _cut(tags, at)
+        end = tags[after].start if after < len(tags) else len(text)
+        body = text[opening.end : end]
+    body = _TAG.sub("", body) if kind == "answer" else body
+    return _Part(kind, body.strip(), text[opening.start : end], closer is not None), end, after
+
+
+def _closer(tags: Sequence[_Tag], at: int) -> int | None:
+    """Find the tag that closes `tags[at]`; a block that begins anew before that was never closed."""
+    name = tags[at].name
+    for other in range(at + 1, len(tags)):
+        if tags[other].name == name and (tags[other].closing or name != "think"):
+            return other if tags[other].closing else None
+    return None
+
+
+def _cut(tags: Sequence[_Tag], at: int) -> int:
+    """Find the tag where a block left open ends: a thought at the end of the text, others at a new block."""
+    ends = _INNER_ENDS.get(tags[at].name, frozenset())
+    inner = (i for i in range(at + 1, len(tags)) if tags[i].name in ends and not tags[i].closing)
+    return next(inner, len(tags))
+
+
+def _answer(parts: Sequence[_Part]) -> tuple[str | None, Literal["tag", "open_tag"] | None]:
+    answers = [part for part in parts if part.kind == "answer" and part.body]
+    if closed := [part.body for part in answers if part.closed]:
+        return closed[-1], "tag"
+    return (answers[-1].body, "open_tag") if answers else (None, None)
+
+
+# Calls
+
+_FENCE: Final = re.compile(r"\A```[\w-]*\s*|\s*```\Z")
+_BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
+_NAME_KEYS: Final = ("name", "tool", "tool_name", "function", "action")
+_ARGUMENT_KEYS: Final = ("arguments", "args", "parameters", "params", "input", "action_input")
+_QUERY_KEYS: Final = ("query", "queries", "q")
+_URL_KEYS: Final = ("url", "urls", "link", "links")
+_GOAL_KEYS: Final = ("goal", "purpose", "objective")
+_SEARCH_NAMES: Final = frozenset({"search", "web_search", "google_search", "google"})
+_VISIT_NAMES: Final = frozenset({"visit", "visit_page", "browse", "open", "fetch"})
+
+
+def read_calls(body: str) -> list[ToolCall]:
+    """Read what stands between `<tool_call>` tags: a call, or a list of them, in more or less proper JSON."""
+    if len(body) > MAX_CALL_CHARS:
+        return [InvalidCall(f"longer than {MAX_CALL_CHARS} characters", body[:_RAW_CHARS])]
+    value = _loads(_FENCE.sub("", body.strip()))
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        return [_call(item, body) for item in value]
+    if isinstance(value, dict):
+        return [_call(value, body)]
+    return [InvalidCall("not a JSON object", body[:_RAW_CHARS])]
+
+
+def _loads(text: str) -> Any:
+    """Give the JSON value in `text`, repaired if need be; None if there is none."""
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        pass
+    import json_repair
+
+    try:
+        return json_repair.loads(text)
+    except Exception:  # a guesser: whatever it trips over, the text was no JSON
+        return None
+
+
+def _call(record: Mapping[str, Any], body: str) -> ToolCall:
+    name = _first(record, _NAME_KEYS)
+    if isinstance(name, dict):  # {"function": {"name": ...}}
+        record = {**record, **name}
+        name = _first(record, _NAME_KEYS)
+    arguments = _arguments(record)
+    tool = name.strip().lower() if isinstance(name, str) else ""
+    if tool in _SEARCH_NAMES:
+        return _search(arguments, body)
+    if tool in _VISIT_NAMES:
+        return _visit(arguments, body)
+    reason = f"there is no tool {_clean(tool)[:40]!r}; the tools are search and visit"
+    return InvalidCall(reason if tool else "the name of the tool is missing", body[:_RAW_CHARS])
+
+
+def _arguments(record: Mapping[str, Any]) -> Any:
+    """Give the arguments, parsed if they are a JSON string; the call itself where it holds them flat."""
+    arguments = _first(record, _ARGUMENT_KEYS)
+    if arguments is None:
+        return record
+    if isinstance(arguments, str) and arguments.lstrip().startswith(("{", "[", '"')):
+        return _loads(arguments)
+    return arguments
+
+
+def _search(arguments: Any, body: str) -> ToolCall:
+    asked = _first(arguments, _QUERY_KEYS) if isinstance(arguments, dict) else arguments
+    queries = _strings(asked, MAX_QUERY_CHARS)[:MAX_QUERIES]
+    return SearchCall(queries) if queries else InvalidCall("search needs a query", body[:_RAW_CHARS])
+
+
+def _visit(arguments: Any, body: str) -> ToolCall:
+    asked = _first(arguments, _URL_KEYS) if isinstance(arguments, dict) else arguments
+    goals = _strings(_first(arguments, _GOAL_KEYS), MAX_QUERY_CHARS) if isinstance(arguments, dict) else ()
+    urls = _strings(asked, None)[:MAX_URLS]
+    return VisitCall(urls, " ".join(goals)) if urls else InvalidCall("visit needs a url", body[:_RAW_CHARS])
+
+
+def _first(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((record[key] for key in keys if record.get(key) is not None), None)
+
+
+def _strings(value: Any, max_chars: int | None) -> tuple[str, ...]:
+    """Give the different non-empty strings in a list, or the one string that stands for a list."""
+    items = value if isinstance(value, list) else [value]
+    words = (_clean(str(item))[:max_chars].strip() for item in items if isinstance(item, str | int | float))
+    return tuple(dict.fromkeys(word for word in words if word))
+
+
+def _clean(text: str) -> str:
+    """Make one line of `text` that can be encoded."""
+    return _BLANKS.sub(" ", text.encode(errors="replace").decode()).strip()
+
+
+# Tool responses
+
+_UNTRUSTED: Final = re.compile(rf"<(?=\s*/?\s*(?:{_NAMES}|tools)\b|\|\w+\|>)", re.IGNORECASE)
+
+
+def format_tool_response(text: str) -> str:
+    """Wrap a tool's text for the agent; `‹` replaces the `<` of tags of this format and of chat templates."""
+    return f"<tool_response>\n{_UNTRUSTED.sub('‹', text).strip()}\n</tool_response>"
+
+
+def merge_tool_responses(responses: Sequence[str]) -> str:
+    """Make one message of several formatted responses, in order."""
+    return "\n".join(responses)
+
+
+# Grammar
+
+_CHUNK: Final = 50
+_ASCII_MARKS: Final = r"\x00-\x2F\x3A-\x40\x5B-\x60\x7B-\x7F"
+_WIDE_BLANKS: Final = r"\x80-\xA0\u1680\u2000-\u200F\u2028-\u202F\u205F\u3000"
+_TEXT_RULES: Final = f"""
+any ::= [^<]
+first ::= [^<\\x00-\\x20\\x7F{_WIDE_BLANKS}]
+chunk ::= any{{{_CHUNK}}}
+"""
+_SEARCH_RULES: Final = rf"""
+search ::= "{{\"name\": \"search\", \"arguments\": {{\"query\": [" string (", " string){{0,2}} "]}}}}"
+string ::= "\"" initial letter{{0,119}} "\""
+initial ::= [^{_ASCII_MARKS}{_WIDE_BLANKS}]
+letter ::= [^<>"\\\x00-\x1F\x7F]
+"""
+_VISIT_RULE: Final = r"""
+visit ::= "{\"name\": \"visit\", \"arguments\": {\"url\": " url ", \"goal\": " string "}}"
+"""
+
+
+def turn_grammar(
+    max_think_chars: int, max_answer_chars: int, must_answer: bool, may_visit_urls: Sequence[str]
+) -> str:
+    """Give a GBNF grammar (llama.cpp) of turns that begin within a thought; `parse_turn` reads them all.
+
+    A turn is a thought, then a search, a visit to one of `may_visit_urls` (none: no visits) or an answer;
+    only an answer if `must_answer`. Thought and answer have 1 to so many characters, none of them `<`.
+    """
+    rules = [
+        f"root ::= think {'answer' if must_answer else '(call | answer)'}",
+        f'think ::= {_text_of(max_think_chars)} "\\n</think>\\n"',
+        f'answer ::= "<answer>\\n" {_text_of(max_answer_chars)} "\\n</answer>"',
+        _TEXT_RULES.strip(),
+    ]
+    if not must_answer:
+        rules.append(_call_rules(may_visit_urls))
+    return "\n".join(rules) + "\n"
+
+
+def _text_of(max_chars: int) -> str:
+    """Give an expression for 1 to at most `max_chars` characters, in chunks: one long {m,n} is slow."""
+    size = max(0, max_chars - 1)
+    if size < 2 * _CHUNK:
+        return f"first any{{0,{size}}}" if size else "first"
+    chunks, rest = divmod(size - _CHUNK, _CHUNK)
+    return f"first chunk{{0,{chunks}}} any{{0,{_CHUNK + rest}}}"
+
+
+def _call_rules(urls: Sequence[str]) -> str:
+    visits = (
+        [_VISIT_RULE.strip(), f"url ::= {' | '.join(map(_literal, dict.fromkeys(urls)))}"] if urls else []
+    )
+    tools = "(search | visit)" if urls else "search"
+    call = f'call ::= "<tool_call>\\n" {tools} "\\n</tool_call>"'
+    return "\n".join([call, _SEARCH_RULES.strip(), *visits])
+
+
+def _literal(url: str) -> str:
+    """Give the GBNF literal of the JSON string of `url`, with `<` escaped so that it opens no tag."""
+    quoted = orjson.dumps(_clean(url)).decode().replace("<", "\\u003c")
+    return '"' + quoted.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,0 +1,255 @@
+"""The catalogue: what is shipped, what a user may change, and what each mistake is told."""
+
+from __future__ import annotations
+
+import pickle
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cts_async.errors import InputError, UsageError
+from cts_async.llm.catalog import SHIPPED, Catalogue, load_catalogue, missing_key
+
+MINE = """
+[models.mine]
+api = "openai"
+base_url = "http://127.0.0.1:8000/v1"
+model = "my-model"
+key_env = "MY_API_KEY"
+requests_per_min = 1200
+tokens_per_min = 2_000_000
+max_concurrency = 256
+limit = "sliding"
+window_s = 60
+timeout_s = 60
+input_usd_per_mtok = 0.0
+output_usd_per_mtok = 0.0
+params = { temperature = 0.0 }
+[roles]
+support = "mine"
+judge = "mine"
+agent = "gpt:gpt-4.1-mini"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "cts.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Catalogue:
+    return load_catalogue()
+
+
+@pytest.mark.parametrize(
+    ("alias", "api", "base_url", "key_env", "model"),
+    [
+        ("gpt", "openai", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-5.2"),
+        (
+            "claude",
+            "anthropic",
+            "https://api.anthropic.com/v1",
+            "ANTHROPIC_API_KEY",
+            "claude-sonnet-4-5-20250929",
+        ),
+        (
+            "gemini",
+            "openai",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+            "GEMINI_API_KEY",
+            "gemini-2.5-pro",
+        ),
+        ("ernie", "openai", "https://qianfan.baidubce.com/v2", "QIANFAN_API_KEY", "ernie-4.5-turbo-128k"),
+        (
+            "qwen",
+            "openai",
+            "https://dashscope.aliyuncs.com/compatible-mode/v1",
+            "DASHSCOPE_API_KEY",
+            "qwen3-235b-a22b-instruct-2507",
+        ),
+        ("deepseek", "openai", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "deepseek-chat"),
+        ("kimi", "openai", "https://api.moonshot.cn/v1", "MOONSHOT_API_KEY", "kimi-k2-0905-preview"),
+        ("local", "openai", "", None, "SmolLM2-135M-Instruct"),
+    ],
+)
+def test_every_name_of_the_readme_resolves(
+    shipped: Catalogue, alias: str, api: str, base_url: str, key_env: str | None, model: str
+) -> None:
+    spec = shipped.resolve(alias, {})
+    assert (spec.api, spec.base_url, spec.key_env, spec.model) == (api, base_url, key_env, model)
+    assert (spec.limit, spec.window_s, spec.account) == ("paced", 60, key_env or "local")
+    assert missing_key(spec, {}) == key_env
+
+
+def test_only_the_reasoning_model_goes_without_a_temperature(shipped: Catalogue) -> None:
+    without = [name for name, spec in shipped.models.items() if "temperature" not in spec.params]
+    assert without == ["gpt"]
+    assert shipped.models["gpt"].max_tokens_field == "max_completion_tokens"
+    assert shipped.models["claude"].params["max_tokens"] == 4096
+
+
+def test_the_embedded_model_is_small_constrained_and_unlimited(shipped: Catalogue) -> None:
+    spec = shipped.resolve("local", {})
+    assert (spec.embedded, spec.structured, spec.prompt_size, spec.max_concurrency) == (
+        True,
+        "llama",
+        "small",
+        2,
+    )
+    assert (spec.requests_per_min, spec.tokens_per_min, spec.context_tokens) == (None, None, 4096)
+    assert spec.agent == {"max_turns": 4, "results_per_query": 3, "snippet_chars": 200, "page_chars": 600}
+
+
+def test_webdancer_samples_and_says_which_address_it_lacks(shipped: Catalogue) -> None:
+    with pytest.raises(UsageError, match="set WEBDANCER_BASE_URL, or base_url"):
+        shipped.resolve("webdancer", {})
+    spec = shipped.resolve("webdancer", {"WEBDANCER_BASE_URL": "http://gpu:8000/v1/"})
+    assert (spec.base_url, spec.account) == ("http://gpu:8000/v1", "http://gpu:8000/v1")
+    assert (spec.params["temperature"], spec.params["top_p"], spec.timeout_s) == (0.6, 0.95, 3000)
+
+
+def test_the_release_s_variables_override_ernie(shipped: Catalogue) -> None:
+    environ = {"QIANFAN_BASE_URL": "http://127.0.0.1:9/v2", "EVAL_MODEL_NAME": "ernie-5"}
+    spec = shipped.resolve("ernie", environ)
+    assert (spec.base_url, spec.model, spec.account) == (
+        "http://127.0.0.1:9/v2",
+        "ernie-5",
+        "QIANFAN_API_KEY",
+    )
+    assert spec.input_usd_per_mtok is None
+    assert shipped.resolve("ernie:ernie-6", environ).model == "ernie-6"
+    assert shipped.resolve("ernie", {"EVAL_MODEL_NAME": " "}).model == "ernie-4.5-turbo-128k"
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://x/y", "qianfan", "https://user:pw@host/v1", "https://host/v1?key=abc"]
+)
+def test_an_address_from_the_environment_is_checked_and_not_repeated(shipped: Catalogue, url: str) -> None:
+    with pytest.raises(UsageError, match=r"^QIANFAN_BASE_URL ") as caught:
+        shipped.resolve("ernie", {"QIANFAN_BASE_URL": url})
+    assert url not in str(caught.value)
+
+
+def test_another_model_at_a_known_endpoint_has_no_known_price(shipped: Catalogue) -> None:
+    spec = shipped.resolve("gpt:ft:gpt-4.1-mini", {})
+    assert (spec.name, spec.model) == ("gpt:ft:gpt-4.1-mini", "ft:gpt-4.1-mini")
+    assert (spec.base_url, spec.account) == ("https://api.openai.com/v1", "OPENAI_API_KEY")
+    assert (spec.input_usd_per_mtok, spec.output_usd_per_mtok) == (None, None)
+    assert shipped.resolve("gpt:gpt-5.2", {}).input_usd_per_mtok is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("gtp", "unknown model 'gtp'; did you mean 'gpt'? known: claude, deepseek, ernie"),
+        ("openrouter:x", "unknown model 'openrouter:x'"),
+        ("zzz", "unknown model 'zzz'; known: claude"),
+        ("gpt:", "names no model id"),
+        ("", "unknown model ''"),
+    ],
+)
+def test_an_unknown_name_lists_the_known_ones(shipped: Catalogue, name: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        shipped.resolve(name, {})
+    assert said in str(caught.value)
+
+
+def test_a_key_counts_as_missing_while_it_is_blank(shipped: Catalogue) -> None:
+    spec = shipped.resolve("gpt", {})
+    assert missing_key(spec, {"OPENAI_API_KEY": " "}) == "OPENAI_API_KEY"
+    assert missing_key(spec, {"OPENAI_API_KEY": "x"}) is None
+    assert shipped.missing_variable(spec, {}) == "OPENAI_API_KEY"
+
+
+def test_a_user_s_table_and_roles_are_read(tmp_path: Path) -> None:
+    catalogue = load_catalogue(written(tmp_path, MINE))
+    spec = catalogue.resolve("mine", {})
+    assert (spec.base_url, spec.requests_per_min, spec.limit) == ("http://127.0.0.1:8000/v1", 1200, "sliding")
+    assert (spec.params, spec.account) == ({"temperature": 0.0}, "MY_API_KEY")
+    assert catalogue.roles == {"support": "mine", "judge": "mine", "agent": "gpt:gpt-4.1-mini"}
+
+
+def test_a_user_s_table_overrides_a_shipped_one_field_by_field(tmp_path: Path) -> None:
+    path = written(tmp_path, '[models.kimi]\nmodel = "kimi-k3"\nparams = {}\n')
+    spec = load_catalogue(path).resolve("kimi", {})
+    assert (spec.model, spec.params) == ("kimi-k3", {})
+    assert (spec.base_url, spec.key_env) == ("https://api.moonshot.cn/v1", "MOONSHOT_API_KEY")
+
+
+def test_models_without_a_key_share_limits_by_address(tmp_path: Path) -> None:
+    text = '[models.{0}]\nbase_url = "http://h:1/v1"\nmodel = "{0}"\n'
+    catalogue = load_catalogue(written(tmp_path, text.format("a") + text.format("b")))
+    assert {catalogue.resolve(name, {}).account for name in "ab"} == {"http://h:1/v1"}
+
+
+BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field", "said"),
+    [
+        (BASE + "max_concurency = 3", 4, "models.m.max_concurency", "did you mean 'max_concurrency'?"),
+        (BASE + "requests_per_min = 0", 4, "models.m.requests_per_min", "greater than 0"),
+        (BASE + "timeout_s = -1", 4, "models.m.timeout_s", "greater than 0"),
+        (BASE + "window_s = inf", 4, "models.m.window_s", "finite"),
+        (BASE + "max_concurrency = true", 4, "models.m.max_concurrency", "integer"),
+        (BASE + "max_concurrency = 1.5", 4, "models.m.max_concurrency", "integer"),
+        (BASE + 'tokens_per_min = "9"', 4, "models.m.tokens_per_min", "number"),
+        (BASE + 'limit = "burst"', 4, "models.m.limit", "'paced', 'sliding' or 'bucket'"),
+        (BASE + 'api = "grpc"', 4, "models.m.api", "'openai' or 'anthropic'"),
+        (BASE + 'api_key = "sk-1"', 4, "models.m.api_key", "keys come from the environment: use key_env"),
+        (BASE + 'key = "sk-1"', 4, "models.m.key", "keys come from the environment: use key_env"),
+        (BASE + 'params = { Authorization = "sk-1" }', 1, "models.m.Authorization", "use key_env"),
+        (BASE + 'key_env = "sk-proj-1"', 4, "models.m.key_env", "the NAME of an environment variable"),
+        ('[models.m]\nmodel = "x"', 1, "models.m.base_url", "is missing"),
+        ('[models.m]\nbase_url = "http://h/v1"', 1, "models.m.model", "is missing"),
+        ('[models.m]\nmodel = "x"\nbase_url = "h/v1"', 3, "models.m.base_url", "not an http(s) address"),
+        ('[models.m]\nmodel = "x"\nbase_url = "https://sk-1@h/v1"', 3, "models.m.base_url", "use key_env"),
+        ("[models.gpt]\n\n# slow\nmax_concurrency = 0", 4, "models.gpt.max_concurrency", "greater than 0"),
+        ('[models."a:b"]\nmodel = "x"', None, "a:b", "letters, digits"),
+        ("models = 3", None, "models", "expected a table"),
+        ("[models]\nm = 3", None, "models.m", "expected a table"),
+        ("[model.m]", None, "model", "did you mean 'models'?"),
+        ('[roles]\njugde = "gpt"', 2, "roles.jugde", "did you mean 'judge'?"),
+        ('[roles]\njudge = "gtp"', 2, "roles.judge", "unknown model 'gtp'; did you mean 'gpt'?"),
+        ("[roles]\njudge = 3", 2, "roles.judge", "in quotes"),
+    ],
+)
+def test_a_mistake_is_told_with_file_line_and_field(
+    tmp_path: Path, text: str, line: int | None, field: str, said: str
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        load_catalogue(path)
+    error = caught.value
+    assert (error.path, error.line, error.field) == (str(path), line, field)
+    assert said in error.problem
+    assert "sk-" not in str(error)
+    assert "\n" not in str(error)
+
+
+def test_broken_toml_names_its_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="not valid TOML") as caught:
+        load_catalogue(written(tmp_path, "[models.m]\nmodel = \n"))
+    assert caught.value.line == 2
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.toml: cannot be read"):
+        load_catalogue(tmp_path / "absent.toml")
+    (tmp_path / "latin.toml").write_bytes(b"# \xff")
+    with pytest.raises(InputError, match="not UTF-8"):
+        load_catalogue(tmp_path / "latin.toml")
+
+
+def test_a_spec_is_hashable_and_travels(shipped: Catalogue) -> None:
+    spec = shipped.resolve("gpt", {})
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert len({spec, spec}) == 1
+
+
+def test_the_shipped_file_holds_models_only_and_no_secret() -> None:
+    assert set(tomllib.loads(SHIPPED.read_text(encoding="utf-8"))) == {"models"}

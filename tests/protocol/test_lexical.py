@@ -1,0 +1,216 @@
+"""Lexical nugget scoring: worked examples in both languages, and the edges."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cts_async.protocol.lexical import FULL_AT, PARTIAL_AT, _stem, judge_lexically, lexical_coverage
+from cts_async.records import Judgment, Nugget
+
+
+def recall(nugget: str, answer: str) -> float:
+    return lexical_coverage(nugget, answer)[1]
+
+
+# -- English ------------------------------------------------------------------------------------------
+
+NUGGET = "The museum opened in 1997 and receives 1,200 visitors daily."
+# Its terms: museum, open, 1997, receiv, 1200, visitor, daili. "the", "in" and "and" are stop words.
+
+
+@pytest.mark.parametrize(
+    ("answer", "label", "share"),
+    [
+        ("Opening in 1997, the museum received 1200 visitors a day.", "full", 6 / 7),  # misses daili
+        ("The MUSEUM (opened 1997) has 1,200 daily visitors.", "full", 6 / 7),  # misses receiv
+        # Misses 1200: five words and a year are 6 of 7, but the number is a critical qualifier.
+        ("The museum opened in 1997 and receives many visitors daily.", "partial", 6 / 7),
+        ("A museum with daily visitors.", "partial", 3 / 7),  # museum, visitor, daili: 0.43
+        ("A museum for visitors.", "none", 2 / 7),
+        ("Nothing of the sort.", "none", 0.0),
+    ],
+)
+def test_an_english_nugget_by_hand(answer: str, label: str, share: float) -> None:
+    assert lexical_coverage(NUGGET, answer) == (label, share)
+
+
+def test_the_labels_begin_exactly_at_their_thresholds() -> None:
+    assert (FULL_AT, PARTIAL_AT) == (0.75, 0.4)
+    assert lexical_coverage("red green blue black", "red green blue") == ("full", 0.75)
+    assert lexical_coverage("red green blue black white", "red green") == ("partial", 0.4)
+    assert lexical_coverage("red green blue", "red") == ("none", 1 / 3)
+
+
+def test_a_term_counts_once_however_often_it_occurs() -> None:
+    assert recall("data data data model", "data") == 0.5
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        "city cities",
+        "movie movies",
+        "box boxes",
+        "class classes",
+        "bus buses",
+        "plan plans planned planning",
+        "make makes making",
+        "use uses used using",
+        "study studies studied studying",
+        "fall falls falling",
+        "need needs needed needing",
+        "go goes going",
+    ],
+)
+def test_forms_of_a_word_share_a_stem(forms: str) -> None:
+    assert len({_stem(form) for form in forms.split()}) == 1
+
+
+@pytest.mark.parametrize("words", ["king kin", "string str", "bed b", "bus bu", "city cite", "status stat"])
+def test_what_only_looks_like_an_ending_stays(words: str) -> None:
+    assert len({_stem(word) for word in words.split()}) == 2
+
+
+def test_accents_width_and_bold_marks_do_not_matter() -> None:
+    assert recall("Café ＡＢＣ", "the **cafe** abc") == 1.0
+
+
+def test_a_negation_keeps_the_terms_but_for_the_word_not() -> None:
+    assert recall("The drug is not approved", "the drug is approved") == pytest.approx(2 / 3)
+    assert lexical_coverage("The drug is approved", "the drug is not approved") == ("full", 1.0)  # its limit
+
+
+# -- numbers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("1,200", "1200"),
+        ("1,234,567.80", "1234567.8"),
+        ("１，２００", "1200"),
+        ("05", "5"),
+        ("0", "00"),
+        ("0.50", "0.5"),
+        ("2.0", "2"),
+        ("14：30", "14:30"),
+        ("09:30", "9:30"),
+        ("10km", "10 km"),
+        ("12%", "12 percent"),
+        ("2024-03-05", "2024年3月5日"),
+        ("2024.03.05", "2024/3/5"),
+        ("第１２届", "第12届"),
+        ("CO₂", "co2"),
+    ],
+)
+def test_spellings_of_one_number_are_one_term(one: str, other: str) -> None:
+    assert lexical_coverage(one, other) == lexical_coverage(other, one) == ("full", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("nugget", "answer"),
+    [
+        ("1.5", "15"),
+        ("3.5", "3 and 5"),
+        ("14:30", "14 30"),
+        ("2019,2020", "20192020"),
+        ("120", "1200"),
+        ("0", ""),
+    ],
+)
+def test_different_numbers_stay_different(nugget: str, answer: str) -> None:
+    assert lexical_coverage(nugget, answer) == ("none", 0.0)
+
+
+def test_a_missing_number_caps_the_label_not_the_recall() -> None:
+    nugget = "The tallest tower in the old harbour city is 333 metres high"
+    answer = "The tallest tower in the old harbour city is 330 metres high"
+    # tallest, tower, old, harbour, city, metres, high of those and 333.
+    assert lexical_coverage(nugget, answer) == ("partial", 7 / 8)
+
+
+# -- Chinese ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nugget", "answer", "label", "share"),
+    [
+        # 是 and 的 break the nugget into 北京, 中国, 首都: a pair each.
+        ("北京是中国的首都", "中国首都北京", "full", 1.0),
+        # 公司 司总 总部 部位 位(于)杭州: pairs 公司 司总 总部 部位 + 杭州; the answer lacks 部位.
+        ("公司总部位于杭州", "这家公司总部在杭州。", "full", 4 / 5),
+        ("公司总部位于杭州", "总部设在杭州", "partial", 2 / 5),  # 总部, 杭州
+        ("公司总部位于杭州", "总部设在上海", "none", 1 / 5),
+        # 2023, 营收 收增 增长, 12, percent: all there.
+        ("2023年营收增长了12%", "该公司２０２３年的营收增长12％", "full", 1.0),
+        ("2023年营收增长了12%", "2022年营收增长12%", "partial", 5 / 6),
+    ],
+)
+def test_a_chinese_nugget_by_hand(nugget: str, answer: str, label: str, share: float) -> None:
+    assert lexical_coverage(nugget, answer) == (label, share)
+
+
+def test_a_lone_character_is_found_within_a_word() -> None:
+    assert recall("售价99元", "每张99元起，售价优惠") == 1.0  # 售价, 99, 元
+
+
+def test_a_clause_comma_between_numbers_does_not_join_them() -> None:
+    assert recall("2和300", "有2，300人参加") == 1.0
+
+
+def test_mixed_text_has_terms_of_both_kinds() -> None:
+    # iphon, 15, 起售, 售价, 5999, 元
+    assert lexical_coverage("iPhone 15起售价5999元", "iphone 15 的起售价为 5,999 元") == ("full", 1.0)
+    assert recall("iPhone 15起售价5999元", "iPhone 的价格") == pytest.approx(1 / 6)
+
+
+# -- edges --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", ["", "   \n", "……！"])
+def test_an_empty_answer_covers_nothing(answer: str) -> None:
+    for nugget in (NUGGET, "北京是中国的首都", "The Who", "42"):
+        assert lexical_coverage(nugget, answer) == ("none", 0.0)
+
+
+@pytest.mark.parametrize("nugget", ["", "?!", "——"])
+def test_a_nugget_without_words_is_never_covered(nugget: str) -> None:
+    assert lexical_coverage(nugget, "any answer") == ("none", 0.0)
+
+
+def test_a_nugget_of_stop_words_falls_back_to_them() -> None:
+    assert lexical_coverage("The Who", "who sang it? the band") == ("full", 1.0)
+    assert lexical_coverage("The Who", "who knows") == ("partial", 0.5)
+    assert lexical_coverage("是的", "是") == ("partial", 0.5)
+
+
+def test_a_judgment_has_every_nugget_in_order() -> None:
+    nuggets = [Nugget("N2", "北京是中国的首都", 3), Nugget("N1", "Tokyo has 14 million people", 1)]
+    assert judge_lexically(nuggets, "北京：中国首都") == Judgment("lexical", (("N2", "full"), ("N1", "none")))
+    assert judge_lexically([], "x") == Judgment("lexical", ())
+
+
+# Letters without accents or case surprises, Chinese, digits and punctuation.
+texts = st.text(alphabet="abcdeings yst 0123456789.,:%中国首都的了是年月，。ＡＢ１２é", max_size=60)
+
+
+@given(texts, texts)
+def test_recall_is_a_share_and_the_label_follows_it(nugget: str, answer: str) -> None:
+    label, share = lexical_coverage(nugget, answer)
+    assert 0 <= share <= 1
+    assert (label == "none") == (share < PARTIAL_AT)
+    assert label != "full" or share >= FULL_AT
+    assert lexical_coverage(nugget, answer) == (label, share)
+    assert judge_lexically([Nugget("N1", nugget, 1)], answer).coverage == (("N1", label),)
+
+
+@given(texts)
+def test_a_text_covers_itself(text: str) -> None:
+    assert lexical_coverage(text, text) in {("full", 1.0), ("none", 0.0)}
+
+
+@given(texts, texts, texts)
+def test_saying_more_never_loses_coverage(nugget: str, answer: str, more: str) -> None:
+    assert recall(nugget, f"{answer}\n{more}") >= recall(nugget, answer)

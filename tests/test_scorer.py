@@ -1,0 +1,512 @@
+"""The standalone scorer: the paper's metric, its summary, and the files it reads."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cts_async import scorer
+from cts_async.scorer import (
+    BadInput,
+    Summary,
+    Unscored,
+    main,
+    percentile,
+    read_gold,
+    read_outcomes,
+    restore_score_100,
+    score_file,
+    summarise,
+)
+
+labels = st.sampled_from(["full", "partial", "none"])
+weights = st.floats(min_value=1e-6, max_value=1e6) | st.integers(min_value=1, max_value=3)
+judged = st.lists(st.tuples(weights, labels), min_size=1, max_size=30)
+finite_scores = st.lists(st.floats(min_value=0, max_value=100), min_size=1, max_size=50)
+
+
+def write(path: Path, *lines: object) -> Path:
+    """Write one line each: text as it stands, anything else as JSON."""
+    texts = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines]
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return path
+
+
+def nuggets(*pairs: tuple[Any, Any]) -> list[dict[str, Any]]:
+    return [{"id": f"N{i}", "weight": w, "coverage": c} for i, (w, c) in enumerate(pairs, 1)]
+
+
+def item(name: str, *pairs: tuple[Any, Any], **more: Any) -> dict[str, Any]:
+    return {"id": name, "nuggets": nuggets(*pairs), **more}
+
+
+def failure(name: str) -> dict[str, Any]:
+    return {"id": name, "error": {"step": "judge", "kind": "rejected", "message": "too long"}}
+
+
+# -- restore_score_100 --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ([(3, "full")], 100.0),
+        ([(3, "none"), (1, "none")], 0.0),
+        ([(2, "partial")], 50.0),  # 2 * 0.5 / 2
+        ([(3, "full"), (2, "partial"), (1, "none")], 400 / 6),  # (3*1 + 2*0.5 + 1*0) / (3 + 2 + 1) = 4/6
+        ([(1, "full"), (1, "full"), (2, "none")], 50.0),  # 2 / 4
+        ([(3, "partial"), (3, "partial"), (2, "full")], 62.5),  # (1.5 + 1.5 + 2) / 8 = 5/8
+        ([(0.5, "full"), (1.5, "none")], 25.0),  # weights need not be whole: 0.5 / 2
+    ],
+)
+def test_the_score_is_weighted_recall_with_half_credit(
+    pairs: list[tuple[float, str]], expected: float
+) -> None:
+    assert restore_score_100(pairs) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("weight", [0, -1, math.nan, math.inf, 10**400, True, None, "3"])
+def test_a_weight_that_is_no_positive_finite_number_is_refused(weight: Any) -> None:
+    with pytest.raises(ValueError, match=r"weight .* is not a positive finite number"):
+        restore_score_100([(1, "full"), (weight, "full")])
+
+
+@pytest.mark.parametrize("label", ["Full", "yes", "", None, 1, ["full"]])
+def test_an_unknown_label_is_refused(label: Any) -> None:
+    with pytest.raises(ValueError, match=r"coverage .* is not one of full, partial, none"):
+        restore_score_100([(1, label)])
+
+
+def test_no_nuggets_are_no_score() -> None:
+    with pytest.raises(ValueError, match="no nuggets"):
+        restore_score_100([])
+
+
+def test_weights_whose_sum_overflows_are_refused() -> None:
+    with pytest.raises(ValueError, match="too large"):
+        restore_score_100([(1.7e308, "full"), (1.7e308, "full")])
+
+
+@given(judged)
+def test_scores_stay_in_range_and_reach_both_ends(pairs: list[tuple[float, str]]) -> None:
+    assert 0 <= restore_score_100(pairs) <= 100
+    assert restore_score_100((w, "full") for w, _ in pairs) == 100
+    assert restore_score_100((w, "none") for w, _ in pairs) == 0
+
+
+@given(judged.flatmap(lambda pairs: st.tuples(st.just(pairs), st.permutations(pairs))))
+def test_scores_do_not_depend_on_the_order(both: tuple[list[Any], list[Any]]) -> None:
+    assert restore_score_100(both[0]) == restore_score_100(both[1])
+
+
+@given(judged, st.data())
+def test_a_better_label_never_lowers_the_score(pairs: list[tuple[float, str]], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(pairs) - 1))
+    weight, label = pairs[place]
+    better = {"none": "partial", "partial": "full", "full": "full"}[label]
+    improved = [*pairs[:place], (weight, better), *pairs[place + 1 :]]
+    assert restore_score_100(improved) >= restore_score_100(pairs)
+
+
+@given(judged, st.floats(min_value=1e-3, max_value=1e3))
+def test_only_the_ratio_of_weights_matters(pairs: list[tuple[float, str]], scale: float) -> None:
+    scaled = [(weight * scale, label) for weight, label in pairs]
+    assert restore_score_100(scaled) == pytest.approx(restore_score_100(pairs), rel=1e-12)
+
+
+# -- percentiles and the summary ----------------------------------------------------------------------
+
+
+def test_percentiles_interpolate_between_neighbours() -> None:
+    values = [10.0, 20.0, 30.0, 40.0]
+    assert percentile(values, 50) == 25.0  # position 3 * 0.5 = 1.5: halfway from 20 to 30
+    assert percentile(values, 90) == pytest.approx(37.0)  # position 2.7: 30 + 0.7 * 10
+    assert (percentile(values, 0), percentile(values, 100)) == (10.0, 40.0)
+    assert percentile([7.0], 90) == 7.0
+
+
+@given(finite_scores, st.floats(min_value=0, max_value=100) | st.integers(0, 100))
+def test_percentiles_are_those_of_numpy(values: list[float], q: float) -> None:
+    assert percentile(sorted(values), q) == np.percentile(values, q)
+
+
+@pytest.mark.parametrize(("values", "q"), [([], 50), ([1.0], -1), ([1.0], 100.5), ([1.0], math.nan)])
+def test_a_percentile_needs_values_and_a_q_in_range(values: list[float], q: float) -> None:
+    with pytest.raises(ValueError):
+        percentile(values, q)
+
+
+def test_a_summary_by_hand() -> None:
+    # Sorted 0, 50, 100: mean 150 / 3, p50 the middle one, p90 at position 1.8: 50 + 0.8 * 50.
+    assert summarise([100.0, 0.0, 50.0], n_failed=2) == Summary(
+        n_expected=5, n_scored=3, n_failed=2, n_unjudged=0, mean=50.0, p50=50.0, p90=90.0, min=0.0, max=100.0
+    )
+
+
+def test_nothing_scored_has_counts_but_no_statistics() -> None:
+    assert summarise([], n_failed=3, n_expected=5, n_unjudged=1) == Summary(
+        5, 0, 3, 1, None, None, None, None, None
+    )
+
+
+def test_a_summary_refuses_what_cannot_be() -> None:
+    with pytest.raises(ValueError, match="2 items expected, but 3 counted"):
+        summarise([1.0, 2.0], n_failed=1, n_expected=2)
+    with pytest.raises(ValueError, match="not a finite number"):
+        summarise([1.0, math.nan])
+
+
+@given(finite_scores.flatmap(lambda scores: st.tuples(st.just(scores), st.permutations(scores))))
+def test_a_summary_does_not_depend_on_the_order(both: tuple[list[float], list[float]]) -> None:
+    assert summarise(both[0]) == summarise(both[1])
+
+
+@given(finite_scores)
+def test_a_summary_is_numpys(scores: list[float]) -> None:
+    summary = summarise(scores)
+    assert summary.mean == pytest.approx(np.mean(scores))
+    assert [summary.min, summary.p50, summary.p90, summary.max] == list(
+        np.percentile(scores, [0, 50, 90, 100])
+    )
+
+
+# -- reading judgments --------------------------------------------------------------------------------
+
+
+def test_results_are_scored_and_failures_counted_apart(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "results.jsonl",
+        item("a", (3, "full"), (1, "none"), restore_score_100=75.0),  # 3 / 4
+        item("b", (1, "partial"), error=None),
+        failure("c"),
+        "",
+        {"id": "d", "answer": "an answer", "nuggets": None},
+        {"id": "e", "answer": "an answer"},
+    )
+    assert read_outcomes(path) == {
+        "a": 75.0,
+        "b": 50.0,
+        "c": Unscored.FAILED,
+        "d": Unscored.UNJUDGED,
+        "e": Unscored.UNJUDGED,
+    }
+    # Two scores, 50 and 75: mean and p50 62.5, p90 at position 0.9: 50 + 0.9 * 25 = 72.5.
+    assert score_file(path) == Summary(5, 2, 1, 2, 62.5, 62.5, 72.5, 50.0, 75.0)
+
+
+def test_an_error_outweighs_nuggets_on_the_same_line(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", {**failure("a"), "nuggets": nuggets((1, "full"))})
+    assert read_outcomes(path) == {"a": Unscored.FAILED}
+
+
+def test_the_last_line_of_an_id_counts(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "r.jsonl",
+        failure("a"),
+        item("b", (1, "full")),
+        item("a", (1, "none")),
+        item("a", (1, "partial")),
+        failure("b"),
+    )
+    assert read_outcomes(path) == {"a": 50.0, "b": Unscored.FAILED}
+
+
+@pytest.mark.parametrize("field", ["nuggets", "per_nugget", "judgments", "results"])
+@pytest.mark.parametrize("label", ["coverage", "label", "cov"])
+def test_other_spellings_of_the_release_are_understood(tmp_path: Path, field: str, label: str) -> None:
+    rows = [{"id": "N1", "weight": 3, label: "full"}, {"id": "N2", "weight": 1, label: "partial"}]
+    path = write(tmp_path / "per_item.jsonl", {"qid": 7, field: rows})
+    assert read_outcomes(path) == {"7": 87.5}  # (3 + 0.5) / 4
+
+
+def test_an_item_without_an_id_is_known_by_its_query(tmp_path: Path) -> None:
+    path = write(tmp_path / "r.jsonl", {"fused_query": "北京 2024 年房价", "nuggets": nuggets((1, "full"))})
+    assert read_outcomes(path) == {"北京 2024 年房价": 100.0}
+
+
+def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    line = json.dumps(item("a", (1, "full"))).encode()
+    path.write_bytes(b"\xef\xbb\xbf" + line + b"\r\n\r\n")
+    assert read_outcomes(path) == {"a": 100.0}
+
+
+def test_a_last_line_without_its_newline_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(json.dumps(item("a", (1, "full"))))
+    assert read_outcomes(path) == {"a": 100.0}
+
+
+def test_a_file_torn_at_any_byte_keeps_all_whole_lines(tmp_path: Path) -> None:
+    path, told = tmp_path / "r.jsonl", list[str]()
+    first, second = (json.dumps(item(name, (1, "full")), ensure_ascii=False).encode() for name in ("a", "城"))
+    for cut in range(1, len(second)):
+        path.write_bytes(first + b"\n" + second[:cut])
+        assert read_outcomes(path, report=told.append) == {"a": 100.0}
+    assert set(told) == {f"{path}:2: the last line is torn and was ignored"}
+
+
+@pytest.mark.parametrize("stored", [10**400, -1, "50", float("1e300")])
+def test_a_stored_score_beyond_all_reason_is_reported_too(
+    tmp_path: Path, stored: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        scorer, "_loads", scorer._stdlib_loads
+    )  # the one that gives whole numbers of any size
+    told: list[str] = []
+    path = write(tmp_path / "r.jsonl", item("a", (1, "full"), restore_score_100=stored))
+    assert read_outcomes(path, report=told.append) == {"a": 100.0}
+    assert len(told) == 1
+
+
+def test_a_stored_score_that_disagrees_is_reported(tmp_path: Path) -> None:
+    told: list[str] = []
+    path = write(
+        tmp_path / "r.jsonl",
+        item("a", (1, "full"), restore_score_100=100.0000001),
+        item("b", (1, "full"), restore_score_100=None),
+        item("c", (1, "partial"), restore_score_100=51.0),
+    )
+    assert read_outcomes(path, report=told.append)["c"] == 50.0
+    assert told == [f"{path}:3: restore_score_100 is 51.0 here, its nuggets give 50.0"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{broken", "not valid JSON"),
+        ('{"id": "a", "nuggets": [{"weight": NaN, "coverage": "full"}]}', "not valid JSON"),
+        ("[1]", "not a JSON object"),
+        ({"nuggets": nuggets((1, "full"))}, "neither id nor fused_query; the fields are nuggets"),
+        ({"id": "a", "verdict": 1}, "neither judged nuggets nor an error; the fields are id, verdict"),
+        ({"id": "a", "restore_score_100": 5}, "a restore_score_100 without the nuggets"),
+        ({"id": "a", "nuggets": []}, "nuggets is not a list with at least one nugget"),
+        ({"id": "a", "nuggets": {"N1": "full"}}, "nuggets is not a list with at least one nugget"),
+        ({"id": "a", "nuggets": ["full"]}, "nuggets: nugget #1 is not an object"),
+        (item("a", (1, "full"), (1, "fully")), "nugget 'N2': coverage 'fully' is not one of"),
+        (item("a", (1, None)), "nugget 'N1': coverage None is not one of"),
+        (item("a", (1, "full"), (0, "full")), "nugget 'N2': weight 0 is not a positive finite number"),
+        (
+            item("a", (None, "full")),
+            "weight None is not a positive finite number (weights can come from --gold)",
+        ),
+        (item("a", (1e308, "full"), (1e308, "full")), "the weights are too large to add up"),
+        ({"id": "a", "nuggets": nuggets((1, "full")) * 2}, "nuggets: nugget 'N1' occurs twice"),
+    ],
+)
+def test_any_other_broken_line_is_refused_by_its_number(tmp_path: Path, line: object, problem: str) -> None:
+    path = write(tmp_path / "r.jsonl", item("ok", (1, "full")), line, item("ok2", (1, "full")))
+    with pytest.raises(BadInput) as caught:
+        read_outcomes(path)
+    assert str(caught.value).startswith(f"{path}:2: ")
+    assert problem in str(caught.value)
+
+
+# -- gold ---------------------------------------------------------------------------------------------
+
+
+def gold_line(*ws: float, **names: Any) -> dict[str, Any]:
+    rows = [{"id": f"N{i}", "text": "…", "weight": w} for i, w in enumerate(ws, 1)]
+    return {**names, "gold": {"nuggets": rows}}
+
+
+def test_weights_come_from_the_gold_by_id_then_by_query(tmp_path: Path) -> None:
+    gold = read_gold(
+        write(
+            tmp_path / "gold.jsonl",
+            gold_line(3, 1, id="a", fused_query="qa"),
+            {"fused_query": "qb", "nuggets": [{"id": "N1", "weight": 2}]},
+            gold_line(1, id="c", fused_query="qc"),
+        )
+    )
+    path = write(
+        tmp_path / "r.jsonl",
+        # The line's own weights, and the order of its nuggets, are of no account: 1 / (3 + 1).
+        {
+            "id": "a",
+            "results": [{"id": "N2", "coverage": "full"}, {"id": "N1", "coverage": "none", "weight": 9}],
+        },
+        {"id": "x", "fused_query": "qb", "nuggets": [{"id": "N1", "label": "partial"}]},
+        # The gold's own nuggets beside the judge's results: the labelled list is the one that counts.
+        {"id": "c", "nuggets": [{"id": "N1", "text": "…"}], "results": [{"id": "N1", "coverage": "full"}]},
+    )
+    assert read_outcomes(path, gold) == {"a": 25.0, "x": 50.0, "c": 100.0}
+
+
+def test_the_gold_says_how_many_are_expected(tmp_path: Path) -> None:
+    gold = read_gold(write(tmp_path / "g.jsonl", *(gold_line(1, id=name) for name in "abcd")))
+    path = write(tmp_path / "r.jsonl", item("a", (1, "full")), failure("b"))
+    summary = score_file(path, gold)
+    assert (summary.n_expected, summary.n_scored, summary.n_failed) == (4, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (item("a", (1, "full")), "nugget 'N2' of the gold was not judged"),
+        (item("a", (1, "full"), (1, "full"), (1, "full")), "nugget 'N3' is not in the gold"),
+        ({"id": "a", "results": [{"coverage": "full"}]}, "nugget '#1' is not in the gold"),
+        (item("z", (1, "full")), "no gold for 'z'"),
+        ({"query": "q?", "nuggets": nuggets((1, "full"))}, "no gold for 'q?'"),
+        ({"query": "same", "nuggets": nuggets((1, "full"))}, "several different golds for the query 'same'"),
+    ],
+)
+def test_judgments_that_do_not_fit_the_gold_are_refused(tmp_path: Path, line: object, problem: str) -> None:
+    gold = read_gold(
+        write(
+            tmp_path / "g.jsonl",
+            gold_line(1, 1, id="a"),
+            gold_line(1, id="b", fused_query="same"),
+            gold_line(2, id="c", fused_query="same"),
+        )
+    )
+    path = write(tmp_path / "r.jsonl", line)
+    with pytest.raises(BadInput) as caught:
+        read_outcomes(path, gold)
+    assert str(caught.value).startswith(f"{path}:1: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("lines", "problem"),
+    [
+        ([gold_line(1)], "1: neither id nor fused_query; the fields are gold"),
+        ([gold_line(id="a")], "1: gold.nuggets is not a list with at least one nugget"),
+        ([{"id": "a", "gold": None}], "1: gold.nuggets is not a list with at least one nugget"),
+        ([gold_line(1, -2, id="a")], "1: nugget 'N2': weight -2 is not a positive finite number"),
+        ([gold_line(1, id="a"), gold_line(1, id="a")], "2: the id 'a' stands in the gold twice"),
+        ([gold_line(1, id="a"), '{"id"'], "2: not valid JSON"),
+    ],
+)
+def test_a_broken_gold_is_refused(tmp_path: Path, lines: list[object], problem: str) -> None:
+    path = write(tmp_path / "gold.jsonl", *lines)
+    path.write_text(
+        path.read_text().removesuffix("\n")
+    )  # a torn gold is no gold: half of it would be missing
+    with pytest.raises(BadInput) as caught:
+        read_gold(path)
+    assert str(caught.value) == f"{path}:{problem}"
+
+
+# -- the command --------------------------------------------------------------------------------------
+
+
+def test_the_table_is_plain_and_the_exit_code_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "r.jsonl", item("a", (3, "full"), (2, "partial"), (1, "none")))
+    assert main([str(path)]) == 0
+    header, row = capsys.readouterr().out.splitlines()
+    assert header.split() == ["file", "expected", "scored", "failed", "mean", "p50", "p90", "min", "max"]
+    assert row.split() == [str(path), "1", "1", "0", *["66.667"] * 5]
+    assert len(header) == len(row)
+
+
+def test_several_files_have_a_row_each_and_one_failure_is_told_by_the_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = write(tmp_path / "good.jsonl", item("a", (1, "full")))
+    bad = write(tmp_path / "bad.jsonl", failure("a"), {"id": "b", "nuggets": None})
+    assert main([str(good), str(bad)]) == 1
+    header, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert header[1:5] == ["expected", "scored", "failed", "unjudged"]
+    assert first[1:6] == ["1", "1", "0", "0", "100.000"]
+    assert second[1:] == ["2", "0", "1", "1", *"-----"]
+
+
+def test_json_has_full_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path / "r.jsonl", item("a", (2, "full"), (1, "none")))
+    assert main([str(path), "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["file"] == str(path)
+    assert row["mean"] == 100 * (2 / 3)
+    assert list(row) == ["file", *Summary.__dataclass_fields__]
+
+
+def test_an_empty_file_is_no_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(write(tmp_path / "r.jsonl")), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["n_expected"] == 0
+
+
+def test_bad_input_is_one_clear_line_and_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = write(tmp_path / "good.jsonl", item("a", (1, "full")))
+    bad = write(tmp_path / "bad.jsonl", item("a", (1, "ful")))
+    assert main([str(good), str(bad)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    problem = "nugget 'N1': coverage 'ful' is not one of full, partial, none"
+    assert err == f"scorer: error: {bad}:1: {problem}\n"
+
+
+def test_a_missing_file_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "none.jsonl"
+    good = write(tmp_path / "good.jsonl", item("a", (1, "full")))
+    for arguments in ([str(missing)], [str(good), "--gold", str(missing)]):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err == f"scorer: error: {missing}: No such file or directory\n"
+
+
+def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["--help"])
+    assert left.value.code == 0
+    assert "python -m cts_async.scorer runs/" in capsys.readouterr().out
+
+
+# -- standing alone -----------------------------------------------------------------------------------
+
+
+def test_the_scorer_imports_nothing_but_the_standard_library_and_orjson() -> None:
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(Path(scorer.__file__).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            imported.add(str(node.module).partition(".")[0])
+    assert imported - set(sys.stdlib_module_names) == {"orjson"}
+
+
+@pytest.mark.parametrize("flags", [["-I"], ["-I", "-S"]], ids=["as installed", "standard library only"])
+def test_a_copy_of_the_file_runs_anywhere(tmp_path: Path, flags: list[str]) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    copy = shutil.copy(scorer.__file__, tmp_path / "my_scorer.py")
+    path = write(elsewhere / "r.jsonl", item("甲", (3, "full"), (1, "partial")), failure("b"), '{"id": "c"')
+    path.write_text(path.read_text(encoding="utf-8").removesuffix("\n"), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, *flags, copy, "r.jsonl", "--json"],
+        cwd=elsewhere,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)[0]["mean"] == 87.5  # (3 + 0.5) / 4
+    assert done.stderr == "scorer: r.jsonl:3: the last line is torn and was ignored\n"
+
+
+@pytest.mark.parametrize("line", ['{"id": "a", "nuggets": [{"weight": NaN}]}', "{broken", '{"id": "\udcff"}'])
+def test_the_standard_librarys_parser_refuses_what_orjson_refuses(
+    tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_bytes(line.encode("utf-8", "surrogateescape") + b"\n")
+    for loads in (scorer._loads, scorer._stdlib_loads):
+        monkeypatch.setattr(scorer, "_loads", loads)
+        with pytest.raises(BadInput, match="1: not valid JSON"):
+            read_outcomes(path)
+
+
+@given(judged)
+def test_a_score_survives_the_file(tmp_path_factory: pytest.TempPathFactory, pairs: list[Any]) -> None:
+    path = write(tmp_path_factory.mktemp("r") / "r.jsonl", item("a", *pairs))
+    assert read_outcomes(path) == {"a": restore_score_100(pairs)}
