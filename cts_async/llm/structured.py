@@ -219,6 +219,12 @@ _NUMBERING = re.compile(
 )
 
 
+# An opening letter, no address, and a question mark at the end: what keeps a tiny model to questions.
+_QUESTION_RULE: Final = (
+    r'question ::= "\"" [A-Z\u4E00-\u9FFF] [^"\\/?？:\x00-\x1F\x7F]{5,90} ("?" | "？") "\""'
+)
+
+
 @dataclass(frozen=True, slots=True)
 class QuestionList:
     """A JSON array of exactly `k` questions, non-empty and distinct; parses to them in order.
@@ -228,11 +234,15 @@ class QuestionList:
     """
 
     k: int
-    grammar: ClassVar[str | None] = None
 
     @property
     def name(self) -> str:
         return f"questions/{self.k}"
+
+    @property
+    def grammar(self) -> str:
+        more = f' (", " question){{{self.k - 1}}}' if self.k > 1 else ""
+        return f'root ::= "[" question{more} "]"\n{_QUESTION_RULE}\n'
 
     @property
     def json_schema(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
         stoppable() as stopper,
         opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
     ):
-        backend = CorpusBackend(plan.corpus)
+        backend = CorpusBackend(plan.corpus, snippet_chars=plan.settings.snippet_chars)
         await backend.load()
         agent = Agent(crew.models[plan.roles.agent], backend, plan.corpus_sha256, plan.settings)
         cast = Cast(

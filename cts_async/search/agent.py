@@ -45,6 +45,7 @@ class AgentSettings:
 
     max_turns: int = 20
     results_per_query: int = 10
+    snippet_chars: int = 240
     page_chars: int = 4000
     """Characters of a page that a visit gives back at most."""
     think_chars: int = 200
@@ -106,8 +107,13 @@ class Agent:
         settings = self.settings
         grammar = None
         if self.model.spec.structured == "llama":
+            # A tiny model would rather answer at once: its first turn is held to a call.
             grammar = turn_grammar(
-                settings.think_chars, settings.answer_chars, must_answer, talk.links(settings.urls_offered)
+                settings.think_chars,
+                settings.answer_chars,
+                must_answer,
+                talk.links(settings.urls_offered),
+                must_call=number == 1,
             )
         return await self.model.ask(
             ctx,
@@ -154,8 +160,9 @@ class Agent:
             return await run_search(self.backend, call, self.settings.results_per_query)
         return await run_visit(self.backend, call, self.settings.page_chars)
 
-    def _bounds(self) -> tuple[int, int]:
-        return self.settings.results_per_query, self.settings.page_chars
+    def _bounds(self) -> tuple[int, int, int]:
+        settings = self.settings
+        return settings.results_per_query, settings.snippet_chars, settings.page_chars
 
 
 class _Talk:

@@ -326,15 +326,22 @@ visit ::= "{\"name\": \"visit\", \"arguments\": {\"url\": " url ", \"goal\": " s
 
 
 def turn_grammar(
-    max_think_chars: int, max_answer_chars: int, must_answer: bool, may_visit_urls: Sequence[str]
+    max_think_chars: int,
+    max_answer_chars: int,
+    must_answer: bool,
+    may_visit_urls: Sequence[str],
+    *,
+    must_call: bool = False,
 ) -> str:
     """Give a GBNF grammar (llama.cpp) of turns that begin within a thought; `parse_turn` reads them all.
 
     A turn is a thought, then a search, a visit to one of `may_visit_urls` (none: no visits) or an answer;
-    only an answer if `must_answer`. Thought and answer have 1 to so many characters, none of them `<`.
+    only an answer if `must_answer`, only a call if
+    `must_call`. Thought and answer have 1 to so many characters, none of them `<`.
     """
+    action = "answer" if must_answer else "call" if must_call else "(call | answer)"
     rules = [
-        f"root ::= think {'answer' if must_answer else '(call | answer)'}",
+        f"root ::= think {action}",
         f'think ::= {_text_of(max_think_chars)} "\\n</think>\\n"',
         f'answer ::= "<answer>\\n" {_text_of(max_answer_chars)} "\\n</answer>"',
         _TEXT_RULES.strip(),

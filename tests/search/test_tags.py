@@ -94,7 +94,7 @@ def test_sloppy_search_calls_are_understood(arguments: str):
         ("I would search for it", "not a JSON object"),
         ("", "not a JSON object"),
         ("{" * 5_001, "longer than 5000 characters"),
-        ('{"name":' * 600 + "1" + "}" * 600, "the name of the tool is missing"),
+        ('{"name":' * 500 + "1" + "}" * 500, "the name of the tool is missing"),
     ],
 )
 def test_what_cannot_be_called_says_why(arguments: str, reason: str):

@@ -10,6 +10,7 @@ import hashlib
 import math
 import os
 import weakref
+from functools import partial
 from importlib.metadata import version
 from io import BufferedReader
 from pathlib import Path
@@ -146,8 +147,8 @@ class CorpusBackend:
     name: Final = "corpus"
     engine: Final = ""
 
-    def __init__(self, path: Path, cache_dir: Path | None = None) -> None:
-        self._path, self._cache_dir = path, cache_dir
+    def __init__(self, path: Path, cache_dir: Path | None = None, *, snippet_chars: int = 240) -> None:
+        self._path, self._cache_dir, self._snippet_chars = path, cache_dir, snippet_chars
         self._corpus: Corpus | None = None
         self._opening = anyio.Lock()
 
@@ -161,7 +162,8 @@ class CorpusBackend:
     async def search(self, query: str, limit: int) -> list[Hit]:
         """Give the `limit` best documents for `query`."""
         corpus = await self.load()
-        return await anyio.to_thread.run_sync(corpus.search, query, limit)
+        search = partial(corpus.search, query, limit, snippet_chars=self._snippet_chars)
+        return await anyio.to_thread.run_sync(search)
 
     async def fetch(self, url: str) -> Page:
         """Give the document at `url`; raises `ToolError` if the corpus has none."""
