@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -41,10 +42,13 @@ class AppendLog:
         self._pending: list[tuple[bytes, asyncio.Future[int]]] = []
         self._scheduled = False
         self._broken: StorageFull | None = None
-        self._syncing: asyncio.Future[None] | None = None
+        self._syncing: asyncio.Task[None] | None = None
+        self._on_disk = 0
 
     async def append(self, record: Mapping[str, Any]) -> int:
         """Append one record as a line; give its offset in bytes. Raises StorageFull if the disk refuses."""
+        if self._fd < 0:
+            raise ValueError(f"{self.path} is closed")
         if self._broken:
             raise self._broken
         line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
@@ -56,7 +60,7 @@ class AppendLog:
             loop.call_soon(self._flush)
         offset = await written
         if self._sync:
-            await self._synced()
+            await self._synced(offset + len(line))
         return offset
 
     def read_line(self, offset: int) -> bytes:
@@ -104,7 +108,9 @@ class AppendLog:
         self._end += len(data)
 
     def _refuse(self, error: OSError, pending: list[tuple[bytes, asyncio.Future[int]]]) -> None:
-        os.ftruncate(self._fd, self._end)
+        # If even this is refused, the next opening sets the torn line aside.
+        with suppress(OSError):
+            os.ftruncate(self._fd, self._end)
         self._broken = StorageFull(
             f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: "
             "make room and type the same command again"
@@ -113,17 +119,23 @@ class AppendLog:
             if not written.done():
                 written.set_exception(self._broken)
 
-    async def _synced(self) -> None:
-        # A flush under way began before this line was written, perhaps: wait for it, then share the next one.
-        while self._syncing is not None:
+    async def _synced(self, end: int) -> None:
+        """Wait until the disk has the first `end` bytes; everybody written before a flush shares it."""
+        # A flush under way began before this line was written, perhaps: then the next one has it.
+        while self._on_disk < end:
+            if self._broken:
+                raise self._broken
+            if self._syncing is None:
+                self._syncing = asyncio.create_task(self._flush_to_disk())
             await asyncio.shield(self._syncing)
-        loop = asyncio.get_running_loop()
-        self._syncing = loop.run_in_executor(None, os.fsync, self._fd)
+
+    async def _flush_to_disk(self) -> None:
+        end = self._end
         try:
-            await asyncio.shield(self._syncing)
+            await asyncio.get_running_loop().run_in_executor(None, os.fsync, self._fd)
+            self._on_disk = end
         except OSError as error:
             self._broken = StorageFull(f"{self.path}: cannot flush to the disk ({error.strerror})")
-            raise self._broken from error
         finally:
             self._syncing = None
 

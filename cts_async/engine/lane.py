@@ -60,6 +60,7 @@ class Lane:
         self._requests = self._gate(limits.requests_per_min)
         self._tokens = self._gate(limits.tokens_per_min, smallest=TOKEN_GRAIN)
         self._waiting: list[tuple[int, int, _Waiter]] = []
+        self._chosen: _Waiter | None = None
         self._order = count()
         self._work = asyncio.Event()
         self._paused_until = 0.0
@@ -130,7 +131,8 @@ class Lane:
     def stop(self, reason: RunStopped) -> None:
         """Nobody is admitted any more; everybody who waits is told `reason`."""
         self._stopped = self._stopped or reason
-        for _, _, waiter in self._waiting:
+        chosen = [self._chosen] if self._chosen else []
+        for waiter in [*chosen, *(waiter for _, _, waiter in self._waiting)]:
             if not waiter.granted.done():
                 waiter.granted.set_exception(reason)
         self._waiting.clear()
@@ -171,12 +173,15 @@ class Lane:
             return
         _, _, waiter = heappop(self._waiting)
         # The oldest is chosen; it keeps its turn however many tokens it has to wait for.
+        self._chosen = waiter
         try:
             if self._tokens:
                 await self._tokens.take(waiter.tokens)
         except BaseException:
             waiter.granted.cancel()
             raise
+        finally:
+            self._chosen = None
         if waiter.granted.done():
             self._refund(1.0, waiter.tokens)
         else:

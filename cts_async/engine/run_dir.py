@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +37,11 @@ def locked(directory: Path) -> Iterator[Path]:
             raise RunLocked(
                 f"{directory}: {holder} is writing this run; wait for it, or choose another --name"
             ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
+        except OSError as error:
+            raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
         yield directory
     finally:
         os.close(fd)
@@ -62,10 +65,14 @@ def write_json(path: Path, value: Any) -> None:
     """Write a small JSON file so that a reader, or a crash, sees the old one or the new one whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        with temporary.open("wb") as file:
+            file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise UsageError(f"{path}: cannot write ({error.strerror})") from None
 
 

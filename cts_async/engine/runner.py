@@ -113,6 +113,8 @@ class Runner:
         self._in_flight = in_flight
         self._clock = clock
         self._stopped: RunStopped | None = None
+        # Not a job's own: what a job draws must not depend on how often it had to wait.
+        self._jitter = random.Random(f"{seed}/jitter")
         self._stop_event = asyncio.Event()
 
     @property
@@ -199,6 +201,8 @@ class Runner:
                 self._ended(ctx, step, replayed=False, latency_s=latency_s, usage=attempts.usage)
                 return value
         except (StepError, RunStopped) as error:
+            if isinstance(error, RunStopped):
+                self.stop(error)  # at once: the job's other branches may run for long yet
             if attempts.failed:
                 error_json = {"kind": getattr(error, "kind", "stopped"), "message": str(error)}
                 await ctx.job.journal.append(self._record(ctx, step, attempts, error=error_json))
@@ -239,7 +243,7 @@ class Runner:
         outage = False
         if isinstance(error, TransientError) and step.lane and permit:
             outage = step.lane.failed(permit, error, step.key)
-        wait_s = wait_before_retry(error, attempts.failures, self.policy, ctx.rng, outage=outage)
+        wait_s = wait_before_retry(error, attempts.failures, self.policy, self._jitter, outage=outage)
         failed: dict[str, Any] = {
             "kind": error.kind,
             "message": str(error),

@@ -61,6 +61,8 @@ class ModelSpec:
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    text_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Further parameters where the reply is free text: a penalty on repetition would spoil JSON."""
     max_tokens_field: MaxTokensField = "max_tokens"
     structured: Structured = "none"
     base_url_env: str | None = None
@@ -166,6 +168,7 @@ class _Row(BaseModel):
     input_usd_per_mtok: _NotNegative | None = None
     output_usd_per_mtok: _NotNegative | None = None
     params: dict[str, Any] = Field(default_factory=dict)
+    text_params: dict[str, Any] = Field(default_factory=dict)
     max_tokens_field: MaxTokensField = "max_tokens"
     structured: Structured = "none"
     base_url_env: _Variable | None = None

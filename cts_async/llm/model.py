@@ -58,7 +58,8 @@ class Model:
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in
         the step's key when that is cheaper (a digest of a long conversation); by default they do.
         """
-        params = params or {}
+        text_params = self.spec.text_params if expect.json_schema is None else {}
+        params = {**text_params, **(params or {})}
         constraint = self._constraint(expect)
         key = step_key(
             step,

@@ -141,6 +141,8 @@ def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
         for name in roles.judges:
             wanted.setdefault(name, []).append("judge")
     wanted.setdefault(roles.agent, []).append("agent")
+    if config.extractor:
+        wanted.setdefault(config.extractor, []).append("extractor")
     return wanted
 
 
@@ -202,4 +204,5 @@ def _data_identity(dataset: Dataset) -> dict[str, Any]:
 
 
 def _model_identity(spec: ModelSpec) -> dict[str, Any]:
-    return {"model": spec.model, "api": spec.api, "params": dict(spec.params)}
+    params = {**spec.params, **spec.text_params}
+    return {"model": spec.model, "api": spec.api, "params": params}

@@ -23,7 +23,7 @@ from cts_async.datasets import (
     sha256_of,
 )
 from cts_async.engine.events import Events
-from cts_async.engine.run_dir import locked, read_manifest
+from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import InputError, StepError, UsageError
@@ -35,7 +35,7 @@ from cts_async.protocol.pipeline import judge_answer
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.results import Line, failed, failure_line, judged, latest_results
 from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all
-from cts_async.protocol.run_files import RESULTS, RunFiles, opened_files
+from cts_async.protocol.run_files import RESULTS, RunFiles, further_files, opened_files
 from cts_async.records import Instance, Judgment
 
 PER_ITEM = "per_item.jsonl"
@@ -98,6 +98,10 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
         opened(plan.specs, prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
     ):
         judges = [crew.judge(name) for name in plan.judges]
+        prices = {
+            s.model: {"input": s.input_usd_per_mtok, "output": s.output_usd_per_mtok}
+            for s in plan.specs.values()
+        }
         runner = Runner(
             crew.lanes,
             events=events,
@@ -106,18 +110,10 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
         )
         stopper.watch(runner)
         if plan.identity is None:
-            with locked(plan.directory):
-                files = RunFiles(plan.directory, sync=config.sync)
-                try:
-                    await runner.run(_further_jobs(plan, judges, files))
-                finally:
-                    files.close()
+            with further_files(plan.directory, prices, embedded=plan.embedded, sync=config.sync) as files:
+                await runner.run(_further_jobs(plan, judges, files))
             return
         notes = {"command": config.command, "n_expected": len(plan.answers), "embedded": plan.embedded}
-        prices = {
-            s.model: {"input": s.input_usd_per_mtok, "output": s.output_usd_per_mtok}
-            for s in plan.specs.values()
-        }
         texts = {name: prompts.text(name) for name in prompts.sha256 if name.startswith("judge.")}
         identity = {**plan.identity, "prompts": {name: prompts.sha256[name] for name in texts}}
         with opened_files(

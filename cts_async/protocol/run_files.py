@@ -109,6 +109,23 @@ def opened_files(
             write_json(directory / MANIFEST, manifest)
 
 
+@contextmanager
+def further_files(
+    directory: Path, prices: Mapping[str, Any], *, embedded: bool, sync: bool = False
+) -> Iterator[RunFiles]:
+    """Lock a finished run to add judgments to it; its identity stays, the new judges' prices are noted."""
+    with locked(directory):
+        manifest = read_manifest(directory) or {}
+        manifest["prices"] = {**manifest.get("prices", {}), **prices}
+        manifest["embedded"] = bool(manifest.get("embedded")) or embedded
+        write_json(directory / MANIFEST, manifest)
+        files = RunFiles(directory, sync=sync)
+        try:
+            yield files
+        finally:
+            files.close()
+
+
 def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
     """Copy the prompts' text: the journal stores a prompt's name and fields, not its constant text again."""
     folder = directory / "prompts"

@@ -97,7 +97,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
     """Write `summary.json` and give what was written."""
     prices = summary.manifest.get("prices", {})
     main = summary.judges[0] if summary.judges else None
-    nothing = scorer.summarise([], n_failed=len(summary.failures), n_expected=summary.n_expected)
+    nothing = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
     value = {
         **asdict(main.summary if main else nothing),
         "judge": main.judge if main else None,
@@ -121,7 +121,9 @@ def _judges(directory: Path, lines: Mapping[str, Line], n_expected: int) -> Iter
     if main:
         yield _scores(main, lines, n_failed, n_expected)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
-        judged = {line["id"]: line for line in read_results(path)}
+        # A verdict may stand there whose answer was not recorded before a crash: it does not count yet.
+        good = {id for id, line in lines.items() if not failed(line)}
+        judged = {line["id"]: line for line in read_results(path) if line["id"] in good}
         judge = next((line["judge"] for line in judged.values() if line.get("judge")), path.stem)
         # An answer that failed has nothing to judge: it counts as failed under every judge.
         failures = n_failed + sum(failed(line) for line in judged.values())

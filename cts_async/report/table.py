@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -11,6 +12,9 @@ from cts_async.analysis.bootstrap import Difference, paired_difference
 from cts_async.report.summary import JudgeScores, RunSummary
 from cts_async.scorer import Summary
 
+TITLE = "restore_score_100"
+HEADINGS = ("mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
+WIDE = 100
 SMOKE_TEST = (
     "Smoke test: a role was played by the small embedded model. Its scores show that everything works; "
     "they say nothing about clarification."
@@ -18,29 +22,46 @@ SMOKE_TEST = (
 
 
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """A table of restore_score_100 with differences to `orig`, then failures."""
-    table = Table(title="restore_score_100", title_justify="left", header_style="bold")
-    for heading in ("system", "judge"):
-        table.add_column(heading)
-    for heading in ("mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed", "expected"):
+    """A table of restore_score_100 with differences to `orig`, what each system cost, then failures.
+
+    From WIDE columns on the cost stands in the table, else in lines of its own, so that 80 are enough.
+    """
+    wide = console.width >= WIDE
+    table = Table(
+        title=TITLE,
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1 if wide else 0),
+        pad_edge=False,
+    )
+    table.add_column("system", overflow="fold", min_width=8)
+    table.add_column("judge", overflow="fold", min_width=7)
+    for heading in (*HEADINGS, *(("calls", "time") if wide else ())):
         table.add_column(heading, justify="right", no_wrap=True)
-    for heading in ("calls", "time"):
-        table.add_column(heading, justify="right")
     orig = next((s for s in summaries if s.label == "orig"), None)
     for summary in summaries:
-        for i, scores in enumerate(summary.judges):
-            effort = (str(summary.spent.calls), _duration(summary.wall_s)) if i == 0 else ("", "")
-            label = summary.label if i == 0 else ""
-            delta = difference_to(scores, orig if orig is not summary else None)
-            table.add_row(label, scores.judge, *_cells(scores.summary, delta), *effort)
-        if not summary.judges:
-            counts = ("-", "-", "-", "-", "0", str(len(summary.failures)), str(summary.n_expected))
-            table.add_row(
-                summary.label, "not judged", *counts, str(summary.spent.calls), _duration(summary.wall_s)
-            )
+        effort = (str(summary.spent.calls), _duration(summary.wall_s)) if wide else ()
+        for label, *cells in _rows(summary, orig if orig is not summary else None):
+            table.add_row(label, *cells, *(effort if label else ()))
         table.add_section()
     console.print(table)
+    if not wide:
+        for summary in summaries:
+            effort_text = f"{summary.spent.calls} calls in {_duration(summary.wall_s)}"
+            console.print(f"{summary.label}: {effort_text}", markup=False, highlight=False, soft_wrap=True)
     _print_failures(console, summaries)
+
+
+def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, ...]]:
+    """A row of text for each judge; the system's label stands in the first one only."""
+    if not summary.judges:
+        scored = f"0/{summary.n_expected}"
+        yield summary.label, "not judged", "-", "-", "-", "-", scored, str(len(summary.failures))
+    for i, scores in enumerate(summary.judges):
+        delta = difference_to(scores, orig)
+        yield ("" if i else summary.label), scores.judge, *_cells(scores.summary, delta)
 
 
 def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | None:
@@ -58,9 +79,8 @@ def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:
         f"{delta.mean:+.1f} [{delta.low:+.1f}, {delta.high:+.1f}]" if delta else "-",
         _number(summary.p50),
         _number(summary.p90),
-        str(summary.n_scored),
+        f"{summary.n_scored}/{summary.n_expected}",
         str(summary.n_failed),
-        str(summary.n_expected),
     )
 
 
@@ -81,7 +101,7 @@ def _print_failures(console: Console, summaries: Sequence[RunSummary], most: int
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    return "-" if value is None else f"{value:.2f}"
 
 
 def _duration(seconds: float) -> str:

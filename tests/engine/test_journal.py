@@ -1,0 +1,538 @@
+"""What was appended is there, what is there is found again: through truncation, damage and full disks."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cts_async.engine.journal import AppendLog, Journal, read_jsonl
+from cts_async.engine.step import step_key
+from cts_async.errors import StorageFull
+
+Record = dict[str, Any]
+Write = Callable[[int, Any], int]
+
+
+def record(n: int, *, ok: bool = True, response: Any = None) -> Record:
+    text = f'an answer, 答案 {n}, with "quotes",\nlines and ✓'
+    return {
+        "key": step_key("step", n),
+        "ok": ok,
+        "instance": f"q{n}",
+        "step": "answer/1",
+        "response": {"text": text, "n": n} if response is None else response,
+    }
+
+
+def line_of(one: Record) -> bytes:
+    return orjson.dumps(one) + b"\n"
+
+
+def file_of(*records: Record) -> bytes:
+    return b"".join(map(line_of, records))
+
+
+def append_all(path: Path, *records: Record, sync: bool = False) -> None:
+    async def main() -> None:
+        with opened(path, sync=sync) as journal:
+            await asyncio.gather(*map(journal.append, records))
+
+    asyncio.run(main())
+
+
+@contextmanager
+def opened(path: Path, *, sync: bool = False) -> Iterator[Journal]:
+    journal = Journal(path, sync=sync)
+    try:
+        yield journal
+    finally:
+        journal.close()
+
+
+def found(path: Path, records: list[Record]) -> list[Record | None]:
+    with opened(path) as journal:
+        return [journal.find(one["key"]) for one in records]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "steps.jsonl"
+
+
+@pytest.fixture
+def without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+
+
+# --- remembering
+
+
+def test_what_was_appended_is_found_at_once_and_by_the_next_process(path: Path) -> None:
+    records = [record(n) for n in range(5)]
+
+    async def main() -> None:
+        with opened(path) as journal:
+            for one in records:
+                assert one["key"] not in journal
+                assert journal.find(one["key"]) is None
+                await journal.append(one)
+                assert one["key"] in journal
+                assert journal.find(one["key"]) == one
+
+    asyncio.run(main())
+    assert found(path, records) == records
+    assert path.read_bytes() == file_of(*records)
+    with opened(path) as journal:
+        assert (len(journal), journal.report.records) == (5, 5)
+        assert (journal.report.damaged_lines, journal.report.torn) == ([], None)
+
+
+def test_a_record_larger_than_any_block_is_read_whole(path: Path) -> None:
+    large = record(1, response="長" * 1_500_000)
+    append_all(path, record(0), large, record(2))
+    assert found(path, [large, record(2)]) == [large, record(2)]
+
+
+def test_a_failed_record_is_kept_but_not_found(path: Path) -> None:
+    failed = record(1, ok=False)
+    append_all(path, record(0), failed)
+    with opened(path) as journal:
+        assert journal.find(failed["key"]) is None
+        assert (len(journal), journal.report.records, journal.report.damaged_lines) == (1, 2, [])
+    append_all(path, record(1))
+    assert found(path, [failed]) == [record(1)], "what failed first and then succeeded is found"
+
+
+def test_the_later_of_two_records_counts(path: Path) -> None:
+    append_all(path, record(1, response="old"))
+    append_all(path, record(1, response="new"))
+    assert found(path, [record(1)]) == [record(1, response="new")]
+
+
+def test_a_closed_log_refuses_instead_of_waiting_for_ever(path: Path) -> None:
+    async def main() -> None:
+        journal = Journal(path)
+        journal.close()
+        journal.close()
+        with pytest.raises(ValueError, match="closed"):
+            await asyncio.wait_for(journal.append(record(1)), 5)
+
+    asyncio.run(main())
+
+
+def test_closing_writes_what_is_pending(path: Path) -> None:
+    async def main() -> None:
+        journal = Journal(path)
+        pending = asyncio.create_task(journal.append(record(1)))
+        asyncio.get_running_loop().call_soon(journal.close)
+        await pending
+
+    asyncio.run(main())
+    assert found(path, [record(1)]) == [record(1)]
+
+
+# --- torn tails
+
+
+@pytest.mark.usefixtures("without_fsync")
+def test_truncated_at_any_byte_it_keeps_every_whole_line_and_goes_on(path: Path) -> None:
+    records = [record(n, ok=n != 2) for n in range(4)]
+    whole = file_of(*records)
+    ends = [len(file_of(*records[: n + 1])) for n in range(4)]
+    torn = path.with_name("steps.jsonl.torn")
+
+    async def append_last(cut: int) -> None:
+        with opened(path) as journal:
+            kept = sum(end <= cut for end in ends)
+            tail = whole[([0, *ends])[kept] : cut]
+            for n, one in enumerate(records):
+                there = n < kept and one["ok"]
+                assert journal.find(one["key"]) == (one if there else None), (cut, n)
+            assert journal.report.damaged_lines == []
+            assert journal.report.torn == (torn if tail else None)
+            assert (torn.read_bytes() if tail else b"\n") == tail + b"\n"
+            await journal.append(record(9))
+            assert journal.find(record(9)["key"]) == record(9)
+        assert path.read_bytes() == file_of(*records[:kept], record(9))
+
+    async def main() -> None:
+        for cut in range(len(whole) + 1):
+            path.write_bytes(whole[:cut])
+            torn.unlink(missing_ok=True)
+            await append_last(cut)
+
+    asyncio.run(main())
+
+
+def test_a_line_that_lacks_only_its_newline_is_done_again(path: Path) -> None:
+    path.write_bytes(file_of(record(0), record(1))[:-1])
+    assert found(path, [record(0), record(1)]) == [record(0), None]
+    append_all(path, record(1))
+    assert path.read_bytes() == file_of(record(0), record(1))
+    assert path.with_name("steps.jsonl.torn").read_bytes() == line_of(record(1))
+
+
+def test_every_torn_tail_is_kept(path: Path) -> None:
+    for tail in (b'{"key":"one', b'{"key":"two'):
+        path.write_bytes(file_of(record(0)) + tail)
+        found(path, [])
+    assert path.with_name("steps.jsonl.torn").read_bytes() == b'{"key":"one\n{"key":"two\n'
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 4096, "答".encode()[:2], b"\xff" * 3_000_000])
+def test_whatever_a_power_cut_leaves_at_the_end_is_set_aside(path: Path, tail: bytes) -> None:
+    path.write_bytes(file_of(record(0)) + tail)
+    assert found(path, [record(0)]) == [record(0)]
+    assert path.read_bytes() == file_of(record(0))
+    assert path.with_name("steps.jsonl.torn").read_bytes() == tail + b"\n"
+
+
+# --- damage in the middle
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\0" * 4096,
+        b"garbage",
+        b"",
+        b"[]",
+        b'"key"',
+        b"17",
+        b"[" * 5000,
+        b'{"key":"zz","ok":true}',
+        b'{"key":17,"ok":true}',
+        b'{"ok":true}',
+        b'{"key":"' + b"z" * 32 + b'","ok":true,"response":1}',
+        line_of(record(7))[: line_of(record(7)).index("答".encode()) + 2],
+        b"\0" * 4096 + line_of(record(7))[:-1],
+        line_of(record(7))[:-1] + line_of(record(8))[:40],
+    ],
+)
+def test_a_damaged_line_is_reported_by_number_and_left_alone(path: Path, damage: bytes) -> None:
+    content = file_of(record(0), record(1)) + damage + b"\n" + file_of(record(2))
+    path.write_bytes(content)
+    with opened(path) as journal:
+        assert journal.report.damaged_lines == [3]
+        assert [journal.find(record(n)["key"]) for n in (0, 1, 2)] == [record(0), record(1), record(2)]
+        assert journal.find(record(7)["key"]) is None
+    assert path.read_bytes() == content
+
+
+def test_damage_inside_a_response_makes_the_step_absent(path: Path) -> None:
+    # Opening looks at a line's two ends only; reading it finds out.
+    broken = line_of(record(1)).replace("答".encode(), b"\xe7\xad\x00")
+    path.write_bytes(line_of(record(0)) + broken + line_of(record(2)))
+    assert found(path, [record(0), record(1), record(2)]) == [record(0), None, record(2)]
+    append_all(path, record(1))
+    assert found(path, [record(1)]) == [record(1)]
+
+
+STORED = [record(n, ok=n != 3) for n in range(6)]
+BYTES = file_of(*STORED)
+changes = st.tuples(
+    st.integers(0, len(BYTES) - 1),
+    st.sampled_from([1, 1, 1, 3, 300]),
+    st.sampled_from([0, 10, 32, 34, 48, 97, 123, 125, 255]) | st.integers(0, 255),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(changes, min_size=1, max_size=6))
+def test_random_damage_never_hides_an_intact_record_nor_invents_one(made: list[tuple[int, int, int]]) -> None:
+    content = bytearray(BYTES)
+    for start, length, value in made:
+        end = min(start + length, len(content))
+        content[start:end] = bytes([value]) * (end - start)
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
+        path = Path(directory, "steps.jsonl")
+        path.write_bytes(content)
+        with opened(path) as journal:
+            lines = set(path.read_bytes().split(b"\n"))
+            start = 0
+            for one in STORED:
+                end = start + len(line_of(one))
+                # Its own bytes and the newline before it are as they were written.
+                intact = content[max(0, start - 1) : end] == BYTES[max(0, start - 1) : end]
+                remembered = journal.find(one["key"])
+                if intact:
+                    assert remembered == (one if one["ok"] else None)
+                elif remembered is not None:
+                    assert remembered["key"] == one["key"]
+                    assert remembered in [orjson.loads(line) for line in lines if is_json(line)]
+                start = end
+            damaged = journal.report.damaged_lines
+            assert journal.report.records + len(damaged) == path.read_bytes().count(b"\n")
+        torn = path.with_name("steps.jsonl.torn")
+        kept = path.read_bytes() + (torn.read_bytes()[:-1] if torn.exists() else b"")
+        assert kept == content, "nothing is rewritten or lost"
+        append_all(path, record(9))
+        assert found(path, [record(9)]) == [record(9)]
+
+
+def is_json(line: bytes) -> bool:
+    try:
+        orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return True
+
+
+# --- disks that refuse
+
+
+def disk_with_room_for(room: int, error: int, real_write: Write = os.write) -> Write:
+    """A disk that takes `room` more bytes, the last write of them short, and then refuses."""
+    left = room
+
+    def write(fd: int, data: Any) -> int:
+        nonlocal left
+        if not left:
+            raise OSError(error, os.strerror(error))
+        n = real_write(fd, bytes(data)[:left])
+        left -= n
+        return n
+
+    return write
+
+
+async def refusals(journal: Journal, records: list[Record]) -> list[BaseException | None]:
+    results = await asyncio.wait_for(asyncio.gather(*map(journal.append, records), return_exceptions=True), 5)
+    return [result if isinstance(result, BaseException) else None for result in results]
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EDQUOT])
+def test_a_refused_write_leaves_whole_lines_and_stops_the_run(
+    path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    late = [record(n) for n in (2, 3, 4)]
+
+    async def fill(room: int) -> None:
+        with opened(path) as journal:
+            await journal.append(record(0))
+            await journal.append(record(1))
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "write", disk_with_room_for(room, error))
+                refused = await refusals(journal, late)
+                refused += await refusals(journal, late[:1])
+            # There would be room again, but this run is over.
+            refused += await refusals(journal, late[:1])
+            assert [type(one) for one in refused] == [StorageFull] * 5
+            assert os.strerror(error) in str(refused[0])
+            assert str(path) in str(refused[0])
+            assert all(one["key"] not in journal for one in late)
+            assert journal.find(record(1)["key"]) == record(1)
+        assert path.read_bytes() == file_of(record(0), record(1))
+
+    async def main() -> None:
+        for room in range(0, len(file_of(*late)), 7):
+            path.unlink(missing_ok=True)
+            await fill(room)
+
+    asyncio.run(main())
+    append_all(path, *late)
+    assert found(path, late) == late
+
+
+def test_a_disk_that_will_not_even_truncate_still_answers(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int, length: int) -> None:
+        raise OSError(errno.EIO, "gone")
+
+    async def main() -> None:
+        with opened(path) as journal:
+            await journal.append(record(0))
+            monkeypatch.setattr(os, "write", disk_with_room_for(30, errno.EIO))
+            monkeypatch.setattr(os, "ftruncate", refuse)
+            assert [type(one) for one in await refusals(journal, [record(1)])] == [StorageFull]
+
+    asyncio.run(main())
+    monkeypatch.undo()
+    assert path.read_bytes() == line_of(record(0)) + line_of(record(1))[:30]
+    assert found(path, [record(0), record(1)]) == [record(0), None]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_device_that_is_always_full() -> None:
+    async def main() -> None:
+        log = AppendLog(Path("/dev/full"))
+        with pytest.raises(StorageFull, match="No space left"):
+            await asyncio.wait_for(log.append(record(1)), 5)
+        log.close()
+
+    asyncio.run(main())
+
+
+def test_a_real_limit_of_the_operating_system(path: Path) -> None:
+    """A file-size limit does what a full disk does: one short write, then a refusal."""
+    first = len(line_of(record(0)))
+
+    async def main() -> None:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        with opened(path) as journal:
+            await journal.append(record(0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (first + 50, hard))
+            try:
+                refused = await refusals(journal, [record(1), record(2)])
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert [type(one) for one in refused] == [StorageFull] * 2
+
+    asyncio.run(main())
+    assert path.read_bytes() == line_of(record(0))
+
+
+@pytest.mark.parametrize("at_most", [1, 7, 100])
+def test_short_writes_are_completed(path: Path, monkeypatch: pytest.MonkeyPatch, at_most: int) -> None:
+    real_write = os.write
+    records = [record(n) for n in range(4)]
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda fd, data: real_write(fd, bytes(data)[:at_most]))
+        append_all(path, *records)
+    assert path.read_bytes() == file_of(*records)
+
+
+# --- groups, flushes and cancellation
+
+
+def test_appends_of_one_turn_of_the_loop_are_one_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes: list[int] = []
+    real_write = os.write
+
+    def write(fd: int, data: Any) -> int:
+        writes.append(len(data))
+        return real_write(fd, data)
+
+    async def main() -> None:
+        with opened(path) as journal:
+            monkeypatch.setattr(os, "write", write)
+            for _ in range(2):
+                await asyncio.gather(*(journal.append(record(n)) for n in range(100)))
+            monkeypatch.undo()
+
+    asyncio.run(main())
+    assert writes == [len(file_of(*map(record, range(100))))] * 2
+
+
+def test_with_sync_a_step_is_on_the_disk_before_it_counts(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str] = []
+
+    def fsync(fd: int) -> None:
+        happened.append("written" if path.read_bytes().endswith(line_of(record(1))) else "too early")
+        time.sleep(0.01)
+        happened.append("on disk")
+
+    async def main() -> None:
+        with opened(path, sync=True) as journal:
+            await journal.append(record(1))
+            happened.append("goes on")
+            assert journal.find(record(1)["key"]) == record(1)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    asyncio.run(main())
+    assert happened == ["written", "on disk", "goes on"]
+
+
+def test_without_sync_nothing_waits_for_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(fd: int) -> None:
+        raise AssertionError("nobody asked for this")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    append_all(path, record(1))
+
+
+def test_a_group_shares_one_flush(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushes: list[bytes] = []
+
+    def fsync(fd: int) -> None:
+        flushes.append(path.read_bytes())
+        time.sleep(0.01)
+
+    async def one(journal: Journal, n: int) -> None:
+        await asyncio.sleep(0.002 * (n % 3))
+        await journal.append(record(n))
+        assert any(line_of(record(n)) in content for content in flushes)
+
+    async def main() -> None:
+        with opened(path, sync=True) as journal:
+            await asyncio.gather(*(one(journal, n) for n in range(60)))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    asyncio.run(main())
+    assert len(flushes) <= 4, "three moments of arrival, sixty records"
+
+
+def test_a_refused_flush_stops_everybody_who_waits_for_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fsync(fd: int) -> None:
+        time.sleep(0.01)
+        raise OSError(errno.EIO, "Input/output error")
+
+    async def main() -> None:
+        with opened(path, sync=True) as journal:
+            refused = await refusals(journal, [record(n) for n in range(5)])
+            refused += await refusals(journal, [record(9)])
+        assert [type(one) for one in refused] == [StorageFull] * 6
+        assert "Input/output error" in str(refused[0])
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_cancelled_append_leaves_whole_lines(path: Path, sync: bool) -> None:
+    async def main() -> None:
+        with opened(path, sync=sync) as journal:
+            for turns in range(6):
+                tasks = [asyncio.create_task(journal.append(record(10 * turns + n))) for n in range(4)]
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                for task in tasks[::2]:
+                    task.cancel()
+                ended = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+                assert ended[1::2] == [None, None]
+                for n in (1, 3):
+                    assert journal.find(record(10 * turns + n)["key"]) == record(10 * turns + n)
+            await journal.append(record(99))
+
+    asyncio.run(main())
+    with opened(path) as journal:
+        assert (journal.report.damaged_lines, journal.report.torn) == ([], None)
+        for n in (1, 3, 11, 13, 51, 53, 99):
+            assert journal.find(record(n)["key"]) == record(n)
+
+
+# --- reading a log as such
+
+
+def test_reading_skips_damage_and_stops_before_a_line_that_is_being_written(path: Path) -> None:
+    assert list(read_jsonl(path)) == []
+    path.write_bytes(line_of(record(0)) + b"garbage\n[1]\n" + line_of(record(1)) + b'{"key":')
+    assert list(read_jsonl(path)) == [record(0), record(1)]
+
+
+def test_an_offset_leads_back_to_its_line(path: Path) -> None:
+    async def main() -> None:
+        log = AppendLog(path)
+        offsets = [await log.append(record(n)) for n in range(3)]
+        assert [log.read_line(offset) + b"\n" for offset in offsets] == [line_of(record(n)) for n in range(3)]
+        log.close()
+
+    asyncio.run(main())

@@ -1,0 +1,667 @@
+"""Steps are executed once and replayed for ever; failures, stops and bugs each go their own way."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from virtual_time import run_virtual
+
+from cts_async.engine.events import AttemptFailed, Event, Events, StepEnded, Stopping, Usage
+from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.runner import Context, Job, Runner, interrupted
+from cts_async.engine.step import Executed, Step, step_key
+from cts_async.errors import (
+    EXIT_RESUMABLE,
+    Interrupted,
+    ProviderRefused,
+    RateLimited,
+    RejectedError,
+    RunStopped,
+    StepError,
+    StorageFull,
+    ToolError,
+    TransientError,
+    UnusableOutput,
+)
+
+Walk = Callable[[Context], Awaitable[Any]]
+
+
+class Bench:
+    """A run that can be interrupted and continued: its journal, its results, and what it executed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.executed: list[str] = []
+        self.done: list[str] = []
+        self.finished: dict[str, Any] = {}
+        self.events: list[Event] = []
+        self.elapsed_s = 0.0
+        self.problems: list[UnusableOutput | None] = []
+
+    def step(
+        self,
+        ctx: Context,
+        name: str,
+        *,
+        value: Any = None,
+        seconds: float = 1.0,
+        failures: Iterable[BaseException] = (),
+        **options: Any,
+    ) -> Step[Any]:
+        """Takes `seconds` an attempt; raises `failures` one after the other, then gives `value`."""
+        label, left = f"{ctx.job.id}/{name}", list(failures)
+
+        async def execute(problem: UnusableOutput | None) -> Executed:
+            self.executed.append(label)
+            self.problems.append(problem)
+            await asyncio.sleep(seconds)
+            if left:
+                raise left.pop(0)
+            self.done.append(label)
+            return Executed(label if value is None else value, Usage(10, 1))
+
+        options = {"decode": lambda response: response, **options}
+        return Step(name=name, key=step_key(ctx.job.group, ctx.job.id, name), execute=execute, **options)
+
+    def run(
+        self,
+        walks: dict[str, Walk],
+        *,
+        limits: LaneLimits | None = None,
+        begin: Callable[[Runner], None] = lambda runner: None,
+        **options: Any,
+    ) -> None:
+        """Run what is not finished yet, in virtual time. `begin` sees the runner before it starts."""
+
+        async def main() -> None:
+            journal = Journal(self.path)
+            events = Events(self.events.append)
+            lanes = [] if limits is None else [Lane("lane", limits, events)]
+            runner = Runner(lanes, events=events, **{"policy": POLICY, **options})
+            try:
+                begin(runner)
+                await runner.run(self.jobs(walks, journal))
+            finally:
+                journal.close()
+                self.elapsed_s = asyncio.get_running_loop().time()
+                assert all(lane.in_flight == 0 for lane in lanes)
+
+        run_virtual(main)
+
+    def jobs(self, walks: dict[str, Walk], journal: Journal) -> Iterator[Job]:
+        for name, walk in walks.items():
+            if name not in self.finished:
+
+                async def finish(result: Any, name: str = name) -> None:
+                    assert name not in self.finished
+                    self.finished[name] = result
+
+                yield Job("group", name, journal, walk, finish)
+
+    def journal(self) -> list[dict[str, Any]]:
+        return list(read_jsonl(self.path))
+
+    def named(self, step: str) -> list[dict[str, Any]]:
+        return [one for one in self.journal() if one["step"] == step]
+
+
+POLICY = RetryPolicy(max_transient=2, max_rate_limited=2, max_unusable=2, base_s=1.0, cap_s=8.0)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "steps.jsonl")
+
+
+def steps(bench: Bench, *names: str, **options: Any) -> Walk:
+    async def walk(ctx: Context) -> list[Any]:
+        return [await ctx.step(bench.step(ctx, name, **options)) for name in names]
+
+    return walk
+
+
+def after(seconds: float, error: RunStopped | None = None) -> Callable[[Runner], None]:
+    """Stop the run at this second."""
+    return lambda runner: (
+        asyncio.get_running_loop().call_later(seconds, runner.stop, error or interrupted()) and None
+    )
+
+
+# --- remembering
+
+
+def test_a_step_is_executed_once_and_then_replayed(bench: Bench) -> None:
+    walks = {"q1": steps(bench, "a", "b"), "q2": steps(bench, "a")}
+    bench.run(walks)
+    expected = {"q1": ["q1/a", "q1/b"], "q2": ["q2/a"]}
+    assert bench.finished == expected
+    assert sorted(bench.executed) == ["q1/a", "q1/b", "q2/a"]
+    before, bench.finished = bench.path.read_bytes(), {}
+    bench.executed.clear()
+    bench.events.clear()
+    bench.run(walks)
+    assert bench.finished == expected
+    assert bench.executed == []
+    assert bench.elapsed_s == 0.0
+    assert bench.path.read_bytes() == before
+    ended = [event for event in bench.events if isinstance(event, StepEnded)]
+    assert [(event.replayed, event.usage) for event in ended] == [(True, Usage())] * 3
+
+
+def test_a_record_says_everything_about_its_step(bench: Bench) -> None:
+    walk = steps(bench, "a", seconds=2.5, request={"k": 3}, model="m", value={"n": 1})
+    bench.run({"q1": walk}, clock=lambda: 1234.5678)
+    assert bench.journal() == [
+        {
+            "key": step_key("group", "q1", "a"),
+            "ok": True,
+            "instance": "q1",
+            "step": "a",
+            "model": "m",
+            "request": {"k": 3},
+            "response": {"n": 1},
+            "latency_s": 2.5,
+            "usage": {"input": 10, "output": 1},
+            "attempts": 1,
+            "time": 1234.568,
+        }
+    ]
+    assert list(bench.journal()[0])[:2] == ["key", "ok"]
+
+
+def test_what_can_no_longer_be_decoded_is_done_again(bench: Bench) -> None:
+    def strict(response: Any) -> Any:
+        if response == "old":
+            raise UnusableOutput("too old")
+        return response
+
+    bench.run({"q1": steps(bench, "a", value="old")})
+    bench.finished = {}
+    for executions in (2, 2):
+        bench.run({"q1": steps(bench, "a", value="new", decode=strict)})
+        assert bench.finished == {"q1": ["new"]}
+        assert len(bench.executed) == executions
+        bench.finished = {}
+
+
+# --- failures
+
+
+def test_transient_failures_are_waited_out(bench: Bench) -> None:
+    failures = [TransientError("reset", retry_after_s=5.0), TransientError("503", retry_after_s=7.0)]
+    bench.run({"q1": steps(bench, "a", failures=failures)})
+    assert bench.finished == {"q1": ["q1/a"]}
+    # Three attempts of 1 s; 5 and 7 s asked for, and jitter below 1 and 2 s on top.
+    assert 15.0 <= bench.elapsed_s <= 18.0
+    (record,) = bench.journal()
+    assert (record["ok"], record["attempts"]) == (True, 3)
+    assert record["failed_attempts"] == [
+        {"kind": "transient", "message": "reset", "latency_s": 1.0},
+        {"kind": "transient", "message": "503", "latency_s": 1.0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts", "kind"),
+    [
+        (TransientError("reset"), 3, "transient"),
+        (RateLimited("slower"), 3, "rate_limited"),
+        (UnusableOutput("not JSON", text="hm"), 3, "unusable_output"),
+        (RejectedError("content refused", status=400), 1, "rejected"),
+        (ToolError("no such page"), 1, "tool"),
+    ],
+)
+def test_what_fails_for_good_fails_its_instance_only(
+    bench: Bench, error: StepError, attempts: int, kind: str
+) -> None:
+    walks = {
+        "q1": steps(bench, "a", "b"),
+        "q2": steps(bench, "bad", "never", failures=[error] * 9),
+        "q3": steps(bench, "a", "b", "c"),
+    }
+    bench.run(walks, limits=LaneLimits())
+    assert bench.finished == {"q1": ["q1/a", "q1/b"], "q2": error, "q3": ["q3/a", "q3/b", "q3/c"]}
+    assert error.step == "bad"
+    assert bench.executed.count("q2/bad") == attempts
+    assert "q2/never" not in bench.executed
+    (record,) = bench.named("bad")
+    assert (record["ok"], record["attempts"]) == (False, attempts)
+    assert record["error"] == {"kind": kind, "message": str(error)}
+    assert [one["kind"] for one in record["failed_attempts"]] == [kind] * attempts
+    waits = [event.wait_s for event in bench.events if isinstance(event, AttemptFailed)]
+    assert [wait is None for wait in waits] == [False] * (attempts - 1) + [True]
+    # A failure is no result: asked again, the step is tried again.
+    del bench.finished["q2"]
+    bench.run({"q2": steps(bench, "bad", "never")})
+    assert bench.finished["q2"] == ["q2/bad", "q2/never"]
+
+
+def test_a_model_is_told_what_was_wrong_and_every_attempt_is_paid_for(bench: Bench) -> None:
+    answers = iter(["prose", "[1]", "[1, 2]"])
+
+    async def execute(problem: UnusableOutput | None) -> Executed:
+        bench.problems.append(problem)
+        return Executed(next(answers), Usage(100, 10))
+
+    def decode(response: str) -> list[str]:
+        if not response.startswith("["):
+            raise UnusableOutput("no list", text=response)
+        if "," not in response:
+            raise UnusableOutput("one item instead of two", text=response)
+        return response.strip("[]").split(", ")
+
+    async def walk(ctx: Context) -> list[str]:
+        return await ctx.step(Step("clarify", step_key("clarify"), execute, decode))
+
+    bench.run({"q1": walk})
+    assert bench.finished == {"q1": ["1", "2"]}
+    assert [problem and problem.problem for problem in bench.problems] == [
+        None,
+        "no list",
+        "one item instead of two",
+    ]
+    (record,) = bench.journal()
+    assert record["usage"] == {"input": 300, "output": 30}
+    assert [one["text"] for one in record["failed_attempts"]] == ["prose", "[1]"]
+
+
+def test_a_job_draws_the_same_numbers_however_often_it_had_to_wait(bench: Bench) -> None:
+    def walk(*failures: StepError) -> Walk:
+        async def draw(ctx: Context) -> float:
+            await ctx.step(bench.step(ctx, "a", failures=failures))
+            return ctx.rng.random()
+
+        return draw
+
+    bench.run({"q1": walk(TransientError("reset"), TransientError("reset"))})
+    (drawn,) = bench.finished.values()
+    bench.finished = {}
+    bench.run({"q1": walk()})
+    assert bench.finished == {"q1": drawn}
+
+
+def test_the_generator_of_a_job_is_the_same_in_another_process(tmp_path: Path) -> None:
+    script = (
+        "from cts_async.engine.runner import Context, Job, Runner\n"
+        "for seed, group, name in [(0, 'g', 'q1'), (0, 'g', 'q2'), (0, 'h', 'q1'), (1, 'g', 'q1')]:\n"
+        "    job = Job(group, name, None, None, None)\n"
+        "    print(Context(Runner(seed=seed), job, 5).rng.random())\n"
+    )
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
+        ).stdout.split()
+        for seed in ("1", "2")
+    ]
+    assert outputs[0] == outputs[1]
+    assert len(set(outputs[0])) == 4, "another seed, group or id is another generator"
+
+
+# --- stopping
+
+
+def test_stop_finishes_what_is_in_flight_and_starts_nothing(bench: Bench) -> None:
+    walks = {f"q{n}": steps(bench, "a", "b", seconds=10.0) for n in range(5)}
+    with pytest.raises(Interrupted) as raised:
+        bench.run(walks, in_flight=3, begin=after(4.0))
+    assert raised.value.exit_code == EXIT_RESUMABLE
+    assert bench.elapsed_s == 10.0
+    assert bench.executed == ["q0/a", "q1/a", "q2/a"]
+    assert [one["ok"] for one in bench.journal()] == [True] * 3
+    assert bench.finished == {}
+    assert sum(isinstance(event, Stopping) for event in bench.events) == 1
+    bench.run(walks, in_flight=3)
+    assert bench.finished == {f"q{n}": [f"q{n}/a", f"q{n}/b"] for n in range(5)}
+    assert len(bench.executed) == len(set(bench.executed)) == 10
+
+
+def test_stop_wakes_whoever_waits_for_a_retry_and_records_what_was_tried(bench: Bench) -> None:
+    patient = steps(bench, "a", failures=[TransientError("maintenance", retry_after_s=86400.0)])
+    with pytest.raises(Interrupted):
+        bench.run({"q1": patient}, begin=after(60.0))
+    assert bench.elapsed_s == 60.0
+    (record,) = bench.journal()
+    assert (record["ok"], record["error"]["kind"], record["attempts"]) == (False, "stopped", 1)
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        LaneLimits(max_concurrency=1),
+        LaneLimits(requests_per_min=1),
+        LaneLimits(requests_per_min=1, kind="bucket"),
+        LaneLimits(tokens_per_min=100, kind="bucket"),
+        LaneLimits(tokens_per_min=100, kind="sliding"),
+        LaneLimits(tokens_per_min=10),
+    ],
+)
+def test_stop_sends_home_whoever_waits_for_the_lane(bench: Bench, limits: LaneLimits) -> None:
+    async def main() -> tuple[float, float]:
+        journal = Journal(bench.path)
+        lane = Lane("lane", limits)
+        runner = Runner([lane])
+        # Two of 100 tokens: the second has to wait for a slot, or about a minute for its turn.
+        walks = {name: steps(bench, "a", seconds=10.0, lane=lane, tokens=100.0) for name in ("q1", "q2")}
+        loop = asyncio.get_running_loop()
+        began = 0.0
+
+        async def stop_soon() -> None:
+            nonlocal began
+            while not bench.executed:
+                await asyncio.sleep(0.5)
+            began = loop.time()
+            await asyncio.sleep(4.0)
+            runner.stop(interrupted())
+
+        stopping = asyncio.create_task(stop_soon())
+        with pytest.raises(Interrupted):
+            await runner.run(bench.jobs(walks, journal))
+        await stopping
+        journal.close()
+        return began, loop.time()
+
+    began, ended = run_virtual(main)
+    assert bench.executed == ["q1/a"]
+    assert ended <= began + 10.0
+
+
+def test_a_refusal_stops_the_run_and_what_is_in_flight_is_kept(bench: Bench) -> None:
+    refused = ProviderRefused("the key is not valid")
+    walks = {
+        "q1": steps(bench, "a", failures=[refused]),
+        "q2": steps(bench, "a", "b", seconds=5.0),
+        "q3": steps(bench, "a"),
+    }
+    with pytest.raises(ProviderRefused, match="the key is not valid"):
+        bench.run(walks, in_flight=2)
+    assert bench.executed == ["q1/a", "q2/a"]
+    assert [one["instance"] for one in bench.journal()] == ["q2"]
+    assert bench.finished == {}
+
+
+def test_a_refusal_in_one_branch_stops_the_others_at_their_next_step(bench: Bench) -> None:
+    async def walk(ctx: Context) -> None:
+        await ctx.gather(
+            [
+                lambda: ctx.step(bench.step(ctx, "bad", failures=[ProviderRefused("unpaid")])),
+                lambda: steps(bench, *"abcdef", seconds=2.0)(ctx),
+            ]
+        )
+
+    with pytest.raises(ProviderRefused):
+        bench.run({"q1": walk, "q2": steps(bench, *"abcdef", seconds=2.0)})
+    assert sorted(bench.executed) == ["q1/a", "q1/bad", "q2/a"]
+    assert sorted(one["instance"] for one in bench.journal()) == ["q1", "q2"]
+
+
+def test_the_first_reason_to_stop_counts(bench: Bench) -> None:
+    def begin(runner: Runner) -> None:
+        after(1.0, ProviderRefused("first"))(runner)
+        after(2.0, interrupted())(runner)
+
+    with pytest.raises(ProviderRefused, match="first"):
+        bench.run({"q1": steps(bench, "a", "b", seconds=5.0)}, begin=begin)
+
+
+def test_a_stream_of_jobs_may_stop_the_run_too(bench: Bench) -> None:
+    async def main() -> None:
+        journal = Journal(bench.path)
+
+        def jobs() -> Iterator[Job]:
+            yield from bench.jobs({"q1": steps(bench, "a")}, journal)
+            raise StorageFull("no room for the next one")
+
+        with pytest.raises(StorageFull):
+            await Runner(in_flight=2).run(jobs())
+        journal.close()
+
+    run_virtual(main)
+    assert bench.finished == {"q1": ["q1/a"]}
+
+
+def test_a_full_disk_stops_the_run_and_the_same_command_resumes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_write = os.write
+    walks = {f"q{n}": steps(bench, "a", "b", "c", seconds=1.0 + n / 10) for n in range(6)}
+
+    def write(fd: int, data: Any) -> int:
+        if bench.path.stat().st_size > 1000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real_write(fd, bytes(data)[:300])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write)
+        with pytest.raises(StorageFull) as raised:
+            bench.run(walks)
+    assert raised.value.exit_code == EXIT_RESUMABLE
+    remembered = {f"{one['instance']}/{one['step']}" for one in bench.journal()}
+    assert 0 < len(remembered) < 18
+    assert bench.path.read_bytes().endswith(b"}\n")
+    bench.executed.clear()
+    bench.run(walks)
+    assert set(bench.executed).isdisjoint(remembered)
+    assert bench.finished == {f"q{n}": [f"q{n}/a", f"q{n}/b", f"q{n}/c"] for n in range(6)}
+
+
+@pytest.mark.parametrize("where", ["walk", "execute", "decode", "finish"])
+def test_a_bug_is_no_failure_and_escapes(bench: Bench, where: str) -> None:
+    def decode(response: Any) -> Any:
+        return response["no such field"] if where == "decode" else response
+
+    async def walk(ctx: Context) -> None:
+        if where == "walk":
+            raise KeyError("walk")
+        await ctx.step(
+            bench.step(ctx, "a", value={}, failures=[KeyError("x")] * (where == "execute"), decode=decode)
+        )
+
+    async def main() -> None:
+        journal = Journal(bench.path)
+
+        async def finish(result: Any) -> None:
+            if where == "finish":
+                raise KeyError("finish")
+
+        other = steps(bench, "a", seconds=99.0)
+        jobs = [Job("g", "q1", journal, walk, finish), Job("g", "q2", journal, other, finish)]
+        try:
+            await Runner().run(jobs)
+        finally:
+            journal.close()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        run_virtual(main)
+    assert raised.group_contains(KeyError)
+
+
+# --- flow
+
+
+def test_jobs_are_taken_from_their_stream_only_when_somebody_is_free(bench: Bench) -> None:
+    pulled: list[str] = []
+    ahead: list[int] = []
+
+    async def main() -> None:
+        journal = Journal(bench.path)
+        walks = {f"q{n}": steps(bench, "a", seconds=1.0 + n % 7) for n in range(200)}
+
+        def jobs() -> Iterator[Job]:
+            for job in bench.jobs(walks, journal):
+                pulled.append(job.id)
+                ahead.append(len(pulled) - len(bench.finished))
+                yield job
+
+        await Runner(in_flight=8).run(jobs())
+        journal.close()
+
+    run_virtual(main)
+    assert len(bench.finished) == 200
+    assert max(ahead) == 8
+
+
+def test_the_oldest_instance_is_served_first_so_little_is_half_done(bench: Bench) -> None:
+    async def main() -> int:
+        journal = Journal(bench.path)
+        lane = Lane("lane", LaneLimits(max_concurrency=1))
+        walks = {f"q{n}": steps(bench, "a", "b", "c", lane=lane) for n in range(10)}
+        half_done = 0
+
+        def watch(event: Event) -> None:
+            nonlocal half_done
+            begun = {label.split("/")[0] for label in bench.executed}
+            half_done = max(half_done, len(begun - set(bench.finished)))
+
+        await Runner([lane], events=Events(watch), in_flight=10).run(bench.jobs(walks, journal))
+        journal.close()
+        return half_done
+
+    half_done = run_virtual(main)
+    assert list(bench.finished) == [f"q{n}" for n in range(10)]
+    assert half_done <= 3, "the one served, the one that takes its gap, the one just done"
+
+
+def test_gather_runs_side_by_side_and_keeps_the_order(bench: Bench) -> None:
+    async def walk(ctx: Context) -> list[Any]:
+        calls = [lambda n=n: ctx.step(bench.step(ctx, f"answer/{n}", seconds=10.0 - n)) for n in range(5)]
+        return await ctx.gather(calls)
+
+    bench.run({"q1": walk})
+    assert bench.finished == {"q1": [f"q1/answer/{n}" for n in range(5)]}
+    assert bench.elapsed_s == 10.0
+    assert bench.done == [f"q1/answer/{n}" for n in (4, 3, 2, 1, 0)]
+
+
+def test_gather_waits_for_what_is_paid_for_before_it_fails(bench: Bench) -> None:
+    early, late = RejectedError("early"), RejectedError("late")
+
+    async def walk(ctx: Context) -> None:
+        await ctx.gather(
+            [
+                lambda: ctx.step(bench.step(ctx, "good", seconds=9.0)),
+                lambda: ctx.step(bench.step(ctx, "late", seconds=5.0, failures=[late])),
+                lambda: ctx.step(bench.step(ctx, "early", failures=[early])),
+            ]
+        )
+
+    bench.run({"q1": walk})
+    assert bench.finished == {"q1": late}, "the first in order, not in time"
+    assert bench.elapsed_s == 9.0
+    assert [one["ok"] for one in bench.named("good")] == [True]
+
+
+def test_gather_of_nothing_is_nothing(bench: Bench) -> None:
+    async def walk(ctx: Context) -> list[Any]:
+        return await ctx.gather([])
+
+    bench.run({"q1": walk})
+    assert bench.finished == {"q1": []}
+
+
+# --- resuming, as a law
+
+
+def benchmark(bench: Bench, n_jobs: int, n_answers: int, on_done: Callable[[], None]) -> dict[str, Walk]:
+    """Walks like the real ones: a question, answers side by side, draws, and steps that depend on them.
+
+    Attempts fail now and then: unreachable, slowed down, unusable, and one instance for good.
+    """
+
+    async def walk(ctx: Context) -> dict[str, Any]:
+        async def ask(name: str, value: Any) -> Any:
+            chance = random.Random(f"{ctx.job.id}/{name}")
+            kinds: list[StepError] = [TransientError("reset"), RateLimited("slower"), UnusableOutput("prose")]
+            failures = [kinds[chance.randrange(3)] for _ in range(chance.choice([0, 0, 1, 2]))]
+            if ctx.job.id == "q3" and name == "rewrite":
+                failures = [RejectedError("refused")]
+            made = bench.step(ctx, name, value=value, seconds=chance.uniform(0, 5), failures=failures)
+            result = await ctx.step(made)
+            on_done()
+            return result
+
+        topic = await ask("clarify", ctx.rng.randrange(10**9))
+        drawn = [ctx.rng.random() for _ in range(n_answers)]
+        answers = await ctx.gather(
+            [lambda n=n: ask(f"answer/{n}", [topic, drawn[n]]) for n in range(n_answers)]
+        )
+        return {"answers": answers, "rewrite": await ask("rewrite", len(answers) + ctx.rng.random())}
+
+    return {f"q{n}": walk for n in range(n_jobs)}
+
+
+def outcome(finished: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: (result.kind, result.step, str(result)) if isinstance(result, StepError) else result
+        for name, result in finished.items()
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n_jobs=st.integers(1, 7),
+    n_answers=st.integers(0, 4),
+    in_flight=st.integers(1, 5),
+    stops=st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=6),
+)
+def test_a_run_stopped_anywhere_ends_like_one_that_was_not(
+    n_jobs: int, n_answers: int, in_flight: int, stops: list[tuple[int, bool]]
+) -> None:
+    """Stopped politely or killed after any number of steps, any number of times."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as directory:
+        whole = Bench(Path(directory, "whole.jsonl"))
+        whole.run(benchmark(whole, n_jobs, n_answers, lambda: None), in_flight=in_flight)
+        bench = Bench(Path(directory, "steps.jsonl"))
+        for countdown, politely in [*stops, (10**9, True)]:
+            remembered = {f"{one['instance']}/{one['step']}" for one in bench.journal() if one["ok"]}
+            bench.executed.clear()
+            try:
+                bench.run(**stopped_after(bench, n_jobs, n_answers, countdown, politely), in_flight=in_flight)
+            except (Interrupted, asyncio.CancelledError):
+                pass
+            assert remembered.isdisjoint(bench.executed)
+        assert outcome(bench.finished) == outcome(whole.finished)
+        if all(politely for _, politely in stops):
+            assert sorted(bench.done) == sorted(whole.done), "in flight is finished: nothing is paid twice"
+
+
+def stopped_after(
+    bench: Bench, n_jobs: int, n_answers: int, countdown: int, politely: bool
+) -> dict[str, Any]:
+    """Walks that stop their runner, or kill it, after `countdown` steps."""
+    stop: Callable[[], object] = lambda: None  # noqa: E731
+
+    def begin(runner: Runner) -> None:
+        nonlocal stop
+        task = asyncio.current_task()
+        assert task
+        stop = (lambda: runner.stop(interrupted())) if politely else task.cancel
+        if countdown == 0:
+            stop()
+
+    def on_done() -> None:
+        nonlocal countdown
+        countdown -= 1
+        if countdown == 0:
+            stop()
+
+    return {"walks": benchmark(bench, n_jobs, n_answers, on_done), "begin": begin}

@@ -1,0 +1,43 @@
+"""Who plays which role: options over --all over cts.toml over the paper; everything missing at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.roles import choose_roles, resolve_all
+
+NOTHING = {"support": None, "judges": (), "agent": None, "every_role": None}
+
+
+def test_the_papers_fixed_roles_are_the_default_of_a_remote_clarifier() -> None:
+    roles = choose_roles(["gpt"], {}, **NOTHING)
+    assert (roles.support, roles.judges, roles.agent) == ("ernie", ("ernie",), "webdancer")
+
+
+def test_the_embedded_clarifier_needs_nobody_else() -> None:
+    roles = choose_roles(["local"], {}, **NOTHING)
+    assert (roles.support, roles.judges, roles.agent) == ("local", ("local",), "local")
+
+
+def test_an_option_wins_over_all_over_the_file() -> None:
+    file = {"support": "kimi", "judge": "kimi", "agent": "kimi"}
+    roles = choose_roles(["gpt"], file, support="qwen", judges=(), agent=None, every_role=None)
+    assert (roles.support, roles.judges, roles.agent) == ("qwen", ("kimi",), "kimi")
+    roles = choose_roles(["gpt"], file, support="qwen", judges=("lexical",), agent=None, every_role="claude")
+    assert (roles.support, roles.judges, roles.agent) == ("qwen", ("lexical",), "claude")
+
+
+def test_all_missing_variables_are_named_at_once_with_what_else_would_work() -> None:
+    wanted = {"gpt": ["model"], "ernie": ["support", "judge"], "webdancer": ["agent"]}
+    with pytest.raises(UsageError) as raised:
+        resolve_all(wanted, load_catalogue(None), {})
+    message = str(raised.value)
+    for word in ("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all local"):
+        assert word in message
+    assert "\n" not in message
+
+
+def test_the_lexical_judge_needs_no_model() -> None:
+    assert resolve_all({"lexical": ["judge"]}, load_catalogue(None), {}) == {}

@@ -1,0 +1,26 @@
+"""The closed book as a matter of types: no view has a field that its role must not know."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
+from cts_async.records import Instance
+
+
+def names(view: type) -> set[str]:
+    return {field.name for field in fields(view)}
+
+
+def test_only_the_user_answerer_holds_the_intent_before_the_answer() -> None:
+    assert names(ClarifierView) == {"blurred_query", "k"}
+    assert names(AnswererView) == {"fused_query", "question"}
+    assert names(RewriterView) == {"blurred_query", "pairs"}
+    assert names(SearchView) == {"query"}
+    assert names(JudgeView) == {"query", "nuggets", "candidate_answer"}
+
+
+def test_no_view_carries_a_whole_instance() -> None:
+    for view in (ClarifierView, AnswererView, RewriterView, SearchView, JudgeView):
+        assert not any("Instance" in str(field.type) for field in fields(view)), view
+        assert Instance.__name__ not in names(view)

@@ -1,0 +1,122 @@
+"""The architecture, executable: who may import whom, and what starting `cts` may cost."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cts_async
+
+PACKAGE = Path(cts_async.__file__).parent
+BELOW = ["errors", "engine", "llm", "search", "protocol", "analysis", "report", "cli"]
+"""The rooms from the ground up: each may import itself and those before it."""
+
+FREE = {"records", "errors", "config", "scorer", "__init__"}
+ALLOWED: dict[str, set[str]] = {
+    **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
+    "datasets": {"datasets", "records", "errors", "__init__"},
+    "cluster": {*BELOW[:-1], "cluster", "datasets", *FREE},
+    "records": {"errors"},
+    "errors": set(),
+    "config": {"records", "errors"},
+    "scorer": set(),
+    "__init__": set(),
+}
+for _room in ("protocol", "report", "cli"):
+    ALLOWED[_room].add("datasets")
+ALLOWED["cli"].add("cluster")
+
+SLOW = (
+    "aiohttp",
+    "numpy",
+    "scipy",
+    "rich.progress",
+    "rich.live",
+    "pydantic",
+    "bm25s",
+    "jieba",
+    "xllamacpp",
+    "uvloop",
+)
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def dotted(path: Path) -> str:
+    parts = ("cts_async", *path.relative_to(PACKAGE).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room(module: str) -> str:
+    """`cts_async.engine.lane` is in `engine`; the package itself is `__init__`."""
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and module of every import of ours, wherever in the file it stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.partition(".")[0] == "cts_async":
+                    yield node.lineno, name.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            if node.module == "cts_async":
+                for name in node.names:
+                    child = PACKAGE / name.name
+                    known = child.is_dir() or child.with_suffix(".py").exists()
+                    yield node.lineno, f"cts_async.{name.name}" if known else "cts_async"
+            elif (node.module or "").startswith("cts_async."):
+                yield node.lineno, str(node.module)
+
+
+def test_rooms_import_downwards_only() -> None:
+    wrong = [
+        f"{path.relative_to(PACKAGE)}:{line}: {room(dotted(path))} imports {name}"
+        for path in MODULES
+        for line, name in imports(path)
+        if room(name) not in ALLOWED[room(dotted(path))]
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_room_has_its_place_in_the_order() -> None:
+    assert {room(dotted(path)) for path in MODULES} <= ALLOWED.keys()
+
+
+def test_the_walk_sees_imports_of_every_form() -> None:
+    """The rules above prove nothing if the walk is blind."""
+    seen = {(path.stem, name) for path in MODULES for _, name in imports(path)}
+    assert ("campaign", "cts_async.engine.runner") in seen  # from a.b import c
+    assert ("score", "cts_async.scorer") in seen  # from a import module, inside a function
+    assert ("sample", "cts_async") in seen  # import a
+    assert ("client", "cts_async.llm") in seen  # from a.b import module
+
+
+def test_starting_cts_loads_nothing_slow() -> None:
+    code = "import sys, cts_async.cli.main; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert [name for name in SLOW if name in loaded] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=dotted)
+def test_module_imports(path: Path) -> None:
+    importlib.import_module(dotted(path))
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if not p.stem.startswith("_")], ids=dotted)
+def test_module_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+
+
+def test_public_names_exist() -> None:
+    for path in MODULES:
+        module = importlib.import_module(dotted(path))
+        missing = [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)]
+        assert not missing, f"{path}: __all__ names {missing}"

@@ -1,0 +1,110 @@
+"""What a stranger installs: the wheel alone, run far from the repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+FROM_THE_WHEEL = """
+import json, cts_async
+from cts_async.datasets import open_dataset
+from cts_async.protocol.prompts import load_prompts
+sample = open_dataset("sample")
+print(json.dumps({
+    "package": cts_async.__file__,
+    "prompts": str(load_prompts().directory),
+    "queries": str(sample.path), "gold": str(sample.gold_path), "corpus": str(sample.corpus),
+    "instances": sum(1 for _ in sample.instances()),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out), "."]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=150, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target"]
+    environ = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    subprocess.run([*command, str(target), str(wheel)], check=True, timeout=100, env=environ)
+    return target
+
+
+def python(installed: Path, cwd: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    """Python with the wheel before everything else: PYTHONPATH precedes the editable install."""
+    path = os.pathsep.join([str(installed), sysconfig.get_path("purelib")])
+    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": path, "PYTHONUTF8": "1"}
+    command = [sys.executable, "-P", *args]
+    return subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"cts_async"}
+    for folder, packed in (("prompts", "_prompts"), ("data/sample", "_sample")):
+        here = {path.name for path in (REPOSITORY / folder).iterdir()}
+        assert here == {Path(name).name for name in names if name.startswith(f"cts_async/{packed}/")}
+    assert "cts_async/llm/models.toml" in names
+    assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_prompts_and_sample_come_from_inside_the_wheel(installed: Path, tmp_path: Path) -> None:
+    done = python(installed, tmp_path, "-c", FROM_THE_WHEEL)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found.pop("instances") == 28
+    for what, path in found.items():
+        assert Path(path).is_relative_to(installed), f"{what} is {path}"
+
+
+def test_commands_run_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    done = python(installed, tmp_path, "-m", "cts_async.cli.main", "--help")
+    assert done.returncode == 0, done.stderr
+    assert "run" in done.stdout
+
+
+def test_doctor_speaks_json_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    done = python(installed, tmp_path, "-m", "cts_async.cli.main", "doctor", "--json")
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert findings["python"]["ok"]
+    assert done.returncode == (1 if any(f["ok"] is False for f in findings.values()) else 0)
+
+
+def test_scoring_needs_no_model_and_no_repository(installed: Path, tmp_path: Path) -> None:
+    line = {"id": "q1", "nuggets": [{"id": "N1", "weight": 3, "coverage": "partial"}]}
+    (tmp_path / "judged.jsonl").write_text(json.dumps(line) + "\n")
+    done = python(installed, tmp_path, "-m", "cts_async.cli.main", "score", "judged.jsonl", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["mean"] == 50.0
+
+
+def test_judging_candidates_lexically_from_the_wheel(installed: Path, tmp_path: Path) -> None:
+    """A whole run through engine, journal and report that asks no model."""
+    gold = {"id": "q1", "gold": {"nuggets": [{"id": "N1", "text": "the ferry leaves at nine", "weight": 3}]}}
+    (tmp_path / "gold.jsonl").write_text(json.dumps(gold) + "\n")
+    candidate = {"id": "q1", "answer": "The ferry leaves at nine."}
+    (tmp_path / "answers.jsonl").write_text(json.dumps(candidate) + "\n")
+    options = "judge --gold gold.jsonl --candidates answers.jsonl --out out --judge lexical -q --json".split()
+    done = python(installed, tmp_path, "-m", "cts_async.cli.main", *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["mean"] == 100.0
+    assert (tmp_path / "out" / "per_item.jsonl").exists()
