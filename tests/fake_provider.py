@@ -31,6 +31,7 @@ import orjson
 from aiohttp import web
 
 Messages = Sequence[Mapping[str, str]]
+LABELS = ("full", "partial", "none")
 
 
 @dataclass
@@ -44,14 +45,11 @@ class Settings:
     drip_s: float = 0.01
     unknown_share: float = 1.0
     """Share of clarifying questions that the User Answerer does not know the answer to."""
-    outage: bool = False
-    """Every connection is dropped without a word."""
+    outage: bool = False  # every connection is dropped without a word
     key: str = ""
     """The only key accepted; any if empty. A 401 repeats the key it got, as careless servers do."""
-    served_model: str = ""
-    """What a reply says its model is; the model asked for if empty."""
-    keep: bool = False
-    """Keep the messages of every request."""
+    served_model: str = ""  # the model asked for if empty
+    keep: bool = False  # the messages of every request
     seed: int = 0
 
 
@@ -63,26 +61,19 @@ class Seen:
     role: str
     at: float
     fault: str = ""
-    retry_at: float | None = None
-    """When the same request may come again, if the answer said so."""
+    retry_at: float | None = None  # when the same request may come again, if the answer said so
     messages: list[dict[str, str]] | None = None
 
 
-# --- What each role says --------------------------------------------------------------------------------
-
+# --- What each role says ---
 
 _MARKS = {"qa_pairs": "rewrite", "clear_query": "answer", "nuggets": "judge", "blurred_query": "clarify"}
 """The tag by which each role's prompt is known, the first that is there; none is the agent's."""
 
 
-def role_of(messages: Messages) -> str:
-    """The role a rendered prompt belongs to, by the tags that fence its fields."""
-    asked = _asked(messages)
+def role_of(asked: str) -> str:
+    """The role a user message belongs to, by the tags that fence its fields."""
     return next((role for tag, role in _MARKS.items() if f"<{tag}>" in asked), "agent")
-
-
-def _asked(messages: Messages) -> str:
-    return next((message["content"] for message in messages if message["role"] == "user"), "")
 
 
 def field_of(text: str, tag: str) -> str:
@@ -96,60 +87,44 @@ def chance(*parts: object) -> float:
     return zlib.crc32("\x1f".join(map(str, parts)).encode()) / 2**32
 
 
-def _clarify(messages: Messages, settings: Settings) -> str:
-    asked = _asked(messages)
+def _clarify(asked: str, messages: Messages, settings: Settings) -> str:
     k = int(re.findall(r"^K = (\d+)", asked, re.MULTILINE)[-1])
-    aspects = ("Which time", "Which place", "Which kind", "Which price")[:k]
-    query = field_of(asked, "blurred_query")
-    return json.dumps([f"{aspect} do you mean by {query}?" for aspect in aspects], ensure_ascii=False)
+    query, aspects = field_of(asked, "blurred_query"), ("time", "place", "kind", "price")[:k]
+    return json.dumps([f"Which {aspect} do you mean by {query}?" for aspect in aspects], ensure_ascii=False)
 
 
-def _answer(messages: Messages, settings: Settings) -> str:
-    asked = _asked(messages)
+def _answer(asked: str, messages: Messages, settings: Settings) -> str:
     query, question = field_of(asked, "clear_query"), field_of(asked, "clarification_question")
     if chance("unknown", query, question) < settings.unknown_share:
         return "unknown"
-    words = query.split()
-    return " ".join(words[-3:]) if len(words) > 1 else query[-6:]
+    return query.rpartition(" ")[2][-12:]
 
 
-def _rewrite(messages: Messages, settings: Settings) -> str:
-    asked = _asked(messages)
-    replies = re.findall(r"^(?:Answer|回答) \d+: (.*)$", asked, re.MULTILINE)
-    told = [reply for reply in replies if reply != "unknown"]
+def _rewrite(asked: str, messages: Messages, settings: Settings) -> str:
+    told = re.findall(r"^(?:Answer|回答) \d+: (?!unknown$)(.*)$", asked, re.MULTILINE)
     return " ".join(["more about", field_of(asked, "blurred_query"), *told])
 
 
-def _agent(messages: Messages, settings: Settings) -> str:
-    asked = _asked(messages)
+def _agent(asked: str, messages: Messages, settings: Settings) -> str:
     told = [m["content"] for m in messages[2:] if "<tool_response>" in m["content"]]
     if told:
         found = " ".join(re.sub(r"<[^>]*>", " ", told[-1]).split())[:400]
         return f"<think>The results say it.</think>\n<answer>{found}</answer>"
-    question = asked.rpartition("User:")[2].strip()
-    call = {"name": "search", "arguments": {"query": [question]}}
+    call = {"name": "search", "arguments": {"query": [asked.rpartition("User:")[2].strip()]}}
     return f"<think>I search.</think>\n<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
 
 
-def _judge(messages: Messages, settings: Settings) -> str:
-    asked = _asked(messages)
+def _judge(asked: str, messages: Messages, settings: Settings) -> str:
     candidate = field_of(asked, "candidate_answer")
     ids = re.findall(r"^(\S+?):", field_of(asked, "nuggets"), re.MULTILINE)
-    labels = ("full", "partial", "none")
-    rows = [{"id": id, "coverage": labels[int(3 * chance(id, candidate))]} for id in ids]
+    rows = [{"id": id, "coverage": LABELS[int(3 * chance(id, candidate))]} for id in ids]
     return json.dumps({"results": rows}, ensure_ascii=False)
 
 
-_ANSWERS: Mapping[str, Callable[[Messages, Settings], str]] = {
-    "clarify": _clarify,
-    "answer": _answer,
-    "rewrite": _rewrite,
-    "agent": _agent,
-    "judge": _judge,
-}
+_ANSWERS: Mapping[str, Callable[[str, Messages, Settings], str]]
+_ANSWERS = {"clarify": _clarify, "answer": _answer, "rewrite": _rewrite, "agent": _agent, "judge": _judge}
 
-# --- What can go wrong ----------------------------------------------------------------------------------
-
+# --- What can go wrong ---
 STATUS_FAULTS = ("429", "500", "503", "529")
 BODY_FAULTS = ("reset", "truncated", "html", "error_200", "slow")
 _JSON = frozenset({"clarify", "judge"})
@@ -177,19 +152,18 @@ def fault_of(settings: Settings, role: str, digest: str, nth: int) -> str:
 
 def _completion(asked: Mapping[str, Any], settings: Settings, role: str, fault: str) -> bytes:
     messages = asked["messages"]
-    text = _ANSWERS[role](messages, settings)
+    text = _ANSWERS[role](messages[1]["content"], messages, settings)
     if fault in CONTENT_FAULTS:
         text = CONTENT_FAULTS[fault][1](text)
     used = sum(len(message["content"].encode()) for message in messages) // 4, len(text.encode()) // 4 + 1
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": "length" if fault == "length" else "stop"}
+    reason = "length" if fault == "length" else "stop"
+    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
     usage = {"prompt_tokens": used[0], "completion_tokens": used[1], "total_tokens": sum(used)}
-    return orjson.dumps(
-        {"model": settings.served_model or asked["model"], "choices": [choice], "usage": usage}
-    )
+    served = settings.served_model or asked["model"]
+    return orjson.dumps({"model": served, "choices": [choice], "usage": usage})
 
 
-# --- The server -----------------------------------------------------------------------------------------
+# --- The server ---
 
 
 class FakeProvider:
@@ -198,8 +172,7 @@ class FakeProvider:
     def __init__(self, settings: Settings | None = None, port: int = 0) -> None:
         self.settings, self._port = settings or Settings(), port
         self.seen: list[Seen] = []
-        self.counts: Counter[str] = Counter()
-        """How often each body was sent, by its digest."""
+        self.counts: Counter[str] = Counter()  # of each body, by its digest
         self.url = ""
         app = web.Application(client_max_size=1 << 26)
         app.router.add_post("/v1/chat/completions", self._chat)
@@ -220,8 +193,7 @@ class FakeProvider:
         return web.json_response([asdict(seen) for seen in self.seen])
 
     async def _set(self, request: web.Request) -> web.Response:
-        for name, value in (await request.json()).items():
-            setattr(self.settings, name, value)
+        vars(self.settings).update(await request.json())
         return web.json_response({})
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
@@ -232,8 +204,10 @@ class FakeProvider:
         asked = orjson.loads(body)
         digest = digest_of(body)
         key = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        seen = Seen(digest, role_of(asked["messages"]), now)
-        seen.messages = asked["messages"] if settings.keep else None
+        messages = asked["messages"]
+        seen = Seen(
+            digest, role_of(messages[1]["content"]), now, messages=messages if settings.keep else None
+        )
         self.seen.append(seen)
         if settings.key and key != settings.key:
             seen.fault = "401"
@@ -252,11 +226,10 @@ class FakeProvider:
             return web.Response(text="<html><body>Be right back</body></html>", content_type="text/html")
         if fault == "error_200":
             return _refusal(200, "the engine is overloaded", "engine_overloaded")
-        if fault == "truncated":
-            data = data[: len(data) // 2]
         if fault in ("reset", "slow"):
             return await self._dripped(request, data, reset=fault == "reset")
-        return web.Response(body=data, content_type="application/json")
+        cut = len(data) // 2 if fault == "truncated" else None
+        return web.Response(body=data[:cut], content_type="application/json")
 
     async def _dripped(self, request: web.Request, data: bytes, *, reset: bool) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": str(len(data))})
@@ -285,7 +258,7 @@ def _dropped(request: web.Request, response: web.StreamResponse | None = None) -
     return response or web.Response()
 
 
-# --- A process of its own -------------------------------------------------------------------------------
+# --- A process of its own ---
 
 
 @dataclass(frozen=True)
@@ -308,24 +281,19 @@ def provider_process(**settings: Any) -> Iterator[Remote]:
     """Start this file as a program and stop it after; it ends by itself if the caller dies."""
     command = [sys.executable, __file__, "--until-eof", "--settings", json.dumps(settings)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout
         yield Remote(json.loads(process.stdout.readline())["url"])
 
 
-async def serve(settings: Settings, port: int, *, until_eof: bool) -> None:
-    async with FakeProvider(settings, port) as provider:
-        print(json.dumps({"url": provider.url}), flush=True)
-        await (asyncio.to_thread(sys.stdin.read) if until_eof else asyncio.Event().wait())
-
-
-def main() -> None:
+async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--settings", type=json.loads, default={}, help="fields of Settings, as JSON")
     parser.add_argument("--until-eof", action="store_true", help="end when standard input does")
     asked = parser.parse_args()
-    asyncio.run(serve(Settings(**asked.settings), asked.port, until_eof=asked.until_eof))
+    async with FakeProvider(Settings(**asked.settings), asked.port) as provider:
+        print(json.dumps({"url": provider.url}), flush=True)
+        await (asyncio.to_thread(sys.stdin.read) if asked.until_eof else asyncio.Event().wait())
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())

@@ -103,8 +103,8 @@ def test_judging_candidates_lexically_from_the_wheel(installed: Path, tmp_path: 
     (tmp_path / "gold.jsonl").write_text(json.dumps(gold) + "\n")
     candidate = {"id": "q1", "answer": "The ferry leaves at nine."}
     (tmp_path / "answers.jsonl").write_text(json.dumps(candidate) + "\n")
-    options = "judge --gold gold.jsonl --candidates answers.jsonl --out out --judge lexical -q --json".split()
-    done = python(installed, tmp_path, "-m", "cts_async.cli.main", *options)
+    options = ["--gold", "gold.jsonl", "--candidates", "answers.jsonl", "--out", "out", "-q", "--json"]
+    done = python(installed, tmp_path, "-m", "cts_async.cli.main", "judge", "--judge", "lexical", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["mean"] == 100.0
     assert (tmp_path / "out" / "per_item.jsonl").exists()

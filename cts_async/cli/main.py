@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from typing import Annotated
@@ -10,7 +11,7 @@ import typer
 
 from cts_async import __version__
 from cts_async.cli import doctor, judge, run, score
-from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError
+from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 
 app = typer.Typer(
     name="cts",
@@ -60,6 +61,12 @@ def main() -> None:
         _fail(expected[0])
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
+    except OSError as error:
+        # Without a path it is no file of the user's, but a bug.
+        if error.filename is None:
+            raise
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
 
 
 def _fail(error: CTSError) -> None:

@@ -64,9 +64,10 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
 def write_json(path: Path, value: Any) -> None:
     """Write a small JSON file so that a reader, or a crash, sees the old one or the new one whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    content = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     try:
         with temporary.open("wb") as file:
-            file.write(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
         temporary.replace(path)

@@ -7,6 +7,7 @@ no rate limit; an `error` object under HTTP 200 is an error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from cts_async.engine.events import Usage
 from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Reply
-from cts_async.llm.retry_after import retry_after_s
+from cts_async.llm.retry_after import duration_s, reset_s, retry_after_s
 
 PATH = "/chat/completions"
 
@@ -29,7 +30,15 @@ _OUT_OF_MONEY = frozenset(
         "exceeded_current_quota_error",
         "account_overdue",
         "arrearage",
+        "billing_error",
     }
+)
+_OUT_OF_MONEY_SAID = re.compile(
+    r"credit balance is too low|free allocated quota exceeded|\bTPD\b", re.IGNORECASE
+)
+"""What some say only in words: Anthropic, DashScope, and Moonshot of its tokens per day."""
+_RATE_LIMITED = frozenset(
+    {"rate_limit_exceeded", "rate_limit_error", "resource_exhausted", "336501", "336502"}
 )
 _CONTENT_REFUSED = frozenset(
     {"content_filter", "content_policy_violation", "data_inspection_failed", "unsafe_request"}
@@ -37,15 +46,17 @@ _CONTENT_REFUSED = frozenset(
 
 
 def headers(spec: ModelSpec, key: str | None) -> dict[str, str]:
-    """Request headers; the key appears here and nowhere else."""
+    """Request headers; the key appears here and nowhere else. ProviderRefused if it cannot be sent."""
+    if key and not key.isprintable():
+        raise ProviderRefused(f"{spec.name}: {spec.key_env} is no key: it has line breaks or the like inside")
     base = {"Content-Type": "application/json"}
     return base | {"Authorization": f"Bearer {key}"} if key else base
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     """The JSON body of a request; its constraint is one that this server understands."""
-    fields: dict[str, Any] = {"model": spec.model, "messages": request.messages, **spec.params}
-    for name, value in request.params.items():
+    fields: dict[str, Any] = {"model": spec.model, "messages": request.messages}
+    for name, value in {**spec.params, **request.params}.items():
         fields[spec.max_tokens_field if name == "max_tokens" else name] = value
     fields.update(_constraint(request))
     return orjson.dumps(fields)
@@ -66,61 +77,109 @@ def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, no
         raise _error(spec, status, head, data, now)
     try:
         parsed = orjson.loads(data)
-        if isinstance(parsed, dict) and parsed.get("error"):
+        if isinstance(parsed, dict) and (parsed.get("error") or parsed.get("error_code")):
             raise _error(spec, status, head, data, now)
         choice = parsed["choices"][0]
         text = choice["message"].get("content") or ""
         finish_reason = choice.get("finish_reason") or "stop"
+        if not isinstance(text, str):
+            raise TypeError("content is no text")
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         raise TransientError(
             f"{spec.name}: the answer is no chat completion: {_excerpt(data)}", status=status
         ) from None
     if finish_reason == "content_filter":
         raise RejectedError(f"{spec.name}: the answer was withheld by a content filter", status=status)
-    return Reply(str(text), str(parsed.get("model") or ""), str(finish_reason), _usage(parsed.get("usage")))
+    return Reply(text, str(parsed.get("model") or ""), str(finish_reason), _usage(parsed.get("usage")))
 
 
 def _usage(usage: Any) -> Usage | None:
     try:
         return Usage(int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0))
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
 
 
 def _error(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float) -> Exception:
-    words, message = _error_words(data)
+    error = _error_object(data)
+    words = _words(error)
+    message = str(error.get("message") or error.get("error_msg") or _excerpt(data))[:300]
     said = f"{spec.name}: HTTP {status}: {message}"
-    if words & _OUT_OF_MONEY or status == 402:
+    status = _status_within(error, words) if status == 200 else status
+    if status == 402 or _out_of_money(spec, error, words, message):
         return ProviderRefused(f"{said} (out of quota or credit: top up, then type the same command again)")
+    if words & _CONTENT_REFUSED:
+        return RejectedError(said, status=status)
     if status in (401, 403):
         return ProviderRefused(f"{said} (check {spec.key_env or 'the server'}; the same command resumes)")
     if status == 404:
         return ProviderRefused(
             f"{said} (is {spec.model!r} the right model, {spec.base_url} the right server?)"
         )
-    if words & _CONTENT_REFUSED:
-        return RejectedError(said, status=status)
     wait_s = retry_after_s(head, now)
     if status == 429:
+        for other in (_retry_delay_s(error), reset_s(head, now)):
+            wait_s = other if wait_s is None else wait_s
         return RateLimited(said, retry_after_s=wait_s, status=status)
     if status in _TRANSIENT or status >= 500 or status == 200:
         return TransientError(said, retry_after_s=wait_s, status=status)
     return RejectedError(said, status=status)
 
 
-def _error_words(data: bytes) -> tuple[set[str], str]:
-    """The error's machine-readable words (lower-case), and its message for a person."""
+def _error_object(data: bytes) -> dict[str, Any]:
+    """The error that a body holds, empty if it holds none; Gemini wraps it in a list."""
     try:
         parsed = orjson.loads(data)
     except ValueError:
-        return set(), _excerpt(data)
+        return {}
     if isinstance(parsed, list) and parsed:
         parsed = parsed[0]
     error = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
-    if not isinstance(error, dict):
-        return set(), _excerpt(data)
-    words = {str(error[name]).lower() for name in ("code", "type", "status") if error.get(name)}
-    return words, str(error.get("message") or _excerpt(data))[:300]
+    return error if isinstance(error, dict) else {}
+
+
+def _words(error: Mapping[str, Any]) -> set[str]:
+    """The error's machine-readable words, lower-case."""
+    names = ("code", "type", "status", "error_code")
+    return {str(error[name]).lower() for name in names if error.get(name)}
+
+
+def _status_within(error: Mapping[str, Any], words: set[str]) -> int:
+    """The status that an error under HTTP 200 should have had; 200 if it does not say."""
+    code = error.get("code")
+    if isinstance(code, int) and 400 <= code < 600:
+        return code
+    return 429 if words & _RATE_LIMITED else 200
+
+
+def _out_of_money(spec: ModelSpec, error: Mapping[str, Any], words: set[str], message: str) -> bool:
+    """Whether waiting is of no use: the quota is used up for the day or for good, or a bill is due."""
+    if _OUT_OF_MONEY_SAID.search(message):
+        return True
+    if "dashscope" in spec.base_url:
+        words = words - {"insufficient_quota"}  # its word for a rate limit
+    if words & _OUT_OF_MONEY or any(word.endswith("_spend_limit_exceeded") for word in words):
+        return True
+    quotas = [
+        str(violation.get("quotaId"))
+        for detail in _details(error, "QuotaFailure")
+        for violation in _objects(detail.get("violations"))
+    ]
+    return bool(quotas) and all("PerDay" in quota for quota in quotas)
+
+
+def _retry_delay_s(error: Mapping[str, Any]) -> float | None:
+    """Gemini's wait, which stands in the body."""
+    delays = [duration_s(str(detail.get("retryDelay"))) for detail in _details(error, "RetryInfo")]
+    return delays[0] if delays else None
+
+
+def _details(error: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [detail for detail in _objects(error.get("details")) if str(detail.get("@type")).endswith(kind)]
+
+
+def _objects(values: Any) -> list[dict[str, Any]]:
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def _excerpt(data: bytes) -> str:

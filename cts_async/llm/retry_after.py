@@ -1,13 +1,21 @@
 """How long a provider asks us to wait, in all the spellings there are.
 
 `retry-after-ms` first, then `retry-after` as (fractional) seconds or as an HTTP date. Zero is valid.
+After a 429 without either, the largest of the headers that say when a limit is reset.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])")
+_EPOCH = 1e9
+"""A number above this is a point in time, not a duration."""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
@@ -20,9 +28,45 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     if seconds is not None or value is None:
         return seconds
     try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - now)
+        return max(0.0, _utc(parsedate_to_datetime(value)) - now)
     except (ValueError, TypeError, OverflowError):
         return None
+
+
+def reset_s(headers: Mapping[str, str], now: float) -> float | None:
+    """Seconds until the last of the limits named in `*ratelimit*reset*` headers is reset; None if none is.
+
+    Durations (`12ms`, `6m0s`), seconds, Unix times and RFC 3339 dates; 0 and less say nothing.
+    """
+    values = [text for name, text in headers.items() if re.search("ratelimit.*reset", name, re.IGNORECASE)]
+    waits = [wait for wait in (_until(text, now) for text in values) if wait is not None and wait > 0]
+    return max(waits, default=None)
+
+
+def duration_s(text: str) -> float | None:
+    """`33s`, `12ms`, `6m0s`, `1h2m3.5s` in seconds; None if it is no duration."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        return None
+    return math.fsum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def _until(text: str, now: float) -> float | None:
+    number = _number(text)
+    if number is not None:
+        return number - now if number > _EPOCH else number
+    duration = duration_s(text.strip())
+    if duration is not None:
+        return duration
+    try:
+        return _utc(datetime.fromisoformat(text.strip())) - now
+    except (ValueError, OverflowError):
+        return None
+
+
+def _utc(date: datetime) -> float:
+    """A date's Unix time; one without a zone is in UTC, wherever we are."""
+    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
 
 
 def _number(text: str | None) -> float | None:

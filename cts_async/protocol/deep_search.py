@@ -25,4 +25,4 @@ class DeepSearch:
         prompt = self.prompts.get("agent", language, self.agent.model.spec.prompt_size)
         fields = {"question": view.query, "current_date": self.current_date}
         request = {"prompt": prompt.name, "fields": fields}
-        return await self.agent.run(ctx, prompt.render(**fields), language, request)
+        return await self.agent.run(ctx, view.query, prompt.render(**fields), language, request)

@@ -33,9 +33,10 @@ from cts_async.search.tags import (
 from cts_async.search.tools import ToolResult, run_search, run_visit
 
 _DEMAND: Final[dict[Language, str]] = {
-    "en": "You have no tool calls left. Answer now with what you know: <answer>your answer</answer>",
-    "zh": "工具调用次数已用完。请根据已知信息直接作答：<answer>你的回答</answer>",
+    "en": "You have no tool calls left. Answer now with the facts above: <answer>your answer</answer>",
+    "zh": "工具调用次数已用完。请根据以上信息直接作答：<answer>你的回答</answer>",
 }
+_QUESTION: Final[dict[Language, str]] = {"en": "Question: ", "zh": "问题："}
 _LINK: Final = re.compile(r"\]\((https?://[^\s)]+)\)")
 
 
@@ -53,6 +54,8 @@ class AgentSettings:
     """Bounds for a constrained model's thoughts and answers; free models have none."""
     urls_offered: int = 6
     """How many of the latest links a constrained model may choose from."""
+    repeat_question: bool = False
+    """Repeat the question after every tool response: a tiny model has lost it by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +89,16 @@ class Agent:
     tool_lane: Lane | None = None
 
     async def run(
-        self, ctx: Context, opening: Sequence[Message], language: Language, request: Mapping[str, Any]
+        self,
+        ctx: Context,
+        question: str,
+        opening: Sequence[Message],
+        language: Language,
+        request: Mapping[str, Any],
     ) -> Trace:
-        """Search from the opening messages; `request` describes them in the journal."""
-        talk = _Talk(list(opening), step_key(opening), request)
+        """Search for `question`, which the opening messages put; `request` describes them in the journal."""
+        reminder = f"\n{_QUESTION[language]}{question}" if self.settings.repeat_question else ""
+        talk = _Talk(list(opening), step_key(opening), request, reminder)
         budget = self.settings.max_turns
         for number in range(1, budget + 1):
             forced = number == budget
@@ -168,13 +177,15 @@ class Agent:
 class _Talk:
     """The conversation so far, its digest, and what of it no earlier step has stored."""
 
-    def __init__(self, messages: list[Message], digest: str, news: Mapping[str, Any]) -> None:
+    def __init__(self, messages: list[Message], digest: str, news: Mapping[str, Any], reminder: str) -> None:
         self.messages, self.digest, self.news = messages, digest, news
+        self._reminder = reminder
         self.turns: list[Turn] = []
         self._links: list[str] = []
 
     def said(self, text: str, response: str, step: str) -> None:
         """The agent's turn and what the tools gave back; both stand in the journal already."""
+        response += self._reminder
         self.messages += [{"role": "assistant", "content": text}, {"role": "user", "content": response}]
         self.digest = step_key(self.digest, text, response)
         self.news = {"after": step}

@@ -70,7 +70,11 @@ def run_agent(tmp_path: Path, script: Script, documents: Documents, **settings: 
     async def main() -> None:
         journal = Journal(tmp_path / "steps.jsonl")
         job = Job(
-            "run", "s1", journal, lambda ctx: agent.run(ctx, OPENING, "en", {"prompt": "agent.en"}), finish
+            "run",
+            "s1",
+            journal,
+            lambda ctx: agent.run(ctx, "when?", OPENING, "en", {"prompt": "agent.en"}),
+            finish,
         )
         await Runner().run([job])
         journal.close()
@@ -108,6 +112,12 @@ def test_it_stops_at_the_first_turn_without_a_call(tmp_path: Path) -> None:
     trace = run_agent(tmp_path, Script("<think>easy</think>It is nine."), Documents())
     assert isinstance(trace, Trace)
     assert (trace.answer, trace.answer_from, trace.model_calls) == ("It is nine.", "last_turn", 1)
+
+
+def test_a_tiny_model_is_reminded_of_the_question(tmp_path: Path) -> None:
+    script = Script(SEARCH, ANSWER)
+    run_agent(tmp_path, script, Documents(), repeat_question=True)
+    assert script.shown[1][-1]["content"].endswith("</tool_response>\nQuestion: when?")
 
 
 def test_a_repeated_call_is_answered_from_memory(tmp_path: Path) -> None:

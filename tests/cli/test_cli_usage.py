@@ -1,0 +1,189 @@
+"""Whatever a user gets wrong ends in exit 2 and one line that says what and where; nothing is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMANDS = ("run", "judge", "score", "doctor")
+NUGGET = {"id": "N1", "text": "the ferry leaves at nine", "weight": 3}
+
+
+def cts(cwd: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`cts` in a folder of its own, with no keys in the environment."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "COLUMNS": "100", "PYTHONUTF8": "1", **variables}
+    command = [sys.executable, "-m", "cts_async.cli.main", *args]
+    return subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def refused(cwd: Path, *args: str) -> str:
+    """What `cts` says on refusing: one line, and no trace of a run."""
+    before = sorted(cwd.rglob("*"))
+    done = cts(cwd, *args)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert sorted(cwd.rglob("*")) == before
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def jsonl(path: Path, *lines: object) -> str:
+    path.write_text("".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines))
+    return path.name
+
+
+@pytest.fixture
+def queries(tmp_path: Path) -> str:
+    (tmp_path / "queries.csv").write_text("id,fused_query,blurred_query\nq1,winter ferry times,ferry\n")
+    return "queries.csv"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    line = {"id": "d1", "url": "https://a.example/1", "title": "Ferry", "text": "The ferry leaves at nine."}
+    return jsonl(tmp_path / "corpus.jsonl", line)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command: str, tmp_path: Path) -> None:
+    done = cts(tmp_path, command, "--help")
+    assert done.returncode == 0
+    assert f"Example: cts {command}" in " ".join(done.stdout.split())
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    done = cts(tmp_path, "--help")
+    assert done.returncode == 0
+    listed = done.stdout.split("Commands:")[1]
+    assert {line.split()[0] for line in listed.splitlines() if line.strip()} >= set(COMMANDS)
+
+
+def test_version(tmp_path: Path) -> None:
+    from cts_async import __version__
+
+    assert cts(tmp_path, "--version").stdout == f"cts {__version__}\n"
+
+
+def test_missing_keys_are_named_all_at_once_with_a_way_out(tmp_path: Path) -> None:
+    said = refused(tmp_path, "run", "--model", "gpt", "-k", "3")
+    for wanted in ("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all local", "--judge"):
+        assert wanted in said
+
+
+def test_an_empty_key_is_a_missing_key(tmp_path: Path) -> None:
+    done = cts(tmp_path, "run", "--model", "gpt", "--all", "gpt", OPENAI_API_KEY=" ")
+    assert done.returncode == 2
+    assert "OPENAI_API_KEY" in done.stderr
+
+
+def test_an_unknown_model_gets_the_closest_name(tmp_path: Path) -> None:
+    said = refused(tmp_path, "run", "--model", "deepsek")
+    assert "'deepsek'" in said
+    assert "did you mean 'deepseek'?" in said
+
+
+def test_an_unknown_judge_is_refused_too(tmp_path: Path) -> None:
+    assert "'nobody'" in refused(tmp_path, "run", "--judge", "nobody")
+
+
+def test_a_wrong_data_path_is_named(tmp_path: Path) -> None:
+    assert "nowhere/queries.csv" in refused(tmp_path, "run", "--data", "nowhere/queries.csv")
+
+
+def test_an_unknown_dataset_lists_those_there_are(tmp_path: Path) -> None:
+    said = refused(tmp_path, "run", "--data", "wiki:x")
+    assert "hard518" in said
+    assert "qulac" in said
+
+
+def test_broken_json_in_gold_is_located(queries: str, corpus: str, tmp_path: Path) -> None:
+    good = [{"id": f"q{i}", "gold": {"nuggets": [NUGGET]}} for i in (1, 2)]
+    jsonl(tmp_path / "gold.jsonl", *good, '{"id": "q3", "gold": {\n')
+    said = refused(tmp_path, "run", "--data", queries, "--gold", "gold.jsonl", "--corpus", corpus)
+    assert "gold.jsonl:3:" in said
+
+
+def test_a_bad_field_in_gold_is_located(queries: str, corpus: str, tmp_path: Path) -> None:
+    good = [{"id": f"q{i}", "gold": {"nuggets": [NUGGET]}} for i in (1, 2)]
+    bad = {"id": "q3", "gold": {"nuggets": [{**NUGGET, "weight": "heavy"}]}}
+    jsonl(tmp_path / "gold.jsonl", *good, bad)
+    said = refused(tmp_path, "run", "--data", queries, "--gold", "gold.jsonl", "--corpus", corpus)
+    assert "gold.jsonl:3: field 'gold.nuggets[0].weight'" in said
+
+
+def test_qulac_needs_documents(tmp_path: Path) -> None:
+    columns = {"topic_facet_id": {"0": "1-1"}, "topic": {"0": "ferry"}, "facet_desc": {"0": "winter ferry"}}
+    (tmp_path / "qulac.json").write_text(json.dumps(columns))
+    assert "--corpus" in refused(tmp_path, "run", "--data", "qulac:qulac.json", "--no-judge")
+
+
+def test_a_missing_corpus_is_named(queries: str, tmp_path: Path) -> None:
+    said = refused(tmp_path, "run", "--data", queries, "--no-judge", "--corpus", "none.jsonl")
+    assert "none.jsonl" in said
+
+
+def test_scores_need_gold_or_no_judge(queries: str, corpus: str, tmp_path: Path) -> None:
+    said = refused(tmp_path, "run", "--data", queries, "--corpus", corpus)
+    assert "--gold" in said
+    assert "--no-judge" in said
+    assert "q1" in said
+
+
+def test_an_unknown_key_in_cts_toml_is_located(tmp_path: Path) -> None:
+    lines = ["[models.mine]", 'base_url = "http://127.0.0.1:9/v1"', 'model = "m"', "request_per_min = 3"]
+    (tmp_path / "cts.toml").write_text("\n".join(lines))
+    said = refused(tmp_path, "run")
+    assert "cts.toml:4:" in said
+    assert "did you mean 'requests_per_min'?" in said
+
+
+def test_a_key_in_cts_toml_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    (tmp_path / "cts.toml").write_text('[models.gpt]\napi_key = "sk-very-secret"\n')
+    said = refused(tmp_path, "run")
+    assert "cts.toml:2:" in said
+    assert "sk-very-secret" not in said
+
+
+def test_a_config_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "other.toml: no such file" in refused(tmp_path, "run", "--config", "other.toml")
+
+
+def test_a_field_mapping_has_two_sides(tmp_path: Path) -> None:
+    assert "OURS=THEIRS" in refused(tmp_path, "run", "--field", "fused_query")
+
+
+@pytest.mark.parametrize("k", ["4", "0", "three"])
+def test_more_than_three_questions_are_refused(k: str, tmp_path: Path) -> None:
+    done = cts(tmp_path, "run", "-k", k)
+    assert done.returncode == 2
+    assert "'-k'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_judge_needs_something_to_judge(tmp_path: Path) -> None:
+    assert "--candidates" in refused(tmp_path, "judge")
+    assert "no run here" in refused(tmp_path, "judge", "nowhere", "--judge", "lexical")
+
+
+def test_score_names_a_missing_file(tmp_path: Path) -> None:
+    assert "nowhere.jsonl" in refused(tmp_path, "score", "nowhere.jsonl")
+
+
+def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
+    config = '[models.mine]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\nkey_env = "MY_KEY"\n'
+    (tmp_path / "cts.toml").write_text(config)
+    done = cts(tmp_path, "doctor", "--json", MY_KEY="sk-very-secret")
+    found = {finding["name"]: finding for finding in json.loads(done.stdout)}
+    assert "sk-very-secret" not in done.stdout + done.stderr
+    assert "key is set" in found["model mine"]["text"]
+    assert found["model mine"]["ok"] is None  # nothing listens there
+    assert "OPENAI_API_KEY is not set" in found["model gpt"]["text"]

@@ -1,0 +1,175 @@
+"""A run that is killed, interrupted and started twice, against a provider in another process."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import Remote, digest_of, provider_process
+
+from cts_async.engine.journal import read_jsonl
+from cts_async.llm import openai
+from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.messages import ChatRequest
+from cts_async.protocol.prompts import load_prompts
+
+N, K, CONCURRENCY = 12, 2, 4
+CALLS = N * (1 + K + 1 + 2 + 1)
+LATENCY_S = 0.05
+RUN = Path("runs/r")
+
+
+@pytest.fixture
+def provider() -> Iterator[Remote]:
+    with provider_process(latency_s=LATENCY_S) as remote:
+        yield remote
+
+
+@pytest.fixture
+def here(tmp_path: Path, provider: Remote) -> Path:
+    (tmp_path / "cts.toml").write_text(
+        f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\nmax_concurrency = {CONCURRENCY}\n'
+    )
+    return tmp_path
+
+
+def started(here: Path) -> subprocess.Popen[str]:
+    words = ["run", "--all", "fake", "-k", str(K), "--no-orig", "--name", "r", "--limit", str(N), "-q"]
+    command = [sys.executable, "-m", "cts_async.cli.main", *words]
+    return subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str], code: int) -> str:
+    """What the process said on stderr; it has to end with `code`."""
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == code, told
+    return told
+
+
+def records(here: Path) -> list[dict[str, Any]]:
+    return [record for record in read_jsonl(here / RUN / "steps.jsonl") if "model" in record]
+
+
+def until(done: Any, timeout_s: float = 15.0) -> None:
+    limit = time.monotonic() + timeout_s
+    while not done():
+        assert time.monotonic() < limit, "it never came to that"
+        time.sleep(0.005)
+
+
+def bodies(here: Path, provider: Remote) -> set[str]:
+    """Digests of the requests whose steps stand in the journal, where it holds all of their text."""
+    spec = load_catalogue(here / "cts.toml").resolve("fake", {})
+    prompts = load_prompts().prompts
+    found = set()
+    for record in records(here):
+        if "prompt" in record["request"]:
+            messages = prompts[record["request"]["prompt"]].render(**record["request"]["fields"])
+            found.add(digest_of(openai.body(spec, ChatRequest(messages))))
+    return found
+
+
+def finished(here: Path) -> None:
+    """Assert that the run is complete and whole."""
+    results = list(read_jsonl(here / RUN / "results.jsonl"))
+    assert len({line["id"] for line in results}) == len(results) == N
+    assert all(line["restore_score_100"] is not None for line in results)
+    summary = json.loads((here / RUN / "summary.json").read_bytes())
+    assert (summary["n_scored"], summary["n_failed"]) == (N, 0)
+    keys = [record["key"] for record in records(here)]
+    assert len(set(keys)) == len(keys) == CALLS
+
+
+def known_counts(known: set[str], seen: list[Any]) -> Counter[str]:
+    """How often each of the known requests was sent."""
+    return Counter(request.digest for request in seen if request.digest in known)
+
+
+def test_a_run_killed_at_any_moment_pays_for_nothing_twice(here: Path, provider: Remote) -> None:
+    moments = random.Random(20260119)
+    known: set[str] = set()
+    lost = 0
+    for _ in range(5):
+        asked = len(provider.seen())
+        process = started(here)
+        more = moments.randrange(1, CALLS // 7)
+        until(lambda asked=asked, more=more: len(provider.seen()) >= asked + more)
+        time.sleep(moments.uniform(0, LATENCY_S))
+        process.kill()
+        ended(process, -signal.SIGKILL)
+        seen = provider.seen()
+        counts = Counter(request.digest for request in seen)
+        # What stood in the journal before this session began was not asked for in it.
+        assert all(counts[digest] == before for digest, before in known_counts(known, seen[:asked]).items())
+        in_flight = len(seen) - len(records(here)) - lost
+        # Each place may hold one call on its way, and one answered whose line is just being written.
+        assert 0 <= in_flight <= 2 * CONCURRENCY
+        lost += in_flight
+        known = bodies(here, provider)
+        assert known <= counts.keys()
+    asked = provider.seen()
+    ended(started(here), 0)
+    finished(here)
+    counts = Counter(request.digest for request in provider.seen())
+    assert all(counts[digest] == before for digest, before in known_counts(known, asked).items())
+    assert len(counts) == CALLS
+    assert counts.total() == CALLS + lost
+
+
+def test_a_torn_last_line_is_kept_aside_and_done_again(here: Path, provider: Remote) -> None:
+    ended(started(here), 0)
+    journal = here / RUN / "steps.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-40])
+    (here / RUN / "results.jsonl").unlink()
+    ended(started(here), 0)
+    finished(here)
+    assert len(provider.seen()) <= CALLS + 1
+    assert (here / RUN / "steps.jsonl.torn").stat().st_size > 0
+
+
+def test_one_interrupt_finishes_what_is_in_flight_and_resumes(here: Path, provider: Remote) -> None:
+    process = started(here)
+    until(lambda: len(provider.seen()) >= 20)
+    process.send_signal(signal.SIGINT)
+    told = ended(process, 75)
+    assert "resumes" in told
+    assert "Traceback" not in told
+    assert len(provider.seen()) == len(records(here)) < CALLS
+    ended(started(here), 0)
+    finished(here)
+    assert len(provider.seen()) == CALLS
+
+
+def test_two_interrupts_stop_at_once(here: Path, provider: Remote) -> None:
+    provider.set(latency_s=20.0)
+    process = started(here)
+    until(lambda: len(provider.seen()) >= CONCURRENCY)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    assert "Traceback" not in ended(process, 75)
+    assert time.monotonic() - began < 5
+
+
+def test_a_second_copy_is_told_who_holds_the_run(here: Path, provider: Remote) -> None:
+    provider.set(latency_s=1.0)
+    first = started(here)
+    until(lambda: provider.seen())
+    told = ended(started(here), 2)
+    assert "runs/r" in told
+    assert f"process {first.pid} is writing this run" in told
+    assert first.poll() is None
+    provider.set(latency_s=0.0)
+    ended(first, 0)
+    finished(here)

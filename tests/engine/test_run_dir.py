@@ -1,0 +1,216 @@
+"""One writer at a time, a manifest that is whole or absent, and a clear word when a run is another one."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
+from cts_async.errors import EXIT_USAGE, InputError, RunLocked, UsageError
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from cts_async.engine.run_dir import locked
+with locked(Path(sys.argv[1])):
+    print("locked", flush=True)
+    time.sleep(60)
+"""
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds the directory."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(directory)], stdout=subprocess.PIPE, text=True
+    ) as holder:
+        try:
+            assert holder.stdout
+            assert holder.stdout.readline() == "locked\n"
+            yield holder
+        finally:
+            holder.kill()
+
+
+# --- the lock
+
+
+def test_a_second_process_is_told_who_writes_and_a_killed_one_holds_nothing(tmp_path: Path) -> None:
+    with held(tmp_path) as holder:
+        with pytest.raises(RunLocked, match=rf"process {holder.pid} is writing") as raised, locked(tmp_path):
+            pass
+        assert raised.value.exit_code == EXIT_USAGE
+        assert str(tmp_path) in str(raised.value)
+        holder.send_signal(signal.SIGKILL)
+        holder.wait(10)
+        with locked(tmp_path):
+            assert (tmp_path / ".lock").read_text() == f"process {os.getpid()}"
+
+
+def test_the_directory_is_made_and_the_lock_ends_with_the_block(tmp_path: Path) -> None:
+    directory = tmp_path / "runs" / "new"
+    for _ in range(2):
+        with locked(directory) as held_directory:
+            assert held_directory == directory
+            assert directory.is_dir()
+            with pytest.raises(RunLocked, match=f"process {os.getpid()} "), locked(directory):
+                pass
+    with pytest.raises(KeyError), locked(directory):
+        raise KeyError("a bug")
+    with locked(directory):
+        pass
+
+
+def test_a_directory_that_cannot_be_is_the_users_mistake(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(UsageError, match="cannot write there"), locked(tmp_path / "file" / "run"):
+        pass
+    with pytest.raises(UsageError, match="cannot write there"), locked(tmp_path / "file"):
+        pass
+
+
+def test_a_lock_that_cannot_be_signed_is_refused_and_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int, data: bytes, offset: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", full)
+        with pytest.raises(UsageError, match="No space left"), locked(tmp_path):
+            pass
+    with locked(tmp_path):
+        pass
+
+
+def test_an_error_of_the_work_itself_is_not_taken_for_one_of_the_lock(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="something else"), locked(tmp_path):
+        raise OSError("something else")
+
+
+# --- the manifest
+
+
+def test_a_manifest_is_read_as_written(tmp_path: Path) -> None:
+    assert read_manifest(tmp_path) is None
+    value = {"identity": {"k": 3, "models": {"clarifier": "gpt"}}, "n": 1.5, "text": "模糊"}
+    write_json(tmp_path / "run.json", value)
+    assert read_manifest(tmp_path) == value
+    assert (tmp_path / "run.json").read_bytes().endswith(b"}\n")
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\0" * 100, b'"text"', b"\xff"])
+def test_what_is_no_manifest_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(InputError, match="run.json: not a manifest"):
+        read_manifest(tmp_path)
+
+
+@pytest.mark.parametrize("refuses", ["fsync", "replace"])
+def test_a_failed_write_leaves_the_old_file_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str
+) -> None:
+    def refuse(*args: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "run.json"
+    write_json(path, {"n": 1})
+    with monkeypatch.context() as patched:
+        patched.setattr(os, refuses, refuse)
+        with pytest.raises(UsageError, match="run.json: cannot write .No space left"):
+            write_json(path, {"n": 2})
+    assert read_manifest(tmp_path) == {"n": 1}
+    assert os.listdir(tmp_path) == ["run.json"], "no scraps"
+
+
+def test_a_writer_killed_in_the_middle_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"n": 1})
+    script = (
+        "import os, signal, sys\nfrom pathlib import Path\nfrom cts_async.engine.run_dir import write_json\n"
+        "os.fsync = lambda fd: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "write_json(Path(sys.argv[1]), {'n': 2})\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", script, str(tmp_path / "run.json")], timeout=30)
+    assert killed.returncode == -signal.SIGKILL
+    assert read_manifest(tmp_path) == {"n": 1}
+
+
+def test_what_cannot_be_json_leaves_the_old_file_whole(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"n": 1})
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "run.json", {"n": object()})
+    assert read_manifest(tmp_path) == {"n": 1}
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+def test_a_file_below_a_file_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    with pytest.raises(UsageError, match="cannot write"):
+        write_json(tmp_path / "file" / "run.json", {})
+
+
+# --- the identity
+
+IDENTITY = {
+    "system": "gpt",
+    "k": 3,
+    "models": {"clarifier": {"model": "gpt", "temperature": 0.0}, "agent": {"model": "qwen"}},
+    "judges": ["gpt", "claude"],
+    "current_date": None,
+}
+
+
+def test_a_new_run_and_the_same_run_agree(tmp_path: Path) -> None:
+    check_identity(tmp_path, IDENTITY)
+    write_json(tmp_path / "run.json", {"identity": IDENTITY, "version": "0.1.0"})
+    check_identity(tmp_path, IDENTITY)
+
+
+def test_every_setting_that_differs_is_named_with_both_values(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"identity": IDENTITY})
+    now = {
+        **IDENTITY,
+        "k": 5,
+        "models": {"clarifier": {"model": "gpt", "temperature": 1.0}},
+        "judges": ["gpt"],
+        "current_date": "2026-01-01",
+        "seed": 7,
+    }
+    with pytest.raises(UsageError) as raised:
+        check_identity(tmp_path, now)
+    said = str(raised.value)
+    for difference in (
+        "k was 3, now 5",
+        "models.clarifier.temperature was 0.0, now 1.0",
+        'models.agent was {"model":"qwen"}, now null',
+        'judges was ["gpt","claude"], now ["gpt"]',
+        'current_date was null, now "2026-01-01"',
+        "seed was null, now 7",
+    ):
+        assert difference in said
+    assert "system" not in said
+    assert "models.clarifier.model" not in said
+    assert str(tmp_path) in said
+    assert "--name" in said
+
+
+def test_long_values_are_shortened(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"identity": {"prompt": "a" * 500}})
+    with pytest.raises(UsageError) as raised:
+        check_identity(tmp_path, {"prompt": "b" * 500})
+    assert f'prompt was "{"a" * 56}..., now "{"b" * 56}...' in str(raised.value)
+
+
+def test_a_manifest_without_identity_is_another_run(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"version": "0.0.1"})
+    with pytest.raises(UsageError, match="k was null, now 3"):
+        check_identity(tmp_path, {"k": 3})

@@ -1,0 +1,189 @@
+"""Real signals to a real process: one finishes what is in flight, two stop now."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from cts_async.engine.journal import read_jsonl
+from cts_async.engine.runner import Runner
+from cts_async.engine.stop import stoppable
+from cts_async.errors import EXIT_RESUMABLE, Interrupted, StorageFull
+
+CHILD = """
+import sys
+from pathlib import Path
+import anyio
+from cts_async.engine.events import Events, Stopping
+from cts_async.engine.journal import Journal
+from cts_async.engine.runner import Job, Runner
+from cts_async.engine.step import Executed, Step, step_key
+from cts_async.engine.stop import stoppable
+from cts_async.errors import CTSError
+
+path, seconds, watched = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "watched"
+started = 0
+
+async def execute(problem):
+    global started
+    started += 1
+    if started == 3:
+        print("in flight", flush=True)
+    await anyio.sleep(seconds)
+    return Executed("done")
+
+async def walk(ctx):
+    for name in ("a", "b"):
+        await ctx.step(Step(name, step_key(ctx.job.id, name), execute, str))
+
+async def finish(result):
+    print("finished", flush=True)
+
+def tell(event):
+    if isinstance(event, Stopping):
+        print("stopping", flush=True)
+
+async def main():
+    async with stoppable() as stopper:
+        journal = Journal(path)
+        try:
+            runner = Runner(events=Events(tell))
+            if watched:
+                stopper.watch(runner)
+            await runner.run(Job("g", f"q{n}", journal, walk, finish) for n in range(3))
+        finally:
+            journal.close()
+            print("closed", flush=True)
+
+try:
+    anyio.run(main, backend_options={"use_uvloop": "uvloop" in sys.argv})
+except CTSError as error:
+    print(f"{type(error).__name__}: {error}", flush=True)
+    sys.exit(error.exit_code)
+"""
+
+INTERRUPTED = "Interrupted: interrupted; nothing is lost, the same command resumes\n"
+LONG = 50.0
+
+
+@contextmanager
+def running(
+    path: Path, seconds: float, watched: str = "watched", loop: str = ""
+) -> Iterator[subprocess.Popen[str]]:
+    """A process with three steps in flight, each of which takes `seconds`."""
+    command = [sys.executable, "-c", CHILD, str(path), str(seconds), watched, loop]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout
+            assert child.stdout.readline() == "in flight\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def ended(child: subprocess.Popen[str]) -> tuple[str, int]:
+    """What it said until it ended, and its exit code; nothing may be on stderr."""
+    out, err = child.communicate(timeout=10)
+    assert err == ""
+    return out, child.returncode
+
+
+@pytest.mark.parametrize("loop", ["", "uvloop"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_one_signal_finishes_what_is_in_flight_and_starts_nothing(
+    tmp_path: Path, number: signal.Signals, loop: str
+) -> None:
+    path = tmp_path / "steps.jsonl"
+    with running(path, 0.5, loop=loop) as child:
+        child.send_signal(number)
+        assert ended(child) == ("stopping\nclosed\n" + INTERRUPTED, EXIT_RESUMABLE)
+    assert sorted((one["instance"], one["step"], one["ok"]) for one in read_jsonl(path)) == [
+        ("q0", "a", True),
+        ("q1", "a", True),
+        ("q2", "a", True),
+    ]
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_two_signals_stop_now(tmp_path: Path, second: signal.Signals) -> None:
+    path = tmp_path / "steps.jsonl"
+    with running(path, LONG) as child:
+        child.send_signal(signal.SIGINT)
+        assert child.stdout
+        assert child.stdout.readline() == "stopping\n"
+        began = time.monotonic()
+        child.send_signal(second)
+        assert ended(child) == ("closed\n" + INTERRUPTED, EXIT_RESUMABLE)
+        assert time.monotonic() - began < 5
+    assert path.read_bytes() == b""
+
+
+def test_one_signal_stops_now_while_there_is_nothing_to_finish(tmp_path: Path) -> None:
+    with running(tmp_path / "steps.jsonl", LONG, "unwatched") as child:
+        child.send_signal(signal.SIGINT)
+        assert ended(child) == ("closed\n" + INTERRUPTED, EXIT_RESUMABLE)
+
+
+def test_without_a_signal_nothing_happens(tmp_path: Path) -> None:
+    with running(tmp_path / "steps.jsonl", 0.01) as child:
+        assert ended(child) == ("finished\n" * 3 + "closed\n", 0)
+
+
+# --- the block itself
+
+
+def test_an_error_of_the_block_comes_out_as_it_is() -> None:
+    async def main() -> None:
+        async with stoppable():
+            raise StorageFull("no room")
+
+    with pytest.raises(StorageFull, match="no room"):
+        anyio.run(main)
+
+
+def test_a_bug_in_the_block_escapes() -> None:
+    async def main() -> None:
+        async with stoppable():
+            raise KeyError("a bug")
+
+    with pytest.raises(ExceptionGroup) as raised:
+        anyio.run(main)
+    assert raised.group_contains(KeyError)
+
+
+def test_the_second_call_cancels_even_a_runner_that_waits() -> None:
+    async def main() -> None:
+        async with stoppable() as stopper:
+            runner = Runner()
+            stopper.watch(runner)
+            stopper.signal()
+            assert isinstance(runner.stopped, Interrupted)
+            await anyio.lowlevel.checkpoint()  # the first one cancels nothing
+            stopper.signal()
+            await anyio.sleep_forever()
+
+    with pytest.raises(Interrupted):
+        anyio.run(main)
+
+
+def test_outside_the_main_thread_it_runs_without_listening() -> None:
+    results: list[int] = []
+
+    async def main() -> None:
+        async with stoppable():
+            results.append(1)
+
+    thread = threading.Thread(target=anyio.run, args=(main,))
+    thread.start()
+    thread.join(10)
+    assert results == [1]

@@ -1,0 +1,302 @@
+"""One attempt over real HTTP: what each misfortune becomes, and that the key stays where it belongs."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+import pytest
+from aiohttp import web
+from fake_provider import FakeProvider, Settings
+
+from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.errors import CTSError, ProviderRefused, RejectedError, StepError, TransientError
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.client import Client
+from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.llm.model import Model
+from cts_async.llm.structured import QuestionList
+
+T = TypeVar("T")
+KEY = "sk-very-secret-0123456789"
+CLARIFY = (
+    {"role": "system", "content": "Ask."},
+    {"role": "user", "content": "<blurred_query>\nferry\n</blurred_query>\nK = 2"},
+)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def spec_at(url: str, **changes: Any) -> ModelSpec:
+    spec = ModelSpec("mine", "openai", url, "m-1", "MY_KEY", "mine", 8, timeout_s=5.0)
+    return replace(spec, **changes)
+
+
+async def chat(spec: ModelSpec, key: str = KEY) -> Reply:
+    async with Client({"MY_KEY": key}) as client:
+        return await client.chat(spec, ChatRequest(CLARIFY))
+
+
+async def served(handler: Handler, use: Callable[[str], Awaitable[T]]) -> T:
+    """Use a server that answers everything with `handler`."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return await use(f"http://127.0.0.1:{runner.addresses[0][1]}/v1")
+    finally:
+        await runner.cleanup()
+
+
+def failure(handler: Handler, key: str = KEY, **changes: Any) -> CTSError:
+    """How an attempt ends at a server that answers with `handler`."""
+    with pytest.raises(CTSError) as caught:
+        asyncio.run(served(handler, lambda url: chat(spec_at(url, **changes), key)))
+    return caught.value
+
+
+def faulty(fault: str) -> CTSError:
+    async def main() -> None:
+        async with FakeProvider(Settings(faults={fault: 1.0}, retry_after_s=0.2)) as provider:
+            await chat(spec_at(provider.url))
+
+    with pytest.raises(CTSError) as caught:
+        asyncio.run(main())
+    return caught.value
+
+
+def test_a_reply_comes_back_with_its_usage() -> None:
+    async def main() -> Reply:
+        async with FakeProvider(Settings(key=KEY)) as provider:
+            return await chat(spec_at(provider.url))
+
+    reply = asyncio.run(main())
+    assert len(orjson.loads(reply.text)) == 2
+    assert reply.usage
+    assert reply.usage.input_tokens > 0
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "529", "429", "reset", "truncated", "html", "error_200"])
+def test_what_the_provider_cannot_help_is_transient(fault: str) -> None:
+    error = faulty(fault)
+    assert isinstance(error, TransientError)
+    assert error.retry_after_s == (0.2 if fault in ("429", "503") else None)
+
+
+def test_a_slow_drip_is_read_to_its_end() -> None:
+    async def main() -> Reply:
+        async with FakeProvider(Settings(faults={"slow": 1.0})) as provider:
+            return await chat(spec_at(provider.url))
+
+    assert asyncio.run(main()).finish_reason == "stop"
+
+
+def test_no_answer_in_time_is_transient() -> None:
+    async def hang(request: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    error = failure(hang, timeout_s=0.1)
+    assert type(error) is TransientError
+    assert str(error) == "mine: no answer within 0.1 s"
+    assert error.status is None
+
+
+def test_an_answer_that_drips_for_ever_is_cut_off_by_the_whole_timeout() -> None:
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(1000):
+            await response.write(b" ")
+            await asyncio.sleep(0.02)
+        return response
+
+    assert type(failure(drip, timeout_s=0.2)) is TransientError
+
+
+def test_a_refused_connection_is_transient_and_says_where() -> None:
+    async def main() -> str:
+        async with FakeProvider() as provider:
+            return provider.url
+
+    url = asyncio.run(main())
+    with pytest.raises(TransientError, match="127.0.0.1") as caught:
+        asyncio.run(chat(spec_at(url)))
+    assert caught.value.status is None
+
+
+def test_a_name_that_does_not_resolve_is_transient() -> None:
+    with pytest.raises(TransientError):
+        asyncio.run(chat(spec_at("http://no-such-host.invalid/v1")))
+
+
+def test_redirects_are_not_followed_and_the_key_goes_nowhere_else() -> None:
+    paths = []
+
+    async def elsewhere(request: web.Request) -> web.Response:
+        paths.append(request.path)
+        return web.Response(status=307, headers={"Location": "/other"})
+
+    assert type(failure(elsewhere)) is RejectedError
+    assert paths == ["/v1/chat/completions"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+def test_a_body_that_cannot_be_unpacked_is_transient(encoding: str) -> None:
+    async def garbage(request: web.Request) -> web.Response:
+        return web.Response(body=b"no such thing", headers={"Content-Encoding": encoding})
+
+    assert type(failure(garbage)) is TransientError
+
+
+def test_a_packed_body_is_unpacked() -> None:
+    body = orjson.dumps({"choices": [{"message": {"content": "hello"}}]})
+
+    async def packed(request: web.Request) -> web.Response:
+        return web.Response(body=gzip.compress(body), headers={"Content-Encoding": "gzip"})
+
+    assert asyncio.run(served(packed, lambda url: chat(spec_at(url)))).text == "hello"
+
+
+def test_what_is_no_http_is_transient() -> None:
+    async def main() -> None:
+        async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"220 mail.example ESMTP\r\n\r\n")
+            await writer.drain()
+            writer.close()
+            await writer.wait_closed()
+
+        server = await asyncio.start_server(shout, "127.0.0.1", 0)
+        async with server:
+            await chat(spec_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"))
+
+    with pytest.raises(TransientError):
+        asyncio.run(main())
+
+
+def echo(status: int) -> Handler:
+    async def handler(request: web.Request) -> web.Response:
+        told = f"Incorrect API key provided: {request.headers['Authorization']}"
+        return web.json_response({"error": {"message": "x" * 280 + told}}, status=status)
+
+    return handler
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 404, 429, 500])
+def test_an_error_never_repeats_the_key(status: int) -> None:
+    error = failure(echo(status))
+    assert not any(KEY[:n] in f"{error} {error!r} {error.args}" for n in range(8, len(KEY) + 1))
+
+
+@pytest.mark.parametrize("fault", ["reset", "truncated", "html", "error_200", "500", "429"])
+def test_no_transport_error_holds_the_key(fault: str) -> None:
+    error = faulty(fault)
+    assert KEY not in f"{error} {error!r} {error.args} {error.__cause__!r}"
+
+
+def test_a_dummy_key_does_not_garble_messages() -> None:
+    assert str(failure(echo(500), key="x")).startswith("mine: HTTP 500: xxxx")
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f" {KEY} ", f"{KEY}\r\n"])
+def test_space_around_a_key_does_not_matter(key: str) -> None:
+    async def main() -> Reply:
+        async with FakeProvider(Settings(key=KEY)) as provider:
+            return await chat(spec_at(provider.url), key)
+
+    assert asyncio.run(main()).text
+
+
+@pytest.mark.parametrize("key", ["sk-secret\nX-Other: 1", "sk-secret\x00more"])
+def test_a_key_that_is_no_header_stops_the_run_and_names_its_variable(key: str) -> None:
+    async def never(request: web.Request) -> web.Response:
+        return web.Response()
+
+    error = failure(never, key=key)
+    assert type(error) is ProviderRefused
+    assert "MY_KEY" in str(error)
+    assert "sk-secret" not in str(error)
+
+
+# --- A model in use ---------------------------------------------------------------------------------------
+
+
+def ask(directory: Path, settings: Settings) -> tuple[Any, list[dict[str, Any]], FakeProvider]:
+    """Ask for two questions; give the result or the error, the journal, and the provider."""
+    provider = FakeProvider(settings)
+
+    async def main() -> Any:
+        ended: list[Any] = []
+        journal = Journal(directory / "steps.jsonl")
+        async with provider, Client({"MY_KEY": KEY}) as client:
+            lane = Lane("mine", LaneLimits())
+            model = Model(spec_at(provider.url), client, lane)
+
+            async def walk(ctx: Context) -> tuple[str, ...]:
+                return await model.ask(ctx, "clarify", CLARIFY, QuestionList(2), request={"q": "ferry"})
+
+            async def finish(result: Any) -> None:
+                ended.append(result)
+
+            policy = RetryPolicy(base_s=0.001)
+            await Runner([lane], policy=policy).run([Job("run", "s01", journal, walk, finish)])
+        journal.close()
+        return ended[0]
+
+    settings.keep = True
+    ended = asyncio.run(main())
+    return ended, list(read_jsonl(directory / "steps.jsonl")), provider
+
+
+def test_a_reply_from_another_model_than_asked_for_is_recorded(tmp_path: Path) -> None:
+    ended, records, _ = ask(tmp_path, Settings(served_model="m-0-cheap"))
+    assert len(ended) == 2
+    assert records[0]["model"] == "m-1"
+    assert records[0]["response"]["served_model"] == "m-0-cheap"
+
+
+def test_a_reply_from_the_model_asked_for_needs_no_note(tmp_path: Path) -> None:
+    _, records, _ = ask(tmp_path, Settings())
+    assert "served_model" not in records[0]["response"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("wrong_count", "expected a JSON array of exactly 2 strings, got 3"),
+        ("length", "cut off by its token limit"),
+        ("empty", "the reply was empty"),
+        ("half", "expected a JSON array of exactly 2 strings"),
+    ],
+)
+def test_a_model_is_told_what_was_wrong_and_at_last_given_up(
+    tmp_path: Path, fault: str, problem: str
+) -> None:
+    ended, records, provider = ask(tmp_path, Settings(faults={fault: 1.0}))
+    assert isinstance(ended, StepError)
+    assert (ended.kind, ended.step) == ("unusable_output", "clarify")
+    assert problem in str(ended)
+    assert [record["ok"] for record in records] == [False]
+    assert records[0]["attempts"] == len(provider.seen) == 4
+    for seen in provider.seen[1:]:
+        assert seen.messages
+        assert len(seen.messages) == 4
+        assert seen.messages[:2] == list(CLARIFY)
+        assert seen.messages[2]["role"] == "assistant"
+        assert problem in seen.messages[3]["content"]
+
+
+def test_a_retry_says_the_same_as_before(tmp_path: Path) -> None:
+    ended, _, provider = ask(tmp_path, Settings(faults={"500": 0.6}, seed=5))
+    assert len(ended) == 2
+    assert len({seen.digest for seen in provider.seen}) == 1
+    assert len(provider.seen) > 1

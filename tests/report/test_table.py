@@ -1,0 +1,106 @@
+"""The results table can be read at 80 columns, and holds more where there is room."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cts_async import scorer
+from cts_async.report.summary import JudgeScores, RunSummary, Spent
+from cts_async.report.table import difference_to, print_results
+
+HEADINGS = ("system", "judge", "mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
+
+
+def judged(judge: str, *scores: float, n_failed: int = 0) -> JudgeScores:
+    named = {f"q{i}": score for i, score in enumerate(scores)}
+    return JudgeScores(judge, named, scorer.summarise(scores, n_failed, 8))
+
+
+def summary(label: str, *judges: JudgeScores, calls: int = 0, failures: int = 0) -> RunSummary:
+    error = {"step": "clarify", "kind": "rejected", "message": "the request is [too] long"}
+    return RunSummary(
+        directory=Path("runs") / label,
+        manifest={"identity": {"system": label}},
+        judges=judges,
+        failures=tuple({"id": f"s{i:02}", "error": error} for i in range(failures)),
+        spent=Spent(calls=calls, tokens={"m": Counter(input=1)}),
+        n_expected=8,
+        n_done=8 - failures,
+        unknown_rate=None,
+        all_unknown_rate=None,
+        wall_s=3725.0,
+    )
+
+
+def printed(width: int, *summaries: RunSummary) -> str:
+    out = io.StringIO()
+    print_results(Console(file=out, width=width, color_system=None), summaries)
+    return out.getvalue()
+
+
+ORIG = summary("orig", judged("ernie", 100, 0, 40), judged("lexical", 10, 20, 30), calls=30)
+GPT = summary("gpt-k3", judged("ernie", 100, 100, 55), judged("lexical", 15, 25, 35), calls=81)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_column_can_be_read(width: int) -> None:
+    text = printed(width, ORIG, GPT)
+    lines = text.splitlines()
+    assert all(len(line.rstrip()) <= width for line in lines)
+    assert "…" not in text
+    assert all(heading in lines[1] for heading in HEADINGS)
+    first, second = (
+        next(line for line in lines if line.startswith(name)).split() for name in ("orig", "gpt")
+    )
+    assert first[:6] == ["orig", "ernie", "46.67", "-", "40.00", "88.00"]
+    assert second[:3] == ["gpt-k3", "ernie", "85.00"]
+    assert "3/8" in first
+    assert "+5.0 [+5.0, +5.0]" in text  # lexical: 5 more in each instance
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_calls_and_time_are_given_for_each_system(width: int) -> None:
+    text = printed(width, ORIG, GPT)
+    assert ("81 calls in 1:02:05" in text) == (width == 80)
+    assert ("calls" in text.splitlines()[1]) == (width == 120)
+    assert text.count("1:02:05") == 2
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_long_names_fold_and_numbers_stay_whole(width: int) -> None:
+    long = "deepseek:deepseek-reasoner"
+    wide = judged(long, 100, 0, 0)
+    text = printed(width, summary("orig", judged(long, 0, 100, 100)), summary(f"{long}-k3", wide))
+    assert all(len(line) <= width for line in text.splitlines())
+    assert "-33.3 [-100.0, +100.0]" in text
+    assert "…" not in text
+
+
+def test_a_system_that_was_not_judged_says_so() -> None:
+    text = printed(80, summary("orig", calls=3))
+    assert "not judged" in text
+    assert "0/8" in text
+
+
+def test_failures_are_listed_with_their_reason_ten_at_most() -> None:
+    text = " ".join(printed(80, summary("orig", judged("ernie", 1), failures=12)).split())
+    assert "failed: orig s00 at clarify: the request is [too] long" in text
+    assert "s09" in text
+    assert "s10" not in text
+    assert "and 2 more in results.jsonl" in text
+    assert "--retry-failed" in text
+
+
+def test_differences_pair_instances_of_the_same_judge() -> None:
+    baseline = summary("orig", JudgeScores("ernie", {"a": 10.0, "b": 20.0}, scorer.summarise([10.0, 20.0])))
+    other = JudgeScores("ernie", {"b": 50.0, "c": 90.0}, scorer.summarise([50.0, 90.0]))
+    found = difference_to(other, baseline)
+    assert found is not None
+    assert (found.n, found.mean) == (1, 30.0)
+    assert difference_to(judged("gpt", 1.0), baseline) is None
+    assert difference_to(other, None) is None
