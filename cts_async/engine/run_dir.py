@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,10 @@ from typing import Any
 
 import orjson
 
-from cts_async.errors import InputError, RunLocked, UsageError
+from cts_async.errors import InputError, RunLocked, StorageFull, UsageError
+
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What a full or failing disk says: nothing is wrong with the command, it can be typed again."""
 
 
 @contextmanager
@@ -74,6 +78,10 @@ def write_json(path: Path, value: Any) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
+        if error.errno in NO_ROOM:
+            raise StorageFull(
+                f"{path}: cannot write ({error.strerror}); make room and type the same command again"
+            ) from None
         raise UsageError(f"{path}: cannot write ({error.strerror})") from None
 
 

@@ -101,6 +101,10 @@ class Catalogue:
         """The variable that `missing_key` finds missing."""
         return missing_key(spec, environ)
 
+    def api_of(self, name: str) -> Api:
+        """The kind of API that the model called `name` speaks."""
+        return self._find(name)[0].api
+
     def missing_variables(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         """All variables that have to be set before the model called `name` can be used: address and key."""
         spec, _ = self._find(name)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
-from cts_async.errors import EXIT_USAGE, InputError, RunLocked, UsageError
+from cts_async.errors import EXIT_USAGE, InputError, RunLocked, StorageFull, UsageError
 
 HOLDER = """
 import sys, time
@@ -126,7 +126,7 @@ def test_a_failed_write_leaves_the_old_file_whole(
     write_json(path, {"n": 1})
     with monkeypatch.context() as patched:
         patched.setattr(os, refuses, refuse)
-        with pytest.raises(UsageError, match="run.json: cannot write .No space left"):
+        with pytest.raises(StorageFull, match="run.json: cannot write .No space left"):
             write_json(path, {"n": 2})
     assert read_manifest(tmp_path) == {"n": 1}
     assert os.listdir(tmp_path) == ["run.json"], "no scraps"

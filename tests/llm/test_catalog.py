@@ -100,7 +100,8 @@ def test_the_embedded_model_is_small_constrained_and_unlimited(shipped: Catalogu
         2,
     )
     assert (spec.requests_per_min, spec.tokens_per_min, spec.context_tokens) == (None, None, 4096)
-    assert spec.agent == {"max_turns": 4, "results_per_query": 3, "snippet_chars": 200, "page_chars": 600}
+    assert spec.agent["max_turns"] <= 4, "long conversations are beyond it"
+    assert set(spec.text_params) == {"repeat_penalty", "repeat_last_n"}
 
 
 def test_webdancer_samples_and_says_which_address_it_lacks(shipped: Catalogue) -> None:

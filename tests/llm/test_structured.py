@@ -391,7 +391,7 @@ def test_every_form_has_a_name_and_what_a_server_can_enforce() -> None:
     forms: list[Expect[object]] = [QuestionList(2), ShortPhrase(), OneLine(), N12, FreeText()]
     assert [form.name for form in forms] == ["questions/2", "phrase", "line", "coverage", "text"]
     assert [form.json_schema is not None for form in forms] == [True, False, False, True, False]
-    assert [form.grammar is not None for form in forms] == [False, True, True, True, False]
+    assert [form.grammar is not None for form in forms] == [True, True, True, True, False]
 
 
 def test_thoughts_are_stripped_wherever_they_end() -> None:

@@ -41,9 +41,17 @@ def test_every_role_speaks_both_languages(role: str, language: Language) -> None
 
 
 @pytest.mark.parametrize("role", FIELDS)
-def test_small_prompts_are_english_and_others_fall_back_to_full(role: str) -> None:
-    assert PROMPTS.get(role, "en", "small").name == f"{role}.small.en"
-    assert PROMPTS.get(role, "zh", "small").name == f"{role}.zh"
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_there_are_small_prompts_in_both_languages(role: str, language: Language) -> None:
+    assert PROMPTS.get(role, language, "small").name == f"{role}.small.{language}"
+
+
+def test_a_missing_small_prompt_falls_back_to_the_full_one(tmp_path: Path) -> None:
+    prompts = load_prompts(
+        judge_folder(tmp_path, "## system\nx\n## user\n{query} {nuggets} {candidate_answer}")
+    )
+    (name,) = prompts.sha256
+    assert prompts.get("judge", "en", "small").name == name == "judge.en"
 
 
 def test_there_is_no_silent_change_of_language(tmp_path: Path) -> None:
