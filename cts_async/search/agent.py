@@ -33,8 +33,8 @@ from cts_async.search.tags import (
 from cts_async.search.tools import ToolResult, run_search, run_visit
 
 _DEMAND: Final[dict[Language, str]] = {
-    "en": "You have no tool calls left. Answer now with the facts above: <answer>your answer</answer>",
-    "zh": "工具调用次数已用完。请根据以上信息直接作答：<answer>你的回答</answer>",
+    "en": "Answer with the facts above, inside <answer></answer>. No tool calls are left.",
+    "zh": "请根据以上信息作答，写在<answer></answer>中。不能再调用工具。",
 }
 _QUESTION: Final[dict[Language, str]] = {"en": "Question: ", "zh": "问题："}
 _LINK: Final = re.compile(r"\]\((https?://[^\s)]+)\)")

@@ -105,7 +105,7 @@ def test_the_last_call_of_the_budget_demands_the_answer_and_the_trace_says_so(tm
     assert isinstance(trace, Trace)
     assert trace.forced
     assert "forced" in [turn.kind for turn in trace.turns]
-    assert "no tool calls left" in script.shown[2][-1]["content"]
+    assert "No tool calls are left" in script.shown[2][-1]["content"]
 
 
 def test_it_stops_at_the_first_turn_without_a_call(tmp_path: Path) -> None:
