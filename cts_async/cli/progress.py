@@ -48,7 +48,11 @@ class Tally:
             self.retries += event.wait_s is not None
 
     def line(self) -> str:
-        parts = [f"{sum(self.done.values())}/{sum(self.totals.values())} instances", f"{self.calls} calls"]
+        return f"{sum(self.done.values())}/{sum(self.totals.values())} instances, {self.efforts()}"
+
+    def efforts(self) -> str:
+        """What it took so far."""
+        parts = [f"{self.calls} calls"]
         if self.replayed:
             parts.append(f"{self.replayed} remembered")
         if self.retries:
@@ -95,7 +99,7 @@ class _Bars:
             group: progress.add_task(group, total=total, completed=tally.done[group], note="")
             for group, total in tally.totals.items()
         }
-        self._sum = progress.add_task("", total=None, note="starting")
+        self._sum = progress.add_task("all", total=sum(tally.totals.values()), note="starting")
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
@@ -103,7 +107,7 @@ class _Bars:
             failed = self._tally.failed[event.group]
             note = f"[red]{failed} failed[/red]" if failed else ""
             self._progress.update(self._bars[event.group], completed=self._tally.done[event.group], note=note)
-        self._progress.update(self._sum, note=self._tally.line())
+        self._progress.update(self._sum, completed=sum(self._tally.done.values()), note=self._tally.efforts())
         said = notable(event)
         if said:
             self._progress.console.print(said, markup=False, highlight=False)

@@ -235,7 +235,12 @@ class Lane:
         if permit.sent_at > self._episode_began:
             self._pause_s = min(MAX_PAUSE_S, self._pause_s * 2 or FIRST_PAUSE_S)
             self._episode_began = now
-        until = now + (self._pause_s if error.retry_after_s is None else error.retry_after_s)
+        pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
+        if pause_s > self.limits.max_outage_s:
+            self.stop(
+                ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")
+            )
+        until = now + pause_s
         if until > self._paused_until:
             self._paused_until = until
             self._events.emit(LanePaused(self.name, until - now))

@@ -71,6 +71,7 @@ def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str
     """Check everything. Raises UsageError; starts and writes nothing."""
     judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
     if config.run is not None:
+        _refuse_scoring_judge(config.run, judges)
         answers, directory, identity = _answers_of_run(config.run), config.run, None
     elif config.gold and config.candidates and config.out:
         if len(judges) > 1:
@@ -125,6 +126,13 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
             sync=config.sync,
         ) as files:
             await runner.run(_candidate_jobs(plan, judges[0], files))
+
+
+def _refuse_scoring_judge(run: Path, judges: tuple[str, ...]) -> None:
+    """A run's first judge has labelled every answer already; a second file of the same would only confuse."""
+    scoring = ((read_manifest(run) or {}).get("identity", {}).get("judges") or [None])[0]
+    if scoring in judges:
+        raise UsageError(f"{run}: {scoring} is the judge that scored it; its labels are in {RESULTS}")
 
 
 def _answers_of_run(run: Path) -> list[Judging]:

@@ -100,6 +100,16 @@ def test_nobody_sends_before_retry_after_has_passed() -> None:
     assert run_virtual(main) == pytest.approx(7.5)
 
 
+def test_a_pause_longer_than_an_allowed_outage_stops_the_run_instead_of_waiting() -> None:
+    async def main() -> None:
+        lane = Lane("x", LaneLimits(max_outage_s=60))
+        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=86_400, status=429), "k")
+        with pytest.raises(ProviderDown, match="86400 s"):
+            await lane.admit(0)
+
+    run_virtual(main)
+
+
 def test_an_outage_stops_the_run_when_it_lasts_too_long() -> None:
     async def main() -> float:
         lane = Lane("x", LaneLimits(max_outage_s=60))
