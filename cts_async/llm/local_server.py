@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
 
 
 def main() -> None:
@@ -29,6 +30,7 @@ def main() -> None:
     params.cpuparams.n_threads = threads()
     params.cpuparams.poll = params.cpuparams_batch.poll = 0
     params.verbosity = 0
+    params.model_alias = {Path(args.model).stem}  # what it says it serves; by default the whole path
     params.fit_params = False
     params.ui = False
     params.warmup = False

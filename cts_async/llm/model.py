@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
@@ -12,26 +12,13 @@ from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Constraint, Message
+from cts_async.llm.structured import Expect
 from cts_async.llm.tokens import TokenEstimate
 
-T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 QUOTED_CHARS = 2000
 """How much of an unusable reply the model is shown again."""
-
-
-class Expect(Protocol[T_co]):
-    """What a reply has to be: a form the server may enforce, and how to read it."""
-
-    @property
-    def json_schema(self) -> Mapping[str, Any] | None: ...
-
-    @property
-    def grammar(self) -> str | None: ...
-
-    def parse(self, text: str) -> T_co:
-        """Raises UnusableOutput, whose problem can be told to the model."""
 
 
 class Model:

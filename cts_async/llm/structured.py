@@ -11,26 +11,23 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 
 import orjson
 
 from cts_async.errors import UnusableOutput
+from cts_async.llm.json_text import Found, find_json, loads_or_none, strip_thoughts
 from cts_async.records import COVERAGES, UNKNOWN, Answer, Coverage
 
 __all__ = [
     "CoverageList",
     "Expect",
-    "Found",
     "FreeText",
     "OneLine",
     "QuestionList",
     "ShortPhrase",
-    "extract_json",
-    "find_json",
-    "strip_thoughts",
 ]
 
 T_co = TypeVar("T_co", covariant=True)
@@ -38,7 +35,6 @@ T_co = TypeVar("T_co", covariant=True)
 MAX_QUESTION_CHARS: Final = 200
 MAX_PHRASE_CHARS: Final = 120
 MAX_LINE_CHARS: Final = 200
-MAX_REPAIR_CHARS: Final = 20_000
 MAX_NAMED: Final = 5
 """At most so many ids are named in one problem."""
 
@@ -62,154 +58,6 @@ class Expect(Protocol[T_co]):
 
     def parse(self, text: str) -> T_co:
         """Give the value in `text`, or raise UnusableOutput with a `problem` fit to be told to the model."""
-
-
-# --- JSON in text -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """A JSON array or object found in text.
-
-    `source` is the text it was read from. `repaired` says that it was not valid JSON there, and `cut_off`
-    that it ended inside a string, so that its last string is only a beginning.
-    """
-
-    value: dict[str, Any] | list[Any]
-    source: str
-    repaired: bool = False
-    cut_off: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """A bracketed stretch of text; `cut_off` if the text ends within one of its strings."""
-
-    start: int
-    end: int
-    cut_off: bool = False
-
-
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_THOUGHT_START = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
-_FENCE = re.compile(r"(```|~~~)[ \t]*[\w+-]*[ \t]*\n?(.*?)\1", re.DOTALL)
-_BRACKET = re.compile(r"[\[\]{}]")
-_BRACKET_OR_QUOTE = re.compile(r'[\[\]{}"]')
-_STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+"', re.DOTALL)
-_LIKE_JSON = re.compile(r"""\[\s*["'“‘{\[\]\d-]|\{\s*(?:["'“‘}]|\w+\s*:)""")
-_HALVES: Final = str.maketrans("，：［］｛｝", ",:[]{}")
-_FULL_WIDTH: Final = frozenset("，：［］｛｝")
-_STRING_OR_MARK = re.compile(r'"(?:[^"\\\n]|\\.)*+"|([，：［］｛｝])')
-_CLOSES: Final = {"]": "[", "}": "{"}
-
-
-def extract_json(text: str) -> object:
-    """Give the JSON array or object that matters in a model's reply; UnusableOutput if there is none.
-
-    The whole text if it is JSON; else the longest fenced block that is; else the longest bracketed
-    stretch, repaired if need be. `find_json` also tells whether it was repaired.
-    """
-    return find_json(text).value
-
-
-def find_json(text: str) -> Found:
-    """Find what `extract_json` gives, and report whether it had to be repaired or was cut off."""
-    value = _loads(text)
-    if isinstance(value, (dict, list)):
-        return Found(value, text)
-    inner = strip_thoughts(value if isinstance(value, str) else text)
-    found = _whole(inner) or _fenced(inner) or _half_width(inner) or _bracketed(inner)
-    if found is None:
-        raise UnusableOutput("expected JSON, but the reply holds none", text=text)
-    return found
-
-
-def strip_thoughts(text: str) -> str:
-    """Drop `<think>…</think>` and surrounding space, also of a thought never opened or never closed."""
-    if "<" in text:
-        end = max((match.end() for match in _THOUGHT_END.finditer(text)), default=0)
-        thoughts = _THOUGHT_END.split(_THOUGHT.sub("", text[:end]))[-1]
-        text = thoughts + _THOUGHT_START.split(text[end:], maxsplit=1)[0]
-    return text.strip("\ufeff \t\r\n")
-
-
-def _loads(text: str) -> object:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return None
-
-
-def _whole(text: str) -> Found | None:
-    value = _loads(text)
-    return Found(value, text) if isinstance(value, (dict, list)) else None
-
-
-def _fenced(text: str) -> Found | None:
-    """The longest fenced block that is JSON; of equally long ones the last, a reply's final word."""
-    blocks = [found for match in _FENCE.finditer(text) if (found := _whole(match[2]))]
-    return max(reversed(blocks), key=lambda found: len(found.source), default=None)
-
-
-def _half_width(text: str) -> Found | None:
-    """The JSON in a text whose brackets, commas or colons are full-width ones; strings stay as they are."""
-    if _FULL_WIDTH.isdisjoint(text):
-        return None
-    halved = _STRING_OR_MARK.sub(lambda match: match[0].translate(_HALVES) if match[1] else match[0], text)
-    found = _bracketed(halved) if halved != text else None
-    return replace(found, repaired=True) if found and not found.repaired else None
-
-
-def _bracketed(text: str) -> Found | None:
-    """The longest bracketed stretch that is JSON or can be repaired into it."""
-    spans = sorted(_spans(text), key=lambda span: (span.start - span.end, -span.start))
-    for span in spans[:MAX_NAMED]:
-        source = text[span.start : span.end]
-        if found := _whole(source):
-            return found
-        if _LIKE_JSON.match(source) and (found := _repaired(source, span)):
-            return found
-    return None
-
-
-def _spans(text: str) -> list[_Span]:
-    """The outermost bracketed stretches in order, the last perhaps unclosed; one pass, aware of strings."""
-    opened: list[int] = []
-    spans: list[_Span] = []
-    position, end, cut_off = 0, len(text), False
-    while match := (_BRACKET_OR_QUOTE if opened else _BRACKET).search(text, position):
-        position, mark = match.end(), match[0]
-        if mark == '"':
-            rest = _STRING_REST.match(text, position)
-            cut_off = rest is None
-            position = rest.end() if rest else end
-        elif mark in "[{":
-            opened.append(match.start())
-        elif opened and text[opened[-1]] == _CLOSES[mark]:
-            start = opened.pop()
-            while spans and spans[-1].start > start:
-                spans.pop()
-            spans.append(_Span(start, position))
-    if opened:
-        spans.append(_Span(opened[0], end, cut_off))
-    return spans
-
-
-def _repaired(source: str, span: _Span) -> Found | None:
-    """What json_repair makes of `source`; a long one is left alone, as its time may grow quadratically."""
-    if len(source) > MAX_REPAIR_CHARS:
-        return None
-    from json_repair import repair_json
-
-    try:
-        value = repair_json(source, return_objects=True, skip_json_loads=True)
-        orjson.dumps(value)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    if not isinstance(value, (dict, list)) or not value:
-        return None
-    return Found(value, source, repaired=True, cut_off=span.cut_off)
 
 
 # --- The Clarifier's questions -------------------------------------------------------------------------
@@ -394,7 +242,7 @@ def _plain(text: str) -> str:
     """The string in a reply that is JSON around a single one; any other reply as it is."""
     if not text.startswith(('"', "{", "[")):
         return text
-    value = _loads(text)
+    value = loads_or_none(text)
     if isinstance(value, (dict, list)) and len(value) == 1:
         value = _only_string(value)
     return value if isinstance(value, str) else text

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cts_async.engine.runner import Context
-from cts_async.llm.model import Expect, Model
+from cts_async.llm.model import Model
+from cts_async.llm.structured import Expect
 from cts_async.protocol.prompts import PromptSet
 from cts_async.records import Language
 

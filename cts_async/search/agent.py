@@ -64,7 +64,8 @@ class AgentTurn:
 
     must_answer: bool
     grammar: str | None = None
-    json_schema: Mapping[str, Any] | None = None
+    json_schema: dict[str, Any] | None = None
+    name: str = "turn"
 
     def parse(self, text: str) -> str:
         turn = parse_turn(text)

@@ -108,7 +108,7 @@ def test_a_run_killed_at_any_moment_pays_for_nothing_twice(here: Path, provider:
         ended(process, -signal.SIGKILL)
         seen = provider.seen()
         counts = Counter(request.digest for request in seen)
-        # What stood in the journal before this session began was not asked for in it.
+        # What stood in the journal before this run began was not asked for in it.
         assert all(counts[digest] == before for digest, before in known_counts(known, seen[:asked]).items())
         in_flight = len(seen) - len(records(here)) - lost
         # Each place may hold one call on its way, and one answered whose line is just being written.

@@ -11,6 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cts_async.errors import UnusableOutput
+from cts_async.llm.json_text import extract_json, find_json, strip_thoughts
 from cts_async.llm.structured import (
     CoverageList,
     Expect,
@@ -18,9 +19,6 @@ from cts_async.llm.structured import (
     OneLine,
     QuestionList,
     ShortPhrase,
-    extract_json,
-    find_json,
-    strip_thoughts,
 )
 from cts_async.records import UNKNOWN, Answer, Coverage
 
