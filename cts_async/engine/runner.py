@@ -91,6 +91,8 @@ class _Attempts:
     failed: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = field(default_factory=Usage)
     unusable: UnusableOutput | None = None
+    charged: Usage | None = None
+    """What the attempt under way was charged, once the provider has said so."""
 
 
 class Runner:
@@ -212,6 +214,7 @@ class Runner:
 
     async def _attempt(self, step: Step[T], permit: Permit | None, attempts: _Attempts) -> tuple[Executed, T]:
         """One attempt, the lane told how it went. Raises StepError."""
+        attempts.charged = None
         try:
             executed = await step.execute(attempts.unusable)
         except TransientError:
@@ -226,6 +229,7 @@ class Runner:
             raise
         if step.lane and permit:
             step.lane.succeeded(permit, float(executed.usage.total) if executed.usage else None)
+        attempts.charged = executed.usage
         if executed.usage:
             attempts.usage += executed.usage
         return executed, step.decode(executed.response)
@@ -252,6 +256,8 @@ class Runner:
         if isinstance(error, UnusableOutput):
             attempts.unusable = error
             failed["text"] = error.text
+        if attempts.charged:
+            failed["usage"] = usage_json(attempts.charged)
         attempts.failed.append(failed)
         lane = step.lane.name if step.lane else ""
         self.events.emit(

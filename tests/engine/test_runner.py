@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -664,3 +665,31 @@ def stopped_after(
             stop()
 
     return {"walks": benchmark(bench, n_jobs, n_answers, on_done), "begin": begin}
+
+
+def test_a_failed_attempt_is_recorded_with_what_it_was_charged(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    said = ["nonsense", "good"]
+
+    async def execute(_: UnusableOutput | None) -> Executed:
+        return Executed(said.pop(0), Usage(10, 5))
+
+    def decode(response: str) -> str:
+        if response != "good":
+            raise UnusableOutput("not good", text=response)
+        return response
+
+    async def main() -> None:
+        journal = Journal(path)
+
+        async def finish(_: object) -> None:
+            return None
+
+        step = Step("clarify", step_key("x"), execute, decode)
+        await Runner().run([Job("run", "s1", journal, lambda ctx: ctx.step(step), finish)])
+        journal.close()
+
+    asyncio.run(main())
+    record = orjson.loads(path.read_bytes())
+    assert record["failed_attempts"][0]["usage"] == {"input": 10, "output": 5}
+    assert record["usage"] == {"input": 20, "output": 10}, "both attempts are paid"
