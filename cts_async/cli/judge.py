@@ -74,10 +74,8 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     import orjson
     from rich.console import Console
 
-    from cts_async.cli.loop import run_async
-    from cts_async.cli.progress import shown
-    from cts_async.engine.events import Events
-    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
+    from cts_async.cli.drive import drive
+    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import PER_ITEM, plan_judging, run_judging
     from cts_async.protocol.run_files import RESULTS
@@ -85,13 +83,8 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.report.table import SMOKE_TEST, print_results
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ)
-    stopped: RunStopped | None = None
     totals = {plan.directory.name: len(plan.answers) * len(plan.judges)}
-    with shown(Console(stderr=True), totals, {}, quiet=quiet) as progress:
-        try:
-            run_async(run_judging, plan, os.environ, Events(progress))
-        except RunStopped as reason:
-            stopped = reason
+    stopped = drive(run_judging, plan, totals, {}, quiet=quiet)
     summary = summarise_run(plan.directory, RESULTS if plan.identity is None else PER_ITEM)
     written = write_summary(summary)
     if as_json:

@@ -19,6 +19,7 @@ from cts_async.engine.events import (
     Event,
     JobEnded,
     LanePaused,
+    Notice,
     StepEnded,
     Stopping,
     Usage,
@@ -69,6 +70,8 @@ def notable(event: Event) -> str | None:
         return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({event.reason})"
     if isinstance(event, LanePaused) and event.seconds >= 1:
         return f"{event.lane} asks for a pause of {event.seconds:.0f} s"
+    if isinstance(event, Notice):
+        return event.text
     if isinstance(event, Stopping):
         return f"stopping: {event.reason}"
     return None

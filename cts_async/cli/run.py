@@ -112,10 +112,8 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
 
     from rich.console import Console
 
-    from cts_async.cli.loop import run_async
-    from cts_async.cli.progress import shown
-    from cts_async.engine.events import Events
-    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
+    from cts_async.cli.drive import drive
+    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.campaign import run_campaign
     from cts_async.protocol.plan import make_plan
@@ -128,12 +126,7 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
         _introduce(err, plan)
     totals = {directory.name: plan.n_instances for directory in plan.systems.values()}
     done = {d.name: finished_count(d, retry_failed=config.retry_failed) for d in plan.systems.values()}
-    stopped: RunStopped | None = None
-    with shown(err, totals, done, quiet=quiet) as progress:
-        try:
-            run_async(run_campaign, plan, os.environ, Events(progress))
-        except RunStopped as reason:
-            stopped = reason
+    stopped = drive(run_campaign, plan, totals, done, quiet=quiet)
     summaries = [
         summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
     ]
@@ -180,9 +173,11 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
 
 
 def _next(plan: Plan) -> str:
-    if plan.embedded and plan.limit:
+    if plan.config.data == "sample" and plan.limit:
         return "the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
     last = list(plan.systems.values())[-1]
+    if plan.config.no_judge:
+        return f"what was asked and answered: {last}/results.jsonl"
     return f"another judge on the same answers: cts judge {last} --judge NAME"
 
 

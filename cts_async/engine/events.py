@@ -93,7 +93,14 @@ class Stopping:
     reason: str
 
 
-Event = JobStarted | JobEnded | StepEnded | AttemptFailed | LanePaused | CircuitChanged | Stopping
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something found that a person should know."""
+
+    text: str
+
+
+Event = JobStarted | JobEnded | StepEnded | AttemptFailed | LanePaused | CircuitChanged | Stopping | Notice
 Subscriber = Callable[[Event], None]
 
 

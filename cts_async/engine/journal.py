@@ -51,7 +51,7 @@ class AppendLog:
             raise ValueError(f"{self.path} is closed")
         if self._broken:
             raise self._broken
-        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
+        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
         loop = asyncio.get_running_loop()
         written: asyncio.Future[int] = loop.create_future()
         self._pending.append((line, written))
@@ -147,6 +147,16 @@ class JournalReport:
     records: int = 0
     damaged_lines: list[int] = field(default_factory=list)
     torn: Path | None = None
+
+    def notices(self, path: Path) -> list[str]:
+        """What a person should know about `path`; nothing where all was well."""
+        said = []
+        if self.torn:
+            said.append(f"{path}: the last line was torn off; it is kept in {self.torn.name} and done again")
+        if self.damaged_lines:
+            lines = ", ".join(map(str, self.damaged_lines[:5])) + (" ..." if self.damaged_lines[5:] else "")
+            said.append(f"{path}: {len(self.damaged_lines)} damaged lines are done again (line {lines})")
+        return said
 
 
 class Journal:

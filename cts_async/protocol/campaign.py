@@ -11,11 +11,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from cts_async.engine.events import Events
+from cts_async.engine.events import Events, Notice
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.crew import Crew, opened
+from cts_async.protocol.crew import Crew, opened, prices_of
 from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
@@ -46,6 +46,9 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
         )
         with ExitStack() as stack:
             files = {system: stack.enter_context(_files(plan, system)) for system in plan.systems}
+            for opened_run in files.values():
+                for text in opened_run.journal.report.notices(opened_run.journal.path):
+                    events.emit(Notice(text))
             runner = Runner(
                 crew.lanes,
                 events=events,
@@ -81,10 +84,7 @@ def _files(plan: Plan, system: System) -> Any:
             "corpus": str(plan.corpus),
         },
         "players": plan.players(system),
-        "prices": {
-            spec.model: {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok}
-            for spec in plan.specs.values()
-        },
+        "prices": prices_of(plan.specs.values()),
         "embedded": plan.embedded,
         "n_expected": plan.n_instances,
     }

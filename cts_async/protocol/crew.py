@@ -5,7 +5,7 @@ Models that share an account share a lane. An embedded model's server runs only 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -59,6 +59,13 @@ async def opened(
                 lane = lanes[spec.account] = Lane(name, _limits(spec, max_outage_s), events)
             models[name] = Model(ready, client, lane)
         yield Crew(prompts, models, tuple(lanes.values()))
+
+
+def prices_of(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:
+    """Dollars per million tokens, by model id, as a manifest records them."""
+    return {
+        spec.model: {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok} for spec in specs
+    }
 
 
 def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:

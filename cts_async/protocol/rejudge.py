@@ -29,7 +29,7 @@ from cts_async.engine.stop import stoppable
 from cts_async.errors import InputError, StepError, UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.campaign import instances_in_flight
-from cts_async.protocol.crew import opened
+from cts_async.protocol.crew import opened, prices_of
 from cts_async.protocol.judge import Judge
 from cts_async.protocol.pipeline import judge_answer
 from cts_async.protocol.prompts import load_prompts
@@ -99,10 +99,7 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
         opened(plan.specs, prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
     ):
         judges = [crew.judge(name) for name in plan.judges]
-        prices = {
-            s.model: {"input": s.input_usd_per_mtok, "output": s.output_usd_per_mtok}
-            for s in plan.specs.values()
-        }
+        prices = prices_of(plan.specs.values())
         runner = Runner(
             crew.lanes,
             events=events,

@@ -544,3 +544,14 @@ def test_an_offset_leads_back_to_its_line(path: Path) -> None:
         log.close()
 
     asyncio.run(main())
+
+
+def test_what_opening_found_is_told_with_line_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_bytes(b"garbage\n" * 2 + b'{"key": "torn')
+    journal = Journal(path)
+    journal.close()
+    torn, damaged = journal.report.notices(path)
+    assert "steps.jsonl.torn" in torn
+    assert "2 damaged lines" in damaged
+    assert "line 1, 2" in damaged
