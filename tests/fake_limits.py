@@ -22,7 +22,7 @@ from typing import Literal, Protocol
 
 Kind = Literal["sliding", "bucket", "per_second"]
 HeaderStyle = Literal["openai", "anthropic", "none"]
-RetryAfter = Literal["seconds", "date", "ms", "none"]
+RetryAfter = Literal["seconds", "fraction", "date", "ms", "none"]
 
 BUSY_S = 1.0
 """What a server asks for when all places are taken: it cannot know when one will be free."""
@@ -188,7 +188,8 @@ class ServerLimits:
             waits["concurrency"] = BUSY_S
         reason = max(waits, key=waits.__getitem__, default="")
         if reason and waits[reason] > 0:
-            head, announced_s = self._retry_after(now, waits[reason])
+            unix_s = now + self.allowance.epoch_s
+            head, announced_s = ask_to_wait(self.allowance.retry_after, waits[reason], unix_s)
             return Verdict(False, self._standing(now) | head, announced_s, reason)
         for name, meter in self._meters.items():
             meter.take(now, amounts[name])
@@ -207,21 +208,6 @@ class ServerLimits:
         """A call that was taken is over."""
         self.in_flight -= 1
 
-    def _retry_after(self, now: float, wait_s: float) -> tuple[dict[str, str], float | None]:
-        """The header that asks for `wait_s`, and what it asks for once rounded up to what it can say."""
-        match self.allowance.retry_after:
-            case "seconds":
-                return {"Retry-After": str(math.ceil(wait_s))}, float(math.ceil(wait_s))
-            case "ms":
-                millis = math.ceil(wait_s * 1000)
-                return {"Retry-After-Ms": str(millis)}, millis / 1000
-            case "date":
-                at = math.ceil(now + self.allowance.epoch_s + wait_s)
-                text = format_datetime(datetime.fromtimestamp(at, UTC), usegmt=True)
-                return {"Retry-After": text}, at - self.allowance.epoch_s - now
-            case "none":
-                return {}, None
-
     def _standing(self, now: float) -> dict[str, str]:
         """Limit a minute, what may come now, and when all of it is there again, in the provider's style."""
         style = self.allowance.headers
@@ -238,6 +224,24 @@ class ServerLimits:
                 rows = values | {"reset": rfc3339(now + self.allowance.epoch_s + at_s)}
                 head |= {f"anthropic-ratelimit-{name}-{what}": value for what, value in rows.items()}
         return head
+
+
+def ask_to_wait(spelling: RetryAfter, wait_s: float, unix_s: float) -> tuple[dict[str, str], float | None]:
+    """The header that asks for `wait_s` from `unix_s` on, and what it asks for, rounded up to what it can say."""
+    match spelling:
+        case "seconds":
+            return {"Retry-After": str(math.ceil(wait_s))}, float(math.ceil(wait_s))
+        case "fraction":
+            return {"Retry-After": f"{wait_s:g}"}, wait_s
+        case "ms":
+            millis = math.ceil(wait_s * 1000)
+            return {"Retry-After-Ms": str(millis)}, millis / 1000
+        case "date":
+            at = math.ceil(unix_s + wait_s)
+            text = format_datetime(datetime.fromtimestamp(at, UTC), usegmt=True)
+            return {"Retry-After": text}, at - unix_s
+        case "none":
+            return {}, None
 
 
 def duration(seconds: float) -> str:

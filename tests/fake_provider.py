@@ -5,7 +5,8 @@
     python tests/fake_provider.py --port 0 --settings '{"latency_s": 0.05}'       by hand: prints {"url": ...}
 
 Two rules: the same conversation always gets the same answer, and the n-th sending of one body meets the
-same fault in every run with the same seed, in whatever order requests arrive.
+same fault and the same latency in every run with the same seed, in whatever order requests arrive.
+What a limit or an outage refused is no sending. `GET /stats` counts, `GET /seen` lists every request.
 """
 
 from __future__ import annotations
@@ -13,39 +14,49 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import random
-import re
 import subprocess
 import sys
 import time
 import urllib.request
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import orjson
 from aiohttp import web
+from fake_limits import Allowance, RetryAfter, ServerLimits, Verdict, ask_to_wait
+from fake_roles import ROLES, role_of, say
 
-Messages = Sequence[Mapping[str, str]]
-LABELS = ("full", "partial", "none")
+OutageKind = Literal["refuse", "503", "hang"]
 
 
 @dataclass
 class Settings:
-    """How the provider behaves; all of it may be changed while it runs."""
+    """How the provider behaves; all of it may be changed while it runs, except the allowance."""
 
     latency_s: float = 0.0
+    latency_sigma: float = 0.0
+    """Log-normal around the median `latency_s`; 0 is always the median."""
     faults: dict[str, float] = field(default_factory=dict)
-    """Share of requests by name of fault (see FAULTS); a fault that a role cannot have leaves it well."""
+    """Share of requests by name of fault (see ALL_FAULTS); a fault that a role cannot have leaves it well."""
     retry_after_s: float = 0.2
+    retry_after: RetryAfter = "fraction"
+    """How the faults 429 and 503 spell it."""
     drip_s: float = 0.01
+    hang_s: float = 60.0
+    """How long a request hangs before its connection is dropped, if the client does not give up first."""
+    allowance: dict[str, Any] = field(default_factory=dict)
+    """Fields of Allowance, enforced for each key by itself; none is no limit."""
     unknown_share: float = 1.0
     """Share of clarifying questions that the User Answerer does not know the answer to."""
     outage: bool = False  # every connection is dropped without a word
+    outages: list[tuple[float, float, OutageKind]] = field(default_factory=list)
+    """From when to when, in seconds after the first request, and what then becomes of those that arrive."""
     key: str = ""
     """The only key accepted; any if empty. A 401 repeats the key it got, as careless servers do."""
     served_model: str = ""  # the model asked for if empty
@@ -55,82 +66,23 @@ class Settings:
 
 @dataclass
 class Seen:
-    """One request as the server saw it; times are `time.monotonic()`."""
+    """One request as the server saw it; times are `time.monotonic()`, which processes share."""
 
     digest: str
     role: str
     at: float
-    fault: str = ""
+    fault: str = ""  # of FAULTS, "limit REASON", "outage KIND" or "401"
     retry_at: float | None = None  # when the same request may come again, if the answer said so
     messages: list[dict[str, str]] | None = None
 
-
-# --- What each role says ---
-
-_MARKS = {"qa_pairs": "rewrite", "clear_query": "answer", "nuggets": "judge", "blurred_query": "clarify"}
-"""The tag by which each role's prompt is known, the first that is there; none is the agent's."""
-
-
-def role_of(asked: str) -> str:
-    """The role a user message belongs to, by the tags that fence its fields."""
-    return next((role for tag, role in _MARKS.items() if f"<{tag}>" in asked), "agent")
-
-
-def field_of(text: str, tag: str) -> str:
-    """What stands between `<tag>` and `</tag>`."""
-    found = re.search(rf"<{tag}>\s*(.*?)\s*</{tag}>", text, re.DOTALL)
-    return found[1] if found else ""
-
-
-def chance(*parts: object) -> float:
-    """A number in [0, 1) that depends on `parts` alone."""
-    return zlib.crc32("\x1f".join(map(str, parts)).encode()) / 2**32
-
-
-def _clarify(asked: str, messages: Messages, settings: Settings) -> str:
-    k = int(re.findall(r"^K = (\d+)", asked, re.MULTILINE)[-1])
-    query, aspects = field_of(asked, "blurred_query"), ("time", "place", "kind", "price")[:k]
-    return json.dumps([f"Which {aspect} do you mean by {query}?" for aspect in aspects], ensure_ascii=False)
-
-
-def _answer(asked: str, messages: Messages, settings: Settings) -> str:
-    query, question = field_of(asked, "clear_query"), field_of(asked, "clarification_question")
-    if chance("unknown", query, question) < settings.unknown_share:
-        return "unknown"
-    return query.rpartition(" ")[2][-12:]
-
-
-def _rewrite(asked: str, messages: Messages, settings: Settings) -> str:
-    told = re.findall(r"^(?:Answer|回答) \d+: (?!unknown$)(.*)$", asked, re.MULTILINE)
-    return " ".join(["more about", field_of(asked, "blurred_query"), *told])
-
-
-def _agent(asked: str, messages: Messages, settings: Settings) -> str:
-    told = [m["content"] for m in messages[2:] if "<tool_response>" in m["content"]]
-    if told:
-        found = " ".join(re.sub(r"<[^>]*>", " ", told[-1]).split())[:400]
-        return f"<think>The results say it.</think>\n<answer>{found}</answer>"
-    call = {"name": "search", "arguments": {"query": [asked.rpartition("User:")[2].strip()]}}
-    return f"<think>I search.</think>\n<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
-
-
-def _judge(asked: str, messages: Messages, settings: Settings) -> str:
-    candidate = field_of(asked, "candidate_answer")
-    ids = re.findall(r"^(\S+?):", field_of(asked, "nuggets"), re.MULTILINE)
-    rows = [{"id": id, "coverage": LABELS[int(3 * chance(id, candidate))]} for id in ids]
-    return json.dumps({"results": rows}, ensure_ascii=False)
-
-
-_ANSWERS: Mapping[str, Callable[[str, Messages, Settings], str]]
-_ANSWERS = {"clarify": _clarify, "answer": _answer, "rewrite": _rewrite, "agent": _agent, "judge": _judge}
 
 # --- What can go wrong ---
 STATUS_FAULTS = ("429", "500", "503", "529")
 BODY_FAULTS = ("reset", "truncated", "html", "error_200", "slow")
 _JSON = frozenset({"clarify", "judge"})
 CONTENT_FAULTS: Mapping[str, tuple[frozenset[str], Callable[[str], str]]] = {
-    "empty": (frozenset(_ANSWERS), lambda text: ""),
-    "length": (frozenset(_ANSWERS), lambda text: text[: len(text) // 2]),
+    "empty": (ROLES, lambda text: ""),
+    "length": (ROLES, lambda text: text[: len(text) // 2]),
     "fenced": (_JSON, lambda text: f"Here it is:\n```json\n{text}\n```"),
     "half": (_JSON, lambda text: text[: len(text) // 2]),
     "wrong_ids": (frozenset({"judge"}), lambda text: text.replace('"id": "', '"id": "X')),
@@ -138,6 +90,10 @@ CONTENT_FAULTS: Mapping[str, tuple[frozenset[str], Callable[[str], str]]] = {
 }
 """By name: the roles that can have it, and what it makes of a good answer."""
 FAULTS = (*STATUS_FAULTS, *BODY_FAULTS, *CONTENT_FAULTS)
+ALL_FAULTS = (*FAULTS, "hang")
+"""`hang` stands apart because it costs a client its whole timeout."""
+PAID = frozenset({"", "slow", *CONTENT_FAULTS})
+"""What ends in a whole chat completion, for which a provider charges."""
 
 
 def fault_of(settings: Settings, role: str, digest: str, nth: int) -> str:
@@ -150,17 +106,54 @@ def fault_of(settings: Settings, role: str, digest: str, nth: int) -> str:
     return ""
 
 
-def _completion(asked: Mapping[str, Any], settings: Settings, role: str, fault: str) -> bytes:
+def latency_of(settings: Settings, digest: str, nth: int) -> float:
+    """Seconds that the `nth` sending of a body takes."""
+    if not settings.latency_sigma:
+        return settings.latency_s
+    normal = random.Random(f"latency/{settings.seed}/{digest}/{nth}").gauss()
+    return settings.latency_s * math.exp(settings.latency_sigma * normal)
+
+
+def outage_of(settings: Settings, age_s: float) -> tuple[OutageKind, float] | None:
+    """The outage `age_s` after the first request, and how long it still lasts."""
+    if settings.outage:
+        return "refuse", math.inf
+    for from_s, to_s, kind in settings.outages:
+        if from_s <= age_s < to_s:
+            return kind, to_s - age_s
+    return None
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A request read: its role, and the answer there would be without faults."""
+
+    digest: str
+    role: str
+    messages: list[dict[str, str]]
+    model: str
+
+    @property
+    def input_tokens(self) -> int:
+        return sum(len(message["content"].encode()) for message in self.messages) // 4
+
+    def completion(self, settings: Settings, fault: str) -> tuple[bytes, int]:
+        """The body of the answer, and all tokens charged for it."""
+        text = say(self.role, self.messages, settings.unknown_share)
+        if fault in CONTENT_FAULTS:
+            text = CONTENT_FAULTS[fault][1](text)
+        used = self.input_tokens, len(text.encode()) // 4 + 1
+        reason = "length" if fault == "length" else "stop"
+        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
+        usage = {"prompt_tokens": used[0], "completion_tokens": used[1], "total_tokens": sum(used)}
+        served = settings.served_model or self.model
+        return orjson.dumps({"model": served, "choices": [choice], "usage": usage}), sum(used)
+
+
+def _read(body: bytes) -> _Asked:
+    asked = orjson.loads(body)
     messages = asked["messages"]
-    text = _ANSWERS[role](messages[1]["content"], messages, settings)
-    if fault in CONTENT_FAULTS:
-        text = CONTENT_FAULTS[fault][1](text)
-    used = sum(len(message["content"].encode()) for message in messages) // 4, len(text.encode()) // 4 + 1
-    reason = "length" if fault == "length" else "stop"
-    choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
-    usage = {"prompt_tokens": used[0], "completion_tokens": used[1], "total_tokens": sum(used)}
-    served = settings.served_model or asked["model"]
-    return orjson.dumps({"model": served, "choices": [choice], "usage": usage})
+    return _Asked(digest_of(body), role_of(messages[1]["content"]), messages, asked["model"])
 
 
 # --- The server ---
@@ -173,10 +166,14 @@ class FakeProvider:
         self.settings, self._port = settings or Settings(), port
         self.seen: list[Seen] = []
         self.counts: Counter[str] = Counter()  # of each body, by its digest
+        self.paid: Counter[str] = Counter()  # whole answers given, by the body's digest
+        self.in_flight = self.max_in_flight = 0
         self.url = ""
+        self._limits: dict[str, ServerLimits] = {}
         app = web.Application(client_max_size=1 << 26)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_get("/seen", self._tell)
+        app.router.add_get("/stats", self._count)
         app.router.add_post("/settings", self._set)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
 
@@ -189,8 +186,23 @@ class FakeProvider:
     async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
 
+    def stats(self) -> dict[str, Any]:
+        """Counts so far; `paid_twice` is how many answers were given beyond the first to the same body."""
+        return {
+            "requests": len(self.seen),
+            "refused": sum(seen.fault.startswith("limit") for seen in self.seen),
+            "by_fault": dict(Counter(seen.fault for seen in self.seen if seen.fault)),
+            "paid": self.paid.total(),
+            "paid_twice": self.paid.total() - len(self.paid),
+            "in_flight": self.in_flight,
+            "max_in_flight": self.max_in_flight,
+        }
+
     async def _tell(self, request: web.Request) -> web.Response:
         return web.json_response([asdict(seen) for seen in self.seen])
+
+    async def _count(self, request: web.Request) -> web.Response:
+        return web.json_response(self.stats())
 
     async def _set(self, request: web.Request) -> web.Response:
         vars(self.settings).update(await request.json())
@@ -198,30 +210,82 @@ class FakeProvider:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         now, settings = time.monotonic(), self.settings
-        body = await request.read()
-        if settings.outage:
-            return _dropped(request)
-        asked = orjson.loads(body)
-        digest = digest_of(body)
+        asked = _read(await request.read())
+        seen = Seen(asked.digest, asked.role, now, messages=asked.messages if settings.keep else None)
+        self.in_flight += 1
+        self.max_in_flight = max(self.max_in_flight, self.in_flight)
+        try:
+            outage = outage_of(settings, now - (self.seen[0].at if self.seen else now))
+            if not settings.outage:  # a plug that was pulled notes nothing
+                self.seen.append(seen)
+            if outage:
+                return await self._down(request, seen, *outage)
+            return await self._received(request, asked, seen)
+        finally:
+            self.in_flight -= 1
+
+    async def _down(
+        self, request: web.Request, seen: Seen, kind: OutageKind, left_s: float
+    ) -> web.StreamResponse:
+        seen.fault = f"outage {kind}"
+        if kind == "503":
+            return _refusal(503, "down for maintenance", "busy")
+        if kind == "hang":
+            await asyncio.sleep(min(left_s, self.settings.hang_s))
+        return _dropped(request)
+
+    async def _received(self, request: web.Request, asked: _Asked, seen: Seen) -> web.StreamResponse:
+        """What becomes of a request while the provider is up: keys first, then limits, then faults."""
         key = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        messages = asked["messages"]
-        seen = Seen(
-            digest, role_of(messages[1]["content"]), now, messages=messages if settings.keep else None
-        )
-        self.seen.append(seen)
-        if settings.key and key != settings.key:
+        if self.settings.key and key != self.settings.key:
             seen.fault = "401"
             return _refusal(401, f"Incorrect API key provided: {key}", "invalid_api_key")
-        seen.fault = fault_of(settings, seen.role, digest, self.counts[digest])
-        self.counts[digest] += 1
-        await asyncio.sleep(settings.latency_s)
-        if seen.fault in STATUS_FAULTS:
-            head = {"Retry-After": f"{settings.retry_after_s}"} if seen.fault in ("429", "503") else {}
-            seen.retry_at = time.monotonic() + settings.retry_after_s if head else None
-            return _refusal(int(seen.fault), "not now, please", "busy", head)
-        return await self._reply(request, _completion(asked, settings, seen.role, seen.fault), seen.fault)
+        limits = self._account(key)
+        verdict = limits.arrive(seen.at, asked.input_tokens)
+        if not verdict.ok:
+            seen.fault = f"limit {verdict.reason}"
+            if verdict.retry_after_s is not None:
+                seen.retry_at = seen.at + verdict.retry_after_s
+            return _refusal(429, "slower, please", "rate_limit_exceeded", verdict.headers)
+        try:
+            return await self._sent(request, asked, seen, limits, verdict)
+        finally:
+            limits.left()
 
-    async def _reply(self, request: web.Request, data: bytes, fault: str) -> web.StreamResponse:
+    def _account(self, key: str) -> ServerLimits:
+        if key not in self._limits:
+            epoch_s = time.time() - time.monotonic()
+            self._limits[key] = ServerLimits(Allowance(**{"epoch_s": epoch_s, **self.settings.allowance}))
+        return self._limits[key]
+
+    async def _sent(
+        self, request: web.Request, asked: _Asked, seen: Seen, limits: ServerLimits, verdict: Verdict
+    ) -> web.StreamResponse:
+        settings, digest, nth = self.settings, asked.digest, self.counts[asked.digest]
+        seen.fault = fault_of(settings, seen.role, digest, nth)
+        self.counts[digest] += 1
+        await asyncio.sleep(latency_of(settings, digest, nth))
+        if seen.fault == "hang":
+            await asyncio.sleep(settings.hang_s)
+            return _dropped(request)
+        if seen.fault in STATUS_FAULTS:
+            return self._busy(seen)
+        data, tokens = asked.completion(settings, seen.fault)
+        limits.settle(time.monotonic(), asked.input_tokens, tokens)
+        if seen.fault in PAID:
+            self.paid[digest] += 1
+        return await self._reply(request, data, seen.fault, verdict.headers)
+
+    def _busy(self, seen: Seen) -> web.Response:
+        settings, head = self.settings, {}
+        if seen.fault in ("429", "503"):
+            head, wait_s = ask_to_wait(settings.retry_after, settings.retry_after_s, time.time())
+            seen.retry_at = None if wait_s is None else time.monotonic() + wait_s
+        return _refusal(int(seen.fault), "not now, please", "busy", head)
+
+    async def _reply(
+        self, request: web.Request, data: bytes, fault: str, head: Mapping[str, str]
+    ) -> web.StreamResponse:
         if fault == "html":
             return web.Response(text="<html><body>Be right back</body></html>", content_type="text/html")
         if fault == "error_200":
@@ -229,7 +293,7 @@ class FakeProvider:
         if fault in ("reset", "slow"):
             return await self._dripped(request, data, reset=fault == "reset")
         cut = len(data) // 2 if fault == "truncated" else None
-        return web.Response(body=data[:cut], content_type="application/json")
+        return web.Response(body=data[:cut], content_type="application/json", headers=head)
 
     async def _dripped(self, request: web.Request, data: bytes, *, reset: bool) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Length": str(len(data))})
@@ -268,12 +332,24 @@ class Remote:
     url: str
 
     def seen(self) -> list[Seen]:
-        with urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/seen") as response:
-            return [Seen(**seen) for seen in json.load(response)]
+        return [Seen(**seen) for seen in self._get("seen")]
+
+    def stats(self) -> dict[str, Any]:
+        """See FakeProvider.stats."""
+        stats: dict[str, Any] = self._get("stats")
+        return stats
 
     def set(self, **settings: Any) -> None:
         data = json.dumps(settings).encode()
-        urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/settings", data).close()
+        urllib.request.urlopen(f"{self._root}/settings", data).close()
+
+    def _get(self, name: str) -> Any:
+        with urllib.request.urlopen(f"{self._root}/{name}") as response:
+            return json.load(response)
+
+    @property
+    def _root(self) -> str:
+        return self.url.removesuffix("/v1")
 
 
 @contextmanager

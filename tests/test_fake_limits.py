@@ -174,7 +174,7 @@ def test_dates_are_rounded_up_to_the_second() -> None:
 
 
 @pytest.mark.parametrize("style", ["openai", "anthropic"])
-@pytest.mark.parametrize("spelling", ["seconds", "date", "ms"])
+@pytest.mark.parametrize("spelling", ["seconds", "fraction", "date", "ms"])
 def test_the_client_understands_what_the_server_says(style: HeaderStyle, spelling: RetryAfter) -> None:
     limits = ServerLimits(
         Allowance(requests_per_min=1, headers=style, retry_after=spelling, epoch_s=JAN_15_2033)

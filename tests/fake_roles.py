@@ -1,0 +1,74 @@
+"""What the fake provider says in each role: the same conversation always gets the same answer."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+
+Messages = Sequence[Mapping[str, str]]
+LABELS = ("full", "partial", "none")
+
+_MARKS = {"qa_pairs": "rewrite", "clear_query": "answer", "nuggets": "judge", "blurred_query": "clarify"}
+"""The tag by which each role's prompt is known, the first that is there; none is the agent's."""
+
+
+def role_of(asked: str) -> str:
+    """The role a user message belongs to, by the tags that fence its fields."""
+    return next((role for tag, role in _MARKS.items() if f"<{tag}>" in asked), "agent")
+
+
+def field_of(text: str, tag: str) -> str:
+    """What stands between `<tag>` and `</tag>`."""
+    found = re.search(rf"<{tag}>\s*(.*?)\s*</{tag}>", text, re.DOTALL)
+    return found[1] if found else ""
+
+
+def chance(*parts: object) -> float:
+    """A number in [0, 1) that depends on `parts` alone."""
+    return zlib.crc32("\x1f".join(map(str, parts)).encode()) / 2**32
+
+
+def _clarify(asked: str, messages: Messages, unknown_share: float) -> str:
+    k = int(re.findall(r"^K = (\d+)", asked, re.MULTILINE)[-1])
+    query, aspects = field_of(asked, "blurred_query"), ("time", "place", "kind", "price")[:k]
+    return json.dumps([f"Which {aspect} do you mean by {query}?" for aspect in aspects], ensure_ascii=False)
+
+
+def _answer(asked: str, messages: Messages, unknown_share: float) -> str:
+    query, question = field_of(asked, "clear_query"), field_of(asked, "clarification_question")
+    if chance("unknown", query, question) < unknown_share:
+        return "unknown"
+    return query.rpartition(" ")[2][-12:]
+
+
+def _rewrite(asked: str, messages: Messages, unknown_share: float) -> str:
+    told = re.findall(r"^(?:Answer|回答) \d+: (?!unknown$)(.*)$", asked, re.MULTILINE)
+    return " ".join(["more about", field_of(asked, "blurred_query"), *told])
+
+
+def _agent(asked: str, messages: Messages, unknown_share: float) -> str:
+    told = [m["content"] for m in messages[2:] if "<tool_response>" in m["content"]]
+    if told:
+        found = " ".join(re.sub(r"<[^>]*>", " ", told[-1]).split())[:400]
+        return f"<think>The results say it.</think>\n<answer>{found}</answer>"
+    call = {"name": "search", "arguments": {"query": [asked.rpartition("User:")[2].strip()]}}
+    return f"<think>I search.</think>\n<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
+
+
+def _judge(asked: str, messages: Messages, unknown_share: float) -> str:
+    candidate = field_of(asked, "candidate_answer")
+    ids = re.findall(r"^(\S+?):", field_of(asked, "nuggets"), re.MULTILINE)
+    rows = [{"id": id, "coverage": LABELS[int(3 * chance(id, candidate))]} for id in ids]
+    return json.dumps({"results": rows}, ensure_ascii=False)
+
+
+_ANSWERS: Mapping[str, Callable[[str, Messages, float], str]]
+_ANSWERS = {"clarify": _clarify, "answer": _answer, "rewrite": _rewrite, "agent": _agent, "judge": _judge}
+ROLES = frozenset(_ANSWERS)
+
+
+def say(role: str, messages: Messages, unknown_share: float) -> str:
+    """A good answer of `role`; the User Answerer does not know `unknown_share` of them."""
+    return _ANSWERS[role](messages[1]["content"], messages, unknown_share)
