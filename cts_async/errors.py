@@ -6,7 +6,8 @@
     │   └── RunLocked                 another process writes this run
     ├── StepError                     one instance fails; the run goes on (exit 1)
     │   ├── TransientError            worth a retry: retry_after_s
-    │   │   └── RateLimited           the provider said "slower"
+    │   │   ├── RateLimited           the provider said "slower"
+    │   │   └── TimedOut              no answer, or not the whole of it, in time
     │   ├── UnusableOutput            asked again with what was wrong
     │   ├── RejectedError             the provider refuses this request for good
     │   └── ToolError                 a tool could not do what the agent asked
@@ -80,6 +81,12 @@ class RateLimited(TransientError):
     """The provider refuses for now because of its limits; says nothing about its health."""
 
     kind = "rate_limited"
+
+
+class TimedOut(TransientError):
+    """A deadline passed before the whole answer was there."""
+
+    kind = "timeout"
 
 
 class UnusableOutput(StepError):

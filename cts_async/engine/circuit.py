@@ -1,13 +1,18 @@
 """A provider's outage as a state: closed (all is well), open (nobody sends), probing (one looks).
 
 Two rules: an outage must be the provider's, not one poisoned request's, so failures of a single step
-open the circuit only when the provider could not be reached at all; and while it is open, one probe
-at a time goes out, ever more rarely. Pure: the caller passes the time (seconds, monotonic).
+open the circuit only when the provider could not be reached at all; and while it is open, one probe at a
+time goes out, ever more rarely, so that looking adds a sixtieth to an outage at most. Pure: the caller
+passes the time (seconds, monotonic).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
+
+PROBE_SHARE: Final = 1 / 60
+"""The wait for the next probe as a share of the outage so far."""
 
 
 @dataclass(slots=True)
@@ -23,7 +28,6 @@ class Circuit:
     _failed_steps: set[str] = field(default_factory=set)
     _probing: bool = False
     _next_probe_at: float = 0.0
-    _probe_wait_s: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -55,17 +59,17 @@ class Circuit:
         self._failures += 1
         self._failed_steps.add(step_key)
         if self.opened_at is not None:
-            self._schedule_probe(now)
+            # What was sent before the outage still fails for a while: that is no probe's verdict.
+            if self._probing:
+                self._schedule_probe(now)
             return False
         if self._failures < self.threshold or (len(self._failed_steps) < 2 and not unreachable):
             return False
-        self.opened_at, self.reason, self._probe_wait_s = now, reason, 0.0
+        self.opened_at, self.reason = now, reason
         self._schedule_probe(now)
         return True
 
     def _schedule_probe(self, now: float) -> None:
-        # What was sent before the outage still fails for a while: only a probe's failure doubles the wait.
-        if self._probing or not self._probe_wait_s:
-            self._probe_wait_s = min(self.max_probe_s, self._probe_wait_s * 2 or self.first_probe_s)
-            self._next_probe_at = now + self._probe_wait_s
+        lasted_s = now - (self.opened_at or 0.0)
+        self._next_probe_at = now + min(self.max_probe_s, max(self.first_probe_s, lasted_s * PROBE_SHARE))
         self._probing = False

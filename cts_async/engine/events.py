@@ -78,6 +78,15 @@ class LanePaused:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitLearned:
+    """A provider's own answers named a limit other than the one known: `per_min` requests or tokens."""
+
+    lane: str
+    what: str
+    per_min: float
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitChanged:
     """A provider's circuit opened (an outage) or closed (it is back)."""
 
@@ -100,7 +109,17 @@ class Notice:
     text: str
 
 
-Event = JobStarted | JobEnded | StepEnded | AttemptFailed | LanePaused | CircuitChanged | Stopping | Notice
+Event = (
+    JobStarted
+    | JobEnded
+    | StepEnded
+    | AttemptFailed
+    | LanePaused
+    | LimitLearned
+    | CircuitChanged
+    | Stopping
+    | Notice
+)
 Subscriber = Callable[[Event], None]
 
 

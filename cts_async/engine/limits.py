@@ -1,33 +1,48 @@
 """When something may be sent: the ways in which servers count, each as a gate.
 
-Two rules: a gate is only ever waited at by one caller at a time (the lane's dispatcher, which serves the
-oldest instance first, so nothing starves), and what was taken can be settled later (an estimate of
-tokens becomes the true number). Amounts are requests or tokens, time is the event loop's, in seconds.
+Two rules: the lane asks for its oldest caller only, so nothing starves, and what was taken can be settled
+later (an estimate of tokens becomes the true number). Amounts are requests or tokens, time is the event
+loop's, in seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from typing import Literal, Protocol
+from collections.abc import Coroutine
+from contextlib import suppress
+from math import inf
+from typing import Any, Literal, Protocol
 
 from aiolimiter import AsyncLimiter
 
-LimitKind = Literal["paced", "sliding", "bucket"]
+from cts_async.engine.kind import KindFinder
+from cts_async.engine.meters import BucketMeter, Meter, SlidingMeter
 
-SLIDING_MARGIN_S = 0.4
-"""Requests are counted when sent but arrive a little later; 0.25-0.5 s covers the difference."""
+LimitKind = Literal["paced", "sliding", "bucket", "auto"]
 
 
 class Gate(Protocol):
+    limit: float
+    """Requests or tokens in a window."""
+
+    @property
+    def sure(self) -> bool:
+        """Whether it knows how the server counts."""
+
     def has_room(self, amount: float) -> bool:
-        """Whether `take(amount)` would return without waiting."""
+        """Whether `amount` may be sent now."""
 
-    async def take(self, amount: float) -> None:
-        """Wait until `amount` may be sent and count it. Amounts above the whole limit count as the limit."""
+    def take(self, now: float, amount: float) -> bool:
+        """Count `amount`, for which there is room, as sent `now`. True if it goes as a probe (see `kind`)."""
 
-    def settle(self, taken: float, actual: float) -> None:
-        """What was taken as `taken` turned out to be `actual`: give back or charge the difference."""
+    async def wait(self, amount: float) -> None:
+        """Return when there may be room for `amount`, or something has changed and it is worth asking again."""
+
+    def settle(self, sent_at: float, taken: float, actual: float) -> None:
+        """What was taken as `taken` at `sent_at` turned out to be `actual`: give back or charge the difference."""
+
+    def room(self) -> float:
+        """How much may be sent now, as far as this gate keeps account of it; infinite where it does not."""
 
 
 class PacedGate:
@@ -38,111 +53,135 @@ class PacedGate:
     """
 
     LATENESS_S = 0.02
+    SHARE = 0.99
+    """Of the limit: else the 21st of 20 a second arrives a millisecond too early as often as too late."""
+    SLOWER, FASTER, FASTER_AFTER_S, SLOWEST = 0.95, 0.01, 10.0, 0.1
 
-    def __init__(self, per_min: float, smallest: float = 1.0) -> None:
-        rate = per_min / 60.0
-        self._capacity = smallest + max(0.5 * smallest, rate * self.LATENESS_S)
-        self._limiter = AsyncLimiter(self._capacity, self._capacity / rate)
+    def __init__(
+        self, limit: float, window_s: float = 60.0, smallest: float = 1.0, *, empty: bool = False
+    ) -> None:
+        self.limit, self._window_s, self._smallest = limit, window_s, smallest
+        self._share, self._changed_at = self.SHARE, 0.0
         self._debt = 0.0
+        self._flow(first=0.0 if empty else smallest)
+
+    def _flow(self, first: float = 0.0) -> None:
+        """Begin to flow; `first` may be sent at once."""
+        rate = self._share * self.limit / self._window_s
+        self._capacity = self._smallest + max(0.5 * self._smallest, rate * self.LATENESS_S)
+        self._limiter = AsyncLimiter(self._capacity, self._capacity / rate)
+        _at_once(self._limiter.acquire(self._capacity - first))
+
+    def slow_down(self, now: float) -> None:
+        """The server refused what this flow let through: a little less from now on, until it has gone well."""
+        self._share, self._changed_at = max(self.SLOWEST, self._share * self.SLOWER), now
+        self._flow()
+
+    def speed_up(self, now: float) -> None:
+        """All is well: return to the whole limit in small steps."""
+        if self._share < self.SHARE and now - self._changed_at > self.FASTER_AFTER_S:
+            self._share, self._changed_at = min(self.SHARE, self._share + self.FASTER), now
+            self._flow()
+
+    @property
+    def sure(self) -> bool:
+        return True
 
     def has_room(self, amount: float) -> bool:
         due = amount + self._debt
         return due <= self._capacity and (due <= 0 or self._limiter.has_capacity(due))
 
-    async def take(self, amount: float) -> None:
-        due, self._debt = amount + self._debt, 0.0
-        while due > 0:
-            part = min(due, self._capacity)
-            await self._limiter.acquire(part)
-            due -= part
-        self._debt = due
+    def take(self, now: float, amount: float) -> bool:
+        self._debt += amount
+        if self._debt > 0:
+            _at_once(self._limiter.acquire(self._debt))
+            self._debt = 0.0
+        return False
 
-    def settle(self, taken: float, actual: float) -> None:
+    async def wait(self, amount: float) -> None:
+        # Paid in parts, since aiolimiter serves nothing larger than its bucket; what was paid stays paid.
+        while amount + self._debt > 0:
+            part = min(amount + self._debt, self._capacity)
+            await self._limiter.acquire(part)
+            self._debt -= part
+
+    def settle(self, sent_at: float, taken: float, actual: float) -> None:
         self._debt += actual - taken
 
-
-class SlidingGate:
-    """An exact log of the last window: bursts are allowed, no window ever holds more than the limit."""
-
-    def __init__(self, limit: float, window_s: float, margin_s: float = SLIDING_MARGIN_S) -> None:
-        self._limit, self._span_s = limit, window_s + margin_s
-        self._log: deque[tuple[float, float]] = deque()
-        self._used = 0.0
-
-    def has_room(self, amount: float) -> bool:
-        self._forget(asyncio.get_running_loop().time())
-        return self._used + min(amount, self._limit) <= self._limit + 1e-9
-
-    async def take(self, amount: float) -> None:
-        amount = min(amount, self._limit)
-        loop = asyncio.get_running_loop()
-        while not self.has_room(amount):  # noqa: ASYNC110
-            await asyncio.sleep(max(0.0, self._room_at(amount) - loop.time()))
-        self._log.append((loop.time(), amount))
-        self._used += amount
-
-    def settle(self, taken: float, actual: float) -> None:
-        # The difference is dated now: later than the call itself, so the window can only be safer.
-        difference = actual - min(taken, self._limit)
-        if difference > 0:
-            self._log.append((asyncio.get_running_loop().time(), difference))
-            self._used += difference
-        else:
-            self._give_back(-difference)
-
-    def _give_back(self, amount: float) -> None:
-        while amount > 0 and self._log:
-            at, held = self._log.pop()
-            back = min(held, amount)
-            self._used -= back
-            amount -= back
-            if held > back:
-                self._log.append((at, held - back))
-
-    def _forget(self, now: float) -> None:
-        while self._log and self._log[0][0] + self._span_s <= now:
-            self._used -= self._log.popleft()[1]
-        if not self._log:
-            self._used = 0.0
-
-    def _room_at(self, amount: float) -> float:
-        excess = self._used + amount - self._limit
-        for at, held in self._log:
-            excess -= held
-            if excess <= 1e-9:
-                return at + self._span_s
-        raise AssertionError("an empty window has room for the whole limit")
+    def room(self) -> float:
+        return inf
 
 
-class BucketGate:
-    """A token bucket: a full minute's worth at once, then a steady refill."""
+class MeterGate:
+    """A gate that asks a meter; whoever waits at it is woken when something changes."""
 
-    def __init__(self, per_window: float, window_s: float) -> None:
-        self._capacity, self._rate = per_window, per_window / window_s
-        self._level, self._checked_at = per_window, -1.0
+    def __init__(self, meter: SlidingMeter | BucketMeter | KindFinder, window_s: float) -> None:
+        self._meter: Meter = meter
+        self.window_s = window_s
+        self.finder = meter if isinstance(meter, KindFinder) else None
+        self.limit = meter.limit
+        self._changed = asyncio.Event()
+
+    @property
+    def sure(self) -> bool:
+        return self.finder is None or self.finder.kind != "unknown"
 
     def has_room(self, amount: float) -> bool:
-        self._refill(asyncio.get_running_loop().time())
-        return self._level + 1e-9 >= min(amount, self._capacity)
+        return self._meter.wait_s(_now(), amount) == 0
 
-    async def take(self, amount: float) -> None:
-        amount = min(amount, self._capacity)
-        while not self.has_room(amount):  # noqa: ASYNC110
-            await asyncio.sleep((amount - self._level) / self._rate)
-        self._level -= amount
+    def take(self, now: float, amount: float) -> bool:
+        return self._meter.take(now, amount)
 
-    def settle(self, taken: float, actual: float) -> None:
-        self._level = min(self._capacity, self._level + min(taken, self._capacity) - actual)
+    async def wait(self, amount: float) -> None:
+        wait_s = self._meter.wait_s(_now(), amount)
+        if wait_s > 0:
+            self._changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
 
-    def _refill(self, now: float) -> None:
-        if self._checked_at >= 0:
-            self._level = min(self._capacity, self._level + (now - self._checked_at) * self._rate)
-        self._checked_at = now
+    def settle(self, sent_at: float, taken: float, actual: float) -> None:
+        self._meter.settle(_now(), sent_at, taken, actual)
+        if actual < taken:
+            self._changed.set()
+
+    def room(self) -> float:
+        return self._meter.room(_now())
+
+    def charge(self, amount: float, lasting_s: float | None) -> None:
+        """Others took `amount`; it is there again after `lasting_s` (None: after a whole window)."""
+        self._meter.charge(_now(), amount, self.window_s if lasting_s is None else lasting_s)
+
+    def told(self) -> None:
+        """Something was learned: whoever waits should ask again."""
+        self._changed.set()
 
 
-def make_gate(kind: LimitKind, per_min: float, window_s: float, *, smallest: float = 1.0) -> Gate:
+def make_gate(
+    kind: LimitKind, per_min: float, window_s: float, *, smallest: float = 1.0
+) -> PacedGate | MeterGate:
     """A gate for `per_min` requests or tokens; `smallest` is the least amount worth pacing apart."""
-    if kind == "paced":
-        return PacedGate(per_min, smallest)
-    per_window = per_min * window_s / 60.0
-    return SlidingGate(per_window, window_s) if kind == "sliding" else BucketGate(per_window, window_s)
+    limit = per_min * window_s / 60.0
+    match kind:
+        case "paced":
+            return PacedGate(limit, window_s, smallest)
+        case "sliding":
+            return MeterGate(SlidingMeter(limit, window_s), window_s)
+        case "bucket":
+            return MeterGate(BucketMeter(limit, limit / window_s), window_s)
+        case "auto":
+            return MeterGate(KindFinder(limit, window_s), window_s)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _at_once(acquiring: Coroutine[Any, Any, None]) -> None:
+    """Acquire what there is capacity for: such a coroutine ends without waiting for anything."""
+    try:
+        acquiring.send(None)
+    except StopIteration:
+        return
+    acquiring.close()
+    raise RuntimeError("a limiter with capacity made its caller wait")

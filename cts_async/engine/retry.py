@@ -24,6 +24,8 @@ class RetryPolicy:
     """Times a model is asked again because its output could not be used."""
     base_s: float = 0.5
     cap_s: float = 30.0
+    patience_s: float = 90.0
+    """A step is not given up before it has waited so long: an outage that only one step meets opens no circuit."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,8 @@ class Failures:
     transient: int = 0
     rate_limited: int = 0
     unusable: int = 0
+    waited_s: float = 0.0
+    """Waits after transient failures, all together."""
 
 
 def wait_before_retry(
@@ -47,16 +51,18 @@ def wait_before_retry(
         return 0.0 if failures.unusable <= policy.max_unusable else None
     if isinstance(error, RateLimited):
         failures.rate_limited += 1
-        # The lane itself is paused for everybody; nobody needs a wait of their own on top.
-        return 0.0 if failures.rate_limited <= policy.max_rate_limited else None
+        # The lane itself slows down for everybody: no jitter on top of what the provider asks for.
+        return (error.retry_after_s or 0.0) if failures.rate_limited <= policy.max_rate_limited else None
     if not isinstance(error, TransientError):
         return None
     if outage:
         return error.retry_after_s or 0.0
     failures.transient += 1
-    if failures.transient > policy.max_transient:
+    if failures.transient > policy.max_transient and failures.waited_s >= policy.patience_s:
         return None
-    return (error.retry_after_s or 0.0) + full_jitter(failures.transient - 1, policy, rng)
+    wait_s = (error.retry_after_s or 0.0) + full_jitter(failures.transient - 1, policy, rng)
+    failures.waited_s += wait_s
+    return wait_s
 
 
 def full_jitter(n: int, policy: RetryPolicy, rng: random.Random) -> float:

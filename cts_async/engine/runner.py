@@ -228,7 +228,8 @@ class Runner:
                 step.lane.abandoned(permit)
             raise
         if step.lane and permit:
-            step.lane.succeeded(permit, float(executed.usage.total) if executed.usage else None)
+            used = float(executed.usage.total) if executed.usage else None
+            step.lane.succeeded(permit, used, executed.quotas)
         attempts.charged = executed.usage
         if executed.usage:
             attempts.usage += executed.usage

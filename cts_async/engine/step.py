@@ -11,6 +11,7 @@ import orjson
 
 from cts_async.engine.events import Usage
 from cts_async.engine.lane import Lane
+from cts_async.engine.quota import Quotas
 from cts_async.errors import UnusableOutput
 
 T = TypeVar("T")
@@ -18,10 +19,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What one attempt brought back: the JSON value to remember, and what it cost (None: not said)."""
+    """What one attempt brought back: the JSON value to remember, what it cost, and what the account may do.
+
+    None where the provider did not say.
+    """
 
     response: Any
     usage: Usage | None = None
+    quotas: Quotas | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,19 @@ from cts_async.errors import InputError, UsageError
 __all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue", "missing_key"]
 
 Api = Literal["openai", "anthropic"]
-Limit = Literal["paced", "sliding", "bucket"]
+Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 Structured = Literal["none", "json_schema", "llama"]
 PromptSize = Literal["full", "small"]
 
+MAX_CONCURRENCY: Final = 256
+"""Where nobody says more: how far concurrency may rise where it finds its level by itself."""
 ROLES: Final = ("support", "judge", "agent", "extractor", "model")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
 _SECRET = re.compile(r"(?:x[-_]?)?(?:api[-_]?)?key|secret|token|password|authorization|bearer", re.IGNORECASE)
 _KEYS_COME = "keys come from the environment: use key_env"
+_LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _ALIAS = re.compile(r"[\w.-]+")
 
@@ -41,7 +44,7 @@ _ALIAS = re.compile(r"[\w.-]+")
 class ModelSpec:
     """One model at one endpoint, with everything needed to call it well; holds no key.
 
-    A limit of None is no limit, a price of None is unknown. Entries with the same `account` share limits.
+    A limit of None is not known, a price of None neither. Entries with the same `account` share limits.
     `params` are request parameters, `agent` settings of the deep-search agent. `base_url` is empty for an
     embedded model; its server has an address only when it runs.
     """
@@ -58,6 +61,12 @@ class ModelSpec:
     limit: Limit = "paced"
     window_s: float = 60.0
     timeout_s: float = 120.0
+    """For the whole answer; `idle_timeout_s` for each pause within it (by default the same)."""
+    idle_timeout_s: float | None = None
+    limits_fixed: bool = False
+    """The user set the limits: a provider's headers may lower them, not raise them."""
+    rate_limit_words: tuple[str, ...] = ()
+    """Error codes that mean a rate limit here and a used-up quota elsewhere."""
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -141,7 +150,8 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
         return Catalogue(specs)
     user = _tables(user_file)
     for name, row in user["models"].items():
-        specs[name] = _spec(name, _merged(rows.get(name), name, row, user_file), user_file)
+        fixed = isinstance(row, dict) and not _LIMITS.isdisjoint(row)
+        specs[name] = _spec(name, _merged(rows.get(name), name, row, user_file), user_file, fixed=fixed)
     catalogue = Catalogue(specs)
     return Catalogue(specs, _roles(user["roles"], catalogue, user_file))
 
@@ -165,10 +175,12 @@ class _Row(BaseModel):
     account: Annotated[str, Field(min_length=1)] | None = None
     requests_per_min: _Positive | None = None
     tokens_per_min: _Positive | None = None
-    max_concurrency: Annotated[int, Field(gt=0)] = 16
+    max_concurrency: Annotated[int, Field(gt=0)] = MAX_CONCURRENCY
     limit: Limit = "paced"
     window_s: _Positive = 60.0
     timeout_s: _Positive = 120.0
+    idle_timeout_s: _Positive | None = None
+    rate_limit_words: list[str] = Field(default_factory=list)
     input_usd_per_mtok: _NotNegative | None = None
     output_usd_per_mtok: _NotNegative | None = None
     params: dict[str, Any] = Field(default_factory=dict)
@@ -212,7 +224,7 @@ def _merged(shipped: dict[str, Any] | None, name: str, row: object, path: Path) 
     return {**(shipped or {}), **row}
 
 
-def _spec(name: str, row: dict[str, Any], path: Path) -> ModelSpec:
+def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
     """Validate one merged table; InputError blames `path`."""
     if not _ALIAS.fullmatch(name):
         raise InputError(path, "a model's name has letters, digits, dots, - and _ only", field=name)
@@ -225,7 +237,10 @@ def _spec(name: str, row: dict[str, Any], path: Path) -> ModelSpec:
         raise _field_error(path, name, "base_url", problem)
     fields = valid.model_dump()
     account = valid.account or valid.key_env or valid.base_url or name
-    return ModelSpec(**{**fields, "name": name, "account": account})
+    words = tuple(word.lower() for word in valid.rate_limit_words)
+    return ModelSpec(
+        **{**fields, "name": name, "account": account, "limits_fixed": fixed, "rate_limit_words": words}
+    )
 
 
 def _refuse_secrets(name: str, row: Mapping[str, Any], path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Self
 import aiohttp
 
 from cts_async import __version__
-from cts_async.errors import CTSError, TransientError
+from cts_async.errors import CTSError, TimedOut, TransientError
 from cts_async.llm import openai
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Reply
@@ -51,7 +51,9 @@ class Client:
             raise RuntimeError("the client is not open")
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
         timeout = aiohttp.ClientTimeout(
-            total=spec.timeout_s, sock_connect=min(CONNECT_S, spec.timeout_s), sock_read=spec.timeout_s
+            total=spec.timeout_s,
+            sock_connect=min(CONNECT_S, spec.timeout_s),
+            sock_read=spec.idle_timeout_s or spec.timeout_s,
         )
         try:
             async with self._session.post(
@@ -70,10 +72,18 @@ class Client:
                 # An error may repeat the key it was sent: read it again without.
                 data = data.replace(key.encode(), b"(key)")
                 return openai.reply(spec, response.status, response.headers, data, time.time())
-        except TimeoutError:
-            raise TransientError(f"{spec.name}: no answer within {spec.timeout_s:g} s") from None
+        except TimeoutError as error:
+            raise TimedOut(f"{spec.name}: {_deadline(error, spec)}") from None
         except aiohttp.ClientError as error:
             raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}") from None
+
+
+def _deadline(error: TimeoutError, spec: ModelSpec) -> str:
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return f"no connection to {spec.base_url} within {min(CONNECT_S, spec.timeout_s):g} s"
+    if isinstance(error, aiohttp.SocketTimeoutError) and spec.idle_timeout_s:
+        return f"not a byte for {spec.idle_timeout_s:g} s"
+    return f"no answer within {spec.timeout_s:g} s"
 
 
 def _plain(error: aiohttp.ClientError) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cts_async.engine.events import Usage
+from cts_async.engine.quota import Quotas
 
 Message = Mapping[str, str]
 """`{"role": "system" | "user" | "assistant", "content": text}`."""
@@ -37,3 +38,5 @@ class Reply:
     model: str
     finish_reason: str
     usage: Usage | None
+    quotas: Quotas | None = None
+    """What the answer said of the account's limits."""

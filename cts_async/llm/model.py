@@ -67,7 +67,7 @@ class Model:
             response = {"text": reply.text, "finish_reason": reply.finish_reason}
             if reply.model and reply.model != self.spec.model:
                 response["served_model"] = reply.model
-            return Executed(response, reply.usage)
+            return Executed(response, reply.usage, reply.quotas)
 
         return await ctx.step(
             Step(

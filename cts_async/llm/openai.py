@@ -17,6 +17,7 @@ from cts_async.engine.events import Usage
 from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.llm.rate_headers import quotas
 from cts_async.llm.retry_after import duration_s, reset_s, retry_after_s
 
 PATH = "/chat/completions"
@@ -90,7 +91,13 @@ def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, no
         ) from None
     if finish_reason == "content_filter":
         raise RejectedError(f"{spec.name}: the answer was withheld by a content filter", status=status)
-    return Reply(text, str(parsed.get("model") or ""), str(finish_reason), _usage(parsed.get("usage")))
+    return Reply(
+        text,
+        str(parsed.get("model") or ""),
+        str(finish_reason),
+        _usage(parsed.get("usage")),
+        quotas(head, now),
+    )
 
 
 def _usage(usage: Any) -> Usage | None:
@@ -156,8 +163,7 @@ def _out_of_money(spec: ModelSpec, error: Mapping[str, Any], words: set[str], me
     """Whether waiting is of no use: the quota is used up for the day or for good, or a bill is due."""
     if _OUT_OF_MONEY_SAID.search(message):
         return True
-    if "dashscope" in spec.base_url:
-        words = words - {"insufficient_quota"}  # its word for a rate limit
+    words = words.difference(spec.rate_limit_words)
     if words & _OUT_OF_MONEY or any(word.endswith("_spend_limit_exceeded") for word in words):
         return True
     quotas = [

@@ -39,7 +39,7 @@ def reset_s(headers: Mapping[str, str], now: float) -> float | None:
     Durations (`12ms`, `6m0s`), seconds, Unix times and RFC 3339 dates; 0 and less say nothing.
     """
     values = [text for name, text in headers.items() if re.search("ratelimit.*reset", name, re.IGNORECASE)]
-    waits = [wait for wait in (_until(text, now) for text in values) if wait is not None and wait > 0]
+    waits = [wait for wait in (until_s(text, now) for text in values) if wait is not None and wait > 0]
     return max(waits, default=None)
 
 
@@ -51,7 +51,8 @@ def duration_s(text: str) -> float | None:
     return math.fsum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
-def _until(text: str, now: float) -> float | None:
+def until_s(text: str, now: float) -> float | None:
+    """Seconds from `now` to the time that a reset header names, in any of its spellings; None if unreadable."""
     number = _number(text)
     if number is not None:
         return number - now if number > _EPOCH else number

@@ -75,5 +75,6 @@ def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
         max_concurrency=spec.max_concurrency,
         kind=spec.limit,
         window_s=spec.window_s,
+        raisable=not spec.limits_fixed,
         max_outage_s=min(max_outage_s, EMBEDDED_OUTAGE_S) if spec.embedded else max_outage_s,
     )

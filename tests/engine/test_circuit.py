@@ -38,15 +38,14 @@ def test_a_server_that_cannot_be_reached_is_one_even_for_a_single_request() -> N
 def test_one_probe_at_a_time_ever_more_rarely() -> None:
     circuit = opened(Circuit(threshold=3, first_probe_s=1.0, max_probe_s=4.0))
     now, waits = 0.0, []
-    for _ in range(4):
-        wait = circuit.wait_s(now)
-        assert wait is not None
-        waits.append(wait)
-        now += wait
+    for asked_at in (0.0, 120.0, 180.0, 900.0):
+        now = max(now, asked_at)
         circuit.sending()
         assert circuit.wait_s(now) is None, "a second one would have to wait for the probe"
         circuit.failed(now, "probe", "HTTP 503", unreachable=False)
-    assert waits == [1.0, 2.0, 4.0, 4.0]
+        waits.append(circuit.wait_s(now))
+    # A sixtieth of the outage so far, but 1 s at least and 4 s at most.
+    assert waits == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_late_failures_of_earlier_requests_do_not_postpone_the_probe() -> None:

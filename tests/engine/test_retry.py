@@ -9,7 +9,9 @@ import pytest
 from cts_async.engine.retry import Failures, RetryPolicy, full_jitter, wait_before_retry
 from cts_async.errors import RateLimited, RejectedError, StepError, ToolError, TransientError, UnusableOutput
 
-POLICY = RetryPolicy(max_transient=2, max_rate_limited=2, max_unusable=1, base_s=1.0, cap_s=8.0)
+POLICY = RetryPolicy(
+    max_transient=2, max_rate_limited=2, max_unusable=1, base_s=1.0, cap_s=8.0, patience_s=0.0
+)
 
 
 @pytest.mark.parametrize(

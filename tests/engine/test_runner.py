@@ -122,7 +122,9 @@ class Bench:
         return [one for one in self.journal() if one["step"] == step]
 
 
-POLICY = RetryPolicy(max_transient=2, max_rate_limited=2, max_unusable=2, base_s=1.0, cap_s=8.0)
+POLICY = RetryPolicy(
+    max_transient=2, max_rate_limited=2, max_unusable=2, base_s=1.0, cap_s=8.0, patience_s=0.0
+)
 
 
 @pytest.fixture

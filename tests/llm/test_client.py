@@ -18,7 +18,7 @@ from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import CTSError, ProviderRefused, RejectedError, StepError, TransientError
+from cts_async.errors import CTSError, ProviderRefused, RejectedError, StepError, TimedOut, TransientError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Reply
@@ -106,7 +106,7 @@ def test_no_answer_in_time_is_transient() -> None:
         return web.Response()
 
     error = failure(hang, timeout_s=0.1)
-    assert type(error) is TransientError
+    assert type(error) is TimedOut
     assert str(error) == "mine: no answer within 0.1 s"
     assert error.status is None
 
@@ -120,7 +120,19 @@ def test_an_answer_that_drips_for_ever_is_cut_off_by_the_whole_timeout() -> None
             await asyncio.sleep(0.02)
         return response
 
-    assert type(failure(drip, timeout_s=0.2)) is TransientError
+    assert type(failure(drip, timeout_s=0.2)) is TimedOut
+
+
+def test_an_answer_that_stops_in_the_middle_is_given_up_after_the_idle_timeout() -> None:
+    async def stop(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"{")
+        await asyncio.sleep(60)
+        return response
+
+    error = failure(stop, timeout_s=30.0, idle_timeout_s=0.1)
+    assert (type(error), str(error)) == (TimedOut, "mine: not a byte for 0.1 s")
 
 
 def test_a_refused_connection_is_transient_and_says_where() -> None:
@@ -247,7 +259,7 @@ def ask(directory: Path, settings: Settings) -> tuple[Any, list[dict[str, Any]],
             async def finish(result: Any) -> None:
                 ended.append(result)
 
-            policy = RetryPolicy(base_s=0.001)
+            policy = RetryPolicy(base_s=0.001, patience_s=0.0)
             await Runner([lane], policy=policy).run([Job("run", "s01", journal, walk, finish)])
         journal.close()
         return ended[0]

@@ -15,7 +15,7 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Constraint, Reply
 
 SPEC = ModelSpec("mine", "openai", "http://host/v1", "m-1", "MY_KEY", "mine", 4, params={"temperature": 0.0})
-QWEN = replace(SPEC, base_url="https://dashscope.aliyuncs.com/compatible-mode/v1")
+QWEN = replace(SPEC, rate_limit_words=("insufficient_quota",))
 ASK = ({"role": "user", "content": "hi"},)
 GOOD: dict[str, Any] = {
     "model": "m-1",

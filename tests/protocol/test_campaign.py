@@ -40,7 +40,7 @@ FAULTS_20_PERCENT = dict.fromkeys(FAULTS, 0.2 / len(FAULTS))
 
 @pytest.fixture(autouse=True)
 def _fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "RetryPolicy", lambda: RetryPolicy(base_s=0.01, cap_s=0.05))
+    monkeypatch.setattr(runner, "RetryPolicy", lambda: RetryPolicy(base_s=0.01, cap_s=0.05, patience_s=0.0))
 
 
 def campaign(

@@ -1,0 +1,223 @@
+"""A provider in virtual time, the engine in front of it, and an oracle that knows everything beforehand.
+
+The server counts strictly (`tests/fake_limits.py`), at the moment when a request arrives. Requests take a
+little to arrive, each a different little, so that they overtake each other as they do on a network. A
+refusal comes back at once, an answer after its latency, which is the same for the engine and the oracle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fake_limits import Allowance, ServerLimits, meter
+from virtual_time import run_virtual
+
+from cts_async.engine.events import Usage
+from cts_async.engine.journal import Journal
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import Executed, Step, step_key
+from cts_async.errors import RateLimited, TransientError
+from cts_async.llm.rate_headers import quotas
+from cts_async.llm.retry_after import retry_after_s
+
+MEDIAN_S, SIGMA = 0.8, 0.6
+TRIP_S, TRIP_SIGMA = 0.03, 0.5
+"""One way through the network: log-normal, 30 ms in the median, 200 ms once in 15,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request: how long the server thinks, and the tokens it will have cost."""
+
+    latency_s: float
+    tokens: float = 0.0
+
+
+def latencies(n: int, seed: int, median_s: float = MEDIAN_S) -> list[float]:
+    rng = random.Random(f"latency/{seed}")
+    return [rng.lognormvariate(math.log(median_s), SIGMA) for _ in range(n)]
+
+
+@dataclass
+class Server:
+    """One account of a provider. `down` are outages (from, to) in which every connection is refused."""
+
+    allowance: Allowance
+    seed: int = 0
+    trip_s: float = TRIP_S
+    down: Sequence[tuple[float, float]] = ()
+    served: int = 0
+    refused: int = 0
+    last_end: float = 0.0
+    _limits: ServerLimits = field(init=False)
+    _trips: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._limits = ServerLimits(self.allowance)
+        self._trips = random.Random(f"trips/{self.seed}")
+
+    async def take(self, call: Call, estimate: float) -> Executed:
+        """Serve a call, or raise what the client would make of the answer."""
+        loop = asyncio.get_running_loop()
+        there_s, back_s = (self._trips.lognormvariate(math.log(self.trip_s), TRIP_SIGMA) for _ in range(2))
+        await asyncio.sleep(there_s)
+        if any(start <= loop.time() < end for start, end in self.down):
+            raise TransientError("connection refused")
+        verdict = self._limits.arrive(loop.time(), call.tokens)
+        if not verdict.ok:
+            self.refused += 1
+            await asyncio.sleep(back_s)
+            wait_s = retry_after_s(_Head(verdict.headers), self.allowance.epoch_s + loop.time())
+            raise RateLimited("slower, please", retry_after_s=wait_s, status=429)
+        await asyncio.sleep(max(0.0, call.latency_s - there_s))
+        self._limits.left()
+        self.served += 1
+        self.last_end = loop.time()
+        usage = Usage(int(call.tokens), 0) if call.tokens else None
+        return Executed(
+            {"text": ""}, usage, quotas(_Head(verdict.headers), self.allowance.epoch_s + loop.time())
+        )
+
+
+class _Head(dict[str, str]):
+    """Headers as a client sees them: names in any case."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        super().__init__({name.lower(): value for name, value in values.items()})
+
+
+Walk = Callable[[Context, Callable[[Context, str, Call, float], Any], int], Any]
+
+
+def run_engine(
+    server: Server, limits: LaneLimits, n_jobs: int, walk: Walk, in_flight: int
+) -> tuple[float, Lane]:
+    """Run `n_jobs` walks through the engine; gives the makespan in virtual seconds, and the lane."""
+    lanes: list[Lane] = []
+
+    async def main() -> float:
+        loop = asyncio.get_running_loop()
+        lane = Lane("simulated", limits)
+        lanes.append(lane)
+        with tempfile.TemporaryDirectory() as folder:
+            journal = Journal(Path(folder) / "steps.jsonl")
+
+            async def send(ctx: Context, name: str, call: Call, estimate: float) -> Any:
+                async def execute(_: object) -> Executed:
+                    return await server.take(call, estimate)
+
+                key = step_key(ctx.job.id, name)
+                return await ctx.step(Step(name, key, execute, lambda r: r, lane=lane, tokens=estimate))
+
+            async def finish(_: object) -> None:
+                return
+
+            def jobs() -> Iterable[Job]:
+                for i in range(n_jobs):
+
+                    async def one(ctx: Context, i: int = i) -> Any:
+                        return await walk(ctx, send, i)
+
+                    yield Job("bench", str(i), journal, one, finish)
+
+            await Runner([lane], in_flight=in_flight, clock=loop.time).run(jobs())
+            journal.close()
+        return loop.time()
+
+    return run_virtual(main), lanes[0]
+
+
+def single_calls(
+    calls: Sequence[Call],
+    estimate: Callable[[Call], float] = lambda call: call.tokens,
+    waits: dict[int, list[float]] | None = None,
+) -> Walk:
+    """A walk of one call. `waits` takes down, by size class, how long each waited to be sent."""
+
+    async def walk(ctx: Context, send: Any, i: int) -> Any:
+        asked_at = asyncio.get_running_loop().time()
+        await send(ctx, "call", calls[i], estimate(calls[i]))
+        if waits is not None:
+            waited_s = asyncio.get_running_loop().time() - asked_at - calls[i].latency_s
+            waits.setdefault(int(math.log10(calls[i].tokens) * 2), []).append(waited_s)
+
+    return walk
+
+
+def oracle(allowance: Allowance, calls: Sequence[Call], in_flight: int) -> float:
+    """The shortest makespan for calls in this order: each is sent at the first moment when it is allowed."""
+    meters = _meters(allowance)
+    ends: list[float] = []
+    now = 0.0
+    for call in calls:
+        if len(ends) >= in_flight:
+            now = max(now, heapq.heappop(ends))
+        now = _allowed(meters, now, call)
+        heapq.heappush(ends, now + call.latency_s)
+    return max(ends)
+
+
+def oracle_stages(allowance: Allowance, jobs: Sequence[Sequence[Sequence[Call]]], in_flight: int) -> float:
+    """The same for jobs of stages: the calls of a stage go side by side, the oldest job first."""
+    meters = _meters(allowance)
+    ready: list[tuple[int, int, int]] = []  # (job, stage, call)
+    ends: list[tuple[float, int, int]] = []
+    left = {(j, s): len(stage) for j, stages in enumerate(jobs) for s, stage in enumerate(stages)}
+    waiting: Iterator[int] = iter(range(len(jobs)))
+
+    def start(job: int, stage: int) -> None:
+        for c in range(len(jobs[job][stage])):
+            heapq.heappush(ready, (job, stage, c))
+
+    for job in (j for _, j in zip(range(in_flight), waiting)):  # noqa: B905
+        start(job, 0)
+    now = last = 0.0
+    while ready or ends:
+        while ends and (not ready or ends[0][0] <= now):
+            end, job, stage = heapq.heappop(ends)
+            now = max(now, end)
+            left[job, stage] -= 1
+            if left[job, stage] == 0:
+                if stage + 1 < len(jobs[job]):
+                    start(job, stage + 1)
+                elif (fresh := next(waiting, None)) is not None:
+                    start(fresh, 0)
+        if not ready:
+            continue
+        job, stage, c = ready[0]
+        call = jobs[job][stage][c]
+        at = _allowed_at(meters, now, call)
+        if ends and ends[0][0] < at:
+            now = ends[0][0]
+            continue
+        heapq.heappop(ready)
+        now = _allowed(meters, now, call)
+        heapq.heappush(ends, (now + call.latency_s, job, stage))
+        last = max(last, now + call.latency_s)
+    return last
+
+
+def _meters(allowance: Allowance) -> list[tuple[Any, bool]]:
+    limits = ((allowance.requests_per_min, False), (allowance.tokens_per_min, True))
+    return [(meter(allowance, limit), tokens) for limit, tokens in limits if limit is not None]
+
+
+def _allowed_at(meters: list[tuple[Any, bool]], now: float, call: Call) -> float:
+    return now + max((m.wait_s(now, call.tokens if t else 1.0) for m, t in meters), default=0.0)
+
+
+def _allowed(meters: list[tuple[Any, bool]], now: float, call: Call) -> float:
+    while (at := _allowed_at(meters, now, call)) > now:
+        now = at
+    for m, t in meters:
+        m.take(now, call.tokens if t else 1.0)
+    return now

@@ -1,0 +1,75 @@
+"""How a server counts is found out with one probe, whatever the order in which things arrive."""
+
+from __future__ import annotations
+
+from math import inf
+
+from cts_async.engine.kind import KindFinder
+
+
+def exhausted(limit: int = 60) -> KindFinder:
+    """A finder whose window is full: 60 a minute, all sent within 3 seconds, then 5 seconds of refill."""
+    finder = KindFinder(float(limit), 60.0)
+    for i in range(limit):
+        at = i * 3.0 / limit
+        at += finder.wait_s(at, 1.0)
+        assert not finder.take(at, 1.0), "what both kinds allow is no probe"
+    return finder
+
+
+def test_what_both_kinds_allow_is_sent_at_once() -> None:
+    finder = KindFinder(60.0, 60.0)
+    assert finder.wait_s(0.0, 1.0) == 0
+    assert finder.kind == "unknown"
+
+
+def test_one_probe_goes_where_only_a_bucket_allows_more_and_the_others_wait() -> None:
+    finder = exhausted()
+    assert finder.wait_s(8.0, 1.0) == 0
+    assert finder.take(8.0, 1.0), "this one is the probe"
+    assert finder.wait_s(8.0, 1.0) > 50, "the others wait for the window meanwhile"
+
+
+def test_a_served_probe_means_a_bucket() -> None:
+    finder = exhausted()
+    finder.take(8.0, 1.0)
+    finder.served()
+    assert finder.kind == "bucket"
+    assert finder.wait_s(8.0, 1.0) < 1.0
+
+
+def test_a_refused_probe_means_a_window() -> None:
+    finder = exhausted()
+    finder.take(8.0, 1.0)
+    finder.refused(probe=True, room=-1.0)
+    assert finder.kind == "sliding"
+    assert finder.wait_s(8.0, 1.0) > 50
+
+
+def test_a_probe_that_overtook_the_last_one_before_it_does_not_mislead() -> None:
+    finder = exhausted()
+    finder.take(8.0, 1.0)
+    finder.refused(probe=False, room=0.0)  # the last of the window arrived after the probe
+    finder.served()
+    assert finder.kind == "sliding"
+
+
+def test_a_lost_probe_lets_another_go() -> None:
+    finder = exhausted()
+    finder.take(8.0, 1.0)
+    finder.unsure()
+    assert finder.wait_s(9.0, 1.0) == 0
+    assert finder.take(9.0, 1.0)
+
+
+def test_a_refusal_with_plenty_of_room_means_that_bursts_are_not_allowed() -> None:
+    finder = KindFinder(60.0, 60.0)
+    finder.take(0.0, 1.0)
+    finder.refused(probe=False, room=50.0)
+    assert finder.kind == "paced"
+
+
+def test_a_refusal_of_what_went_before_the_limit_was_known_says_nothing() -> None:
+    finder = KindFinder(60.0, 60.0)
+    finder.refused(probe=False, room=inf)
+    assert finder.kind == "unknown"

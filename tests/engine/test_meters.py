@@ -1,0 +1,112 @@
+"""The law of every meter: no window of its length ever holds more than the limit, however much is settled."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cts_async.engine.meters import MARGIN_S, BucketMeter, SlidingMeter
+
+Sent = list[tuple[float, float]]
+
+
+def most_in_a_window(sent: Sent, window_s: float) -> float:
+    return max(sum(amount for at, amount in sent if start <= at < start + window_s) for start, _ in sent)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(0, 12), st.floats(0, 5)), min_size=1, max_size=60),
+    st.integers(9, 30),
+    st.sampled_from([1.0, 10.0]),
+)
+def test_no_window_holds_more_than_the_limit_when_estimates_are_settled(
+    calls: list[tuple[int, int, float]], limit: int, window_s: float
+) -> None:
+    """Each call is charged an estimate and settled later; what counts is what it really took, when it was sent."""
+    meter, now, sent = SlidingMeter(float(limit), window_s), 0.0, []
+    unsettled: list[tuple[float, float, float, float]] = []
+    for estimate, actual, latency_s in calls:
+        # Truth no larger than the estimate: an underestimate is known only when it is too late.
+        actual = min(actual, estimate)
+        while (wait_s := meter.wait_s(now, estimate)) > 0:
+            now += wait_s
+            for due in [due for due in unsettled if due[0] <= now]:
+                unsettled.remove(due)
+                meter.settle(now, due[1], due[2], due[3])
+        meter.take(now, estimate)
+        sent.append((now, float(actual)))
+        unsettled.append((now + latency_s, now, float(estimate), float(actual)))
+    assert most_in_a_window(sent, window_s) <= limit + 1e-6
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=60), st.integers(9, 30))
+def test_a_bucket_never_gives_more_than_a_burst_and_its_refill(amounts: list[int], limit: int) -> None:
+    meter, now, sent = BucketMeter(float(limit), limit / 10.0), 0.0, []
+    for amount in amounts:
+        now += meter.wait_s(now, amount)
+        meter.take(now, amount)
+        sent.append((now, amount))
+    for i, (start, _) in enumerate(sent):
+        total = 0.0
+        for at, amount in sent[i:]:
+            total += amount
+            assert total <= limit + (at - start) * limit / 10.0 + 1e-6
+
+
+def test_what_is_given_back_is_given_back_where_it_was_taken() -> None:
+    # 60 at second 0 and 40 at second 5 fill the window. At second 6 the first turns out to have been 20: 40 come
+    # back, and are used. At second 10.4 it leaves with its true 20 only, since the server sees it that way.
+    meter = SlidingMeter(100.0, 10.0)
+    meter.take(0.0, 60.0)
+    meter.take(5.0, 40.0)
+    meter.settle(6.0, 0.0, 60.0, 20.0)
+    assert meter.room(6.0) == 40.0
+    meter.take(6.0, 40.0)
+    assert meter.room(10.0 + MARGIN_S) == 20.0
+
+
+def test_what_was_underestimated_is_paid_from_now_on() -> None:
+    # 10 taken at 0 were really 70: 60 more stay in the window until 6 + 10.4.
+    meter = SlidingMeter(100.0, 10.0)
+    meter.take(0.0, 10.0)
+    meter.settle(6.0, 0.0, 10.0, 70.0)
+    assert meter.room(6.0) == 30.0
+    assert meter.room(10.5) == 40.0
+    assert meter.wait_s(10.5, 50.0) == pytest.approx(6.0 + 10.4 - 10.5)
+
+
+def test_what_others_took_comes_back_when_the_server_says_so() -> None:
+    meter = SlidingMeter(100.0, 60.0)
+    meter.take(0.0, 10.0)
+    meter.charge(1.0, 80.0, 5.0)
+    assert meter.room(1.0) == 10.0
+    assert meter.room(6.0) == 90.0, "after 5 seconds, although ours of second 0 are still there"
+
+
+def test_a_bucket_is_charged_no_more_than_refills_until_the_server_says_it_is_full() -> None:
+    meter = BucketMeter(100.0, 10.0, margin_s=0.0)
+    meter.charge(0.0, 90.0, 2.0)
+    assert meter.room(0.0) == 80.0
+    assert meter.room(2.0) == 100.0
+
+
+def test_a_full_bucket_keeps_back_what_it_would_have_gained_on_the_way() -> None:
+    # 20 a second, 0.4 s: 8 of 1,200 are not sent at once.
+    assert BucketMeter(1200.0, 20.0).room(0.0) == 1192.0
+
+
+def test_more_than_the_limit_waits_for_an_empty_window() -> None:
+    meter = SlidingMeter(10.0, 10.0)
+    meter.take(0.0, 5.0)
+    assert meter.wait_s(0.0, 99.0) == pytest.approx(10.4)
+
+
+def test_what_is_larger_than_an_even_flow_leaves_a_debt() -> None:
+    # Grain 10 at 1 a second; 30 go when the 10 are there, and the next 10 thirty seconds later.
+    meter = BucketMeter(10.0, 1.0, margin_s=0.0, most=100.0)
+    assert meter.wait_s(0.0, 30.0) == 0.0
+    meter.take(0.0, 30.0)
+    assert meter.wait_s(0.0, 10.0) == pytest.approx(30.0)
