@@ -1,1 +1,1 @@
-"""Speed and scale, measured as ratios in one run: `make bench`."""
+"""Speed and scale, measured as ratios in one run: `make bench`, or `python -m benchmarks NAME...`."""
