@@ -12,7 +12,7 @@ from datetime import date
 from benchmarks.shared.result import Result
 
 QUICK = ("journal", "cpu", "in_flight")
-BY_NAME = ("peers", "crash", "outage", "faults")
+BY_NAME = ("where", "peers", "crash", "outage", "faults")
 """Minutes long, or in need of other packages: run when asked for."""
 
 
