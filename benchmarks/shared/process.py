@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 T = TypeVar("T")
 
@@ -34,20 +34,24 @@ class ChildFailed(Exception):
 
 
 def spent_by(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str] | None = None) -> Spent:
-    """Run `command` to its end. Raises ChildFailed unless it exits with 0."""
-    with tempfile.TemporaryFile() as said:
+    """Run `command` to its end, in this environment unless another is given whole. Raises ChildFailed."""
+    with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as complained:
         began = time.monotonic()
         child = subprocess.Popen(
-            list(command), cwd=cwd, env={**ours(), **(environ or {})}, stdout=said, stderr=said
+            list(command), cwd=cwd, env=ours() if environ is None else environ, stdout=said, stderr=complained
         )
         _, status, usage = os.wait4(child.pid, 0)
         wall_s = time.monotonic() - began
         child.returncode = os.waitstatus_to_exitcode(status)
-        said.seek(0)
-        printed = said.read().decode(errors="replace")
-    if child.returncode:
-        raise ChildFailed(f"{' '.join(command[:4])} ... exited with {child.returncode}: {printed[-2000:]}")
-    return Spent(usage.ru_utime + usage.ru_stime, wall_s, printed)
+        if child.returncode:
+            problem = f"exited with {child.returncode}: {_content(complained)[-1500:]}"
+            raise ChildFailed(f"{' '.join(command[:4])} ... {problem}")
+        return Spent(usage.ru_utime + usage.ru_stime, wall_s, _content(said))
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
 
 
 def ours() -> dict[str, str]:
