@@ -19,7 +19,7 @@ from benchmarks.shared.fakes import RealRun, Remote, provider_process
 from benchmarks.shared.result import Result, Row
 from benchmarks.shared.sample_world import write_world
 
-KILLS, SEED, N, K, CONCURRENCY = 200, 20260119, 240, 3, 8
+KILLS, SEED, N, K, CONCURRENCY = 200, 20260119, 400, 3, 8
 CALLS = N * (1 + K + 1 + 2 + 1)
 LATENCY_S, LIFE_S, QUIET_S = 0.4, 2.5, 0.03
 """A life ends at an instant drawn from all of [0, LIFE_S]: while starting, resuming, asking or writing."""

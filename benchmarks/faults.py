@@ -57,7 +57,7 @@ def _reckoned(run: RealRun, provider: Remote, code: int, told: str) -> Result:
             Row("exit code", code, "=", 1 if failed else 0),
             Row("requests", len(seen)),
             Row("attempts in the journal", sum(record["attempts"] for record in records), "=", len(seen)),
-            Row("sent again before Retry-After had passed", _too_early(seen), "=", 0),
+            Row("sent again before Retry-After had passed", too_early(seen), "=", 0),
             Row("answers asked to wait", sum(request.retry_at is not None for request in seen)),
             Row("damaged journal lines", _damaged(run), "=", 0),
             Row("tokens paid that no journal knows", stats["paid_tokens"] - used, "=", 0),
@@ -83,7 +83,7 @@ def _untrue(failed: list[dict[str, Any]], records: list[dict[str, Any]]) -> int:
     )
 
 
-def _too_early(seen: list[Seen]) -> int:
+def too_early(seen: list[Seen]) -> int:
     """How often the same body came again before the time that its refusal had named."""
     again: dict[str, float] = {}
     early = 0
