@@ -1,6 +1,7 @@
 # make run                    the embedded model on the sample world: no key, no server
 # make run MODEL=gpt k=3      = cts run --model gpt -k 3 (add anything else with ARGS="...")
 # make test                   everything that has to hold
+# make bench                  speed and scale, the quick ones; ARGS="peers crash" names others (benchmarks/README.md)
 
 PYTHON ?= python3
 VENV   := .venv

@@ -1,4 +1,4 @@
-"""Speed and scale, measured as ratios in one run: `make bench`."""
+"""Speed and scale, measured as ratios in one run: `make bench`, or `python -m benchmarks NAME...`."""
 
 import sys
 from pathlib import Path

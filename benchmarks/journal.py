@@ -15,6 +15,7 @@ from pathlib import Path
 
 import orjson
 
+from benchmarks.shared.result import Result, Row
 from cts_async.engine.journal import Journal
 from cts_async.engine.step import step_key
 
@@ -63,7 +64,7 @@ def cpu_s(work: Callable[[], object]) -> float:
     return time.process_time() - before
 
 
-def main() -> None:
+def bench() -> Result:
     records = [record(i) for i in range(STEPS)]
     content = sum(32 + len(TEXT) for _ in records)
     append, scan, keys = [], [], []
@@ -75,11 +76,17 @@ def main() -> None:
             keys.append(cpu_s(lambda path=path: orjson_keys(path)))
         size = os.path.getsize(path)
     per_step = statistics.median(append) / STEPS * 1e6
-    rows = [
-        ("append, us CPU per step", f"{per_step:.1f}"),
-        ("resume scan / orjson key scan", f"{statistics.median(scan) / statistics.median(keys):.2f}"),
-        ("bytes / (key + text)", f"{size / content:.2f}"),
-    ]
-    print(f"journal, {STEPS:,} steps, median of {ROUNDS} interleaved rounds")
-    for name, value in rows:
-        print(f"  {name:32s} {value:>8s}")
+    return Result(
+        f"journal: {STEPS:,} steps, median of {ROUNDS} interleaved rounds",
+        [
+            Row("append, us CPU per step", per_step, "<=", 4.0, 1),
+            Row(
+                "resume scan / orjson key scan",
+                statistics.median(scan) / statistics.median(keys),
+                "<=",
+                0.6,
+                2,
+            ),
+            Row("bytes / (key + text)", size / content, "<=", 1.3, 2),
+        ],
+    )

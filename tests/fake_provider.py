@@ -167,6 +167,7 @@ class FakeProvider:
         self.seen: list[Seen] = []
         self.counts: Counter[str] = Counter()  # of each body, by its digest
         self.paid: Counter[str] = Counter()  # whole answers given, by the body's digest
+        self.paid_tokens = 0
         self.in_flight = self.max_in_flight = 0
         self.url = ""
         self._limits: dict[str, ServerLimits] = {}
@@ -193,6 +194,7 @@ class FakeProvider:
             "refused": sum(seen.fault.startswith("limit") for seen in self.seen),
             "by_fault": dict(Counter(seen.fault for seen in self.seen if seen.fault)),
             "paid": self.paid.total(),
+            "paid_tokens": self.paid_tokens,
             "paid_twice": self.paid.total() - len(self.paid),
             "in_flight": self.in_flight,
             "max_in_flight": self.max_in_flight,
@@ -274,6 +276,7 @@ class FakeProvider:
         limits.settle(time.monotonic(), asked.input_tokens, tokens)
         if seen.fault in PAID:
             self.paid[digest] += 1
+            self.paid_tokens += tokens
         return await self._reply(request, data, seen.fault, verdict.headers)
 
     def _busy(self, seen: Seen) -> web.Response:

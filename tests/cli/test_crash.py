@@ -6,7 +6,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 from fake_provider import Remote, digest_of, provider_process
+from real_run import RealRun
 
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm import openai
@@ -36,16 +36,17 @@ def provider() -> Iterator[Remote]:
 
 @pytest.fixture
 def here(tmp_path: Path, provider: Remote) -> Path:
-    (tmp_path / "cts.toml").write_text(
-        f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\nmax_concurrency = {CONCURRENCY}\n'
-    )
+    run_in(tmp_path).configure(provider.url, max_concurrency=CONCURRENCY)
     return tmp_path
 
 
+def run_in(here: Path) -> RealRun:
+    words = ("--all", "fake", "-k", str(K), "--no-orig", "--name", "r", "--limit", str(N), "-q")
+    return RealRun(here, words)
+
+
 def started(here: Path) -> subprocess.Popen[str]:
-    words = ["run", "--all", "fake", "-k", str(K), "--no-orig", "--name", "r", "--limit", str(N), "-q"]
-    command = [sys.executable, "-m", "cts_async.cli.main", *words]
-    return subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return run_in(here).start()
 
 
 def ended(process: subprocess.Popen[str], code: int) -> str:
@@ -56,7 +57,7 @@ def ended(process: subprocess.Popen[str], code: int) -> str:
 
 
 def records(here: Path) -> list[dict[str, Any]]:
-    return [record for record in read_jsonl(here / RUN / "steps.jsonl") if "model" in record]
+    return run_in(here).records()
 
 
 def until(done: Any, timeout_s: float = 15.0) -> None:

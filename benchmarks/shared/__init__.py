@@ -1,0 +1,1 @@
+"""What the benchmarks share: measuring, printing, servers, and worlds to run on."""

@@ -1,0 +1,130 @@
+"""A static endpoint: nginx that answers every POST with one judge's reply, so that only clients cost anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+MODEL = "bench-1"
+NUGGET_IDS = tuple(f"N{i}" for i in range(1, 9))
+_LABELS = ("full", "partial", "none", "full", "full", "none", "partial", "full")
+
+_CONFIG = """
+daemon off;
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log warn;
+{user}
+events {{ worker_connections 4096; }}
+http {{
+  access_log off;
+  keepalive_timeout 1h;
+  keepalive_requests 1000000000;
+  client_max_body_size 64m;
+  client_body_buffer_size 256k;
+  client_body_temp_path {folder}/body;
+  proxy_temp_path {folder}/proxy;
+  fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi;
+  scgi_temp_path {folder}/scgi;
+  default_type application/json;
+  server {{
+    listen 127.0.0.1:{port} reuseport;
+    location = /status {{ stub_status; }}
+    location / {{ return 200 '{reply}'; }}
+  }}
+}}
+"""
+
+
+class NoNginx(Exception):
+    """nginx is not installed, or does not start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What nginx has counted so far, its own status page included."""
+
+    connections: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`url` is an OpenAI-style base URL."""
+
+    url: str
+
+    def counts(self) -> Counts:
+        with urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/status") as response:
+            page = response.read().decode()
+        accepted, _, requests = map(int, re.findall(r"^ (\d+) (\d+) (\d+)", page, re.MULTILINE)[0])
+        return Counts(accepted, requests)
+
+
+def judge_reply() -> str:
+    """One valid reply of a judge of eight nuggets, complete enough for every client."""
+    rows = [{"id": id, "coverage": label} for id, label in zip(NUGGET_IDS, _LABELS, strict=True)]
+    message = {"role": "assistant", "content": json.dumps({"results": rows})}
+    return json.dumps(
+        {
+            "id": "chatcmpl-1",
+            "object": "chat.completion",
+            "created": 1795235534,
+            "model": MODEL,
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100},
+        }
+    )
+
+
+@contextmanager
+def static_endpoint() -> Iterator[Endpoint]:
+    """nginx on a free port of the loopback while the block runs. Raises NoNginx."""
+    program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
+    if program is None:
+        raise NoNginx("needs nginx (apt-get install nginx-light)")
+    with tempfile.TemporaryDirectory(prefix="cts-nginx-") as folder:
+        port = _free_port()
+        config = Path(folder) / "nginx.conf"
+        reply = judge_reply().replace("\\", "\\\\").replace("'", "\\'")
+        user = "user root;" if os.geteuid() == 0 else ""
+        config.write_text(_CONFIG.format(folder=folder, port=port, reply=reply, user=user))
+        log = Path(folder) / "error.log"
+        command = [program, "-c", str(config), "-p", folder, "-e", str(log)]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            _wait_for(port, server, log)
+            yield Endpoint(f"http://127.0.0.1:{port}/v1")
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(100):
+        if server.poll() is not None:
+            raise NoNginx(f"nginx does not start: {log.read_text()[-500:] if log.exists() else '(no log)'}")
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise NoNginx("nginx does not listen")

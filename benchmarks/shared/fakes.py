@@ -1,0 +1,14 @@
+"""The tests' fakes, for benchmarks: the provider as a process, and real runs against it."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.shared.process import ROOT
+
+sys.path.insert(0, str(ROOT / "tests"))
+
+from fake_provider import ALL_FAULTS, PAID, Remote, Seen, digest_of, provider_process
+from real_run import RealRun
+
+__all__ = ["ALL_FAULTS", "PAID", "RealRun", "Remote", "Seen", "digest_of", "provider_process"]

@@ -1,0 +1,119 @@
+"""A gold file, candidates to judge, and the requests that judging them makes, recorded from a real `cts judge`."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.shared.endpoint import MODEL, NUGGET_IDS
+from benchmarks.shared.process import CTS, ROOT, Spent, ours, spent_by
+
+N_GOLD = 518
+QUERY_CHARS, NUGGET_CHARS, ANSWER_CHARS = 160, 70, 1200
+"""A query, eight nuggets and an answer: about 2,000 characters beside the prompt's own."""
+
+_WORDS = tuple(
+    re.findall(
+        r"\w+",
+        "ferry island harbour ticket winter timetable museum archive river bridge northern company engine "
+        "design result measured before after according between reported season annual growth market public",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeWorld:
+    """A directory with gold.jsonl and candidates of any number."""
+
+    directory: Path
+
+    def judge(self, url: str, n: int, in_flight: int) -> Spent:
+        """A fresh `cts judge` of the first `n` candidates by the model at `url`."""
+        out = self.directory / "out"
+        shutil.rmtree(out, ignore_errors=True)
+        spent = spent_by(self.command(url, n, in_flight), cwd=self.directory)
+        judged = sum(1 for _ in (out / "per_item.jsonl").open("rb"))
+        if judged != n:
+            raise RuntimeError(f"{judged} of {n} candidates were judged")
+        return spent
+
+    def command(self, url: str, n: int, in_flight: int) -> list[str]:
+        """The command line; the limits are on, and too high to make anybody wait."""
+        config = self.directory / f"cts-{in_flight}.toml"
+        config.write_text(
+            f'[models.static]\nbase_url = "{url}"\nmodel = "{MODEL}"\nmax_concurrency = {in_flight}\n'
+            "requests_per_min = 60_000_000\ntokens_per_min = 600_000_000_000\n"
+        )
+        files = ["--gold", "gold.jsonl", "--candidates", self.candidates(n).name, "--out", "out"]
+        return [
+            *(*CTS, "judge", *files, "--judge", "static", "--config", config.name),
+            *("--in-flight", str(in_flight), "-q", "--json"),
+        ]
+
+    def candidates(self, n: int) -> Path:
+        """A file of the first `n` candidates."""
+        path = self.directory / f"candidates-{n}.jsonl"
+        if not path.exists():
+            with path.open("w") as out:
+                for i in range(n):
+                    out.write(json.dumps(_candidate(i)) + "\n")
+        return path
+
+    def bodies(self, n: int) -> Path:
+        """The requests that judging the first `n` candidates makes, one JSON body a line."""
+        path = self.directory / f"bodies-{n}.jsonl"
+        if not path.exists():
+            with _recorder(path) as url:
+                self.judge(url, n, 64)
+        return path
+
+
+def judge_world(directory: Path) -> JudgeWorld:
+    """Write the gold and give the world; its texts are the same every time."""
+    with (directory / "gold.jsonl").open("w") as out:
+        for i in range(N_GOLD):
+            nuggets = [
+                {"id": id, "text": _prose(f"n/{i}/{id}", NUGGET_CHARS), "weight": 1 + j % 3}
+                for j, id in enumerate(NUGGET_IDS)
+            ]
+            row = {"id": f"g{i}", "fused_query": _query(i), "gold": {"nuggets": nuggets}}
+            out.write(json.dumps(row) + "\n")
+    return JudgeWorld(directory)
+
+
+def _candidate(i: int) -> dict[str, str]:
+    return {
+        "id": f"c{i:07d}",
+        "fused_query": _query(i % N_GOLD),
+        "answer": _prose(f"a/{i}", ANSWER_CHARS),
+    }
+
+
+def _query(i: int) -> str:
+    return f"{_prose(f'q/{i}', QUERY_CHARS)} {i}"
+
+
+def _prose(seed: str, chars: int) -> str:
+    """About `chars` characters of words."""
+    words = random.Random(seed).choices(_WORDS, k=chars // 7)
+    return " ".join(words).capitalize() + "."
+
+
+@contextmanager
+def _recorder(path: Path) -> Iterator[str]:
+    """The base URL of a server that keeps the body of every POST as a line of `path`."""
+    command = [sys.executable, "-m", "benchmarks.shared.recorder", str(path)]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=ours(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        # Its standard input ends with this block, and so does it, with everything written.

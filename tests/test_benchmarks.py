@@ -1,0 +1,118 @@
+"""The benchmarks' own arithmetic, by hand: a wrong ruler measures nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.__main__ import BY_NAME, QUICK
+from benchmarks.faults import too_early
+from benchmarks.shared import endpoint
+from benchmarks.shared.fakes import Seen
+from benchmarks.shared.judging import judge_world
+from benchmarks.shared.process import ChildFailed, Spent, interleaved, marginal_us, spent_by
+from benchmarks.shared.result import Result, Row
+from benchmarks.shared.sample_world import write_world
+from cts_async.datasets import read_gold
+from cts_async.llm.structured import CoverageList
+
+
+def cpu(seconds: float) -> Spent:
+    return Spent(seconds, 0.0, "")
+
+
+def test_one_more_costs_the_difference_of_two_sizes() -> None:
+    """Medians 5.0 s for 2,000 and 1.0 s for 1,000: 4 s for 1,000 more, 4,000 us each."""
+    large, small = [cpu(5.0), cpu(4.0), cpu(90.0)], [cpu(1.0), cpu(0.5), cpu(70.0)]
+    assert marginal_us(large, 2000, small, 1000) == pytest.approx(4000.0)
+
+
+def test_rounds_take_turns() -> None:
+    done: list[str] = []
+    interleaved(2, {"a": lambda: done.append("a"), "b": lambda: done.append("b")})
+    assert done == ["a", "b", "a", "b"]
+
+
+def test_a_process_is_charged_what_it_burnt_and_not_what_it_slept(tmp_path: Path) -> None:
+    burn = (
+        "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\ntime.sleep(0.2)"
+    )
+    spent = spent_by([sys.executable, "-S", "-c", f"{burn}\nprint('done')"], cwd=tmp_path)
+    assert spent.printed == "done\n"
+    assert spent.cpu_s >= 0.2
+    assert spent.wall_s >= 0.4
+
+
+def test_a_process_that_fails_is_no_measurement(tmp_path: Path) -> None:
+    with pytest.raises(ChildFailed, match=r"exited with 1.*no such luck"):
+        spent_by([sys.executable, "-c", "raise SystemExit('no such luck')"], cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("row", "held"),
+    [
+        (Row("a", 1.5, "<=", 1.5), True),
+        (Row("a", 1.6, "<=", 1.5), False),
+        (Row("a", 19.9, ">=", 20.0), False),
+        (Row("a", 0, "=", 0), True),
+        (Row("a", 1.0), None),
+    ],
+)
+def test_a_row_knows_whether_its_goal_is_held(row: Row, held: bool | None) -> None:
+    assert row.held is held
+
+
+def test_a_table_marks_what_was_missed() -> None:
+    result = Result("speed", [Row("ratio", 1.62, "<=", 1.5, 2), Row("calls", 30_000)], ["a remark"])
+    assert result.text().splitlines() == [
+        "speed",
+        "  ratio          1.62  MISSED: goal <= 1.5",
+        "  calls        30,000",
+        "  a remark",
+    ]
+    assert result.json()["rows"][0]["held"] is False
+
+
+def test_a_benchmark_that_cannot_run_says_why() -> None:
+    assert Result("speed", skipped="needs nginx").text() == "speed\n  skipped: needs nginx"
+
+
+@pytest.mark.parametrize("name", [*QUICK, *BY_NAME])
+def test_every_benchmark_has_its_entrance_and_says_what_it_is(name: str) -> None:
+    module = __import__(f"benchmarks.{name}", fromlist=["bench"])
+    assert callable(module.bench)
+    assert module.__doc__
+
+
+def test_a_request_before_its_time_is_found_in_the_record() -> None:
+    """Refused at 1.0 until 2.0: 1.5 is early, 2.1 is not, and another body may come at any time."""
+    seen = [Seen("x", "judge", 1.0, "429", 2.0), Seen("y", "judge", 1.1), Seen("x", "judge", 1.5)]
+    assert too_early(seen) == 1
+    assert too_early([*seen[:2], Seen("x", "judge", 2.1)]) == 0
+
+
+def test_the_endpoint_gives_the_verdicts_that_the_world_asks_for(tmp_path: Path) -> None:
+    world = judge_world(tmp_path)
+    reply = json.loads(endpoint.judge_reply())
+    text = reply["choices"][0]["message"]["content"]
+    gold = read_gold(tmp_path / "gold.jsonl")
+    candidate = json.loads(world.candidates(3).read_text().splitlines()[2])
+    nuggets = gold.lookup(candidate["id"], candidate["fused_query"])
+    assert nuggets is not None
+    verdicts = CoverageList(tuple(nugget.id for nugget in nuggets)).parse(text)
+    assert [id for id, _ in verdicts] == list(endpoint.NUGGET_IDS)
+    chars = sum(len(nugget.text) for nugget in nuggets) + len(candidate["fused_query"] + candidate["answer"])
+    assert 1700 < chars < 2300
+
+
+def test_a_larger_sample_world_asks_nothing_twice(tmp_path: Path) -> None:
+    world = write_world(tmp_path / "world", 70)
+    rows = [json.loads(line) for line in (world / "queries.jsonl").read_text(encoding="utf-8").splitlines()]
+    gold = read_gold(world / "gold.jsonl")
+    assert len({row["id"] for row in rows}) == len({row["fused_query"] for row in rows}) == 70
+    assert all(gold.lookup(row["id"], row["fused_query"]) for row in rows)
