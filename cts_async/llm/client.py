@@ -1,7 +1,7 @@
 """The one HTTP client: `chat(spec, request)` gives a Reply or raises what the failure means.
 
-One aiohttp session for all providers. Connections are limited by the lanes, not by the pool, and
-timeouts are aiohttp's own: a hung request cannot hold an instance for ever.
+One pool of connections for all providers. They are limited by the lanes, not by the pool, and every
+exchange has a deadline: a hung request cannot hold an instance for ever.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from typing import Self
 
 import aiohttp
 
-from cts_async import __version__
 from cts_async.errors import CTSError, TimedOut, TransientError
 from cts_async.llm import openai
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.exchange import CONNECT_S, Exchange
 from cts_async.llm.messages import ChatRequest, Reply
 
-CONNECT_S = 15.0
 SECRET_CHARS = 8
 """A shorter key is a dummy, such as servers of one's own are given."""
 
@@ -30,13 +29,12 @@ class Client:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
+        self._connector: aiohttp.TCPConnector | None = None
+        self._exchanges: dict[str, Exchange] = {}
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300),
-            headers={"User-Agent": f"cts-async/{__version__}"},
-            auto_decompress=True,
-        )
+        self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+        self._session = aiohttp.ClientSession(connector=self._connector)
         return self
 
     async def __aexit__(
@@ -47,35 +45,33 @@ class Client:
 
     async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
         """One attempt. Raises TransientError, RejectedError (StepErrors) or ProviderRefused (stops the run)."""
-        if self._session is None:
-            raise RuntimeError("the client is not open")
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
-        timeout = aiohttp.ClientTimeout(
-            total=spec.timeout_s,
-            sock_connect=min(CONNECT_S, spec.timeout_s),
-            sock_read=spec.idle_timeout_s or spec.timeout_s,
-        )
+        head = openai.headers(spec, key)
+        body = openai.body(spec, request)
         try:
-            async with self._session.post(
-                spec.base_url + openai.PATH,
-                data=openai.body(spec, request),
-                headers=openai.headers(spec, key),
-                timeout=timeout,
-                allow_redirects=False,
-            ) as response:
-                data = await response.read()
-                try:
-                    return openai.reply(spec, response.status, response.headers, data, time.time())
-                except CTSError:
-                    if len(key) < SECRET_CHARS or key.encode() not in data:
-                        raise
-                # An error may repeat the key it was sent: read it again without.
-                data = data.replace(key.encode(), b"(key)")
-                return openai.reply(spec, response.status, response.headers, data, time.time())
+            answer = await self._exchange(spec.base_url + openai.PATH).post(
+                head, body, spec.timeout_s, spec.idle_timeout_s
+            )
         except TimeoutError as error:
             raise TimedOut(f"{spec.name}: {_deadline(error, spec)}") from None
         except aiohttp.ClientError as error:
             raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}") from None
+        try:
+            return openai.reply(spec, answer.status, answer.headers, answer.data, time.time())
+        except CTSError:
+            if len(key) < SECRET_CHARS or key.encode() not in answer.data:
+                raise
+        # An error may repeat the key it was sent: read it again without.
+        data = answer.data.replace(key.encode(), b"(key)")
+        return openai.reply(spec, answer.status, answer.headers, data, time.time())
+
+    def _exchange(self, url: str) -> Exchange:
+        exchange = self._exchanges.get(url)
+        if exchange is None:
+            if self._session is None or self._connector is None:
+                raise RuntimeError("the client is not open")
+            exchange = self._exchanges[url] = Exchange(self._connector, self._session, url)
+        return exchange
 
 
 def _deadline(error: TimeoutError, spec: ModelSpec) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from cts_async import __version__
 from cts_async.engine.events import Usage
 from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError
 from cts_async.llm.catalog import ModelSpec
@@ -50,7 +51,12 @@ def headers(spec: ModelSpec, key: str | None) -> dict[str, str]:
     """Request headers; the key appears here and nowhere else. ProviderRefused if it cannot be sent."""
     if key and not key.isprintable():
         raise ProviderRefused(f"{spec.name}: {spec.key_env} is no key: it has line breaks or the like inside")
-    base = {"Content-Type": "application/json"}
+    base = {
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "Accept-Encoding": "gzip, deflate",
+        "User-Agent": f"cts-async/{__version__}",
+    }
     return base | {"Authorization": f"Bearer {key}"} if key else base
 
 

@@ -1,0 +1,91 @@
+"""One POST over aiohttp's connections, without the machinery of its session.
+
+A session prepares every request anew for cookies, redirects, authentication and tracing, none of which an
+API call has; that costs twice as much as the exchange itself. Here the request goes straight to a connection of
+aiohttp's pool, and its own protocol and parser read the answer. What is used of aiohttp below its session
+is not promised to stay the same, so pyproject.toml names the versions that are known to work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
+from yarl import URL
+
+CONNECT_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An HTTP answer, whole; header names are in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+class Exchange:
+    """Posts to one address. Connections are kept alive in the connector's pool, which the caller owns."""
+
+    def __init__(self, connector: aiohttp.BaseConnector, session: aiohttp.ClientSession, url: str) -> None:
+        self._connector = connector
+        self._loop = asyncio.get_running_loop()
+        # The connector asks it only where to connect to: one serves for all requests.
+        self._where = aiohttp.ClientRequest("POST", URL(url), loop=self._loop, session=session)
+        to = self._where.url
+        self._head = f"POST {to.raw_path_qs} HTTP/1.1\r\nHost: {_host(to)}\r\n".encode()
+
+    async def post(
+        self, headers: Mapping[str, str], body: bytes, total_s: float, idle_s: float | None = None
+    ) -> Answer:
+        """Send `body` and read the whole answer within `total_s`, no pause in it longer than `idle_s`.
+
+        Raises TimeoutError and aiohttp.ClientError. Header values must be printable.
+        """
+        timeout = aiohttp.ClientTimeout(
+            connect=min(2 * CONNECT_S, total_s), sock_connect=min(CONNECT_S, total_s)
+        )
+        connection = await self._connector.connect(self._where, [], timeout)
+        protocol = connection.protocol
+        if protocol is None or protocol.transport is None:
+            raise aiohttp.ServerDisconnectedError
+        transport = protocol.transport
+        deadline = self._loop.call_later(total_s, transport.abort)
+        whole = False
+        try:
+            protocol.set_response_params(read_until_eof=True, read_timeout=idle_s)
+            transport.write(b"".join((self._head, _lines(headers, len(body)), body)))
+            if idle_s is not None:
+                protocol.start_timeout()
+            message, payload = await protocol.read()
+            while 100 <= message.code < 200:
+                message, payload = await protocol.read()
+            data = await payload.read()
+            whole = True
+            return Answer(message.code, message.headers, data)
+        except HttpProcessingError as error:
+            raise aiohttp.ClientPayloadError(f"no HTTP answer: {error.message}") from None
+        except aiohttp.ClientError:
+            if self._loop.time() >= deadline.when():
+                raise TimeoutError from None
+            raise
+        finally:
+            deadline.cancel()
+            if whole:
+                connection.release()
+            else:
+                connection.close()
+
+
+def _lines(headers: Mapping[str, str], size: int) -> bytes:
+    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
+    return "".join([*lines, f"Content-Length: {size}\r\n\r\n"]).encode()
+
+
+def _host(url: URL) -> str:
+    host = url.host_subcomponent or ""
+    return host if url.is_default_port() else f"{host}:{url.port}"

@@ -1,0 +1,177 @@
+"""One POST over a pooled connection: whatever a server does, the answer is whole or the error is clear."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import aiohttp
+import pytest
+import uvloop
+
+from cts_async.llm.exchange import Answer, Exchange
+
+T = TypeVar("T")
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@pytest.fixture(params=["asyncio", "uvloop"])
+def run(request: pytest.FixtureRequest) -> Callable[[Awaitable[T]], T]:
+    """Runs a coroutine on either loop."""
+    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+
+    def runner(main: Awaitable[T]) -> T:
+        with asyncio.Runner(loop_factory=factory) as loop:
+            return loop.run(main)  # type: ignore[arg-type]
+
+    return runner
+
+
+class Server:
+    """Speaks raw bytes: `answers` are given to the requests of each connection in turn, and then it closes."""
+
+    def __init__(self, *answers: bytes, then_close: bool = True) -> None:
+        self.answers, self.then_close = answers, then_close
+        self.connections = 0
+        self.requests: list[bytes] = []
+        self.asked = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            for answer in self.answers:
+                self.requests.append(await read_request(reader))
+                self.asked.set()
+                writer.write(answer)
+                await writer.drain()
+            if not self.then_close:
+                await reader.read()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+
+
+async def read_request(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    return head + await reader.readexactly(size)
+
+
+@asynccontextmanager
+async def exchange(server: Server) -> AsyncIterator[Exchange]:
+    listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    connector = aiohttp.TCPConnector(limit=0)
+    try:
+        async with aiohttp.ClientSession(connector=connector) as session:
+            yield Exchange(connector, session, f"http://127.0.0.1:{port}/v1/chat?x=1")
+    finally:
+        listening.close()
+
+
+async def posted(
+    server: Server, times: int = 1, total_s: float = 5.0, idle_s: float | None = None
+) -> list[Answer]:
+    async with exchange(server) as to:
+        return [await to.post({"X-Name": "value"}, b"body", total_s, idle_s) for _ in range(times)]
+
+
+def test_the_request_is_what_http_says(run: Callable[[Awaitable[T]], T]) -> None:
+    server = Server(OK)
+    run(posted(server))
+    head, _, body = server.requests[0].partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"POST /v1/chat?x=1 HTTP/1.1"
+    assert lines[1].startswith(b"Host: 127.0.0.1:")
+    assert lines[2:] == [b"X-Name: value", b"Content-Length: 4"]
+    assert body == b"body"
+
+
+def test_connections_are_kept_alive(run: Callable[[Awaitable[T]], T]) -> None:
+    server = Server(OK, OK, OK)
+    answers = run(posted(server, times=3))
+    assert [(a.status, a.data) for a in answers] == [(200, b"ok")] * 3
+    assert server.connections == 1
+
+
+def test_a_server_that_says_close_gets_a_new_connection(run: Callable[[Awaitable[T]], T]) -> None:
+    server = Server(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok")
+    assert [a.data for a in run(posted(server, times=3))] == [b"ok"] * 3
+    assert server.connections == 3
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: "
+        + str(len(gzip.compress(b"hello", mtime=0))).encode()
+        + b"\r\n\r\n"
+        + gzip.compress(b"hello", mtime=0),
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello",
+        b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    ],
+    ids=["chunked", "gzip", "until the end", "after early hints", "HTTP/1.0"],
+)
+def test_every_way_to_send_a_body_is_read_whole(run: Callable[[Awaitable[T]], T], answer: bytes) -> None:
+    (got,) = run(posted(Server(answer)))
+    assert (got.status, got.data) == (200, b"hello")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+        b"this is not HTTP\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\nhello",
+    ],
+    ids=["nothing", "half a body", "half a chunk", "no HTTP", "no gzip"],
+)
+def test_what_is_not_whole_is_an_error(run: Callable[[Awaitable[T]], T], answer: bytes) -> None:
+    with pytest.raises(aiohttp.ClientError):
+        run(posted(Server(answer)))
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this"])
+def test_the_deadline_holds_for_all_of_it(run: Callable[[Awaitable[T]], T], answer: bytes) -> None:
+    with pytest.raises(TimeoutError):
+        run(posted(Server(answer, then_close=False), total_s=0.1))
+
+
+def test_a_pause_in_the_answer_has_a_deadline_of_its_own(run: Callable[[Awaitable[T]], T]) -> None:
+    half = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this"
+    with pytest.raises(aiohttp.SocketTimeoutError):
+        run(posted(Server(half, then_close=False), total_s=60, idle_s=0.1))
+
+
+def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next(run: Callable[[Awaitable[T]], T]) -> None:
+    async def main() -> tuple[bytes, int]:
+        server = Server(b"", then_close=False)
+        async with exchange(server) as to:
+            first = asyncio.ensure_future(to.post({}, b"first", 5.0))
+            await server.asked.wait()
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            server.answers = (OK,)
+            return (await to.post({}, b"second", 5.0)).data, server.connections
+
+    assert run(main()) == (b"ok", 2)
+
+
+def test_a_refused_connection_is_a_client_error(run: Callable[[Awaitable[T]], T]) -> None:
+    async def main() -> None:
+        connector = aiohttp.TCPConnector()
+        async with aiohttp.ClientSession(connector=connector) as session:
+            await Exchange(connector, session, "http://127.0.0.1:9").post({}, b"", 5.0)
+
+    with pytest.raises(aiohttp.ClientConnectorError):
+        run(main())
