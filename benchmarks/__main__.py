@@ -11,7 +11,7 @@ from datetime import date
 
 from benchmarks.shared.result import Result
 
-QUICK = ("journal", "cpu", "in_flight")
+QUICK = ("rates", "journal", "cpu", "in_flight")
 BY_NAME = ("where", "peers", "crash", "outage", "faults")
 """Minutes long, or in need of other packages: run when asked for."""
 

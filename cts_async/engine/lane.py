@@ -175,10 +175,10 @@ class Lane:
         """The provider could not answer. True if an outage is under way, so that it costs no retry."""
         now = asyncio.get_running_loop().time()
         if isinstance(error, RateLimited):
-            self._refused(permit, error, now)
-            self.circuit.abandoned()
             self._settle(permit, 0.0)
             self._refund(permit)
+            self._refused(permit, error, now)
+            self.circuit.abandoned()
         else:
             self._unprobe(permit)
             overloaded = error.status in _OVERLOADED or isinstance(error, TimedOut)
@@ -309,10 +309,12 @@ class Lane:
     def _refused(self, permit: Permit, error: RateLimited, now: float) -> None:
         """Slow down for everybody, once per episode, and for as long as the provider says."""
         expected, known = self._expected(permit), self._known
-        self._requests = self._taught(self._requests, permit, permit.rooms[0])
-        self._tokens = self._taught(self._tokens, permit, permit.rooms[1], TOKEN_GRAIN)
+        wait_s = error.retry_after_s
+        self._requests = self._taught(self._requests, permit, permit.rooms[0], wait_s)
+        self._tokens = self._taught(self._tokens, permit, permit.rooms[1], wait_s, TOKEN_GRAIN)
         rare = known and now - self._episode_began > RARE_S
-        if permit.sent_at > self._episode_began:
+        new = permit.sent_at > self._episode_began
+        if new:
             self._begin_episode(now, expected=expected, rare=rare)
         pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
         if pause_s > self.limits.max_outage_s:
@@ -325,7 +327,7 @@ class Lane:
         if pause_s > 0 and until > self._paused_until:
             self._paused_until = until
             self._events.emit(LanePaused(self.name, until - now))
-            if not expected and not (known and pause_s <= SHORT_PAUSE_S):
+            if new and not expected and not (known and pause_s <= SHORT_PAUSE_S):
                 self.window.restart()
 
     @property
@@ -337,22 +339,29 @@ class Lane:
         return any(gate is not None and gate.sure for gate in gates)
 
     def _expected(self, permit: Permit) -> bool:
-        """Whether the request went where one of our own meters saw hardly any room: then its refusal tells
-        how the server counts, not that we are too fast."""
+        """Whether the request went to find out how the server counts: then its refusal does not say that
+        we are too fast."""
         return any(
-            isinstance(gate, MeterGate) and gate.finder is not None and room <= PLENTY * gate.limit
+            isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
             for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True)
         )
 
-    def _taught(self, gate: Gate | None, permit: Permit, room: float, smallest: float = 1.0) -> Gate | None:
+    def _taught(
+        self, gate: Gate | None, permit: Permit, room: float, lasting_s: float | None, smallest: float = 1.0
+    ) -> Gate | None:
         """The gate after a refusal of a request that left `room`."""
-        if not isinstance(gate, MeterGate) or gate.finder is None:
+        if not isinstance(gate, MeterGate):
             return gate
-        gate.finder.refused(probe=gate in permit.probes, room=room)
+        if gate.finder:
+            gate.finder.refused(probe=gate in permit.probes, room=room)
+            if gate.finder.kind == "paced":
+                gate.told()
+                return PacedGate(gate.limit, self.limits.window_s, smallest, empty=True)
+        left = gate.room()
+        if gate.sure and 0 < left <= PLENTY * gate.limit:
+            gate.charge(left, lasting_s)  # the server sees less room than we do
         gate.told()
-        if gate.finder.kind != "paced":
-            return gate
-        return PacedGate(gate.limit, self.limits.window_s, smallest, empty=True)
+        return gate
 
     def _begin_episode(self, now: float, *, expected: bool, rare: bool) -> None:
         # Everything sent before the episode began says the same thing once more: it must not add up.

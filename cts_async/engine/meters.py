@@ -101,9 +101,11 @@ class BucketMeter:
         self, capacity: float, rate: float, margin_s: float = MARGIN_S, most: float | None = None
     ) -> None:
         # A full bucket gains nothing until the first request is there: what it would have gained is not ours.
-        self.limit = max(min(capacity, 1.0), capacity - rate * margin_s)
+        self.limit, self._rate = capacity - rate * margin_s, rate
+        if self.limit < min(capacity, 1.0):
+            # Not even one request would fit: then each gap has to be longer instead.
+            self.limit, self._rate = min(capacity, 1.0), rate / (1.0 + rate * margin_s)
         self._most = capacity if most is None else most
-        self._rate = rate
         self._level, self._checked_at = self.limit, 0.0
 
     def wait_s(self, now: float, amount: float) -> float:

@@ -14,6 +14,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,16 @@ def single_calls(
         if waits is not None:
             waited_s = asyncio.get_running_loop().time() - asked_at - calls[i].latency_s
             waits.setdefault(int(math.log10(calls[i].tokens) * 2), []).append(waited_s)
+
+    return walk
+
+
+def staged_calls(jobs: Sequence[Sequence[Sequence[Call]]]) -> Walk:
+    """A walk of stages; the calls of one go side by side."""
+
+    async def walk(ctx: Context, send: Any, i: int) -> Any:
+        for s, stage in enumerate(jobs[i]):
+            await ctx.gather([partial(send, ctx, f"{s}/{c}", call, 0.0) for c, call in enumerate(stage)])
 
     return walk
 

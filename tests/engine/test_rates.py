@@ -1,0 +1,130 @@
+"""The engine against servers that count strictly: no refusal, no time lost, the oldest first, no outage too long."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from fake_limits import Allowance
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated import Call, Server, latencies, oracle, run_engine, single_calls, staged_calls
+
+from cts_async.engine.lane import LaneLimits
+from cts_async.engine.runner import Context
+
+SILENT = Allowance(headers="none")
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(["sliding", "bucket"]),
+    st.integers(1, 40),
+    st.integers(1, 120),
+    st.sampled_from([10.0, 60.0]),
+    st.integers(0, 1000),
+)
+def test_a_server_whose_way_of_counting_is_known_never_refuses(
+    kind: Any, per_window: int, n: int, window_s: float, seed: int
+) -> None:
+    per_min = per_window * 60.0 / window_s
+    allowance = replace(SILENT, requests_per_min=per_min, kind=kind, window_s=window_s)
+    server = Server(allowance, seed)
+    calls = [Call(latency) for latency in latencies(n, seed)]
+    limits = LaneLimits(requests_per_min=per_min, kind=kind, window_s=window_s)
+    run_engine(server, limits, n, single_calls(calls), in_flight=30)
+    assert (server.refused, server.served) == (0, n)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(["sliding", "bucket", "per_second"]),
+    st.integers(60, 3000),
+    st.integers(1, 100),
+    st.integers(0, 99),
+)
+def test_an_even_flow_is_refused_by_no_kind_of_server(kind: Any, per_min: int, n: int, seed: int) -> None:
+    server = Server(replace(SILENT, requests_per_min=float(per_min), kind=kind), seed, trip_s=0.0002)
+    calls = [Call(latency) for latency in latencies(n, seed)]
+    run_engine(server, LaneLimits(requests_per_min=float(per_min)), n, single_calls(calls), in_flight=30)
+    assert server.refused == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(5_000, 60_000), st.integers(1, 60), st.integers(0, 999))
+def test_tokens_are_kept_under_their_limit_however_wrong_the_estimates_are(
+    per_min: int, n: int, seed: int
+) -> None:
+    rng = random.Random(seed)
+    calls = [Call(latency, float(rng.randint(10, 3000))) for latency in latencies(n, seed)]
+    off = {call: call.tokens * rng.uniform(0.85, 1.6) for call in calls}
+    server = Server(replace(SILENT, tokens_per_min=float(per_min)), seed)
+    limits = LaneLimits(tokens_per_min=float(per_min), kind="sliding")
+    run_engine(server, limits, n, single_calls(calls, off.__getitem__), in_flight=20)
+    assert (server.refused, server.served) == (0, n)
+
+
+@pytest.mark.parametrize(
+    ("allowance", "limits", "ratio", "refused"),
+    [
+        (Allowance(headers="none"), LaneLimits(requests_per_min=300, kind="sliding"), 1.03, 0),
+        (Allowance(headers="none", kind="bucket"), LaneLimits(requests_per_min=300, kind="auto"), 1.10, 5),
+        (Allowance(headers="openai"), LaneLimits(), 1.15, 5),
+        (Allowance(headers="anthropic", epoch_s=1.7e9), LaneLimits(), 1.15, 5),
+        (Allowance(headers="openai", kind="bucket"), LaneLimits(), 1.15, 5),
+    ],
+    ids=["configured", "kind unknown", "headers", "Anthropic's headers", "headers of a bucket"],
+)
+def test_the_rate_is_used_to_the_full(
+    allowance: Allowance, limits: LaneLimits, ratio: float, refused: int
+) -> None:
+    allowance = replace(allowance, requests_per_min=300.0)
+    calls = [Call(latency) for latency in latencies(500, 7)]
+    server = Server(allowance, 7)
+    makespan, _ = run_engine(server, limits, 500, single_calls(calls), in_flight=64)
+    assert makespan <= ratio * oracle(allowance, calls, 64)
+    assert server.refused <= refused
+
+
+def test_concurrency_that_a_server_refuses_is_found_by_trying() -> None:
+    server = Server(replace(SILENT, concurrency=20, retry_after="fraction"), 3)
+    calls = [Call(1.0) for _ in range(600)]
+    makespan, _ = run_engine(server, LaneLimits(), 600, single_calls(calls), in_flight=64)
+    assert server.served == 600
+    assert makespan < 2 * 600 / 20
+    assert server.refused < 60
+
+
+def test_an_outage_in_the_middle_costs_little_more_than_itself() -> None:
+    calls = [Call(latency) for latency in latencies(1200, 5)]
+    server = Server(SILENT, 5, down=[(20.0, 80.0)])
+    makespan, _ = run_engine(
+        server, LaneLimits(requests_per_min=1200), 1200, single_calls(calls), in_flight=64
+    )
+    even = replace(SILENT, requests_per_min=1200.0, kind="bucket", window_s=1.0)
+    assert server.served == 1200
+    assert makespan <= oracle(even, calls, 64) + 60 + 5
+
+
+def test_an_outage_that_only_the_last_step_meets_is_waited_out_too() -> None:
+    server = Server(SILENT, 5, down=[(0.0, 60.0)])
+    makespan, _ = run_engine(server, LaneLimits(), 1, single_calls([Call(1.0)]), in_flight=4)
+    assert server.served == 1
+    assert makespan < 66
+
+
+def test_the_oldest_instance_goes_first_through_all_waits() -> None:
+    ends: list[int] = []
+    jobs = [[[Call(1.0)], [Call(1.0)] * 3, [Call(1.0)]] for _ in range(40)]
+    walk = staged_calls(jobs)
+
+    async def noted(ctx: Context, send: Any, i: int) -> Any:
+        await walk(ctx, send, i)
+        ends.append(i)
+
+    server = Server(replace(SILENT, requests_per_min=60.0, kind="bucket", window_s=1.0), 1)
+    run_engine(server, LaneLimits(requests_per_min=60), 40, noted, in_flight=10)
+    # In order but for neighbours that overtake each other within a call's latency.
+    assert all(abs(i - place) <= 3 for place, i in enumerate(ends))
