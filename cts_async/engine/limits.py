@@ -52,9 +52,9 @@ class PacedGate:
     wake-up is made good, so that being woken 2 ms late each time does not lower the rate.
     """
 
-    LATENESS_S = 0.02
-    SHARE = 0.99
-    """Of the limit: else the 21st of 20 a second arrives a millisecond too early as often as too late."""
+    SHARE, LATENESS_S = 0.99, 0.01
+    """Of the limit: else the 21st of 20 a second arrives a millisecond too early as often as too late. What is
+    made good of being late is no more than that leaves free in a second."""
     SLOWER, FASTER, FASTER_AFTER_S, SLOWEST = 0.95, 0.01, 10.0, 0.1
 
     def __init__(
@@ -68,7 +68,7 @@ class PacedGate:
     def _flow(self, first: float = 0.0) -> None:
         """Begin to flow; `first` may be sent at once."""
         rate = self._share * self.limit / self._window_s
-        self._capacity = self._smallest + max(0.5 * self._smallest, rate * self.LATENESS_S)
+        self._capacity = self._smallest + rate * self.LATENESS_S
         self._limiter = AsyncLimiter(self._capacity, self._capacity / rate)
         _at_once(self._limiter.acquire(self._capacity - first))
 

@@ -34,7 +34,7 @@ def send_times(kind: LimitKind, amounts: list[float], per_min: float, window_s: 
 def test_a_paced_gate_never_exceeds_its_rate_by_more_than_its_grid(per_min: int, n: int) -> None:
     times = send_times("paced", [1.0] * n, float(per_min))
     rate = per_min / 60.0
-    grid = 1.0 + max(0.5, rate * PacedGate.LATENESS_S)
+    grid = 1.0 + rate * PacedGate.LATENESS_S
     for i, start in enumerate(times):
         for j, at in enumerate(times[i:], 1):
             assert j <= grid + (at - start) * rate + 1e-6
