@@ -14,6 +14,8 @@
         ├── ProviderDown              an outage longer than allowed
         ├── ProviderRefused           bad key, unpaid bill, unknown model
         ├── StorageFull               the journal could not be written
+        ├── BudgetSpent               the next call could cross a line the user drew
+        ├── DeadlineReached           the time the user allowed is used up
         └── Interrupted               Ctrl-C or SIGTERM
 
 Each adapter translates foreign exceptions into these at one seam.
@@ -124,6 +126,21 @@ class ProviderRefused(RunStopped):
 
 class StorageFull(RunStopped):
     """The run directory's disk refused a write."""
+
+
+class BudgetSpent(RunStopped):
+    """The next attempt could cross a line of the budget: `line` is "calls", "tokens" or "usd".
+
+    `limit` and `spent` are in the line's unit, and so is `next`, the most that the attempt may cost.
+    """
+
+    def __init__(self, message: str, *, line: str, limit: float, spent: float, next: float) -> None:
+        super().__init__(message)
+        self.line, self.limit, self.spent, self.next = line, limit, spent, next
+
+
+class DeadlineReached(RunStopped):
+    """The time is up, or too short for what would come next."""
 
 
 class Interrupted(RunStopped):
