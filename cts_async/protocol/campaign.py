@@ -22,6 +22,7 @@ from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.results import failure_line, judgment_line, outcome_line
 from cts_async.protocol.run_files import RunFiles, opened_files
+from cts_async.protocol.spending import open_budget
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
 from cts_async.search.agent import Agent
@@ -54,6 +55,13 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
                 events=events,
                 seed=config.seed,
                 in_flight=config.in_flight or instances_in_flight(crew),
+                budget=open_budget(
+                    config.budget,
+                    plan.specs.values(),
+                    [opened_run.journal.path for opened_run in files.values()],
+                    plan.roles.judges,
+                    events,
+                ),
             )
             stopper.watch(runner)
             await runner.run(_jobs(plan, crew, cast, files))

@@ -17,6 +17,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.local import model_file
 from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all
+from cts_async.protocol.spending import check_prices
 from cts_async.protocol.systems import System, run_names, systems_of
 from cts_async.records import Instance
 from cts_async.search.agent import AgentSettings
@@ -103,6 +104,8 @@ def make_plan(config: RunConfig, catalogue: Catalogue, environ: Mapping[str, str
         # The file's name is the model's: results of one embedded model are not another's.
         stem = model_file(environ).stem
         specs = {n: _served(spec, stem) if spec.embedded else spec for n, spec in specs.items()}
+    if config.budget.max_usd is not None:
+        check_prices(specs.values())
     dataset = open_dataset(config.data, config.gold, config.fields)
     limit = _limit(config, specs)
     instances = _selection(dataset, limit)
