@@ -15,8 +15,9 @@ from cts_async.engine.events import Events, Notice
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.crew import Crew, opened, prices_of
+from cts_async.protocol.crew import Crew, enough_in_flight, opened, prices_of
 from cts_async.protocol.deep_search import DeepSearch
+from cts_async.protocol.forecast import Forecast, forecast, note
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
 from cts_async.protocol.plan import Plan
@@ -45,8 +46,9 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
             searcher=DeepSearch(agent, plan.prompts, plan.current_date),
             judges=_judges(plan, crew),
         )
+        planned = forecast(plan)
         with ExitStack() as stack:
-            files = {system: stack.enter_context(_files(plan, system)) for system in plan.systems}
+            files = {system: stack.enter_context(_files(plan, system, planned)) for system in plan.systems}
             for opened_run in files.values():
                 for text in opened_run.journal.report.notices(opened_run.journal.path):
                     events.emit(Notice(text))
@@ -68,9 +70,8 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
 
 
 def instances_in_flight(crew: Crew) -> int:
-    """Enough instances to keep every lane busy while others of theirs wait, few enough to finish steadily."""
-    widest = max((lane.limits.max_concurrency for lane in crew.lanes), default=1)
-    return max(4, min(1024, widest + widest // 2))
+    """Enough for the crew's lanes."""
+    return enough_in_flight(lane.limits.max_concurrency for lane in crew.lanes)
 
 
 def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
@@ -81,7 +82,7 @@ def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
     return asked if LEXICAL in plan.roles.judges else (*asked, LexicalJudge())
 
 
-def _files(plan: Plan, system: System) -> Any:
+def _files(plan: Plan, system: System, planned: Forecast) -> Any:
     notes = {
         "command": plan.config.command,
         "data": {
@@ -95,6 +96,7 @@ def _files(plan: Plan, system: System) -> Any:
         "prices": prices_of(plan.specs.values()),
         "embedded": plan.embedded,
         "n_expected": plan.n_instances,
+        "forecast": note(plan, planned, system),
     }
     return opened_files(
         plan.systems[system],
