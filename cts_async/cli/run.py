@@ -60,6 +60,8 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
         _print_json(summaries, written)
     else:
         _conclude(Console(), plan, summaries)
+        if not stopped:
+            _compare(Console(), plan)
     if stopped:
         raise stopped
     return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
@@ -95,6 +97,16 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
         soft_wrap=True,
     )
     out.print(f"Next: {_next(plan)}", highlight=False, soft_wrap=True)
+
+
+def _compare(out: Console, plan: Plan) -> None:
+    """Planned and actual in one line."""
+    from cts_async.protocol.observed import observe
+    from cts_async.report.planned import compare
+
+    comparison = compare(plan, {system: observe(d, plan.roles.judges) for system, d in plan.systems.items()})
+    if comparison:
+        out.print(comparison.line(), markup=False, highlight=False, soft_wrap=True)
 
 
 def _next(plan: Plan) -> str:
