@@ -67,15 +67,23 @@ class StepError(CTSError):
 
 
 class TransientError(StepError):
-    """Worth a retry. `retry_after_s` is the provider's own floor for the wait, None if it named none."""
+    """Worth a retry. `retry_after_s` is the provider's own floor for the wait, None if it named none.
+
+    `unsent` says that the request never left, so that nobody can have charged for it.
+    """
 
     kind = "transient"
 
     def __init__(
-        self, message: str, *, retry_after_s: float | None = None, status: int | None = None
+        self,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        status: int | None = None,
+        unsent: bool = False,
     ) -> None:
         super().__init__(message)
-        self.retry_after_s, self.status = retry_after_s, status
+        self.retry_after_s, self.status, self.unsent = retry_after_s, status, unsent
 
 
 class RateLimited(TransientError):

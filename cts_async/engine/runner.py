@@ -325,7 +325,7 @@ class Runner:
 
     async def _remember_cancelled(self, ctx: Context, step: Step[Any], attempts: _Attempts) -> None:
         """Keep what the attempts may have cost: a budget counts it the next time, too."""
-        error_json = {"kind": "cancelled", "message": "cancelled in flight"}
+        error_json = {"kind": "cancelled", "message": "the run was stopped at once"}
         record = self._record(ctx, step, attempts, error=error_json, **_assumed(attempts))
         with anyio.CancelScope(shield=True), suppress(StorageFull):
             await ctx.job.journal.append(record)
@@ -426,7 +426,7 @@ class Runner:
 
 def _charge_of(error: BaseException) -> Usage | None:
     """What a failed attempt was charged when no usage came back: nothing where it was refused; None: unknown."""
-    if isinstance(error, RateLimited | RunStopped | ToolError):
+    if isinstance(error, RateLimited | RunStopped | ToolError) or getattr(error, "unsent", False):
         return Usage()
     refused = isinstance(error, TransientError | RejectedError) and error.status not in (None, 200)
     return Usage() if refused else None

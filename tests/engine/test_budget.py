@@ -470,6 +470,7 @@ def test_a_budget_that_is_enough_changes_nothing(bench: Bench) -> None:
         # The second attempt is charged 55 in any case.
         (RateLimited("slower"), 55),
         (TransientError("busy", status=503), 55),
+        (TransientError("connection refused", unsent=True), 55),
         (TransientError("connection reset"), 110 + 55),
         (TransientError("broken body", status=200), 110 + 55),
     ],
@@ -518,7 +519,7 @@ def test_at_the_deadline_what_is_in_flight_is_cancelled_and_counted(bench: Bench
     assert bench.ended_at == 3.0
     cancelled = bench.journal()[-1]
     assert (cancelled["ok"], cancelled["step"], cancelled["attempts"]) == (False, "b", 1)
-    assert cancelled["error"] == {"kind": "cancelled", "message": "cancelled in flight"}
+    assert cancelled["error"] == {"kind": "cancelled", "message": "the run was stopped at once"}
     assert cancelled["failed_attempts"][0]["latency_s"] == 3.0
     assert cancelled["assumed"] == {"tokens": 110, "usd": pytest.approx(0.2)}
     assert bench.budget.spent.tokens == 110
