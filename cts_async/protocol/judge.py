@@ -16,6 +16,8 @@ from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment, Nugget, language_of
 
 LEXICAL = "lexical"
+JUDGING = "judge/"
+"""What the names of judging steps begin with; the judge's name follows."""
 
 
 class Judge(Protocol):
@@ -36,7 +38,7 @@ class ModelJudge:
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         coverage = await self.role.ask(
             ctx,
-            f"judge/{self.name}",
+            f"{JUDGING}{self.name}",
             "judge",
             language_of(view.query),
             CoverageList(tuple(nugget.id for nugget in view.nuggets)),

@@ -13,10 +13,9 @@ from typing import Any
 
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.run_dir import read_manifest
+from cts_async.protocol.judge import JUDGING
 from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.run_files import RESULTS, STEPS
-
-JUDGE = "judge/"
 
 
 def kind_of(step: str) -> str:
@@ -74,7 +73,7 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
             observed.turns += int((line.get("search") or {}).get("model_calls", 0))
         if not (failed(line) and retry_failed):
             observed.done.add(id)
-    _read_steps(directory / STEPS, {f"{JUDGE}{judge}" for judge in judges}, observed)
+    _read_steps(directory / STEPS, {f"{JUDGING}{judge}" for judge in judges}, observed)
     return observed
 
 
@@ -82,7 +81,7 @@ def _read_steps(path: Path, judging: set[str], observed: Observed) -> None:
     seen: defaultdict[tuple[str, str], Seen] = defaultdict(Seen)
     for record in read_jsonl(path):
         model, step = record.get("model"), str(record.get("step"))
-        if model is None or (step.startswith(JUDGE) and step not in judging):
+        if model is None or (step.startswith(JUDGING) and step not in judging):
             continue
         key = kind_of(step), str(model)
         usage, ok = record.get("usage") or {}, bool(record.get("ok"))

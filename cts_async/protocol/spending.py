@@ -1,6 +1,7 @@
 """The budget of a command: what it may spend in all its sessions, and what its journals say it has spent.
 
-Only the steps of the command itself count: verdicts that another command added to the same run do not.
+Only the steps of the command itself count: verdicts that another command added to the same run do not. What was
+in flight when a process was killed stands in no journal, and is the one thing that is not counted.
 """
 
 from __future__ import annotations
@@ -20,9 +21,7 @@ from cts_async.engine.step import Prices
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import prices_of
-
-JUDGE = "judge/"
-"""Steps of a model judge are named after it."""
+from cts_async.protocol.judge import JUDGING
 
 
 def open_budget(
@@ -44,10 +43,10 @@ def open_budget(
     specs = tuple(specs)
     if asked.max_usd is not None:
         check_prices(specs)
-    names = tuple(f"{JUDGE}{judge}" for judge in judges)
+    names = tuple(f"{JUDGING}{judge}" for judge in judges)
 
     def counts(step: str) -> bool:
-        return step in names if step.startswith(JUDGE) else not only_judging
+        return step in names if step.startswith(JUDGING) else not only_judging
 
     lines = Lines(asked.max_calls, asked.max_tokens, asked.max_usd)
     spent = NOTHING
