@@ -141,12 +141,3 @@ def test_judging_has_a_budget_of_its_own(priced: Remote, tmp_path: Path) -> None
     assert (
         cts(tmp_path, "judge", "runs/sample-fake-k2", "--judge", "unpriced", "--max-usd", "1").returncode == 2
     )
-
-
-def test_progress_tells_what_is_spent_of_the_budget(priced: Remote, tmp_path: Path) -> None:
-    priced.set(latency_s=1.5)
-    loud = [option for option in RUN if option != "-q"]
-    done = cts(tmp_path, *loud, "--max-usd", "3", "--max-calls", "100")
-    assert done.returncode == 0, done.stderr
-    assert " of $3.00, " in done.stderr
-    assert " of 100 calls" in done.stderr
