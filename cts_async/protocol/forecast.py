@@ -39,6 +39,8 @@ SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """A call takes so long, and longer by its reply at so many tokens a second."""
 LINK_CHARS, VISIT_CHARS = 80, 300
 """Characters around a result's snippet, and around a page's evidence."""
+FEWEST_TURNS = 4
+"""Turns that a search takes at least, as far as it may: half of those allowed, where that is more."""
 FEWEST_STEPS = 3
 """Steps of a kind that have to be seen before they stand for the others."""
 
@@ -249,10 +251,14 @@ def _read(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], 
 
 
 def _turns(plan: Plan, runs: Iterable[Observed]) -> float:
-    """Model calls of a search: as seen, else half of those allowed."""
+    """Model calls of a search: as seen, else half of those allowed, or a few where only a few are."""
     runs = list(runs)
     searches, turns = sum(run.searches for run in runs), sum(run.turns for run in runs)
-    return turns / searches if searches >= FEWEST_STEPS else ceil(plan.settings.max_turns / 2)
+    return turns / searches if searches >= FEWEST_STEPS else _usual_turns(plan.settings.max_turns)
+
+
+def _usual_turns(allowed: int) -> int:
+    return max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))
 
 
 def _assumed(plan: Plan, system: System, sample: list[Instance], turns: float) -> list[Work]:
@@ -444,7 +450,7 @@ def _said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Itera
         f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
     yield (
-        f"a search: {turns:.3g} model calls (at most {plan.settings.max_turns}, half of that unless seen), each tool "
+        f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
         f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
     )
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"

@@ -10,17 +10,17 @@ from fake_provider import Remote
 from test_cli_budget import CALLS, RUN, cts, one_line
 
 ASKED = [option for option in RUN[1:] if option != "-q"]
-"""The options of a run. The fake agent searches once and answers: with four turns allowed, two are assumed."""
+"""The options of a run. The fake agent searches once and answers: two turns."""
 
 
 def plan(cwd: Path, *options: str) -> dict[str, Any]:
-    done = cts(cwd, "plan", *ASKED, "--max-turns", "4", "--json", *options)
+    done = cts(cwd, "plan", *ASKED, "--max-turns", "2", "--json", *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def run(cwd: Path, *options: str) -> Any:
-    return cts(cwd, *RUN, "--max-turns", "4", *options)
+    return cts(cwd, *RUN, "--max-turns", "2", *options)
 
 
 def test_a_plan_needs_no_key_asks_nobody_and_writes_nothing(priced: Remote, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_plan_is_kept_up_by_the_run_and_compared_at_its_end(priced: Remote, tm
 
 
 def test_a_plan_warns_of_a_budget_that_is_too_small(priced: Remote, tmp_path: Path) -> None:
-    done = cts(tmp_path, "plan", *ASKED, "--max-turns", "4", "--max-calls", "20")
+    done = cts(tmp_path, "plan", *ASKED, "--max-turns", "2", "--max-calls", "20")
     assert "--max-calls 20 is less than the 21 it comes to" in done.stdout
 
 
@@ -64,4 +64,4 @@ def test_a_plan_refuses_what_the_run_would_refuse(priced: Remote, tmp_path: Path
     assert run(tmp_path, "--max-calls", "1").returncode == 75
     done = cts(tmp_path, "plan", *ASKED, "--max-turns", "9")
     assert done.returncode == 2
-    assert "agent.max_turns was 4, now 9" in one_line(done)
+    assert "agent.max_turns was 2, now 9" in one_line(done)

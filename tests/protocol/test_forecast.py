@@ -90,13 +90,19 @@ def english(directory: Path, rows: int) -> dict[str, Any]:
 def test_a_turn_reads_all_turns_before_it_again(tmp_path: Path) -> None:
     options = english(tmp_path, N)
     one, ten = (
-        kinds(forecast(planned(tmp_path, max_turns=turns, **options)), "orig")["search"] for turns in (2, 20)
+        kinds(forecast(planned(tmp_path, max_turns=turns, **options)), "orig")["search"] for turns in (1, 20)
     )
     # A turn says 250 and is given 3,750 characters, which are 938 tokens of English, in two messages of 8:
     # the tenth reads nine of those, so the ten read 4.5 on average. The first reads the opening only.
     assert (one.steps, ten.steps) == (N, N * TURNS)
     assert ten.each.input_tokens - one.each.input_tokens == pytest.approx(4.5 * (250 + 937.5 + 16))
     assert (one.each.output_tokens, ten.each.output_tokens) == (500, 275)
+
+
+@pytest.mark.parametrize(("allowed", "assumed"), [(1, 1), (3, 3), (4, 4), (8, 4), (9, 5), (20, 10)])
+def test_a_search_takes_half_of_its_turns_or_all_of_a_few(tmp_path: Path, allowed: int, assumed: int) -> None:
+    made = forecast(planned(tmp_path, max_turns=allowed))
+    assert kinds(made, "orig")["search"].steps == N * assumed
 
 
 def test_an_instances_walk_is_its_longest_chain(plan: Plan) -> None:
