@@ -119,6 +119,8 @@ class _Attempts:
     """What a budget has set aside for the attempt under way; None where it counts nothing."""
     assumed: Cost = NOTHING
     """What a budget counts for attempts of which nobody knows what they were charged."""
+    recorded: bool = False
+    """Whether all this is on its way into the journal."""
 
 
 class Runner:
@@ -247,6 +249,7 @@ class Runner:
                     await self._after_failure(ctx, step, error, attempts, permit, latency_s)
                     continue
                 latency_s = asyncio.get_running_loop().time() - began
+                attempts.recorded = True
                 await ctx.job.journal.append(
                     self._record(
                         ctx,
@@ -271,7 +274,7 @@ class Runner:
                 error.step = error.step or step.name
             raise
         except asyncio.CancelledError:
-            if self._budget and attempts.failed:
+            if self._budget and attempts.failed and not attempts.recorded:
                 await self._remember_cancelled(ctx, step, attempts)
             raise
 

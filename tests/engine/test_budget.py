@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -373,11 +373,12 @@ class Bench:
         spent: Cost = NOTHING,
         stop_at: float | None = None,
         in_flight: int = 64,
+        journal_type: type[Journal] = Journal,
     ) -> None:
         """Run `jobs` walks; a run that ends early leaves its reason in `stopped`."""
 
         async def main() -> None:
-            journal = Journal(self.path)
+            journal = journal_type(self.path)
             events = Events(self.events.append)
             lanes = [Lane(name, LaneLimits(), events) for name in ("slow", "quick")]
             until = None if deadline is None else Deadline(deadline, "noon")
@@ -528,6 +529,25 @@ def test_at_the_deadline_what_is_in_flight_is_cancelled_and_counted(bench: Bench
     bench.run(two_steps(bench), Lines(max_calls=10))
     assert bench.stopped is None
     assert bench.finished == {"q0": "b"}
+
+
+class SlowJournal(Journal):
+    """Takes ten seconds to say that a record is there."""
+
+    async def append(self, record: Mapping[str, Any]) -> None:
+        await super().append(record)
+        await asyncio.sleep(10.0)
+
+
+def test_what_is_cancelled_while_it_is_written_stands_there_once(bench: Bench) -> None:
+    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+        return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[TransientError("reset")]))
+
+    bench.run(walk, Lines(max_calls=10), deadline=6.0, journal_type=SlowJournal)
+    assert isinstance(bench.stopped, DeadlineReached)
+    (record,) = bench.journal()
+    assert (record["ok"], record["attempts"]) == (True, 2)
+    assert bench.budget.spent.calls == 2
 
 
 def test_near_the_deadline_quick_lanes_go_on_and_no_job_begins(bench: Bench) -> None:
