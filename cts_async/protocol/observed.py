@@ -14,7 +14,7 @@ from typing import Any
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.run_dir import read_manifest
 from cts_async.protocol.judge import JUDGING
-from cts_async.protocol.results import failed, latest_results
+from cts_async.protocol.results import failed, read_results
 from cts_async.protocol.run_files import RESULTS, STEPS
 
 
@@ -67,12 +67,14 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
         return observed
     observed.forecast = manifest.get("forecast")
     observed.wall_s = sum(session.get("wall_s") or 0.0 for session in manifest.get("sessions", []))
-    for id, line in latest_results(directory / RESULTS).items():
-        if not failed(line):
-            observed.searches += 1
-            observed.turns += int((line.get("search") or {}).get("model_calls", 0))
-        if not (failed(line) and retry_failed):
-            observed.done.add(id)
+    # Of each instance's latest line no more than its turns: the lines themselves are long.
+    turns: dict[str, int | None] = {}
+    for line in read_results(directory / RESULTS):
+        search = line.get("search") or {}
+        turns[line["id"]] = None if failed(line) else int(search.get("model_calls", 0))
+    finished = [n for n in turns.values() if n is not None]
+    observed.searches, observed.turns = len(finished), sum(finished)
+    observed.done = {id for id, n in turns.items() if n is not None or not retry_failed}
     _read_steps(directory / STEPS, {f"{JUDGING}{judge}" for judge in judges}, observed)
     return observed
 
