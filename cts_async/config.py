@@ -8,6 +8,24 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetConfig:
+    """What a command may spend, all its sessions together; None where there is no limit.
+
+    `deadline` is a wall-clock stamp (seconds since 1970) and concerns this session only.
+    """
+
+    max_usd: float | None = None
+    max_tokens: int | None = None
+    max_calls: int | None = None
+    deadline: float | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any limit."""
+        return self != BudgetConfig()
+
+
+@dataclass(frozen=True, slots=True)
 class RunConfig:
     """A `cts run`. Role names left None take their default from cts.toml, else from the Clarifier."""
 
@@ -30,6 +48,7 @@ class RunConfig:
     config_file: Path | None = None
     max_turns: int | None = None
     max_outage_s: float = 900.0
+    budget: BudgetConfig = BudgetConfig()
     in_flight: int | None = None
     retry_failed: bool = False
     sync: bool = False
@@ -49,6 +68,7 @@ class JudgeConfig:
     fields: Mapping[str, str] = field(default_factory=dict)
     config_file: Path | None = None
     max_outage_s: float = 900.0
+    budget: BudgetConfig = BudgetConfig()
     in_flight: int | None = None
     retry_failed: bool = False
     sync: bool = False

@@ -12,9 +12,12 @@
     │   ├── RejectedError             the provider refuses this request for good
     │   └── ToolError                 a tool could not do what the agent asked
     └── RunStopped                    exit 75: nothing is lost, the same command resumes
-        ├── ProviderDown              an outage longer than allowed
-        ├── ProviderRefused           bad key, unpaid bill, unknown model
+        ├── ProviderGone              one provider: what does not need it goes on
+        │   ├── ProviderDown          an outage longer than allowed
+        │   └── ProviderRefused       bad key, unpaid bill, unknown model
         ├── StorageFull               the journal could not be written
+        ├── BudgetSpent               the next call could cross a line the user drew
+        ├── DeadlineReached           the time the user allowed is used up
         └── Interrupted               Ctrl-C or SIGTERM
 
 Each adapter translates foreign exceptions into these at one seam.
@@ -66,15 +69,23 @@ class StepError(CTSError):
 
 
 class TransientError(StepError):
-    """Worth a retry. `retry_after_s` is the provider's own floor for the wait, None if it named none."""
+    """Worth a retry. `retry_after_s` is the provider's own floor for the wait, None if it named none.
+
+    `unsent` says that the request never left, so that nobody can have charged for it.
+    """
 
     kind = "transient"
 
     def __init__(
-        self, message: str, *, retry_after_s: float | None = None, status: int | None = None
+        self,
+        message: str,
+        *,
+        retry_after_s: float | None = None,
+        status: int | None = None,
+        unsent: bool = False,
     ) -> None:
         super().__init__(message)
-        self.retry_after_s, self.status = retry_after_s, status
+        self.retry_after_s, self.status, self.unsent = retry_after_s, status, unsent
 
 
 class RateLimited(TransientError):
@@ -121,16 +132,35 @@ class RunStopped(CTSError):
     exit_code = EXIT_RESUMABLE
 
 
-class ProviderDown(RunStopped):
+class ProviderGone(RunStopped):
+    """One provider will answer nothing more in this run."""
+
+
+class ProviderDown(ProviderGone):
     """A provider's outage outlasted what the user allows."""
 
 
-class ProviderRefused(RunStopped):
+class ProviderRefused(ProviderGone):
     """A provider will answer nothing until the user acts: key, bill or model name."""
 
 
 class StorageFull(RunStopped):
     """The run directory's disk refused a write."""
+
+
+class BudgetSpent(RunStopped):
+    """The next attempt could cross a line of the budget: `line` is "calls", "tokens" or "usd".
+
+    `limit` and `spent` are in the line's unit, and so is `next`, the most that the attempt may cost.
+    """
+
+    def __init__(self, message: str, *, line: str, limit: float, spent: float, next: float) -> None:
+        super().__init__(message)
+        self.line, self.limit, self.spent, self.next = line, limit, spent, next
+
+
+class DeadlineReached(RunStopped):
+    """The time is up, or too short for what would come next."""
 
 
 class Interrupted(RunStopped):

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from cts_async import __version__
-from cts_async.cli import doctor, judge, run, score
+from cts_async.cli import doctor, judge, plan, run, score
+from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 
 app = typer.Typer(
@@ -23,7 +24,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
+app.command("run")(with_run_options(run.run))
+app.command("plan")(with_run_options(plan.plan))
 app.command("judge")(judge.judge)
 app.command("score", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(score.score)
 app.command("doctor")(doctor.doctor)

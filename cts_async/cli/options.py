@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from datetime import datetime, time, timedelta
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cts_async.config import BudgetConfig
 from cts_async.errors import UsageError
+
+_DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"), re.ASCII)
+_CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 
 ConfigFile = Annotated[
     Path | None,
@@ -25,6 +32,24 @@ InFlight = Annotated[
     int | None, typer.Option(min=1, help="Instances worked on at once [default: from the models' limits].")
 ]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try again what failed for good.")]
+MaxUsd = Annotated[
+    float | None,
+    typer.Option(min=0, help="Dollars this may cost, all its sessions together; stops before (exit 75)."),
+]
+MaxTokens = Annotated[
+    int | None, typer.Option(min=0, help="Tokens it may use, in and out together; stops before (exit 75).")
+]
+MaxCalls = Annotated[
+    int | None, typer.Option(min=0, help="Calls it may make, failed ones counted; stops before (exit 75).")
+]
+DeadlineAt = Annotated[
+    str | None,
+    typer.Option(
+        "--deadline",
+        metavar="WHEN",
+        help="Stop by then (exit 75): 90m, 2h30m, 45s from now, or 18:30, or 2031-05-01T08:00 (local time).",
+    ),
+]
 Sync = Annotated[bool, typer.Option("--sync", help="Survive a power cut too: flush every step to the disk.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random here.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
@@ -40,6 +65,61 @@ def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:
             raise UsageError(f"--field {pair}: write it as OURS=THEIRS, e.g. fused_query=OQ")
         fields[ours.strip()] = theirs.strip()
     return fields
+
+
+def read_budget(
+    max_usd: float | None, max_tokens: int | None, max_calls: int | None, deadline: str | None
+) -> BudgetConfig:
+    """What may be spent. Raises UsageError for no number, and for a deadline unreadable or past."""
+    if max_usd is not None and not isfinite(max_usd):
+        raise UsageError(f"--max-usd {max_usd}: not an amount of money")
+    at = None if deadline is None else read_deadline(deadline, datetime.now()).timestamp()
+    return BudgetConfig(max_usd, max_tokens, max_calls, at)
+
+
+def read_deadline(text: str, now: datetime) -> datetime:
+    """`2h30m` from `now`, the next `18:30`, or an ISO date and time; without a zone it is local, as `now` is.
+
+    Raises UsageError for anything else, and for a time that has passed.
+    """
+    at = _after(text.strip().lower(), now) or _next_clock_time(text.strip(), now) or _iso(text.strip())
+    if at is None:
+        raise UsageError(
+            f"--deadline {text}: write it as 90m, 2h30m or 45s from now, as 18:30, or as 2031-05-01T08:00"
+        )
+    if at.timestamp() <= now.timestamp():
+        raise UsageError(f"--deadline {text}: has passed already")
+    return at
+
+
+def _after(text: str, now: datetime) -> datetime | None:
+    found = _DURATION.fullmatch(text)
+    if not text or found is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+    try:
+        return now + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+    except OverflowError:
+        return None
+
+
+def _next_clock_time(text: str, now: datetime) -> datetime | None:
+    if not _CLOCK.fullmatch(text):
+        return None
+    try:
+        at = datetime.combine(now.date(), time.fromisoformat(text.zfill(8 if text.count(":") == 2 else 5)))
+    except ValueError:
+        return None
+    return at if at > now else at + timedelta(days=1)
+
+
+def _iso(text: str) -> datetime | None:
+    try:
+        at = datetime.fromisoformat(text)
+        at.timestamp()
+    except (ValueError, OverflowError):
+        return None
+    return at
 
 
 def config_file(named: Path | None) -> Path | None:

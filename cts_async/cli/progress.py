@@ -13,8 +13,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from cts_async.engine.budget import amount
 from cts_async.engine.events import (
     AttemptFailed,
+    BudgetUsed,
     CircuitChanged,
     Event,
     JobEnded,
@@ -36,6 +38,7 @@ class Tally:
         self.failed: Counter[str] = Counter()
         self.calls = self.replayed = self.retries = 0
         self.usage = Usage()
+        self.budget: BudgetUsed | None = None
 
     def take(self, event: Event) -> None:
         if isinstance(event, JobEnded):
@@ -47,6 +50,8 @@ class Tally:
             self.usage += event.usage
         elif isinstance(event, AttemptFailed):
             self.retries += event.wait_s is not None
+        elif isinstance(event, BudgetUsed):
+            self.budget = event
 
     def line(self) -> str:
         return f"{sum(self.done.values())}/{sum(self.totals.values())} instances, {self.efforts()}"
@@ -61,7 +66,24 @@ class Tally:
         if failed := sum(self.failed.values()):
             parts.append(f"{failed} failed")
         parts.append(f"{self.usage.total / 1000:.1f}k tokens")
+        if self.budget:
+            parts += _of_budget(self.budget)
         return ", ".join(parts)
+
+
+def _of_budget(used: BudgetUsed) -> list[str]:
+    """`$0.52 of $2.00`, for each line that was drawn."""
+    spent = used.spent
+    lines = (
+        ("usd", spent.usd, used.max_usd, ""),
+        ("tokens", spent.tokens, used.max_tokens, " tokens"),
+        ("calls", spent.calls, used.max_calls, " calls"),
+    )
+    return [
+        f"{amount(line, value)} of {amount(line, limit)}{unit}"
+        for line, value, limit, unit in lines
+        if limit is not None
+    ]
 
 
 def notable(event: Event) -> str | None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from cts_async.cli import options
+from cts_async.config import RunConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cts_async.config import RunConfig
     from cts_async.protocol.plan import Plan
     from cts_async.report.summary import RunSummary
 
@@ -27,80 +25,7 @@ Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --cor
 """
 
 
-def run(
-    model: Annotated[list[str], typer.Option("--model", "-m", help="Clarifier; may be repeated.")] = [
-        "local"
-    ],
-    k: Annotated[
-        list[int], typer.Option("-k", min=1, max=3, help="Questions it may ask; may be repeated.")
-    ] = [1],
-    data: Annotated[
-        str, typer.Option(help="sample, hard518:PATH, qulac:PATH, or a .csv or .jsonl file.")
-    ] = "sample",
-    gold: Annotated[
-        Path | None, typer.Option(help="Nuggets (JSONL), joined by id or by fused_query.")
-    ] = None,
-    corpus: Annotated[
-        Path | None, typer.Option(help="Documents {id,url,title,text} (JSONL) to search.")
-    ] = None,
-    support: Annotated[str | None, typer.Option(help="User Answerer and Rewriter [paper: ernie].")] = None,
-    judge: Annotated[
-        list[str] | None, typer.Option(help="Judge; the first gives the score [paper: ernie].")
-    ] = None,
-    agent: Annotated[str | None, typer.Option(help="Deep-search model [paper: webdancer].")] = None,
-    extractor: Annotated[str | None, typer.Option(help="Model that builds gold (for cts gold).")] = None,
-    every_role: Annotated[
-        str | None, typer.Option("--all", metavar="NAME", help="One model for every role.")
-    ] = None,
-    orig: Annotated[
-        bool, typer.Option(help="Also search the blurred query itself, as the paper does.")
-    ] = True,
-    with_gold: Annotated[bool, typer.Option("--gold-query", help="Also search the intent itself.")] = False,
-    no_judge: Annotated[bool, typer.Option("--no-judge", help="Answer only; no scores.")] = False,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N instances.")] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run [default: DATA-MODEL-kK].")] = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
-    max_turns: Annotated[
-        int | None, typer.Option(min=1, help="Model calls per search [WebDancer: 20].")
-    ] = None,
-    field: options.Fields = None,
-    config: options.ConfigFile = None,
-    max_outage: options.MaxOutage = 900.0,
-    in_flight: options.InFlight = None,
-    retry_failed: options.RetryFailed = False,
-    sync: options.Sync = False,
-    seed: options.Seed = 0,
-    quiet: options.Quiet = False,
-    as_json: options.AsJson = False,
-) -> None:
-    from cts_async.config import RunConfig
-
-    asked = RunConfig(
-        models=(every_role,) if every_role and model == ["local"] else tuple(model),
-        ks=tuple(k),
-        data=data,
-        gold=gold,
-        corpus=corpus,
-        fields=options.read_fields(field),
-        support=support,
-        judges=tuple(judge or ()),
-        agent=agent,
-        extractor=extractor,
-        every_role=every_role,
-        references=("orig",) * orig + ("gold",) * with_gold,
-        no_judge=no_judge,
-        limit=limit,
-        name=name,
-        runs_dir=runs_dir,
-        config_file=options.config_file(config),
-        max_turns=max_turns,
-        max_outage_s=max_outage,
-        in_flight=in_flight,
-        retry_failed=retry_failed,
-        sync=sync,
-        seed=seed,
-        command=" ".join(["cts", *sys.argv[1:]]),
-    )
+def run(asked: RunConfig, quiet: options.Quiet = False, as_json: options.AsJson = False) -> None:
     raise typer.Exit(_run(asked, quiet=quiet, as_json=as_json))
 
 
@@ -135,6 +60,8 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
         _print_json(summaries, written)
     else:
         _conclude(Console(), plan, summaries)
+        if not stopped:
+            _compare(Console(), plan)
     if stopped:
         raise stopped
     return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
@@ -170,6 +97,16 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
         soft_wrap=True,
     )
     out.print(f"Next: {_next(plan)}", highlight=False, soft_wrap=True)
+
+
+def _compare(out: Console, plan: Plan) -> None:
+    """Planned and actual in one line."""
+    from cts_async.protocol.observed import observe
+    from cts_async.report.planned import compare
+
+    comparison = compare(plan, {system: observe(d, plan.roles.judges) for system, d in plan.systems.items()})
+    if comparison:
+        out.print(comparison.line(), markup=False, highlight=False, soft_wrap=True)
 
 
 def _next(plan: Plan) -> str:

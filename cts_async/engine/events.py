@@ -28,6 +28,21 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What a budget counts of one or more attempts: calls, tokens (in and out together), dollars."""
+
+    calls: int = 0
+    tokens: float = 0.0
+    usd: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.calls + other.calls, self.tokens + other.tokens, self.usd + other.usd)
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(self.calls - other.calls, self.tokens - other.tokens, self.usd - other.usd)
+
+
+@dataclass(frozen=True, slots=True)
 class JobStarted:
     group: str
     job_id: str
@@ -96,6 +111,16 @@ class CircuitChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class BudgetUsed:
+    """What is spent by now, all sessions together, of the lines that were drawn (None: no line)."""
+
+    spent: Cost
+    max_calls: int | None
+    max_tokens: float | None
+    max_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """The run will end early; what is in flight is still finished."""
 
@@ -117,6 +142,7 @@ Event = (
     | LanePaused
     | LimitLearned
     | CircuitChanged
+    | BudgetUsed
     | Stopping
     | Notice
 )

@@ -52,9 +52,9 @@ class PacedGate:
     wake-up is made good, so that being woken 2 ms late each time does not lower the rate.
     """
 
-    SHARE, LATENESS_S = 0.99, 0.01
+    SHARE, LATENESS_S = 0.99, 0.005
     """Of the limit: else the 21st of 20 a second arrives a millisecond too early as often as too late. What is
-    made good of being late is no more than that leaves free in a second."""
+    made good of being late is half of what that leaves free in a second."""
     SLOWER, FASTER, FASTER_AFTER_S, SLOWEST = 0.95, 0.01, 10.0, 0.1
 
     def __init__(

@@ -10,17 +10,41 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import anyio
 
-from cts_async.engine.events import AttemptFailed, Events, JobEnded, JobStarted, StepEnded, Stopping, Usage
+from cts_async.engine.budget import NOTHING, Budget
+from cts_async.engine.events import (
+    AttemptFailed,
+    Cost,
+    Events,
+    JobEnded,
+    JobStarted,
+    Notice,
+    StepEnded,
+    Stopping,
+    Usage,
+)
 from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane, Permit, stop_all
 from cts_async.engine.retry import Failures, RetryPolicy, wait_before_retry
 from cts_async.engine.step import Executed, Step, usage_json
-from cts_async.errors import Interrupted, RunStopped, StepError, TransientError, UnusableOutput
+from cts_async.errors import (
+    DeadlineReached,
+    Interrupted,
+    ProviderGone,
+    RateLimited,
+    RejectedError,
+    RunStopped,
+    StepError,
+    StorageFull,
+    ToolError,
+    TransientError,
+    UnusableOutput,
+)
 
 T = TypeVar("T")
 
@@ -93,6 +117,12 @@ class _Attempts:
     unusable: UnusableOutput | None = None
     charged: Usage | None = None
     """What the attempt under way was charged, once the provider has said so."""
+    reserved: Cost | None = None
+    """What a budget has set aside for the attempt under way; None where it counts nothing."""
+    assumed: Cost = NOTHING
+    """What a budget counts for attempts of which nobody knows what they were charged."""
+    recorded: bool = False
+    """Whether all this is on its way into the journal."""
 
 
 class Runner:
@@ -107,6 +137,7 @@ class Runner:
         seed: int = 0,
         in_flight: int = 64,
         clock: Callable[[], float] = time.time,
+        budget: Budget | None = None,
     ) -> None:
         self.lanes = list(lanes)
         self.events = events or Events()
@@ -114,7 +145,10 @@ class Runner:
         self.seed = seed
         self._in_flight = in_flight
         self._clock = clock
+        self._budget = budget
         self._stopped: RunStopped | None = None
+        self._held_up: dict[str, RunStopped] = {}
+        self._late: DeadlineReached | None = None
         # Not a job's own: what a job draws must not depend on how often it had to wait.
         self._jitter = random.Random(f"{seed}/jitter")
         self._stop_event = asyncio.Event()
@@ -131,6 +165,8 @@ class Runner:
             self.events.emit(Stopping(str(reason)))
             self._stop_event.set()
             stop_all(self.lanes, reason)
+            if self._budget:
+                self._budget.stop(reason)
 
     async def run(self, jobs: Iterable[Job]) -> None:
         """Run all jobs. Raises RunStopped if the run ended early, with everything so far recorded."""
@@ -139,25 +175,53 @@ class Runner:
             for lane in self.lanes:
                 dispatchers.start_soon(lane.dispatch)
             async with anyio.create_task_group() as workers:
+                deadline = self._budget.deadline if self._budget else None
+                if deadline:
+                    workers.cancel_scope.deadline = deadline.at
                 for _ in range(self._in_flight):
                     workers.start_soon(self._work, stream)
+            if deadline and workers.cancel_scope.cancel_called:
+                self.stop(deadline.reached())
             dispatchers.cancel_scope.cancel()
-        if self._stopped:
-            raise self._stopped
+        if reason := self._stopped or self._late or next(iter(self._held_up.values()), None):
+            raise reason
+
+    def _end(self, reason: RunStopped, group: str | None = None) -> None:
+        """Stop, as far as `reason` reaches.
+
+        Where only the time grows short, no job is begun and those under way go on as they can. A provider
+        that is gone holds up the groups that need it; the others go on.
+        """
+        if isinstance(reason, DeadlineReached):
+            if self._late is None:
+                self._late = reason
+                self.events.emit(Stopping(str(reason)))
+        elif isinstance(reason, ProviderGone) and group is not None and self._any_lane_left():
+            if reason not in self._held_up.values():
+                self.events.emit(Notice(f"{reason}; what does not need it goes on"))
+            self._held_up.setdefault(group, reason)
+        else:
+            self.stop(reason)
+
+    def _any_lane_left(self) -> bool:
+        return not all(lane.stopped for lane in self.lanes)
 
     async def _work(self, stream: Iterator[tuple[int, Job]]) -> None:
-        while not self._stopped:
+        while not (self._stopped or self._late):
             try:
                 numbered = next(stream, None)
             except RunStopped as reason:
-                self.stop(reason)
+                self._end(reason)
                 return
             if numbered is None:
                 return
+            seq, job = numbered
+            if job.group in self._held_up:
+                continue
             try:
-                await self._run_job(*numbered)
+                await self._run_job(seq, job)
             except RunStopped as reason:
-                self.stop(reason)
+                self._end(reason, job.group)
 
     async def _run_job(self, seq: int, job: Job) -> None:
         self.events.emit(JobStarted(job.group, job.id))
@@ -188,29 +252,106 @@ class Runner:
             while True:
                 if self._stopped:
                     raise self._stopped
-                permit = await step.lane.admit(ctx.seq, step.tokens) if step.lane else None
+                if self._budget is None:
+                    permit = await step.lane.admit(ctx.seq, step.tokens) if step.lane else None
+                else:
+                    permit = await self._admit_within(self._budget, ctx, step, attempts)
                 began = asyncio.get_running_loop().time()
                 try:
-                    executed, value = await self._attempt(step, permit, attempts)
+                    if self._budget is None:
+                        executed, value = await self._attempt(step, permit, attempts)
+                    else:
+                        executed, value = await self._attempt_within(self._budget, step, permit, attempts)
                 except StepError as error:
                     latency_s = asyncio.get_running_loop().time() - began
                     await self._after_failure(ctx, step, error, attempts, permit, latency_s)
                     continue
                 latency_s = asyncio.get_running_loop().time() - began
+                attempts.recorded = True
                 await ctx.job.journal.append(
-                    self._record(ctx, step, attempts, response=executed.response, latency_s=latency_s)
+                    self._record(
+                        ctx,
+                        step,
+                        attempts,
+                        response=executed.response,
+                        latency_s=latency_s,
+                        **_assumed(attempts),
+                    )
                 )
                 self._ended(ctx, step, replayed=False, latency_s=latency_s, usage=attempts.usage)
                 return value
         except (StepError, RunStopped) as error:
+            if isinstance(error, ProviderGone) and step.lane:
+                step.lane.stop(error)
             if isinstance(error, RunStopped):
-                self.stop(error)  # at once: the job's other branches may run for long yet
+                self._end(error, ctx.job.group)  # at once: the job's other branches may run for long yet
             if attempts.failed:
                 error_json = {"kind": getattr(error, "kind", "stopped"), "message": str(error)}
-                await ctx.job.journal.append(self._record(ctx, step, attempts, error=error_json))
+                await ctx.job.journal.append(
+                    self._record(ctx, step, attempts, error=error_json, **_assumed(attempts))
+                )
             if isinstance(error, StepError):
                 error.step = error.step or step.name
             raise
+        except asyncio.CancelledError:
+            if self._budget and attempts.failed and not attempts.recorded:
+                await self._remember_cancelled(ctx, step, attempts)
+            raise
+
+    async def _admit_within(
+        self, budget: Budget, ctx: Context, step: Step[Any], attempts: _Attempts
+    ) -> Permit | None:
+        """Leave to send: first the budget's, then the lane's, since what a lane has let go must be sent at once."""
+        attempts.reserved = None
+        self._check_time(budget, step)
+        if step.most is not None:
+            most = step.cost(step.most(attempts.unusable))
+            await budget.reserve(ctx.seq, most)
+            attempts.reserved = most
+        try:
+            permit = await step.lane.admit(ctx.seq, step.tokens) if step.lane else None
+            try:
+                self._check_time(budget, step)
+            except DeadlineReached:
+                if step.lane and permit:
+                    step.lane.abandoned(permit)
+                raise
+        except BaseException:
+            if attempts.reserved is not None:
+                budget.settle(attempts.reserved, NOTHING)
+            raise
+        return permit
+
+    def _check_time(self, budget: Budget, step: Step[Any]) -> None:
+        if budget.deadline and step.lane:
+            budget.deadline.check(step.lane.name, asyncio.get_running_loop().time())
+
+    async def _attempt_within(
+        self, budget: Budget, step: Step[T], permit: Permit | None, attempts: _Attempts
+    ) -> tuple[Executed, T]:
+        """`_attempt`, with its true cost put in place of what was reserved."""
+        began = asyncio.get_running_loop().time()
+        try:
+            result = await self._attempt(step, permit, attempts)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                latency_s = round(asyncio.get_running_loop().time() - began, 4)
+                attempts.failed.append(
+                    {"kind": "cancelled", "message": "cancelled in flight", "latency_s": latency_s}
+                )
+            _settle(budget, step, attempts, attempts.charged or _charge_of(error))
+            raise
+        _settle(budget, step, attempts, attempts.charged)
+        if budget.deadline and step.lane:
+            budget.deadline.learn(step.lane.name, asyncio.get_running_loop().time() - began)
+        return result
+
+    async def _remember_cancelled(self, ctx: Context, step: Step[Any], attempts: _Attempts) -> None:
+        """Keep what the attempts may have cost: a budget counts it the next time, too."""
+        error_json = {"kind": "cancelled", "message": "the run was stopped at once"}
+        record = self._record(ctx, step, attempts, error=error_json, **_assumed(attempts))
+        with anyio.CancelScope(shield=True), suppress(StorageFull):
+            await ctx.job.journal.append(record)
 
     async def _attempt(self, step: Step[T], permit: Permit | None, attempts: _Attempts) -> tuple[Executed, T]:
         """One attempt, the lane told how it went. Raises StepError."""
@@ -305,6 +446,28 @@ class Runner:
     ) -> None:
         lane = step.lane.name if step.lane else ""
         self.events.emit(StepEnded(ctx.job.group, ctx.job.id, step.name, lane, replayed, latency_s, usage))
+
+
+def _charge_of(error: BaseException) -> Usage | None:
+    """What a failed attempt was charged when no usage came back: nothing where it was refused; None: unknown."""
+    if isinstance(error, RateLimited | RunStopped | ToolError) or getattr(error, "unsent", False):
+        return Usage()
+    refused = isinstance(error, TransientError | RejectedError) and error.status not in (None, 200)
+    return Usage() if refused else None
+
+
+def _settle(budget: Budget, step: Step[Any], attempts: _Attempts, charged: Usage | None) -> None:
+    if attempts.reserved is None:
+        return
+    if charged is None:
+        attempts.assumed += attempts.reserved
+    budget.settle(attempts.reserved, attempts.reserved if charged is None else step.cost(charged))
+
+
+def _assumed(attempts: _Attempts) -> dict[str, Any]:
+    """The record's field for what a budget had to assume; no field where it assumed nothing."""
+    cost = attempts.assumed
+    return {"assumed": {"tokens": cost.tokens, "usd": cost.usd}} if cost.calls else {}
 
 
 def interrupted() -> Interrupted:

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import orjson
 
-from cts_async.engine.events import Usage
+from cts_async.engine.events import Cost, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.quota import Quotas
 from cts_async.errors import UnusableOutput
@@ -30,6 +30,20 @@ class Executed:
 
 
 @dataclass(frozen=True, slots=True)
+class Prices:
+    """Dollars per million tokens."""
+
+    input_usd_per_mtok: float
+    output_usd_per_mtok: float
+
+    def usd(self, usage: Usage) -> float:
+        """What `usage` costs."""
+        return (
+            usage.input_tokens * self.input_usd_per_mtok + usage.output_tokens * self.output_usd_per_mtok
+        ) / 1e6
+
+
+@dataclass(frozen=True, slots=True)
 class Step(Generic[T]):
     """Work that gives the same result whenever its key is the same.
 
@@ -47,6 +61,15 @@ class Step(Generic[T]):
     lane: Lane | None = None
     tokens: float = 0.0
     """Estimate of what an attempt will be charged against the lane's tokens per minute."""
+    most: Callable[[UnusableOutput | None], Usage] | None = None
+    """A cautious upper estimate of the next attempt's usage, asked for only where there is a budget;
+    None for a step that no budget counts."""
+    prices: Prices | None = None
+    """None where they are unknown: then its dollars count as 0."""
+
+    def cost(self, usage: Usage) -> Cost:
+        """One attempt that is charged `usage`."""
+        return Cost(1, usage.total, self.prices.usd(usage) if self.prices else 0.0)
 
 
 def step_key(*parts: Any) -> str:

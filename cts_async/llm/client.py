@@ -55,7 +55,8 @@ class Client:
         except TimeoutError as error:
             raise TimedOut(f"{spec.name}: {_deadline(error, spec)}") from None
         except aiohttp.ClientError as error:
-            raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}") from None
+            unsent = isinstance(error, aiohttp.ClientConnectorError)
+            raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}", unsent=unsent) from None
         try:
             return openai.reply(spec, answer.status, answer.headers, answer.data, time.time())
         except CTSError:

@@ -54,8 +54,14 @@ class Exchange:
         if protocol is None or protocol.transport is None:
             raise aiohttp.ServerDisconnectedError
         transport = protocol.transport
-        deadline = self._loop.call_later(total_s, transport.abort)
-        whole = False
+        late = whole = False
+
+        def give_up() -> None:
+            nonlocal late
+            late = True
+            transport.abort()
+
+        deadline = self._loop.call_later(total_s, give_up)
         try:
             protocol.set_response_params(read_until_eof=True, read_timeout=idle_s)
             transport.write(b"".join((self._head, _lines(headers, len(body)), body)))
@@ -70,7 +76,7 @@ class Exchange:
         except HttpProcessingError as error:
             raise aiohttp.ClientPayloadError(f"no HTTP answer: {error.message}") from None
         except aiohttp.ClientError:
-            if self._loop.time() >= deadline.when():
+            if late:
                 raise TimeoutError from None
             raise
         finally:

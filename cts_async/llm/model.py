@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from cts_async.engine.events import Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
-from cts_async.engine.step import Executed, Step, step_key
+from cts_async.engine.step import Executed, Prices, Step, step_key
 from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Constraint, Message
 from cts_async.llm.structured import Expect
-from cts_async.llm.tokens import TokenEstimate
+from cts_async.llm.tokens import TokenCeiling, TokenEstimate
 
 T = TypeVar("T")
 
+_OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 QUOTED_CHARS = 2000
 """How much of an unusable reply the model is shown again."""
 
@@ -28,6 +30,8 @@ class Model:
         self.spec, self.lane = spec, lane
         self._client = client
         self._tokens = TokenEstimate()
+        self._ceiling: TokenCeiling | None = None  # made when a budget first asks
+        self.prices = prices_of(spec)
 
     async def ask(
         self,
@@ -64,10 +68,18 @@ class Model:
             reply = await self._client.chat(self.spec, ChatRequest(said, constraint, params))
             if reply.usage:
                 self._tokens.learn(step, said, reply.usage)
+                if self._ceiling:
+                    self._ceiling.learn(step, said, reply.usage)
             response = {"text": reply.text, "finish_reason": reply.finish_reason}
             if reply.model and reply.model != self.spec.model:
                 response["served_model"] = reply.model
             return Executed(response, reply.usage, reply.quotas)
+
+        def most(unusable: UnusableOutput | None) -> Usage:
+            if self._ceiling is None:
+                self._ceiling = TokenCeiling()
+            said = (*messages, *_again(unusable))
+            return self._ceiling.of(step, said, output_limit({**self.spec.params, **params}))
 
         return await ctx.step(
             Step(
@@ -79,6 +91,8 @@ class Model:
                 model=self.spec.model,
                 lane=self.lane,
                 tokens=self._tokens.of(step, messages),
+                most=most,
+                prices=self.prices,
             )
         )
 
@@ -87,6 +101,19 @@ class Model:
         if self.spec.structured == "llama" and expect.grammar:
             return Constraint(grammar=expect.grammar)
         return Constraint() if self.spec.structured == "none" else Constraint(expect.json_schema)
+
+
+def prices_of(spec: ModelSpec) -> Prices | None:
+    """What the catalogue says of a model's prices; None unless it knows both."""
+    if spec.input_usd_per_mtok is None or spec.output_usd_per_mtok is None:
+        return None
+    return Prices(spec.input_usd_per_mtok, spec.output_usd_per_mtok)
+
+
+def output_limit(params: Mapping[str, Any]) -> int | None:
+    """How many tokens a reply may have by a request's parameters; None where they set no limit."""
+    limits = [params[name] for name in _OUTPUT_LIMITS if isinstance(params.get(name), int)]
+    return max(limits, default=None)
 
 
 def _read(response: Mapping[str, Any], expect: Expect[T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 
 from cts_async.engine.events import Usage
 from cts_async.llm.messages import Message
@@ -13,6 +14,11 @@ FIRST_OUTPUT = 256.0
 PER_MESSAGE = 8.0
 WEIGHT = 0.1
 """Weight of the newest observation in the moving averages."""
+LEAST_PER_BYTE = 0.5
+"""Twice what English has; Chinese has about a third."""
+EXTRA_INPUT = 64.0
+FIRST_MOST_OUTPUT, LEAST_MOST_OUTPUT = 4096, 1024
+"""Tokens of a reply without a limit: at most so many while none was seen, and never reckoned with fewer."""
 
 
 class TokenEstimate:
@@ -24,7 +30,7 @@ class TokenEstimate:
 
     def of(self, step: str, messages: Sequence[Message]) -> float:
         """Tokens of prompt and reply together."""
-        return self._input(messages) + self._output.get(_kind(step), FIRST_OUTPUT)
+        return input_tokens(messages, self._per_byte) + self._output.get(_kind(step), FIRST_OUTPUT)
 
     def learn(self, step: str, messages: Sequence[Message], usage: Usage) -> None:
         """Take in what a call was really charged."""
@@ -34,8 +40,38 @@ class TokenEstimate:
         before = self._output.get(kind, float(usage.output_tokens))
         self._output[kind] = before + WEIGHT * (usage.output_tokens - before)
 
-    def _input(self, messages: Sequence[Message]) -> float:
-        return PER_MESSAGE * len(messages) + self._per_byte * _bytes(messages)
+
+class TokenCeiling:
+    """One model's cautious upper estimates: what a call may be charged, for a budget that must not be crossed.
+
+    Of the prompt: half again the most tokens per byte seen so far, at least LEAST_PER_BYTE, and EXTRA_INPUT for
+    what a server adds of its own. Of the reply: its limit if the request has one, else twice the longest reply
+    to this kind of step so far.
+    """
+
+    def __init__(self) -> None:
+        self._per_byte = LEAST_PER_BYTE
+        self._output: dict[str, int] = {}
+
+    def of(self, step: str, messages: Sequence[Message], max_output: int | None) -> Usage:
+        """The most that a call is expected to be charged; `max_output` is the request's own limit."""
+        most_input = EXTRA_INPUT + input_tokens(messages, self._per_byte)
+        if max_output is None:
+            seen = self._output.get(_kind(step))
+            max_output = FIRST_MOST_OUTPUT if seen is None else max(LEAST_MOST_OUTPUT, 2 * seen)
+        return Usage(ceil(most_input), max_output)
+
+    def learn(self, step: str, messages: Sequence[Message], usage: Usage) -> None:
+        """Take in what a call was really charged."""
+        seen = (usage.input_tokens - EXTRA_INPUT - PER_MESSAGE * len(messages)) / max(1, _bytes(messages))
+        self._per_byte = max(self._per_byte, 1.5 * seen)
+        kind = _kind(step)
+        self._output[kind] = max(self._output.get(kind, 0), usage.output_tokens)
+
+
+def input_tokens(messages: Sequence[Message], per_byte: float = FIRST_PER_BYTE) -> float:
+    """Estimated tokens of a prompt."""
+    return PER_MESSAGE * len(messages) + per_byte * _bytes(messages)
 
 
 def _kind(step: str) -> str:

@@ -15,13 +15,15 @@ from cts_async.engine.events import Events, Notice
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.crew import Crew, opened, prices_of
+from cts_async.protocol.crew import Crew, enough_in_flight, opened, prices_of
 from cts_async.protocol.deep_search import DeepSearch
+from cts_async.protocol.forecast import Forecast, forecast, note
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.results import failure_line, judgment_line, outcome_line
 from cts_async.protocol.run_files import RunFiles, opened_files
+from cts_async.protocol.spending import open_budget
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
 from cts_async.search.agent import Agent
@@ -44,8 +46,9 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
             searcher=DeepSearch(agent, plan.prompts, plan.current_date),
             judges=_judges(plan, crew),
         )
+        planned = forecast(plan)
         with ExitStack() as stack:
-            files = {system: stack.enter_context(_files(plan, system)) for system in plan.systems}
+            files = {system: stack.enter_context(_files(plan, system, planned)) for system in plan.systems}
             for opened_run in files.values():
                 for text in opened_run.journal.report.notices(opened_run.journal.path):
                     events.emit(Notice(text))
@@ -54,15 +57,21 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
                 events=events,
                 seed=config.seed,
                 in_flight=config.in_flight or instances_in_flight(crew),
+                budget=open_budget(
+                    config.budget,
+                    plan.specs.values(),
+                    [opened_run.journal.path for opened_run in files.values()],
+                    plan.roles.judges,
+                    events,
+                ),
             )
             stopper.watch(runner)
             await runner.run(_jobs(plan, crew, cast, files))
 
 
 def instances_in_flight(crew: Crew) -> int:
-    """Enough instances to keep every lane busy while others of theirs wait, few enough to finish steadily."""
-    widest = max((lane.limits.max_concurrency for lane in crew.lanes), default=1)
-    return max(4, min(1024, widest + widest // 2))
+    """Enough for the crew's lanes."""
+    return enough_in_flight(lane.limits.max_concurrency for lane in crew.lanes)
 
 
 def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
@@ -73,7 +82,7 @@ def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
     return asked if LEXICAL in plan.roles.judges else (*asked, LexicalJudge())
 
 
-def _files(plan: Plan, system: System) -> Any:
+def _files(plan: Plan, system: System, planned: Forecast) -> Any:
     notes = {
         "command": plan.config.command,
         "data": {
@@ -87,6 +96,7 @@ def _files(plan: Plan, system: System) -> Any:
         "prices": prices_of(plan.specs.values()),
         "embedded": plan.embedded,
         "n_expected": plan.n_instances,
+        "forecast": note(plan, planned, system),
     }
     return opened_files(
         plan.systems[system],

@@ -61,6 +61,12 @@ async def opened(
         yield Crew(prompts, models, tuple(lanes.values()))
 
 
+def enough_in_flight(widths: Iterable[int]) -> int:
+    """Instances that keep lanes of these widths busy while others of theirs wait, few enough to finish steadily."""
+    widest = max(widths, default=1)
+    return max(4, min(1024, widest + widest // 2))
+
+
 def prices_of(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:
     """Dollars per million tokens, by model id, as a manifest records them."""
     return {

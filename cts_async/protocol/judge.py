@@ -13,9 +13,11 @@ from cts_async.llm.structured import CoverageList
 from cts_async.protocol.lexical import judge_lexically
 from cts_async.protocol.role import Role
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Judgment, language_of
+from cts_async.records import Judgment, Nugget, language_of
 
 LEXICAL = "lexical"
+JUDGING = "judge/"
+"""What the names of judging steps begin with; the judge's name follows."""
 
 
 class Judge(Protocol):
@@ -36,12 +38,12 @@ class ModelJudge:
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         coverage = await self.role.ask(
             ctx,
-            f"judge/{self.name}",
+            f"{JUDGING}{self.name}",
             "judge",
             language_of(view.query),
             CoverageList(tuple(nugget.id for nugget in view.nuggets)),
             query=view.query,
-            nuggets="\n".join(f"{nugget.id}: {_one_line(nugget.text)}" for nugget in view.nuggets),
+            nuggets=nugget_lines(view.nuggets),
             candidate_answer=view.candidate_answer,
         )
         return Judgment(self.name, coverage)
@@ -55,6 +57,11 @@ class LexicalJudge:
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         return judge_lexically(view.nuggets, view.candidate_answer)
+
+
+def nugget_lines(nuggets: tuple[Nugget, ...]) -> str:
+    """The nuggets as a judge reads them, one a line."""
+    return "\n".join(f"{nugget.id}: {_one_line(nugget.text)}" for nugget in nuggets)
 
 
 def _one_line(text: str) -> str:

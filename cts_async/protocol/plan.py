@@ -16,7 +16,8 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.local import model_file
 from cts_async.protocol.prompts import PromptSet, load_prompts
-from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all
+from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all, with_stand_ins
+from cts_async.protocol.spending import check_prices
 from cts_async.protocol.systems import System, run_names, systems_of
 from cts_async.records import Instance
 from cts_async.search.agent import AgentSettings
@@ -87,8 +88,13 @@ class Plan:
         return sorted(name for name in self.prompts.sha256 if name.split(".")[0] in roles)
 
 
-def make_plan(config: RunConfig, catalogue: Catalogue, environ: Mapping[str, str]) -> Plan:
-    """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing."""
+def make_plan(
+    config: RunConfig, catalogue: Catalogue, environ: Mapping[str, str], *, keyless: bool = False
+) -> Plan:
+    """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing.
+
+    With `keyless`, keys and addresses may be missing: such a plan is to be looked at only.
+    """
     systems = systems_of(config.models, config.ks, config.references)
     roles = choose_roles(
         config.models,
@@ -98,11 +104,16 @@ def make_plan(config: RunConfig, catalogue: Catalogue, environ: Mapping[str, str
         agent=config.agent,
         every_role=config.every_role,
     )
-    specs = resolve_all(_wanted(config, roles), catalogue, environ)
+    wanted = _wanted(config, roles)
+    if keyless:
+        environ = with_stand_ins(wanted, catalogue, environ)
+    specs = resolve_all(wanted, catalogue, environ)
     if any(spec.embedded for spec in specs.values()):
         # The file's name is the model's: results of one embedded model are not another's.
         stem = model_file(environ).stem
         specs = {n: _served(spec, stem) if spec.embedded else spec for n, spec in specs.items()}
+    if config.budget.max_usd is not None:
+        check_prices(specs.values())
     dataset = open_dataset(config.data, config.gold, config.fields)
     limit = _limit(config, specs)
     instances = _selection(dataset, limit)

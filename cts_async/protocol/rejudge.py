@@ -35,7 +35,8 @@ from cts_async.protocol.pipeline import judge_answer
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.results import Line, failed, failure_line, judged, latest_results
 from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all
-from cts_async.protocol.run_files import RESULTS, RunFiles, further_files, opened_files
+from cts_async.protocol.run_files import RESULTS, STEPS, RunFiles, further_files, opened_files
+from cts_async.protocol.spending import open_budget
 from cts_async.records import Instance, Judgment
 
 PER_ITEM = "per_item.jsonl"
@@ -105,6 +106,14 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
             events=events,
             seed=config.seed,
             in_flight=config.in_flight or instances_in_flight(crew),
+            budget=open_budget(
+                config.budget,
+                [model.spec for model in crew.models.values()],
+                [plan.directory / STEPS],
+                plan.judges,
+                events,
+                only_judging=True,
+            ),
         )
         stopper.watch(runner)
         if plan.identity is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cts_async.errors import UsageError
@@ -47,6 +47,17 @@ def choose_roles(
         return every_role or defaults.get(role) or ("local" if embedded else paper[role])
 
     return RoleNames(support or name("support"), tuple(judges) or (name("judge"),), agent or name("agent"))
+
+
+def with_stand_ins(wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` with something in place of every variable that is missing: enough to plan, not to call."""
+    missing = {
+        variable
+        for name in wanted
+        if name != LEXICAL
+        for variable in catalogue.missing_variables(name, environ)
+    }
+    return {**environ, **{name: f"http://{name.lower()}.invalid/v1" for name in missing}}
 
 
 def resolve_all(

@@ -17,6 +17,10 @@ from typing import Any
 
 import pytest
 
+import cts_async
+
+OURS = str(Path(cts_async.__file__).parents[1])
+"""Where the package under test is, whatever is installed."""
 SECRET = "sk-do-not-write-me-anywhere"
 ROLES = ["--model", "clarifier", "--support", "support", "--agent", "agent"]
 
@@ -83,7 +87,13 @@ def provider(tmp_path: Path) -> Iterator[Provider]:
 
 def cts(cwd: Path, *args: str, most_bytes: int | None = None, timeout: float = 100) -> Any:
     """`cts`, with a limit on the size of files it may write where `most_bytes` is given."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONUTF8": "1", "FAKE_API_KEY": SECRET}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(cwd),
+        "PYTHONUTF8": "1",
+        "PYTHONPATH": OURS,
+        "FAKE_API_KEY": SECRET,
+    }
     if "CTS_LOCAL_MODEL" in os.environ:
         environ["CTS_LOCAL_MODEL"] = os.environ["CTS_LOCAL_MODEL"]
     limit = None if most_bytes is None else (most_bytes, most_bytes)

@@ -10,13 +10,24 @@ from pathlib import Path
 
 import pytest
 
-COMMANDS = ("run", "judge", "score", "doctor")
+import cts_async
+
+OURS = str(Path(cts_async.__file__).parents[1])
+"""Where the package under test is, whatever is installed."""
+COMMANDS = ("run", "plan", "judge", "score", "doctor")
 NUGGET = {"id": "N1", "text": "the ferry leaves at nine", "weight": 3}
 
 
 def cts(cwd: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """`cts` in a folder of its own, with no keys in the environment."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "COLUMNS": "100", "PYTHONUTF8": "1", **variables}
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(cwd),
+        "COLUMNS": "100",
+        "PYTHONUTF8": "1",
+        "PYTHONPATH": OURS,
+        **variables,
+    }
     command = [sys.executable, "-m", "cts_async.cli.main", *args]
     return subprocess.run(
         command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False

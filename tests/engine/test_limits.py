@@ -62,7 +62,7 @@ def test_a_late_wake_up_is_made_good() -> None:
         for _ in range(101):
             while not gate.has_room(1.0):
                 await gate.wait(1.0)
-            await asyncio.sleep(0.01)  # the loop was busy
+            await asyncio.sleep(0.005)  # the loop was busy
             gate.take(loop.time(), 1.0)
         return loop.time()
 

@@ -418,6 +418,42 @@ def test_a_refusal_in_one_branch_stops_the_others_at_their_next_step(bench: Benc
     assert sorted(one["instance"] for one in bench.journal()) == ["q1", "q2"]
 
 
+def test_a_provider_that_is_gone_holds_up_only_what_needs_it(tmp_path: Path) -> None:
+    """Two groups, each on a lane of its own; the first group's provider refuses its second job."""
+    done: list[str] = []
+
+    async def main() -> None:
+        journal = Journal(tmp_path / "steps.jsonl")
+        lanes = {name: Lane(name, LaneLimits()) for name in ("bad", "good")}
+
+        def job(group: str, i: int) -> Job:
+            async def execute(_: object) -> Executed:
+                await asyncio.sleep(1.0)
+                if group == "bad" and i == 1:
+                    raise ProviderRefused("the key is not valid")
+                return Executed(i)
+
+            async def walk(ctx: Context) -> None:
+                step = Step("a", step_key(group, i), execute, lambda value: value, lane=lanes[group])
+                await ctx.step(step)
+                done.append(f"{group}/{i}")
+
+            async def finish(_: object) -> None:
+                return
+
+            return Job(group, str(i), journal, walk, finish)
+
+        runner = Runner(lanes.values(), in_flight=2)
+        try:
+            await runner.run(job(group, i) for i in range(5) for group in lanes)
+        finally:
+            journal.close()
+
+    with pytest.raises(ProviderRefused, match="the key is not valid"):
+        run_virtual(main)
+    assert done == ["bad/0", "good/0", "good/1", "good/2", "good/3", "good/4"]
+
+
 def test_the_first_reason_to_stop_counts(bench: Bench) -> None:
     def begin(runner: Runner) -> None:
         after(1.0, ProviderRefused("first"))(runner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cts_async.engine.events import Usage
-from cts_async.llm.tokens import TokenEstimate
+from cts_async.llm.tokens import TokenCeiling, TokenEstimate, input_tokens
 
 ASK = ({"role": "user", "content": "x" * 400},)
 
@@ -46,3 +46,35 @@ def test_no_messages_cost_only_the_reply() -> None:
     estimate = TokenEstimate()
     estimate.learn("rewrite", (), Usage(5, 5))
     assert estimate.of("rewrite", ()) == 5
+
+
+def test_a_prompt_by_itself_has_no_reply() -> None:
+    assert input_tokens(ASK) == 8 + 100
+    assert input_tokens(ASK, per_byte=0.5) == 8 + 200
+
+
+# --- The most that a call may be charged
+
+
+def test_a_ceiling_is_twice_as_much_text_and_the_replys_own_limit() -> None:
+    # 64 for what the server adds, 8 for the message, half a token for each of 400 bytes.
+    assert TokenCeiling().of("judge/x", ASK, 300) == Usage(272, 300)
+
+
+def test_without_a_limit_it_is_twice_the_longest_reply_seen() -> None:
+    ceiling = TokenCeiling()
+    assert ceiling.of("judge/x", ASK, None).output_tokens == 4096
+    ceiling.learn("judge/x", ASK, Usage(100, 900))
+    ceiling.learn("judge/x", ASK, Usage(100, 20))
+    assert ceiling.of("judge/y", ASK, None).output_tokens == 1800
+    assert ceiling.of("clarify", ASK, None).output_tokens == 4096
+    ceiling.learn("clarify", ASK, Usage(100, 20))
+    assert ceiling.of("clarify", ASK, None).output_tokens == 1024
+
+
+def test_a_ceiling_rises_with_the_densest_prompt_seen_and_never_falls() -> None:
+    ceiling = TokenCeiling()
+    ceiling.learn("judge/x", ASK, Usage(64 + 8 + 400, 1))  # a token a byte
+    assert ceiling.of("judge/x", ASK, 10).input_tokens == 64 + 8 + 600
+    ceiling.learn("judge/x", ASK, Usage(64 + 8 + 40, 1))
+    assert ceiling.of("judge/x", ASK, 10).input_tokens == 64 + 8 + 600

@@ -15,13 +15,13 @@ import orjson
 import pytest
 from fake_provider import FAULTS, FakeProvider, Settings
 
-from cts_async.config import RunConfig
+from cts_async.config import BudgetConfig, RunConfig
 from cts_async.datasets.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Events, StepEnded
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.retry import RetryPolicy
-from cts_async.errors import ProviderDown, ProviderRefused
+from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import make_plan
@@ -358,3 +358,30 @@ def test_the_answerer_sees_one_question_at_a_time(tmp_path: Path) -> None:
         if request.role == "answer":
             text = "".join(message["content"] for message in request.messages or ())
             assert sum(question in text for question in questions) == 1
+
+
+# --- Budgets ----------------------------------------------------------------------------------------------
+
+
+def test_failed_calls_count_and_no_session_crosses_the_line(tmp_path: Path) -> None:
+    provider = FakeProvider(Settings(faults=FAULTS_20_PERCENT))
+    budget = BudgetConfig(max_calls=60)
+    with pytest.raises(BudgetSpent):
+        campaign(tmp_path, provider, budget=budget)
+    assert len(provider.seen) == 60
+    # What was asked stands in the journals, failures too: the same command has nothing left to spend.
+    second = again(provider)
+    with pytest.raises(BudgetSpent):
+        campaign(tmp_path, second, budget=budget)
+    assert second.seen == []
+
+
+def test_a_manifest_keeps_the_forecast_made_at_the_start(
+    clean: tuple[Path, FakeProvider, dict[str, Path]],
+) -> None:
+    for system, path in clean[2].items():
+        forecast = orjson.loads((path / "run.json").read_bytes())["forecast"]
+        # Ten turns of twenty are assumed.
+        calls = 10 + 1 if system == "orig" else 1 + K + 1 + 10 + 1
+        assert (forecast["instances"], forecast["calls"]) == (N, N * calls)
+        assert forecast["cost_usd"] > 0

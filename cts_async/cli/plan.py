@@ -1,0 +1,47 @@
+"""`cts plan`: what a run will take, before a cent is spent."""
+
+from __future__ import annotations
+
+import typer
+
+from cts_async.cli import options
+from cts_async.config import RunConfig
+
+HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
+
+Starts nothing, writes nothing, needs no key. Where the run exists already, what it did is subtracted, and
+what it shows takes the place of assumptions; of a finished run, planned and actual are compared.
+
+Example: cts plan --model gpt -k 3 --data hard518:release --corpus docs.jsonl
+"""
+
+
+def plan(asked: RunConfig, as_json: options.AsJson = False) -> None:
+    import os
+
+    import orjson
+    from rich.console import Console
+
+    from cts_async.engine.run_dir import check_identity
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.forecast import forecast
+    from cts_async.protocol.observed import observe
+    from cts_async.protocol.plan import make_plan
+    from cts_async.report.planned import forecast_json, print_forecast
+
+    made = make_plan(asked, load_catalogue(asked.config_file), os.environ, keyless=True)
+    for system, directory in made.systems.items():
+        check_identity(directory, made.identity(system))
+    runs = {
+        system: observe(directory, made.roles.judges, retry_failed=asked.retry_failed)
+        for system, directory in made.systems.items()
+    }
+    predicted = forecast(made, runs)
+    if as_json:
+        value = forecast_json(made, predicted, runs)
+        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    else:
+        print_forecast(Console(), made, predicted, runs)
+
+
+plan.__doc__ = HELP

@@ -1,0 +1,182 @@
+"""A budget: no attempt is sent that could cross a line of calls, tokens or dollars, or end after a deadline.
+
+Before an attempt the most it may cost is reserved; after it the true cost takes the reservation's place. So
+while no attempt costs more than was reserved for it, what is spent never exceeds a line, whatever is in flight
+and in whatever order it returns. Where an attempt did cost more, what is spent may exceed the line by no more than
+those excesses. Oldest first, as everywhere: a reservation that does not fit waits until something in flight
+returns, and only when nothing is in flight any more is the budget spent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from statistics import median
+
+from cts_async.engine.events import BudgetUsed, Cost, Events
+from cts_async.errors import BudgetSpent, DeadlineReached, RunStopped
+
+NOTHING = Cost()
+GRAIN_USD = 1e-9
+"""Sums of dollars are compared to within this: below it there is only rounding."""
+REMEMBERED = 50
+"""Latencies of a lane that its next step's time is judged by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What may be spent in all; None where no line is drawn."""
+
+    max_calls: int | None = None
+    max_tokens: float | None = None
+    max_usd: float | None = None
+
+    def crossed(self, total: Cost) -> str | None:
+        """The first line that `total` lies beyond ("calls", "tokens", "usd"); on a line is within it."""
+        if self.max_calls is not None and total.calls > self.max_calls:
+            return "calls"
+        if self.max_tokens is not None and total.tokens > self.max_tokens:
+            return "tokens"
+        if self.max_usd is not None and total.usd > self.max_usd + GRAIN_USD:
+            return "usd"
+        return None
+
+    def of(self, line: str) -> float:
+        """Where a line that was drawn lies. KeyError for another."""
+        limit = {"calls": self.max_calls, "tokens": self.max_tokens, "usd": self.max_usd}[line]
+        if limit is None:
+            raise KeyError(line)
+        return limit
+
+
+class Deadline:
+    """A time by which the run is over. `at` is the loop's time, `said` is how a person reads it.
+
+    The rule: a step is started while at least half of its lane's last 50 attempts took no longer than the
+    time that is left, and always while nothing is known of its lane.
+    """
+
+    def __init__(self, at: float, said: str) -> None:
+        self.at, self._said = at, said
+        self._latencies: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
+
+    def learn(self, lane: str, latency_s: float) -> None:
+        """An attempt on this lane took so long."""
+        self._latencies[lane].append(latency_s)
+
+    def check(self, lane: str, now: float) -> None:
+        """Raises DeadlineReached if a step that starts now is unlikely to end in time."""
+        seen = self._latencies.get(lane)
+        if now + (median(seen) if seen else 0.0) >= self.at:
+            raise self.reached("is too near to start anything more")
+
+    def reached(self, how: str = "has come") -> DeadlineReached:
+        """The reason to stop with."""
+        return DeadlineReached(
+            f"the deadline ({self._said}) {how}; nothing is lost, the same command with a later "
+            "--deadline resumes"
+        )
+
+
+class Budget:
+    """`reserve`, then exactly one `settle` of the same amount. `spent` begins with what earlier sessions spent."""
+
+    def __init__(
+        self,
+        lines: Lines,
+        spent: Cost = NOTHING,
+        *,
+        deadline: Deadline | None = None,
+        events: Events | None = None,
+    ) -> None:
+        self.lines, self.spent, self.deadline = lines, spent, deadline
+        self.reserved = NOTHING
+        self.in_flight = 0
+        self._events = events or Events()
+        self._waiting: list[tuple[int, int, Cost, asyncio.Future[None]]] = []
+        self._order = count()
+        self._stopped: RunStopped | None = None
+
+    async def reserve(self, seq: int, most: Cost) -> None:
+        """Set `most` aside for one attempt; lower `seq` (older job) goes first.
+
+        Raises BudgetSpent if it cannot be afforded though nothing is in flight any more, RunStopped when the
+        run ends while waiting. A cancelled waiter takes nothing with it.
+        """
+        if self._stopped:
+            raise self._stopped
+        if not self._waiting and self._fits(most):
+            self._take(most)
+            return
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (seq, next(self._order), most, granted))
+        self._serve()
+        try:
+            await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled() and granted.exception() is None:
+                self.settle(most, NOTHING)
+            else:
+                self._serve()  # it may have stood in front of others
+            raise
+
+    def settle(self, reserved: Cost, true: Cost) -> None:
+        """The attempt is over: `true` is spent in place of what was reserved (NOTHING: it was never sent)."""
+        self.in_flight -= 1
+        # Sums of fractions drift; with nothing in flight nothing is reserved.
+        self.reserved = self.reserved - reserved if self.in_flight else NOTHING
+        self.spent += true
+        lines = self.lines
+        self._events.emit(BudgetUsed(self.spent, lines.max_calls, lines.max_tokens, lines.max_usd))
+        self._serve()
+
+    def stop(self, reason: RunStopped) -> None:
+        """Nothing is reserved any more; everybody who waits is told `reason`."""
+        self._stopped = self._stopped or reason
+        for _, _, _, granted in self._waiting:
+            if not granted.done():
+                granted.set_exception(reason)
+        self._waiting.clear()
+
+    def _fits(self, most: Cost) -> bool:
+        return self.lines.crossed(self.spent + self.reserved + most) is None
+
+    def _take(self, most: Cost) -> None:
+        self.in_flight += 1
+        self.reserved += most
+
+    def _serve(self) -> None:
+        while self._waiting:
+            _, _, most, granted = self._waiting[0]
+            if not granted.done():
+                if not self._fits(most):
+                    break
+                self._take(most)
+                granted.set_result(None)
+            heappop(self._waiting)
+        if self._waiting and not self.in_flight:
+            self.stop(self._exhausted(self._waiting[0][2]))
+
+    def _exhausted(self, most: Cost) -> BudgetSpent:
+        line = self.lines.crossed(self.spent + most)
+        if line is None:
+            raise AssertionError("what fits is granted")
+        limit, spent, next = self.lines.of(line), getattr(self.spent, line), getattr(most, line)
+        return BudgetSpent(
+            f"the budget is spent: {amount(line, spent)} of --max-{line} {amount(line, limit)}, and the next "
+            f"call may cost {amount(line, next)}; the same command with a higher --max-{line} resumes",
+            line=line,
+            limit=limit,
+            spent=spent,
+            next=next,
+        )
+
+
+def amount(line: str, value: float) -> str:
+    """A number as a person reads it: `$0.0312`, `12,000`; dollars to a millionth below one."""
+    if line != "usd":
+        return f"{value:,.0f}"
+    return f"${value:,.2f}" if value >= 1 or not value else "$" + f"{value:.6f}".rstrip("0")

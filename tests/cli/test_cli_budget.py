@@ -1,0 +1,143 @@
+"""`--max-usd`, `--max-tokens`, `--max-calls`, `--deadline`: exit 75 before the line, and on from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import Remote
+
+import cts_async
+
+OURS = str(Path(cts_async.__file__).parents[1])
+"""Where the package under test is, whatever is installed."""
+RUN = ("run", "--all", "fake", "-k", "2", "--limit", "3", "--no-orig", "-q")
+CALLS = 3 * (1 + 2 + 1 + 2 + 1)
+"""Clarifier, two answers, rewriter, two turns of the agent and the judge, for each of three instances."""
+
+
+def cts(cwd: Path, *args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(cwd),
+        "PYTHONUTF8": "1",
+        "PYTHONPATH": OURS,
+        "COLUMNS": "200",
+    }
+    command = [sys.executable, "-m", "cts_async.cli.main", *args]
+    return subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def summary(cwd: Path, name: str = "sample-fake-k2") -> dict[str, Any]:
+    return json.loads((cwd / "runs" / name / "summary.json").read_text())
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def test_a_run_stops_before_the_line_of_calls_and_a_higher_one_resumes(
+    priced: Remote, tmp_path: Path
+) -> None:
+    done = cts(tmp_path, *RUN, "--max-calls", "10")
+    assert done.returncode == 75
+    said = one_line(done)
+    assert "10 of --max-calls 10" in said
+    assert "a higher --max-calls resumes" in said
+    assert len(priced.seen()) == 10
+    assert summary(tmp_path)["calls"] == 10
+    # The same command again spends nothing more: what earlier sessions spent counts.
+    assert cts(tmp_path, *RUN, "--max-calls", "10").returncode == 75
+    assert len(priced.seen()) == 10
+    done = cts(tmp_path, *RUN, "--max-calls", str(CALLS))
+    assert done.returncode == 0, done.stderr
+    assert len(priced.seen()) == CALLS
+    # A finished run needs no budget.
+    assert cts(tmp_path, *RUN, "--max-calls", "0").returncode == 0
+
+
+def test_dollars_and_tokens_stay_below_their_lines(priced: Remote, tmp_path: Path) -> None:
+    done = cts(tmp_path, *RUN, "--max-usd", "0.015")
+    assert done.returncode == 75
+    assert "--max-usd $0.015" in one_line(done)
+    spent = summary(tmp_path)["cost_usd"]
+    # The whole costs some $0.0195. A call reserves 500 tokens of reply and some 1,500 of prompt: below $0.007.
+    assert 0.008 < spent <= 0.015
+    used = sum(summary(tmp_path)["tokens"]["fake-1"].values())
+    done = cts(tmp_path, *RUN, "--max-tokens", str(used + 3000))
+    assert done.returncode == 75
+    assert f"--max-tokens {used + 3000:,}" in one_line(done)
+    assert used <= sum(summary(tmp_path)["tokens"]["fake-1"].values()) <= used + 3000
+
+
+def test_systems_of_one_command_share_one_budget(priced: Remote, tmp_path: Path) -> None:
+    command = [option for option in RUN if option != "--no-orig"]
+    assert cts(tmp_path, *command, "--max-calls", "12").returncode == 75
+    assert len(priced.seen()) == 12
+    assert summary(tmp_path)["calls"] + summary(tmp_path, "sample-orig")["calls"] == 12
+    assert cts(tmp_path, *command, "--max-calls", "12").returncode == 75
+    assert len(priced.seen()) == 12
+
+
+def test_dollars_without_prices_are_refused_before_anything_starts(priced: Remote, tmp_path: Path) -> None:
+    done = cts(tmp_path, "run", "--all", "unpriced", "--max-usd", "1")
+    assert done.returncode == 2
+    said = one_line(done)
+    assert "unpriced" in said
+    assert "input_usd_per_mtok and output_usd_per_mtok" in said
+    assert not (tmp_path / "runs").exists()
+    assert cts(tmp_path, "run", "--all", "unpriced", "--max-calls", "3", "-q").returncode == 75
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--deadline", "soon"], "--deadline soon: write it as 90m"),
+        (["--deadline", "2001-01-01T08:00"], "has passed"),
+        (["--max-usd", "inf"], "--max-usd inf"),
+    ],
+)
+def test_a_limit_that_is_none_is_refused(options: list[str], said: str, tmp_path: Path) -> None:
+    for command in ("run", "judge"):
+        done = cts(tmp_path, command, *options)
+        assert done.returncode == 2
+        assert said in one_line(done)
+    assert not list(tmp_path.iterdir())
+
+
+def test_at_the_deadline_a_run_ends_in_order_and_resumes(priced: Remote, tmp_path: Path) -> None:
+    priced.set(latency_s=30.0)
+    done = cts(tmp_path, *RUN, "--deadline", "4s", timeout=25)
+    assert done.returncode == 75
+    assert "the deadline" in one_line(done)
+    assert "a later --deadline resumes" in done.stderr
+    priced.set(latency_s=0.0)
+    done = cts(tmp_path, *RUN, "--deadline", "50s")
+    assert done.returncode == 0, done.stderr
+    assert summary(tmp_path)["n_scored"] == 3
+
+
+def test_judging_has_a_budget_of_its_own(priced: Remote, tmp_path: Path) -> None:
+    assert cts(tmp_path, *RUN, "--no-judge").returncode == 0
+    judging = ("judge", "runs/sample-fake-k2", "--judge", "fake", "-q", "--max-calls")
+    before = len(priced.seen())
+    # The run's own 18 calls do not count: the command is another one.
+    done = cts(tmp_path, *judging, "2")
+    assert done.returncode == 75
+    assert "2 of --max-calls 2" in one_line(done)
+    assert len(priced.seen()) == before + 2
+    assert cts(tmp_path, *judging, "2").returncode == 75
+    assert cts(tmp_path, *judging, "3").returncode == 0
+    assert len(priced.seen()) == before + 3
+    assert (
+        cts(tmp_path, "judge", "runs/sample-fake-k2", "--judge", "unpriced", "--max-usd", "1").returncode == 2
+    )

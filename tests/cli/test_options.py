@@ -1,0 +1,76 @@
+"""How options are read: every spelling of a deadline, and what is none."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cts_async.cli.options import read_budget, read_deadline
+from cts_async.config import BudgetConfig
+from cts_async.errors import UsageError
+
+NOW = datetime(2031, 5, 1, 18, 30, 15)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("45s", 45),
+        ("90m", 5400),
+        ("2h30m", 9000),
+        ("1h 30m".replace(" ", ""), 5400),
+        ("1.5h", 5400),
+        ("1d", 86400),
+        (" 2H ", 7200),
+    ],
+)
+def test_a_deadline_may_be_so_long_from_now(text: str, seconds: float) -> None:
+    assert read_deadline(text, NOW) == NOW + timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("18:31", datetime(2031, 5, 1, 18, 31)),
+        ("18:30:16", datetime(2031, 5, 1, 18, 30, 16)),
+        ("18:30", datetime(2031, 5, 2, 18, 30)),
+        ("6:05", datetime(2031, 5, 2, 6, 5)),
+        ("6:05:10", datetime(2031, 5, 2, 6, 5, 10)),
+    ],
+)
+def test_a_clock_time_is_the_next_such_time(text: str, at: datetime) -> None:
+    assert read_deadline(text, NOW) == at
+
+
+def test_an_iso_time_is_local_unless_it_has_a_zone() -> None:
+    assert read_deadline("2031-05-02T08:00", NOW) == datetime(2031, 5, 2, 8)
+    assert read_deadline("2031-05-02 08:00:30", NOW) == datetime(2031, 5, 2, 8, 0, 30)
+    assert read_deadline("2031-05-03T08:00Z", NOW) == datetime(2031, 5, 3, 8, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "soon", "90", "m90", "30m2h", "-5m", "25:00", "18:60", "2031-13-01", "1e3s", "9999999999d"],
+)
+def test_what_is_no_deadline_is_refused_with_examples(text: str) -> None:
+    with pytest.raises(UsageError, match="2h30m"):
+        read_deadline(text, NOW)
+
+
+@pytest.mark.parametrize("text", ["0s", "2031-05-01T18:30", "1999-01-01"])
+def test_a_time_that_has_passed_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="has passed"):
+        read_deadline(text, NOW)
+
+
+def test_no_limit_is_no_budget() -> None:
+    assert read_budget(None, None, None, None) == BudgetConfig()
+    assert not read_budget(None, None, None, None).given
+    assert read_budget(0.0, None, None, None).given
+
+
+@pytest.mark.parametrize("dollars", [float("nan"), float("inf")])
+def test_dollars_are_a_number(dollars: float) -> None:
+    with pytest.raises(UsageError, match="--max-usd"):
+        read_budget(dollars, None, None, None)

@@ -1,0 +1,609 @@
+"""No line is ever crossed, all of it is used, and when the time is up everything is in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from virtual_time import run_virtual
+
+from cts_async.engine.budget import NOTHING, REMEMBERED, Budget, Deadline, Lines, amount
+from cts_async.engine.events import BudgetUsed, Cost, Event, Events, Usage
+from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.runner import Context, Job, Runner, interrupted
+from cts_async.engine.step import Executed, Prices, Step, step_key
+from cts_async.errors import (
+    EXIT_RESUMABLE,
+    BudgetSpent,
+    DeadlineReached,
+    Interrupted,
+    RateLimited,
+    RejectedError,
+    RunStopped,
+    StepError,
+    TransientError,
+    UnusableOutput,
+)
+
+PRICES = Prices(input_usd_per_mtok=1_000.0, output_usd_per_mtok=10_000.0)
+"""A thousandth of a dollar a token in, a hundredth a token out."""
+CHARGED = Usage(50, 5)
+
+
+# --- The lines by themselves
+
+
+def test_on_the_line_is_within_it_and_beyond_is_not() -> None:
+    lines = Lines(max_calls=3, max_tokens=100, max_usd=0.3)
+    assert lines.crossed(Cost(3, 100, 0.1 + 0.2)) is None  # 0.30000000000000004
+    assert lines.crossed(Cost(4, 101, 1.0)) == "calls"
+    assert lines.crossed(Cost(3, 101, 1.0)) == "tokens"
+    assert lines.crossed(Cost(3, 100, 0.3001)) == "usd"
+    assert Lines().crossed(Cost(10**9, 1e12, 1e9)) is None
+
+
+def test_prices_are_dollars_per_million_tokens() -> None:
+    # 200 x 0.001 + 30 x 0.01
+    assert PRICES.usd(Usage(200, 30)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("line", "value", "said"),
+    [
+        ("usd", 12.345, "$12.35"),
+        ("usd", 0.0312, "$0.0312"),
+        ("usd", 0.0, "$0.00"),
+        ("calls", 1234, "1,234"),
+        ("tokens", 9_876_543.2, "9,876,543"),
+    ],
+)
+def test_amounts_read_well(line: str, value: float, said: str) -> None:
+    assert amount(line, value) == said
+
+
+class Attempts:
+    """Attempts that reserve, take their time, and settle; what they do stands in `log`."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.log: list[str] = []
+        self.most_spent = NOTHING
+
+    async def one(
+        self, name: str, seq: int, most: Cost, true: Cost, seconds: float, *, after: float = 0.0
+    ) -> None:
+        await asyncio.sleep(after)
+        try:
+            await self.budget.reserve(seq, most)
+        except RunStopped as stopped:
+            self.log.append(f"{name} {type(stopped).__name__}")
+            return
+        self.log.append(f"{name} sent at {asyncio.get_running_loop().time():.3f}")
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            self.budget.settle(most, most)
+            raise
+        self.budget.settle(most, true)
+
+
+def attempts(lines: Lines, *plans: tuple[Any, ...], spent: Cost = NOTHING) -> tuple[list[str], Budget]:
+    """Run the planned attempts side by side: (name, seq, most, true, seconds[, after])."""
+
+    async def main() -> tuple[list[str], Budget]:
+        work = Attempts(Budget(lines, spent))
+        await asyncio.gather(*(work.one(*plan[:5], after=plan[5] if plan[5:] else 0.0) for plan in plans))
+        return work.log, work.budget
+
+    return run_virtual(main)
+
+
+def tokens(n: float) -> Cost:
+    return Cost(1, n)
+
+
+def test_what_returns_of_a_reservation_is_used_by_the_next() -> None:
+    # 100 tokens; both reserve 80, but the first uses 15: after 2 s there is room for the second.
+    log, budget = attempts(
+        Lines(max_tokens=100), ("a", 0, tokens(80), tokens(15), 2.0), ("b", 1, tokens(80), tokens(60), 1.0)
+    )
+    assert log == ["a sent at 0.000", "b sent at 2.000"]
+    assert budget.spent == Cost(2, 75)
+
+
+def test_a_budget_is_spent_only_when_nothing_is_in_flight() -> None:
+    # The first uses 30 of 80: then 30 + 80 lies beyond 100, and nothing more can return.
+    log, budget = attempts(
+        Lines(max_tokens=100), ("a", 0, tokens(80), tokens(30), 2.0), ("b", 1, tokens(80), tokens(1), 1.0)
+    )
+    assert log == ["a sent at 0.000", "b BudgetSpent"]
+    assert budget.spent == tokens(30)
+
+
+def test_the_oldest_waits_in_front_and_small_ones_do_not_overtake_it() -> None:
+    log, _ = attempts(
+        Lines(max_tokens=100),
+        ("running", 0, tokens(90), tokens(10), 3.0),
+        ("young", 5, tokens(20), tokens(20), 1.0, 1.0),
+        ("old", 2, tokens(85), tokens(5), 1.0, 2.0),
+        ("small", 9, tokens(5), tokens(5), 1.0, 2.0),
+    )
+    # At 3 s 90 are left: the old one's 85 fit, then the young one's 20 do not, and the small one waits behind it.
+    assert log == ["running sent at 0.000", "old sent at 3.000", "young sent at 4.000", "small sent at 4.000"]
+
+
+def test_the_error_says_which_line_what_was_spent_and_how_to_go_on() -> None:
+    async def main() -> BudgetSpent:
+        budget = Budget(Lines(max_calls=50, max_usd=1.5), Cost(12, 0, 1.48))
+        with pytest.raises(BudgetSpent) as caught:
+            await budget.reserve(0, Cost(1, 500, 0.03))
+        return caught.value
+
+    error = run_virtual(main)
+    assert (error.line, error.limit, error.spent, error.next) == ("usd", 1.5, 1.48, 0.03)
+    assert error.exit_code == EXIT_RESUMABLE
+    assert str(error) == (
+        "the budget is spent: $1.48 of --max-usd $1.50, and the next call may cost $0.03; "
+        "the same command with a higher --max-usd resumes"
+    )
+
+
+def test_who_is_cancelled_while_waiting_takes_nothing_and_blocks_nobody() -> None:
+    async def main() -> None:
+        budget = Budget(Lines(max_calls=2, max_tokens=100))
+        await budget.reserve(0, tokens(60))
+        big = asyncio.create_task(budget.reserve(1, tokens(90)))
+        small = asyncio.create_task(budget.reserve(2, tokens(40)))
+        await asyncio.sleep(0)
+        assert not small.done()
+        big.cancel()
+        with suppress(asyncio.CancelledError):
+            await big
+        await small
+        assert budget.reserved == Cost(2, 100)
+
+    run_virtual(main)
+
+
+def test_who_is_cancelled_just_after_being_granted_gives_it_back() -> None:
+    async def main() -> None:
+        budget = Budget(Lines(max_calls=1))
+        await budget.reserve(0, Cost(1))
+        waiter = asyncio.create_task(budget.reserve(1, Cost(1)))
+        await asyncio.sleep(0)
+        budget.settle(Cost(1), NOTHING)
+        waiter.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiter
+        assert (budget.in_flight, budget.reserved, budget.spent) == (0, NOTHING, NOTHING)
+        await budget.reserve(2, Cost(1))
+
+    run_virtual(main)
+
+
+def test_a_stopped_budget_gives_nothing_to_anybody() -> None:
+    async def main() -> None:
+        budget = Budget(Lines(max_calls=1))
+        await budget.reserve(0, Cost(1))
+        waiter = asyncio.create_task(budget.reserve(1, Cost(1)))
+        await asyncio.sleep(0)
+        budget.stop(interrupted())
+        with pytest.raises(Interrupted):
+            await waiter
+        with pytest.raises(Interrupted):
+            await budget.reserve(2, NOTHING)
+
+    run_virtual(main)
+
+
+PLAN = st.tuples(
+    st.integers(0, 20),  # seq
+    st.integers(0, 60),  # tokens reserved
+    st.floats(0, 1),  # share of them that is really used
+    st.integers(0, 9),  # seconds in flight
+    st.integers(0, 9),  # starts after
+    st.booleans(),  # cancelled in the middle
+)
+
+
+@given(st.lists(PLAN, max_size=25), st.integers(0, 6), st.integers(0, 150), st.floats(0, 3))
+@settings(max_examples=150, deadline=None)
+def test_no_interleaving_crosses_a_line(
+    plans: Sequence[tuple[int, int, float, int, int, bool]], max_calls: int, max_tokens: int, max_usd: float
+) -> None:
+    lines = Lines(max_calls, max_tokens, max_usd)
+
+    async def main() -> None:
+        budget = Budget(lines)
+        work = Attempts(budget)
+
+        async def attempt(seq: int, most: int, share: float, seconds: int, after: int, cancel: bool) -> None:
+            reserved, true = (Cost(1, n, n * 0.01) for n in (most, int(most * share)))
+            task = asyncio.create_task(work.one("", seq, reserved, true, seconds, after=after))
+            if cancel:
+                await asyncio.sleep(after + seconds / 2)
+                task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            assert lines.crossed(budget.spent) is None
+            assert lines.crossed(budget.spent + budget.reserved) is None
+
+        await asyncio.gather(*(attempt(*plan) for plan in plans))
+        assert (budget.in_flight, budget.reserved) == (0, NOTHING)
+
+    run_virtual(main)
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 3)), max_size=25), st.integers(0, 150))
+@settings(max_examples=100, deadline=None)
+def test_a_line_is_crossed_by_no_more_than_attempts_exceeded_their_reservations(
+    plans: Sequence[tuple[int, float]], max_tokens: int
+) -> None:
+    excess = 0.0
+
+    async def main() -> Budget:
+        budget = Budget(Lines(max_tokens=max_tokens))
+
+        async def attempt(seq: int, most: int, factor: float) -> None:
+            nonlocal excess
+            with suppress(BudgetSpent):
+                await budget.reserve(seq, tokens(most))
+                await asyncio.sleep(most)
+                excess += max(0.0, most * factor - most)
+                budget.settle(tokens(most), tokens(most * factor))
+
+        await asyncio.gather(*(attempt(i, *plan) for i, plan in enumerate(plans)))
+        return budget
+
+    assert run_virtual(main).spent.tokens <= max_tokens + excess + 1e-6
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=20), st.integers(0, 200))
+@settings(max_examples=100, deadline=None)
+def test_what_is_left_over_is_less_than_the_next_may_cost(costs: list[int], max_tokens: int) -> None:
+    """Everything reserves 40 and uses what it uses: the run ends early only where 40 more could cross."""
+
+    async def main() -> Budget:
+        budget = Budget(Lines(max_tokens=max_tokens))
+
+        async def attempt(seq: int, true: int) -> None:
+            with suppress(BudgetSpent):
+                await budget.reserve(seq, tokens(40))
+                await asyncio.sleep(1 + true)
+                budget.settle(tokens(40), tokens(true))
+
+        await asyncio.gather(*(attempt(*plan) for plan in enumerate(costs)))
+        return budget
+
+    budget = run_virtual(main)
+    if budget.spent.calls < len(costs):
+        assert budget.spent.tokens + 40 > max_tokens
+
+
+# --- The deadline by itself
+
+
+def test_a_step_starts_while_half_of_its_lanes_latest_attempts_would_end_in_time() -> None:
+    deadline = Deadline(100.0, "noon")
+    deadline.check("unknown", 99.9)
+    for latency_s in (10.0, 20.0, 60.0):
+        deadline.learn("slow", latency_s)
+    deadline.check("slow", 79.0)  # 21 s are left, half take 20 at most
+    deadline.check("unknown", 99.9)
+    with pytest.raises(DeadlineReached, match="noon.*too near.*resumes"):
+        deadline.check("slow", 81.0)
+
+
+def test_only_the_latest_attempts_count() -> None:
+    deadline = Deadline(100.0, "noon")
+    for latency_s in [90.0] * REMEMBERED + [1.0] * REMEMBERED:
+        deadline.learn("lane", latency_s)
+    deadline.check("lane", 98.0)
+
+
+def test_nothing_starts_at_the_deadline_itself() -> None:
+    with pytest.raises(DeadlineReached):
+        Deadline(100.0, "noon").check("lane", 100.0)
+
+
+# --- In a run
+
+POLICY = RetryPolicy(max_transient=2, max_rate_limited=2, max_unusable=2, base_s=1.0, cap_s=8.0)
+
+
+class Bench:
+    """A run under a budget: every attempt reserves 100 + 10 tokens ($0.20) and is charged `charged`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.sent: list[str] = []
+        self.finished: dict[str, Any] = {}
+        self.events: list[Event] = []
+        self.budget = Budget(Lines())
+        self.stopped: RunStopped | None = None
+        self.ended_at = 0.0
+
+    def step(
+        self,
+        ctx: Context,
+        name: str,
+        lane: Lane | None,
+        *,
+        seconds: float = 1.0,
+        charged: Usage | None = CHARGED,
+        failures: Iterable[Exception] = (),
+    ) -> Step[str]:
+        left = list(failures)
+
+        async def execute(_: UnusableOutput | None) -> Executed:
+            self.sent.append(f"{ctx.job.id}/{name}")
+            await asyncio.sleep(seconds)
+            if left:
+                raise left.pop(0)
+            return Executed(name, charged)
+
+        return Step(
+            name=name,
+            key=step_key(ctx.job.id, name),
+            execute=execute,
+            decode=str,
+            model="m",
+            lane=lane,
+            tokens=55.0,
+            most=lambda _: Usage(100, 10),
+            prices=PRICES,
+        )
+
+    def run(
+        self,
+        walk: Callable[[Context, list[Lane]], Awaitable[Any]],
+        lines: Lines | None = None,
+        *,
+        jobs: int = 1,
+        deadline: float | None = None,
+        spent: Cost = NOTHING,
+        stop_at: float | None = None,
+        in_flight: int = 64,
+        journal_type: type[Journal] = Journal,
+    ) -> None:
+        """Run `jobs` walks; a run that ends early leaves its reason in `stopped`."""
+
+        async def main() -> None:
+            journal = journal_type(self.path)
+            events = Events(self.events.append)
+            lanes = [Lane(name, LaneLimits(), events) for name in ("slow", "quick")]
+            until = None if deadline is None else Deadline(deadline, "noon")
+            self.budget = Budget(lines or Lines(), spent, deadline=until, events=events)
+            runner = Runner(lanes, events=events, policy=POLICY, budget=self.budget, in_flight=in_flight)
+            if stop_at is not None:
+                asyncio.get_running_loop().call_later(stop_at, runner.stop, interrupted())
+
+            def job(number: int) -> Job:
+                async def finish(result: Any) -> None:
+                    self.finished[f"q{number}"] = result
+
+                return Job("group", f"q{number}", journal, lambda ctx: walk(ctx, lanes), finish)
+
+            try:
+                await runner.run(job(number) for number in range(jobs))
+            except RunStopped as stopped:
+                self.stopped = stopped
+            finally:
+                journal.close()
+                self.ended_at = round(asyncio.get_running_loop().time(), 6)
+            assert all(lane.in_flight == 0 for lane in lanes)
+            assert (self.budget.in_flight, self.budget.reserved) == (0, NOTHING)
+
+        run_virtual(main)
+
+    def journal(self) -> list[dict[str, Any]]:
+        return list(read_jsonl(self.path))
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path / "steps.jsonl")
+
+
+def two_steps(bench: Bench, **options: Any) -> Callable[[Context, list[Lane]], Awaitable[Any]]:
+    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+        await ctx.step(bench.step(ctx, "a", lanes[0], **options))
+        return await ctx.step(bench.step(ctx, "b", lanes[0], **options))
+
+    return walk
+
+
+def test_a_run_stops_before_the_line_with_everything_in_flight_finished(bench: Bench) -> None:
+    bench.run(two_steps(bench), Lines(max_calls=5), jobs=4)
+    assert isinstance(bench.stopped, BudgetSpent)
+    # The four first steps, then the oldest one's second.
+    assert bench.sent == ["q0/a", "q1/a", "q2/a", "q3/a", "q0/b"]
+    assert bench.finished == {"q0": "b"}
+    assert [record["ok"] for record in bench.journal()] == [True] * 5
+    assert bench.budget.spent == Cost(5, 275, pytest.approx(0.5))
+
+
+def test_dollars_count_what_was_charged_not_what_was_reserved(bench: Bench) -> None:
+    # Each reserves $0.20 and is charged $0.10: of a dollar, 9 can be made before the tenth could cross it.
+    bench.run(two_steps(bench), Lines(max_usd=1.05), jobs=8)
+    assert len(bench.sent) == 9
+    assert bench.budget.spent.usd == pytest.approx(0.9)
+    assert isinstance(bench.stopped, BudgetSpent)
+    assert bench.stopped.line == "usd"
+
+
+def test_what_earlier_sessions_spent_counts(bench: Bench) -> None:
+    bench.run(two_steps(bench), Lines(max_calls=3), jobs=1, spent=Cost(2))
+    assert bench.sent == ["q0/a"]
+    assert isinstance(bench.stopped, BudgetSpent)
+
+
+def test_what_is_remembered_is_free(bench: Bench) -> None:
+    bench.run(two_steps(bench), Lines(max_calls=2))
+    assert bench.stopped is None
+    bench.run(two_steps(bench), Lines(max_calls=0))
+    assert bench.stopped is None
+    assert len(bench.sent) == 2
+
+
+def test_a_budget_that_is_enough_changes_nothing(bench: Bench) -> None:
+    bench.run(two_steps(bench), Lines(max_calls=16, max_tokens=10_000, max_usd=100.0), jobs=8, deadline=1e6)
+    assert bench.stopped is None
+    assert len(bench.finished) == 8
+    assert bench.ended_at == 2.0
+    used = [event for event in bench.events if isinstance(event, BudgetUsed)]
+    assert len(used) == 16
+    assert used[-1] == BudgetUsed(bench.budget.spent, 16, 10_000, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "spent_tokens"),
+    [
+        # The second attempt is charged 55 in any case.
+        (RateLimited("slower"), 55),
+        (TransientError("busy", status=503), 55),
+        (TransientError("connection refused", unsent=True), 55),
+        (TransientError("connection reset"), 110 + 55),
+        (TransientError("broken body", status=200), 110 + 55),
+    ],
+)
+def test_a_failed_attempt_counts_as_its_provider_charges(
+    bench: Bench, error: StepError, spent_tokens: int
+) -> None:
+    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+        return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[error]))
+
+    bench.run(walk, Lines(max_calls=10))
+    assert (bench.budget.spent.calls, bench.budget.spent.tokens) == (2, spent_tokens)
+    (record,) = bench.journal()
+    assumed = {"tokens": 110, "usd": pytest.approx(0.2)} if spent_tokens > 110 else None
+    assert record.get("assumed") == assumed
+
+
+def test_a_refused_request_costs_a_call_and_nothing_else(bench: Bench) -> None:
+    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+        return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[RejectedError("no", status=400)]))
+
+    bench.run(walk, Lines(max_calls=10))
+    assert bench.budget.spent == Cost(1)
+
+
+def test_where_no_usage_is_told_the_estimate_stays(bench: Bench) -> None:
+    bench.run(two_steps(bench, charged=None), Lines(max_calls=10))
+    assert bench.budget.spent == Cost(2, 220, pytest.approx(0.4))
+    assert [record["assumed"]["tokens"] for record in bench.journal()] == [110, 110]
+
+
+def test_an_interrupted_run_wakes_those_who_wait_for_budget(bench: Bench) -> None:
+    bench.run(two_steps(bench, seconds=10.0), Lines(max_tokens=250), jobs=8, stop_at=5.0)
+    assert isinstance(bench.stopped, Interrupted)
+    assert bench.sent == ["q0/a", "q1/a"]
+    assert bench.ended_at == 10.0
+
+
+def test_at_the_deadline_what_is_in_flight_is_cancelled_and_counted(bench: Bench) -> None:
+    bench.run(two_steps(bench, seconds=4.0), Lines(max_calls=10), jobs=2, deadline=6.0, in_flight=1)
+    assert isinstance(bench.stopped, DeadlineReached)
+    assert bench.ended_at == 4.0  # 2 s are left, an attempt takes 4: nothing more was started
+    bench.run(two_steps(bench, seconds=4.0), Lines(max_calls=10), deadline=3.0)
+    assert isinstance(bench.stopped, DeadlineReached)
+    assert "has come" in str(bench.stopped)
+    assert bench.ended_at == 3.0
+    cancelled = bench.journal()[-1]
+    assert (cancelled["ok"], cancelled["step"], cancelled["attempts"]) == (False, "b", 1)
+    assert cancelled["error"] == {"kind": "cancelled", "message": "the run was stopped at once"}
+    assert cancelled["failed_attempts"][0]["latency_s"] == 3.0
+    assert cancelled["assumed"] == {"tokens": 110, "usd": pytest.approx(0.2)}
+    assert bench.budget.spent.tokens == 110
+    # And the same command goes on from there.
+    bench.stopped = None
+    bench.run(two_steps(bench), Lines(max_calls=10))
+    assert bench.stopped is None
+    assert bench.finished == {"q0": "b"}
+
+
+class SlowJournal(Journal):
+    """Takes ten seconds to say that a record is there."""
+
+    async def append(self, record: Mapping[str, Any]) -> None:
+        await super().append(record)
+        await asyncio.sleep(10.0)
+
+
+def test_what_is_cancelled_while_it_is_written_stands_there_once(bench: Bench) -> None:
+    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+        return await ctx.step(bench.step(ctx, "a", lanes[0], failures=[TransientError("reset")]))
+
+    bench.run(walk, Lines(max_calls=10), deadline=6.0, journal_type=SlowJournal)
+    assert isinstance(bench.stopped, DeadlineReached)
+    (record,) = bench.journal()
+    assert (record["ok"], record["attempts"]) == (True, 2)
+    assert bench.budget.spent.calls == 2
+
+
+def test_near_the_deadline_quick_lanes_go_on_and_no_job_begins(bench: Bench) -> None:
+    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+        slow, quick = lanes
+        if ctx.job.id != "q1":
+            await ctx.step(bench.step(ctx, "slow", slow, seconds=10.0))
+        for name in ("b", "c", "d"):
+            await ctx.step(bench.step(ctx, name, quick, seconds=3.0))
+        return await ctx.step(bench.step(ctx, "end", slow, seconds=10.0))
+
+    bench.run(walk, jobs=3, deadline=22.0, in_flight=2)
+    # q1's last step and q2's first, begun at 9 and 19 s; at 19 s 3 are left: too little for 10, so q0 ends there.
+    assert isinstance(bench.stopped, DeadlineReached)
+    assert "too near" in str(bench.stopped)
+    assert bench.sent == ["q0/slow", "q1/b", "q1/c", "q1/d", "q1/end", "q0/b", "q0/c", "q0/d"]
+    assert bench.finished == {"q1": "end"}
+    assert bench.ended_at == 19.0
+
+
+def test_a_deadline_that_is_not_reached_stops_nothing(bench: Bench) -> None:
+    bench.run(two_steps(bench), jobs=3, deadline=2.5)
+    assert bench.stopped is None
+    assert len(bench.finished) == 3
+
+
+@given(st.randoms(use_true_random=False), st.integers(0, 12), st.floats(0, 2), st.floats(0.1, 12))
+@settings(max_examples=60, deadline=None)
+def test_no_run_crosses_a_line_whatever_fails_and_whenever_it_ends(
+    tmp_path_factory: pytest.TempPathFactory, rng: random.Random, max_calls: int, max_usd: float, until: float
+) -> None:
+    bench = Bench(tmp_path_factory.mktemp("run") / "steps.jsonl")
+    faults: list[Callable[[], Exception]] = [
+        lambda: RateLimited("slower", retry_after_s=1.0),
+        lambda: TransientError("reset"),
+        lambda: RejectedError("no", status=400),
+    ]
+    lines = Lines(max_calls=max_calls, max_usd=max_usd)
+
+    async def walk(ctx: Context, lanes: list[Lane]) -> str:
+        for name in ("a", "b"):
+            failures = [rng.choice(faults)() for _ in range(rng.randint(0, 2))]
+            charged = Usage(rng.randint(0, 100), rng.randint(0, 10))
+            step = bench.step(
+                ctx, name, rng.choice(lanes), seconds=rng.random() * 3, charged=charged, failures=failures
+            )
+            await ctx.step(step)
+        return "done"
+
+    bench.run(walk, lines, jobs=5, deadline=until)
+    assert lines.crossed(bench.budget.spent) is None
+    # The journal says the same: what a later session would read is what this one counted.
+    records = bench.journal()
+    assert sum(record["attempts"] for record in records) == bench.budget.spent.calls
+    used = sum(
+        record["usage"]["input"] + record["usage"]["output"] for record in records if "usage" in record
+    )
+    assumed = sum(record["assumed"]["tokens"] for record in records if "assumed" in record)
+    assert used + assumed == pytest.approx(bench.budget.spent.tokens)

@@ -1,0 +1,243 @@
+"""A forecast against sums made by hand, over the sample world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cts_async.config import RunConfig
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.forecast import SAMPLE, Effort, Forecast, Work, actual, forecast, note
+from cts_async.protocol.observed import Observed, Seen
+from cts_async.protocol.plan import Plan, make_plan
+from cts_async.protocol.systems import System
+from cts_async.records import language_of
+
+N, K, TURNS = 4, 2, 10
+"""Half of 20 turns are assumed."""
+PER_ORIG, PER_CLARIFY = TURNS + 1, 1 + K + 1 + TURNS + 1
+
+
+def planned(directory: Path, table: str = "", **options: Any) -> Plan:
+    """Everything is played by `fake`, without a key; `table` adds fields to its entry."""
+    config = directory / "cts.toml"
+    config.write_text(
+        '[models.fake]\nbase_url = "http://a.example/v1"\nmodel = "fake-1"\nkey_env = "NOT_SET"\n'
+        "max_concurrency = 4\ninput_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n" + table
+    )
+    asked = RunConfig(models=("fake",), every_role="fake", ks=(K,), limit=N, runs_dir=directory / "runs")
+    return make_plan(replace(asked, **options), load_catalogue(config), {}, keyless=True)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return planned(tmp_path)
+
+
+def kinds(made: Forecast, system: str) -> dict[str, Work]:
+    return {work.kind: work for work in made.work if work.system == system}
+
+
+def systems(plan: Plan) -> tuple[System, System]:
+    orig, fake = plan.systems
+    return orig, fake
+
+
+def test_every_call_of_every_system_is_counted(plan: Plan) -> None:
+    made = forecast(plan)
+    assert made.left == {"orig": N, "fake-k2": N}
+    assert made.of("orig").calls == N * PER_ORIG
+    assert made.of("fake-k2").calls == N * PER_CLARIFY
+    assert made.total.calls == N * (PER_ORIG + PER_CLARIFY)
+    steps = {kind: work.steps for kind, work in kinds(made, "fake-k2").items()}
+    assert steps == {"clarify": N, "answer": N * K, "rewrite": N, "search": N * TURNS, "judge": N}
+
+
+def test_no_key_is_needed_and_nothing_is_written(plan: Plan, tmp_path: Path) -> None:
+    forecast(plan)
+    assert [path.name for path in tmp_path.iterdir()] == ["cts.toml"]
+
+
+def test_prompts_are_counted_as_they_will_be_sent(plan: Plan) -> None:
+    instances = list(plan.instances())
+    rendered = [
+        plan.prompts.get("clarify", language_of(query)).render(blurred_query=query, k=K)
+        for query in (instance.blurred_query for instance in instances)
+    ]
+    by_hand = [sum(8 + len(message["content"].encode()) / 4 for message in messages) for messages in rendered]
+    work = kinds(forecast(plan), "fake-k2")["clarify"]
+    assert work.each.input_tokens == pytest.approx(sum(by_hand) / N)
+    # Two questions of 25 tokens, 10 around them; 1 s and 50 tokens a second.
+    assert work.each.output_tokens == 60
+    assert work.latency_s == pytest.approx(2.2)
+    assert work.each.cost_usd == pytest.approx((work.each.input_tokens * 1.0 + 60 * 10.0) / 1e6)
+
+
+def english(directory: Path, rows: int) -> dict[str, Any]:
+    """Options for data of as many English rows, without gold."""
+    lines = "".join(f"q{i},the winter ferry times of line {i},ferry times\n" for i in range(rows))
+    (directory / "many.csv").write_text("id,fused_query,blurred_query\n" + lines)
+    document = '{"id": "d", "url": "https://a.example", "title": "t", "text": "x"}\n'
+    (directory / "docs.jsonl").write_text(document)
+    corpus = directory / "docs.jsonl"
+    return {"data": str(directory / "many.csv"), "corpus": corpus, "limit": None, "no_judge": True}
+
+
+def test_a_turn_reads_all_turns_before_it_again(tmp_path: Path) -> None:
+    options = english(tmp_path, N)
+    one, ten = (
+        kinds(forecast(planned(tmp_path, max_turns=turns, **options)), "orig")["search"] for turns in (1, 20)
+    )
+    # A turn says 250 and is given 3,750 characters, which are 938 tokens of English, in two messages of 8:
+    # the tenth reads nine of those, so the ten read 4.5 on average. The first reads the opening only.
+    assert (one.steps, ten.steps) == (N, N * TURNS)
+    assert ten.each.input_tokens - one.each.input_tokens == pytest.approx(4.5 * (250 + 937.5 + 16))
+    assert (one.each.output_tokens, ten.each.output_tokens) == (500, 275)
+
+
+@pytest.mark.parametrize(("allowed", "assumed"), [(1, 1), (3, 3), (4, 4), (8, 4), (9, 5), (20, 10)])
+def test_a_search_takes_half_of_its_turns_or_all_of_a_few(tmp_path: Path, allowed: int, assumed: int) -> None:
+    made = forecast(planned(tmp_path, max_turns=allowed))
+    assert kinds(made, "orig")["search"].steps == N * assumed
+
+
+def test_an_instances_walk_is_its_longest_chain(plan: Plan) -> None:
+    made = forecast(plan)
+    nuggets = [len(instance.nuggets) for instance in plan.instances()]
+    judge_s = 1 + (12 * sum(nuggets) / N + 10) / 50
+    # Clarifier 2.2, the answers side by side 1.2, rewriter 1.8, ten turns of 6.5.
+    assert made.chain_s == pytest.approx(2.2 + 1.2 + 1.8 + 65.0 + judge_s)
+    # Enough for a lane of 4: 6 instances; both systems' walks, 6 at a time.
+    assert made.in_flight == 6
+    assert made.in_flight_s == pytest.approx(N * (made.chain_s + 65.0 + judge_s) / 6)
+
+
+@pytest.mark.parametrize(
+    ("table", "binding", "time_s"),
+    [
+        ("requests_per_min = 6\n", "requests/min", N * (PER_ORIG + PER_CLARIFY) * 10),
+        ("requests_per_min = 6000\ntokens_per_min = 1000\n", "tokens/min", None),
+        ("requests_per_min = 6000\n", "concurrency", None),
+    ],
+)
+def test_the_tightest_limit_of_an_account_binds(
+    tmp_path: Path, table: str, binding: str, time_s: float | None
+) -> None:
+    (lane,) = forecast(planned(tmp_path, table)).lanes
+    assert lane.binding == binding
+    expected = {
+        "tokens/min": lane.effort.tokens / 1000 * 60,
+        "concurrency": lane.under["concurrency"],
+    }
+    assert lane.time_s == pytest.approx(expected.get(binding, time_s))
+
+
+def test_the_whole_takes_as_long_as_its_slowest_part(tmp_path: Path) -> None:
+    slow = forecast(planned(tmp_path, "requests_per_min = 1\n"))
+    assert (slow.binding, slow.time_s) == ("fake: requests/min", N * (PER_ORIG + PER_CLARIFY) * 60)
+    one = forecast(planned(tmp_path, limit=1, references=()))
+    assert (one.binding, one.time_s) == ("one instance's walk", one.chain_s)
+
+
+def test_models_of_one_account_share_its_limits(tmp_path: Path) -> None:
+    other = '[models.other]\nbase_url = "http://a.example/v1"\nmodel = "o-1"\nkey_env = "NOT_SET"\n'
+    made = forecast(planned(tmp_path, "requests_per_min = 60\n" + other, judges=("other",)))
+    (lane,) = made.lanes
+    assert lane.models == ("fake", "other")
+    assert lane.under["requests/min"] == N * (PER_ORIG + PER_CLARIFY)
+    # The judge has no price: of the rest the cost is known.
+    assert made.unpriced == ("other",)
+    assert not made.total.priced
+    assert made.total.as_json()["cost_usd"] is None
+    assert made.total.as_json()["known_cost_usd"] > 0
+
+
+def test_large_data_is_sampled_evenly_and_counted_in_full(tmp_path: Path) -> None:
+    made = forecast(planned(tmp_path, **english(tmp_path, 1001)))
+    assert made.of("orig").calls == 1001 * TURNS
+    assert "rendered over 167 of 1001 instances" in made.assumptions[0]  # every sixth
+    assert SAMPLE >= 167
+    assert "judge" not in {work.kind for work in made.work}
+
+
+# --- What a run shows
+
+
+def seen(steps: int, calls: int, used: tuple[int, int], latency_s: float) -> Seen:
+    return Seen(steps, calls, used[0], used[1], latency_s)
+
+
+def test_what_is_done_is_not_forecast_again(plan: Plan) -> None:
+    orig, fake = systems(plan)
+    ids = [instance.id for instance in plan.instances()]
+    begun = Counter({("clarify", "fake-1"): 1, ("answer", "fake-1"): 2, ("search", "fake-1"): 3})
+    runs = {orig: Observed(done=set(ids)), fake: Observed(done=set(ids[:1]), begun=begun)}
+    made = forecast(plan, runs)
+    assert made.left == {"orig": 0, "fake-k2": 3}
+    assert made.of("orig").calls == 0
+    steps = {kind: work.steps for kind, work in kinds(made, "fake-k2").items()}
+    assert steps == {"clarify": 2, "answer": 4, "rewrite": 3, "search": 27, "judge": 3}
+
+
+def test_a_finished_run_takes_no_more_time(plan: Plan) -> None:
+    everything = {instance.id for instance in plan.instances()}
+    made = forecast(plan, {system: Observed(done=everything) for system in plan.systems})
+    assert (made.total, made.time_s) == (Effort(), 0.0)
+
+
+def test_what_was_seen_takes_the_place_of_assumptions(plan: Plan) -> None:
+    orig, fake = systems(plan)
+    runs = {
+        # Four judgements in five calls, 400 + 100 tokens and 2 s each.
+        orig: Observed({("judge", "fake-1"): seen(3, 4, (1200, 300), 6.0)}, searches=2, turns=6),
+        fake: Observed({("judge", "fake-1"): seen(1, 1, (400, 100), 2.0)}, searches=2, turns=6),
+    }
+    made = forecast(plan, runs)
+    for system in ("orig", "fake-k2"):
+        judge = kinds(made, system)["judge"]
+        assert judge.each == Effort(1.25, 400, 100, pytest.approx((400 + 1000) / 1e6))
+        assert (judge.latency_s, judge.observed) == (2.0, 4)
+        assert judge.effort.calls == N * 1.25
+        assert kinds(made, system)["search"].steps == N * 3
+        assert kinds(made, system)["search"].observed == 0
+    assert "judge by fake (4 steps)" in made.assumptions[-1]
+
+
+def test_a_step_or_two_show_nothing_yet(plan: Plan) -> None:
+    orig, _ = systems(plan)
+    made = forecast(plan, {orig: Observed({("judge", "fake-1"): seen(2, 2, (9999, 999), 60.0)})})
+    assert kinds(made, "orig")["judge"] == kinds(forecast(plan), "orig")["judge"]
+
+
+def test_where_a_server_tells_no_usage_tokens_stay_assumed(plan: Plan) -> None:
+    orig, _ = systems(plan)
+    made = forecast(plan, {orig: Observed({("judge", "fake-1"): seen(4, 4, (0, 0), 8.0)})})
+    before, judge = (kinds(m, "orig")["judge"] for m in (forecast(plan), made))
+    assert judge.each == before.each
+    assert judge.latency_s == 2.0
+
+
+def test_what_was_spent_is_summed_over_runs(plan: Plan) -> None:
+    run = Observed(
+        {("clarify", "fake-1"): seen(1, 2, (1000, 100), 1.0), ("judge", "gone"): seen(1, 1, (5, 5), 1.0)}
+    )
+    assert actual(plan, [run, run]) == Effort(4, 2000, 200, pytest.approx(0.004))
+
+
+def test_a_manifest_keeps_the_first_forecast_until_instances_are_added(plan: Plan, tmp_path: Path) -> None:
+    orig, _ = systems(plan)
+    made = forecast(plan)
+    first = note(plan, made, orig)
+    assert first["instances"] == N
+    assert first["calls"] == N * PER_ORIG
+    assert first["time_s"] == round(made.time_s, 1)
+    directory = plan.systems[orig]
+    directory.mkdir(parents=True)
+    (directory / "run.json").write_text('{"forecast": {"instances": 4, "calls": 7}}')
+    assert note(plan, made, orig) == {"instances": 4, "calls": 7}
+    more = planned(tmp_path, limit=5)
+    assert note(more, forecast(more), orig)["calls"] == 5 * PER_ORIG
