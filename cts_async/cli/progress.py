@@ -18,6 +18,7 @@ from cts_async.engine.events import (
     CircuitChanged,
     Event,
     JobEnded,
+    JobsFound,
     LanePaused,
     Notice,
     StepEnded,
@@ -31,8 +32,9 @@ PLAIN_EVERY_S = 5.0
 class Tally:
     """Counts of everything that was said so far."""
 
-    def __init__(self, totals: Mapping[str, int], done: Mapping[str, int]) -> None:
-        self.totals, self.done = dict(totals), Counter(done)
+    def __init__(self, totals: Mapping[str, int]) -> None:
+        self.totals = dict(totals)
+        self.done: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self.calls = self.replayed = self.retries = 0
         self.usage = Usage()
@@ -41,6 +43,8 @@ class Tally:
         if isinstance(event, JobEnded):
             self.done[event.group] += 1
             self.failed[event.group] += event.failure is not None
+        elif isinstance(event, JobsFound):
+            self.done[event.group] += event.jobs
         elif isinstance(event, StepEnded) and event.lane:
             self.replayed += event.replayed
             self.calls += not event.replayed
@@ -99,14 +103,13 @@ class _Bars:
     def __init__(self, progress: Progress, tally: Tally) -> None:
         self._progress, self._tally = progress, tally
         self._bars: dict[str, TaskID] = {
-            group: progress.add_task(group, total=total, completed=tally.done[group], note="")
-            for group, total in tally.totals.items()
+            group: progress.add_task(group, total=total, note="") for group, total in tally.totals.items()
         }
         self._sum = progress.add_task("all", total=sum(tally.totals.values()), note="starting")
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
-        if isinstance(event, JobEnded):
+        if isinstance(event, JobEnded | JobsFound):
             failed = self._tally.failed[event.group]
             note = f"[red]{failed} failed[/red]" if failed else ""
             self._progress.update(self._bars[event.group], completed=self._tally.done[event.group], note=note)
@@ -117,11 +120,9 @@ class _Bars:
 
 
 @contextmanager
-def shown(
-    console: Console, totals: Mapping[str, int], done: Mapping[str, int], *, quiet: bool = False
-) -> Iterator[_Bars | _Plain]:
-    """A subscriber that shows progress while the block runs. `totals` and `done`: instances by run."""
-    tally = Tally(totals, done)
+def shown(console: Console, totals: Mapping[str, int], *, quiet: bool = False) -> Iterator[_Bars | _Plain]:
+    """A subscriber that shows progress while the block runs. `totals`: instances by run."""
+    tally = Tally(totals)
     if quiet or not console.is_terminal:
         yield _Plain(Console(quiet=True) if quiet else console, tally)
         return

@@ -28,6 +28,14 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class JobsFound:
+    """So many jobs of a group ended in earlier sessions: they are not run again."""
+
+    group: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobStarted:
     group: str
     job_id: str
@@ -100,7 +108,17 @@ class Notice:
     text: str
 
 
-Event = JobStarted | JobEnded | StepEnded | AttemptFailed | LanePaused | CircuitChanged | Stopping | Notice
+Event = (
+    JobsFound
+    | JobStarted
+    | JobEnded
+    | StepEnded
+    | AttemptFailed
+    | LanePaused
+    | CircuitChanged
+    | Stopping
+    | Notice
+)
 Subscriber = Callable[[Event], None]
 
 

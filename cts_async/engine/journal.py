@@ -212,18 +212,31 @@ class Journal:
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """The intact records of a log that may be missing or growing right now; damage is skipped."""
+    return (record for _, record in placed_records(path))
+
+
+def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Like `read_jsonl`, each with the offset at which its line begins."""
     if not path.exists():
         return
-    with path.open("rb") as file:
+    offset = 0
+    with path.open("rb", buffering=_BLOCK) as file:
         for line in file:
-            if not line.endswith(b"\n"):
-                return
             try:
                 record = orjson.loads(line)
             except orjson.JSONDecodeError:
-                continue
-            if isinstance(record, dict):
-                yield record
+                record = None
+            if isinstance(record, dict) and line.endswith(b"\n"):
+                yield offset, record
+            offset += len(line)
+
+
+def record_at(path: Path, offset: int) -> dict[str, Any]:
+    """The record whose line begins at `offset`, as `placed_records` gave it."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        record: dict[str, Any] = orjson.loads(file.readline())
+    return record
 
 
 def set_torn_tail_aside(path: Path) -> Path | None:

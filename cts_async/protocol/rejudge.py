@@ -2,13 +2,16 @@
 
 The answers are never changed; a judge adds `judgments/<judge>.jsonl` to a run, and a candidates file is
 judged into a directory of its own (`per_item.jsonl`, `summary.json`), as the release's eval_gold.py does.
+
+Answers are read twice and never held: once to check every line before anything starts, once to judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +20,27 @@ from cts_async.datasets import (
     CandidateLine,
     FailedLine,
     GoldIndex,
+    GoldRecord,
+    candidate_files,
     open_dataset,
     read_candidates,
     read_gold,
     sha256_of,
 )
-from cts_async.engine.events import Events
+from cts_async.datasets.unique import FirstLines
+from cts_async.engine.events import Events, JobsFound
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
-from cts_async.errors import InputError, StepError, UsageError
+from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.campaign import instances_in_flight
 from cts_async.protocol.crew import opened, prices_of
 from cts_async.protocol.judge import Judge
+from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.pipeline import judge_answer
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.results import Line, failed, failure_line, judged, latest_results
+from cts_async.protocol.results import Line, failure_line, judged
 from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all
 from cts_async.protocol.run_files import RESULTS, RunFiles, further_files, opened_files
 from cts_async.records import Instance, Judgment
@@ -50,6 +57,12 @@ class Judging:
     failure: StepError | None = None
 
 
+Wanted = Callable[[str], bool]
+"""Whether the answer with this id is to be judged."""
+Answers = Callable[[Wanted], Iterator[Judging]]
+"""Streams the answers that are wanted from their file, as often as it is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
     """What will be judged, by whom, and into which directory; everything checked."""
@@ -58,7 +71,8 @@ class JudgePlan:
     directory: Path
     specs: Mapping[str, ModelSpec]
     judges: tuple[str, ...]
-    answers: tuple[Judging, ...]
+    answers: Answers
+    n_answers: int
     identity: Mapping[str, Any] | None
     """None for a finished run, which keeps its own."""
 
@@ -72,12 +86,14 @@ def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str
     judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
     if config.run is not None:
         _refuse_scoring_judge(config.run, judges)
-        answers, directory, identity = _answers_of_run(config.run), config.run, None
+        answers, n_answers = _answers_of_run(config.run, config.limit)
+        directory, identity = config.run, None
     elif config.gold and config.candidates and config.out:
         if len(judges) > 1:
             raise UsageError("one --judge for a candidates file; judge the --out directory again for another")
         gold = read_gold(config.gold, config.fields)
-        answers, directory = list(_answers_of_candidates(config.candidates, gold, config)), config.out
+        answers, n_answers = _answers_of_candidates(config.candidates, gold, config)
+        directory = config.out
         identity = {
             "system": Path(config.candidates).stem,
             "gold_sha256": sha256_of(config.gold),
@@ -87,7 +103,7 @@ def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str
     else:
         raise UsageError("name a run (cts judge runs/NAME), or --gold G --candidates C --out DIR")
     specs = resolve_all({name: ["judge"] for name in judges}, catalogue, environ)
-    return JudgePlan(config, directory, specs, tuple(judges), tuple(answers[: config.limit]), identity)
+    return JudgePlan(config, directory, specs, tuple(judges), answers, n_answers, identity)
 
 
 async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Events) -> None:
@@ -109,9 +125,9 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
         stopper.watch(runner)
         if plan.identity is None:
             with further_files(plan.directory, prices, embedded=plan.embedded, sync=config.sync) as files:
-                await runner.run(_further_jobs(plan, judges, files))
+                await runner.run(_further_jobs(plan, judges, files, events))
             return
-        notes = {"command": config.command, "n_expected": len(plan.answers), "embedded": plan.embedded}
+        notes = {"command": config.command, "n_expected": plan.n_answers, "embedded": plan.embedded}
         texts = {name: prompts.text(name) for name in prompts.sha256 if name.startswith("judge.")}
         identity = {**plan.identity, "prompts": {name: prompts.sha256[name] for name in texts}}
         with opened_files(
@@ -122,6 +138,7 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
             results=PER_ITEM,
             sync=config.sync,
         ) as files:
+            files.tell(events, plan.n_answers, retry_failed=config.retry_failed)
             await runner.run(_candidate_jobs(plan, judges[0], files))
 
 
@@ -132,8 +149,8 @@ def _refuse_scoring_judge(run: Path, judges: tuple[str, ...]) -> None:
         raise UsageError(f"{run}: {scoring} is the judge that scored it; its labels are in {RESULTS}")
 
 
-def _answers_of_run(run: Path) -> list[Judging]:
-    """A run's answers with the nuggets of the dataset that its manifest names."""
+def _answers_of_run(run: Path, limit: int | None) -> tuple[Answers, int]:
+    """A run's answers with the nuggets of the dataset that its manifest names, and how many there are."""
     manifest = read_manifest(run)
     if manifest is None:
         raise InputError(run, "no run here (run.json is missing)")
@@ -145,43 +162,65 @@ def _answers_of_run(run: Path) -> list[Judging]:
     recorded = manifest["identity"]["data"]["sha256"]
     if sha256_of(dataset.path) != recorded:
         raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")
-    lines = latest_results(run / RESULTS)
-    wanted = {id: line for id, line in lines.items() if not failed(line)}
-    answers = [
-        Judging(instance, str(wanted[instance.id]["answer"]))
-        for instance in dataset.instances()
-        if instance.id in wanted
-    ]
-    if not answers:
+    lines = LatestLines(run / RESULTS)
+
+    def instances() -> Iterator[Instance]:
+        answered = (one for one in dataset.instances() if lines.failed(one.id) is False)
+        return islice(answered, limit)
+
+    def answers(wanted: Wanted) -> Iterator[Judging]:
+        for instance in instances():
+            if wanted(instance.id) and (line := lines.line(instance.id)):
+                yield Judging(instance, str(line["answer"]))
+
+    n_answers, judgeable = 0, False
+    for instance in instances():
+        n_answers += 1
+        judgeable = judgeable or bool(instance.nuggets)
+    if not n_answers:
         raise UsageError(f"{run}: no answers to judge yet")
-    if not any(judging.instance.nuggets for judging in answers):
+    if not judgeable:
         raise UsageError(f"{run}: its data has no nuggets: there is nothing to judge by")
-    return answers
+    return answers, n_answers
 
 
-def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -> Iterator[Judging]:
-    joined = False
-    seen: dict[str, int] = {}
-    for line in read_candidates(pattern, config.fields):
-        id, query = _names(line)
-        record = gold.find(id or None, query or None)
-        if record is None:
-            continue
-        joined = True
-        name = id or record.id or f"line {line.line}"
-        if name in seen:
+def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -> tuple[Answers, int]:
+    """The candidates that join the gold, and how many there are; every line is checked once."""
+    files = candidate_files(pattern)
+
+    def answers(wanted: Wanted) -> Iterator[Judging]:
+        try:
+            for line, name, record in islice(_joined(files, gold, config.fields), config.limit):
+                if wanted(name):
+                    yield _judging(line, name, record)
+        except InputError as error:
+            raise RunStopped(f"{error}; the file has changed since it was checked") from None
+
+    n_answers, seen = 0, FirstLines()
+    for line, name, _ in _joined(files, gold, config.fields):
+        if earlier := seen.add(name, line.line):
             raise InputError(
-                line.path, f"{name!r} already stands on line {seen[name]}", line=line.line, field="id"
+                line.path, f"{name!r} already stands on line {earlier}", line=line.line, field="id"
             )
-        seen[name] = line.line
-        instance = Instance(name, query or record.fused_query or "", "", record.nuggets)
-        yield _judging(line, instance)
-    if not joined:
+        n_answers += 1
+    if not n_answers:
         raise InputError(
             pattern,
             f"nothing in it can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "other names of fields are given with --field OURS=THEIRS",
         )
+    return answers, min(n_answers, config.limit or n_answers)
+
+
+def _joined(
+    files: Sequence[Path], gold: GoldIndex, fields: Mapping[str, str]
+) -> Iterator[tuple[CandidateLine | FailedLine, str, GoldRecord]]:
+    """Every line that the gold knows, with its name and its record of gold."""
+    for line in read_candidates(files, fields):
+        id, query = _names(line)
+        record = gold.find(id or None, query or None)
+        if record is not None:
+            yield line, id or record.id or f"line {line.line}", record
 
 
 def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
@@ -190,7 +229,8 @@ def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
     return line.candidate.id, line.candidate.fused_query
 
 
-def _judging(line: CandidateLine | FailedLine, instance: Instance) -> Judging:
+def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord) -> Judging:
+    instance = Instance(name, _names(line)[1] or record.fused_query or "", "", record.nuggets)
     if isinstance(line, FailedLine):
         return Judging(instance, "", NoAnswer(line.failure.message))
     if not line.candidate.answer:
@@ -205,20 +245,17 @@ class NoAnswer(StepError):
     step = "candidate"
 
 
-def _further_jobs(plan: JudgePlan, judges: list[Judge], files: RunFiles) -> Iterator[Job]:
+def _further_jobs(plan: JudgePlan, judges: list[Judge], files: RunFiles, events: Events) -> Iterator[Job]:
     for judge in judges:
         done = files.judged(judge.name)
-        for judging in plan.answers:
-            if judging.instance.id not in done:
-                finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
-                yield _job(plan, judge, judging, files, finish)
+        events.emit(JobsFound(plan.directory.name, min(len(done) - done.n_failed, plan.n_answers)))
+        for judging in plan.answers(done.lacks):
+            finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
+            yield _job(plan, judge, judging, files, finish)
 
 
 def _candidate_jobs(plan: JudgePlan, judge: Judge, files: RunFiles) -> Iterator[Job]:
-    for judging in plan.answers:
-        id = judging.instance.id
-        if id in files.done or (id in files.failed and not plan.config.retry_failed):
-            continue
+    for judging in plan.answers(partial(files.needs_work, retry_failed=plan.config.retry_failed)):
         yield _job(plan, judge, judging, files, partial(_add_item, files=files, judging=judging))
 
 

@@ -209,7 +209,7 @@ def test_a_finished_jobs_steps_leave_memory_but_not_the_file(bench: Bench) -> No
         held[ctx.job.id] = len(ctx.job.journal)
         return done
 
-    bench.run({name: look for name in ("q1", "q2", "q3")}, in_flight=1)
+    bench.run(dict.fromkeys(("q1", "q2", "q3"), look), in_flight=1)
     assert held == {"q1": 2, "q2": 2, "q3": 2}, "never more than the job under way has made"
     bench.finished = {}
     bench.run({name: steps(bench, "a", "b") for name in ("q1", "q2", "q3")})
