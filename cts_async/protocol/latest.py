@@ -30,14 +30,30 @@ def latest_rows(hashes: array[int]) -> Array:
     import numpy as np
 
     ids = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
-    order = np.argsort(ids, kind="stable")
-    ordered = ids[order]
-    changes = ordered[1:] != ordered[:-1]
-    if changes.all():
+    ordered = np.sort(ids)
+    if (ordered[1:] != ordered[:-1]).all():  # nothing is superseded: no need of the slower, larger sort
         return np.arange(len(ids))
+    order = np.argsort(ids, kind="stable")
+    changes = ids[order[1:]] != ids[order[:-1]]
     last = order[np.append(changes, True)]
     first = order[np.insert(changes, 0, True)]
     return cast("Array", last[np.argsort(first)])
+
+
+def first_repetition(hashes: array[int]) -> tuple[int, int] | None:
+    """The first row whose id an earlier row has, as (earlier, row); None where no id repeats."""
+    import numpy as np
+
+    ids = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
+    ordered = np.sort(ids)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(repeated):
+        return None
+    first: dict[int, int] = {}
+    for row in np.flatnonzero(np.isin(ids, repeated)).tolist():
+        if first.setdefault(hashes[row], row) != row:
+            return first[hashes[row]], row
+    return None
 
 
 class LatestLines:
@@ -84,5 +100,6 @@ def _sorted_by_id(hashes: array[int], *columns: array[int]) -> list[memoryview]:
     import numpy as np
 
     rows = latest_rows(hashes)
-    rows = rows[np.argsort(np.frombuffer(hashes, np.int64)[rows])]
+    ids = np.frombuffer(hashes, np.int64)
+    rows = np.argsort(ids) if len(rows) == len(ids) else rows[np.argsort(ids[rows])]
     return [np.frombuffer(column, column.typecode)[rows].data for column in (hashes, *columns)]

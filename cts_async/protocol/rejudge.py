@@ -8,6 +8,7 @@ Answers are read twice and never held: once to check every line before anything 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +28,6 @@ from cts_async.datasets import (
     read_gold,
     sha256_of,
 )
-from cts_async.datasets.unique import FirstLines
 from cts_async.engine.events import Events, JobsFound
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job, Runner
@@ -37,7 +37,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.campaign import instances_in_flight
 from cts_async.protocol.crew import opened, prices_of
 from cts_async.protocol.judge import Judge
-from cts_async.protocol.latest import LatestLines
+from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
 from cts_async.protocol.pipeline import judge_answer
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.results import Line, failure_line, judged
@@ -196,13 +196,14 @@ def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -
         except InputError as error:
             raise RunStopped(f"{error}; the file has changed since it was checked") from None
 
-    n_answers, seen = 0, FirstLines()
-    for line, name, _ in _joined(files, gold, config.fields):
-        if earlier := seen.add(name, line.line):
-            raise InputError(
-                line.path, f"{name!r} already stands on line {earlier}", line=line.line, field="id"
-            )
-        n_answers += 1
+    ids = array(HASHES, (hash(name) for _, name, _ in _joined(files, gold, config.fields)))
+    if repeated := first_repetition(ids):
+        rows = [row for n, row in enumerate(_joined(files, gold, config.fields)) if n in repeated]
+        (earlier, _, _), (line, name, _) = rows
+        raise InputError(
+            line.path, f"{name!r} already stands on line {earlier.line}", line=line.line, field="id"
+        )
+    n_answers = len(ids)
     if not n_answers:
         raise InputError(
             pattern,

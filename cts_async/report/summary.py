@@ -91,7 +91,7 @@ def summarise_run(directory: Path, results: str = RESULTS) -> RunSummary:
         directory=directory,
         manifest=manifest,
         judges=tuple(_judges(directory, lines, n_expected)),
-        failures=_FailureLines(lines.path, lines.offsets[lines.failed]),
+        failures=_FailureLines(lines.path, lines.failures),
         spent=_spent(directory / STEPS),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
@@ -127,7 +127,7 @@ _NO_SCORE: Final = float("nan")
 
 
 class _Lines:
-    """The lines that count of a results file, in columns: 29 bytes a line, however long the lines are."""
+    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are."""
 
     def __init__(self, path: Path) -> None:
         import numpy as np
@@ -135,25 +135,29 @@ class _Lines:
         self.path = path
         self.judge: str | None = None
         """The first judge that a line names."""
-        ids, offsets, scores, failures = array(HASHES), array("q"), array("d"), array("b")
-        asked, unknown = array("H"), array("H")
+        ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
         for offset, line in placed_records(path):
             if not isinstance(id := line.get("id"), str):
                 continue
             self.judge = self.judge or line.get("judge")
             answers = line.get("answers") or ()
             score = line.get("restore_score_100")
+            if failed(line):
+                failures.append(len(ids))
+                failed_at.append(offset)
             ids.append(hash(id))
-            offsets.append(offset)
-            failures.append(failed(line))
             scores.append(_NO_SCORE if score is None else score)
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
-        self.ids, self.offsets, self.scores, self.asked, self.unknown = (
-            np.array(column)[rows] for column in (ids, offsets, scores, asked, unknown)
+        self.failed: Array = np.isin(rows, _array(failures))
+        self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
+        """Where the failures that count begin, in the order of the file."""
+        self.ids, self.scores, self.asked, self.unknown = (
+            _array(column) if len(rows) == len(ids) else _array(column)[rows]
+            for column in (ids, scores, asked, unknown)
         )
-        self.failed: Array = np.array(failures, bool)[rows]
 
     @property
     def n(self) -> int:
@@ -178,7 +182,16 @@ class _Lines:
     def scores_of(self, rows: Array) -> Scores:
         """The scores in those rows (a mask) that have one."""
         scored = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
+        if scored.all():
+            return Scores(self.ids, self.scores)
         return Scores(self.ids[scored], self.scores[scored])
+
+
+def _array(column: array[Any]) -> Array:
+    """The column as numpy sees it; nothing is copied."""
+    import numpy as np
+
+    return np.frombuffer(column, column.typecode) if column else np.empty(0, column.typecode)
 
 
 class _FailureLines(Sequence[Line]):

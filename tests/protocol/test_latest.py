@@ -11,7 +11,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.protocol.latest import LatestLines, latest_rows
+from cts_async.protocol.latest import LatestLines, first_repetition, latest_rows
 
 IDS = st.sampled_from(["a", "b", "c", "", "é", "q10", "q1"])
 
@@ -32,6 +32,20 @@ def test_rows_by_hand() -> None:
 def test_rows_are_those_of_a_dict(hashes: list[int]) -> None:
     last = {id: row for row, id in enumerate(hashes)}
     assert latest_rows(array("q", hashes)).tolist() == list(last.values())
+
+
+def test_the_first_repetition_by_hand() -> None:
+    assert first_repetition(array("q", [7, 5, 9, 5, 7])) == (1, 3)
+    assert first_repetition(array("q", [7, 7, 7])) == (0, 1)
+    assert first_repetition(array("q", [7, 5])) is None
+    assert first_repetition(array("q")) is None
+
+
+@given(st.lists(st.integers(-5, 5)))
+def test_the_first_repetition_is_the_one_that_a_set_meets_first(hashes: list[int]) -> None:
+    row = next((row for row, id in enumerate(hashes) if id in hashes[:row]), None)
+    expected = None if row is None else (hashes.index(hashes[row]), row)
+    assert first_repetition(array("q", hashes)) == expected
 
 
 def test_a_missing_file_has_no_lines(tmp_path: Path) -> None:
