@@ -306,8 +306,9 @@ class Runner:
             record["latency_s"] = round(how["latency_s"], 4)
         if attempts.usage.total:
             record["usage"] = usage_json(attempts.usage)
-        record["attempts"] = len(attempts.failed) + ("error" not in how)
         if attempts.failed:
+            # Otherwise it was one attempt: what goes without saying is not written a million times.
+            record["attempts"] = len(attempts.failed) + ("error" not in how)
             record["failed_attempts"] = attempts.failed
         record["time"] = round(self._clock(), 3)
         return record

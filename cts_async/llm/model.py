@@ -64,7 +64,9 @@ class Model:
             reply = await self._client.chat(self.spec, ChatRequest(said, constraint, params))
             if reply.usage:
                 self._tokens.learn(step, said, reply.usage)
-            response = {"text": reply.text, "finish_reason": reply.finish_reason}
+            response = {"text": reply.text}
+            if reply.finish_reason != "stop":
+                response["finish_reason"] = reply.finish_reason
             if reply.model and reply.model != self.spec.model:
                 response["served_model"] = reply.model
             return Executed(response, reply.usage)
@@ -91,7 +93,7 @@ class Model:
 
 def _read(response: Mapping[str, Any], expect: Expect[T]) -> T:
     text = response["text"]
-    if response["finish_reason"] in ("length", "max_tokens"):
+    if response.get("finish_reason") in ("length", "max_tokens"):
         raise UnusableOutput("the reply was cut off by its token limit; be shorter", text=text)
     if not text.strip():
         raise UnusableOutput("the reply was empty", text=text)

@@ -40,6 +40,7 @@ class ModelJudge:
             "judge",
             language_of(view.query),
             CoverageList(tuple(nugget.id for nugget in view.nuggets)),
+            on_record=("query", "nuggets", "candidate_answer"),
             query=view.query,
             nuggets="\n".join(f"{nugget.id}: {_one_line(nugget.text)}" for nugget in view.nuggets),
             candidate_answer=view.candidate_answer,

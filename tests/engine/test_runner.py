@@ -179,7 +179,6 @@ def test_a_record_says_everything_about_its_step(bench: Bench) -> None:
             "response": {"n": 1},
             "latency_s": 2.5,
             "usage": {"input": 10, "output": 1},
-            "attempts": 1,
             "time": 1234.568,
         }
     ]
