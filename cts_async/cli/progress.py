@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -19,6 +20,7 @@ from cts_async.engine.events import (
     Event,
     JobEnded,
     JobsFound,
+    JobStarted,
     LanePaused,
     Notice,
     StepEnded,
@@ -68,8 +70,14 @@ class Tally:
         return ", ".join(parts)
 
 
+_ROUTINE: Final = (JobStarted, StepEnded, JobEnded)
+"""What happens all the time: only counted."""
+
+
 def notable(event: Event) -> str | None:
     """A sentence for the events that a person should see at once."""
+    if isinstance(event, _ROUTINE):
+        return None
     if isinstance(event, CircuitChanged):
         return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({event.reason})"
     if isinstance(event, LanePaused) and event.seconds >= 1:
