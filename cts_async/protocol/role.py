@@ -42,7 +42,10 @@ class Role:
         rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
         values = {name: str(value) for name, value in fields.items()}
         request = request_json(rendered.name, values, on_record)
-        return await self.model.ask(ctx, step, rendered.render(**values), expect, request=request)
+        # The prompt's text and its fields determine the messages; a digest that is there is not made twice.
+        key_on = [rendered.sha256, request] if on_record else None
+        messages = rendered.render(**values)
+        return await self.model.ask(ctx, step, messages, expect, request=request, key_on=key_on)
 
 
 def request_json(prompt: str, values: Mapping[str, str], on_record: Sequence[str] = ()) -> dict[str, Any]:
