@@ -82,6 +82,17 @@ class LatestLines:
         """Whether the id has no line but perhaps a failure."""
         return self.failed(id) is not False
 
+    def have_all(self, hashes: array[int], *, but_failures: bool) -> bool:
+        """Whether every id of `hashes` has a line; `but_failures` counts a failure as none."""
+        import numpy as np
+
+        if len(self._hashes) < len(hashes):
+            return False
+        ids = np.array(self._hashes, np.int64)
+        if but_failures:
+            ids = ids[np.array(self._failures, np.int8) == 0]
+        return bool(np.isin(np.frombuffer(hashes, np.int64), ids).all())
+
     def line(self, id: str) -> dict[str, Any] | None:
         """The id's line, read from the file; None where there is none."""
         row = self._row(id)

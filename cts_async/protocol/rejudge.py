@@ -73,6 +73,8 @@ class JudgePlan:
     judges: tuple[str, ...]
     answers: Answers
     n_answers: int
+    ids: array[int]
+    """Hashes of a candidates file's ids, in its order (see `latest`); empty for a finished run."""
     identity: Mapping[str, Any] | None
     """None for a finished run, which keeps its own."""
 
@@ -87,13 +89,13 @@ def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str
     if config.run is not None:
         _refuse_scoring_judge(config.run, judges)
         answers, n_answers = _answers_of_run(config.run, config.limit)
-        directory, identity = config.run, None
+        ids, directory, identity = array(HASHES), config.run, None
     elif config.gold and config.candidates and config.out:
         if len(judges) > 1:
             raise UsageError("one --judge for a candidates file; judge the --out directory again for another")
         gold = read_gold(config.gold, config.fields)
-        answers, n_answers = _answers_of_candidates(config.candidates, gold, config)
-        directory = config.out
+        answers, ids = _answers_of_candidates(config.candidates, gold, config)
+        n_answers, directory = len(ids), config.out
         identity = {
             "system": Path(config.candidates).stem,
             "gold_sha256": sha256_of(config.gold),
@@ -103,7 +105,7 @@ def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str
     else:
         raise UsageError("name a run (cts judge runs/NAME), or --gold G --candidates C --out DIR")
     specs = resolve_all({name: ["judge"] for name in judges}, catalogue, environ)
-    return JudgePlan(config, directory, specs, tuple(judges), answers, n_answers, identity)
+    return JudgePlan(config, directory, specs, tuple(judges), answers, n_answers, ids, identity)
 
 
 async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Events) -> None:
@@ -184,8 +186,8 @@ def _answers_of_run(run: Path, limit: int | None) -> tuple[Answers, int]:
     return answers, n_answers
 
 
-def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -> tuple[Answers, int]:
-    """The candidates that join the gold, and how many there are; every line is checked once."""
+def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -> tuple[Answers, array[int]]:
+    """The candidates that join the gold, and the hashes of their ids; every line is checked once."""
     files = candidate_files(pattern)
 
     def answers(wanted: Wanted) -> Iterator[Judging]:
@@ -203,14 +205,13 @@ def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -
         raise InputError(
             line.path, f"{name!r} already stands on line {earlier.line}", line=line.line, field="id"
         )
-    n_answers = len(ids)
-    if not n_answers:
+    if not ids:
         raise InputError(
             pattern,
             f"nothing in it can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "other names of fields are given with --field OURS=THEIRS",
         )
-    return answers, min(n_answers, config.limit or n_answers)
+    return answers, ids if config.limit is None else ids[: config.limit]
 
 
 def _joined(
@@ -256,6 +257,8 @@ def _further_jobs(plan: JudgePlan, judges: list[Judge], files: RunFiles, events:
 
 
 def _candidate_jobs(plan: JudgePlan, judge: Judge, files: RunFiles) -> Iterator[Job]:
+    if files.finished.have_all(plan.ids, but_failures=plan.config.retry_failed):
+        return  # without reading the file again
     for judging in plan.answers(partial(files.needs_work, retry_failed=plan.config.retry_failed)):
         yield _job(plan, judge, judging, files, partial(_add_item, files=files, judging=judging))
 

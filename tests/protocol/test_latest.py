@@ -80,6 +80,16 @@ def test_it_agrees_with_a_dict_of_all_lines(written: list[tuple[str, bool]]) -> 
             assert lines.line(id) == latest.get(id)
 
 
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(IDS, st.booleans()), st.lists(IDS, unique=True), st.booleans())
+def test_having_all_is_having_each(written: dict[str, bool], asked: list[str], but_failures: bool) -> None:
+    rows = [{"id": id, "error": {"kind": "x"} if bad else None} for id, bad in written.items()]
+    with tempfile.TemporaryDirectory() as directory:
+        lines = LatestLines(write(Path(directory, "r.jsonl"), *rows))
+        each = [not lines.lacks(id) if but_failures else lines.failed(id) is not None for id in asked]
+        assert lines.have_all(array("q", map(hash, asked)), but_failures=but_failures) == all(each)
+
+
 def test_damaged_lines_and_lines_without_an_id_are_passed_over(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", {"id": "a"}, {"id": 7}, {"n": 1})
     path.write_bytes(b"garbage\n\0\n" + path.read_bytes() + b'{"id": "torn"')
