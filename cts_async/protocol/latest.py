@@ -86,12 +86,14 @@ class LatestLines:
         """Whether every id of `hashes` has a line; `but_failures` counts a failure as none."""
         import numpy as np
 
-        if len(self._hashes) < len(hashes):
+        if len(self._hashes) < len(hashes) or not hashes:
+            return not hashes
+        known, failures = np.asarray(self._hashes), np.asarray(self._failures)
+        wanted = np.frombuffer(hashes, np.int64)
+        rows = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        if not (known[rows] == wanted).all():
             return False
-        ids = np.array(self._hashes, np.int64)
-        if but_failures:
-            ids = ids[np.array(self._failures, np.int8) == 0]
-        return bool(np.isin(np.frombuffer(hashes, np.int64), ids).all())
+        return not (but_failures and failures[rows].any())
 
     def line(self, id: str) -> dict[str, Any] | None:
         """The id's line, read from the file; None where there is none."""
