@@ -38,11 +38,11 @@ from cts_async.protocol.campaign import instances_in_flight
 from cts_async.protocol.crew import opened, prices_of
 from cts_async.protocol.judge import Judge
 from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
-from cts_async.protocol.pipeline import judge_answer
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.results import Line, failure_line, judged
 from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all
 from cts_async.protocol.run_files import RESULTS, RunFiles, further_files, opened_files
+from cts_async.protocol.views import JudgeView
 from cts_async.records import Instance, Judgment
 
 PER_ITEM = "per_item.jsonl"
@@ -167,21 +167,18 @@ def _answers_of_run(run: Path, limit: int | None) -> tuple[Answers, int]:
     lines = LatestLines(run / RESULTS)
 
     def instances() -> Iterator[Instance]:
-        answered = (one for one in dataset.instances() if lines.failed(one.id) is False)
-        return islice(answered, limit)
+        judgeable = (one for one in dataset.instances() if one.nuggets and lines.failed(one.id) is False)
+        return islice(judgeable, limit)
 
     def answers(wanted: Wanted) -> Iterator[Judging]:
         for instance in instances():
             if wanted(instance.id) and (line := lines.line(instance.id)):
                 yield Judging(instance, str(line["answer"]))
 
-    n_answers, judgeable = 0, False
-    for instance in instances():
-        n_answers += 1
-        judgeable = judgeable or bool(instance.nuggets)
-    if not n_answers:
+    if len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")
-    if not judgeable:
+    n_answers = sum(1 for _ in instances())
+    if not n_answers:
         raise UsageError(f"{run}: its data has no nuggets: there is nothing to judge by")
     return answers, n_answers
 
@@ -271,7 +268,8 @@ def _job(plan: JudgePlan, judge: Judge, judging: Judging, files: RunFiles, finis
 async def _walk(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:
     if judging.failure:
         raise judging.failure
-    return (await judge_answer(ctx, (judge,), judging.instance, judging.answer))[0]
+    instance = judging.instance
+    return await judge.judge(ctx, JudgeView(instance.fused_query, instance.nuggets, judging.answer))
 
 
 async def _add_judgment(

@@ -82,6 +82,24 @@ def test_a_further_judge_adds_its_verdicts_and_changes_no_answer(run: Path, prov
     assert summary(run)["judges"]["mine"]["mean"] == score_file(run / "judgments/mine.jsonl").mean
 
 
+def test_an_answer_without_nuggets_is_left_alone(here: Path, provider: Remote) -> None:
+    """A run over data of which only a part can be judged."""
+    rows = lines(sample_dir() / "queries.jsonl")[:3]
+    nuggets = [{"id": "N1", "text": "By ferry.", "weight": 1}]
+    world = here / "mixed.jsonl"
+    world.write_text(
+        "".join(
+            json.dumps({**row, **({"nuggets": nuggets} if n else {})}) + "\n" for n, row in enumerate(rows)
+        )
+    )
+    corpus = sample_dir() / "corpus.jsonl"
+    options = ("--all", "mine", "--no-judge", "--no-orig", "--name", "mixed", "-q")
+    assert cts("run", "--data", world, "--corpus", corpus, *options) == 0
+    assert cts("judge", here / "runs/mixed", "--judge", "mine", "-q") == 0
+    verdicts = lines(here / "runs/mixed/judgments/mine.jsonl")
+    assert {line["id"] for line in verdicts} == {row["id"] for row in rows[1:]}
+
+
 def test_judging_again_asks_nothing(run: Path, provider: Remote) -> None:
     cts("judge", run, "--judge", "mine", "-q")
     asked, before = len(provider.seen()), (run / "judgments/mine.jsonl").read_bytes()
