@@ -11,8 +11,8 @@ from datetime import date
 
 from benchmarks.shared.result import Result
 
-QUICK = ("rates", "journal", "cpu", "in_flight")
-BY_NAME = ("where", "peers", "crash", "outage", "faults")
+QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight")
+BY_NAME = ("judge_memory", "where", "peers", "crash", "outage", "faults")
 """Minutes long, or in need of other packages: run when asked for."""
 
 

@@ -6,6 +6,7 @@ underspecified query q is `blurred_query`, the rewritten query q-hat is `rewritt
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -15,6 +16,9 @@ Language = Literal["en", "zh"]
 COVERAGES: Final[tuple[Coverage, ...]] = ("full", "partial", "none")
 UNKNOWN: Final = "unknown"
 """What the User Answerer says when the intent does not specify what was asked (paper, section 3.2)."""
+
+
+_IDEOGRAPH: Final = re.compile("[㐀-鿿豈-﫿]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,4 +125,4 @@ class Outcome:
 
 def language_of(text: str) -> Language:
     """Give "zh" if the text holds a CJK ideograph, else "en": the language of a query decides its prompts."""
-    return "zh" if any("㐀" <= ch <= "鿿" or "豈" <= ch <= "﫿" for ch in text) else "en"
+    return "en" if text.isascii() or _IDEOGRAPH.search(text) is None else "zh"

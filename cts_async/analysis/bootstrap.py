@@ -8,6 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Numbers = Sequence[float] | np.ndarray[Any, np.dtype[Any]]
 
 RESAMPLES = 10_000
 LEVEL = 0.95
@@ -24,14 +30,14 @@ class Difference:
 
 
 def paired_difference(
-    scores: Sequence[float], baseline: Sequence[float], *, seed: int = 0, resamples: int = RESAMPLES
+    scores: Numbers, baseline: Numbers, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> Difference | None:
     """`scores[i] - baseline[i]` over instances; None for no instance. Raises ValueError for unequal lengths."""
     import numpy as np
 
     if len(scores) != len(baseline):
         raise ValueError("scores and baseline must be of the same instances")
-    if not scores:
+    if not len(scores):
         return None
     differences = np.asarray(scores, dtype=float) - np.asarray(baseline, dtype=float)
     rng = np.random.default_rng(seed)

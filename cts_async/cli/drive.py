@@ -17,11 +17,9 @@ Plan = TypeVar("Plan")
 Work = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
 
 
-def drive(
-    work: Work[Plan], plan: Plan, totals: Mapping[str, int], done: Mapping[str, int], *, quiet: bool
-) -> RunStopped | None:
-    """Run `work(plan, environment, events)`. `totals` and `done` are instances by run; gives why it stopped."""
-    with shown(Console(stderr=True), totals, done, quiet=quiet) as progress:
+def drive(work: Work[Plan], plan: Plan, totals: Mapping[str, int], *, quiet: bool) -> RunStopped | None:
+    """Run `work(plan, environment, events)`. `totals` are instances by run; gives why it stopped."""
+    with shown(Console(stderr=True), totals, quiet=quiet) as progress:
         try:
             run_async(work, plan, os.environ, Events(progress))
         except RunStopped as reason:

@@ -88,8 +88,8 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.report.table import SMOKE_TEST, print_results
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ)
-    totals = {plan.directory.name: len(plan.answers) * len(plan.judges)}
-    stopped = drive(run_judging, plan, totals, {}, quiet=quiet)
+    totals = {plan.directory.name: plan.n_answers * len(plan.judges)}
+    stopped = drive(run_judging, plan, totals, quiet=quiet)
     summary = summarise_run(plan.directory, RESULTS if plan.identity is None else PER_ITEM)
     written = write_summary(summary)
     if as_json:

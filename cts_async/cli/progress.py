@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -20,6 +21,8 @@ from cts_async.engine.events import (
     CircuitChanged,
     Event,
     JobEnded,
+    JobsFound,
+    JobStarted,
     LanePaused,
     Notice,
     StepEnded,
@@ -33,8 +36,9 @@ PLAIN_EVERY_S = 5.0
 class Tally:
     """Counts of everything that was said so far."""
 
-    def __init__(self, totals: Mapping[str, int], done: Mapping[str, int]) -> None:
-        self.totals, self.done = dict(totals), Counter(done)
+    def __init__(self, totals: Mapping[str, int]) -> None:
+        self.totals = dict(totals)
+        self.done: Counter[str] = Counter()
         self.failed: Counter[str] = Counter()
         self.calls = self.replayed = self.retries = 0
         self.usage = Usage()
@@ -44,6 +48,8 @@ class Tally:
         if isinstance(event, JobEnded):
             self.done[event.group] += 1
             self.failed[event.group] += event.failure is not None
+        elif isinstance(event, JobsFound):
+            self.done[event.group] += event.jobs
         elif isinstance(event, StepEnded) and event.lane:
             self.replayed += event.replayed
             self.calls += not event.replayed
@@ -86,8 +92,14 @@ def _of_budget(used: BudgetUsed) -> list[str]:
     ]
 
 
+_ROUTINE: Final = (JobStarted, StepEnded, JobEnded)
+"""What happens all the time: only counted."""
+
+
 def notable(event: Event) -> str | None:
     """A sentence for the events that a person should see at once."""
+    if isinstance(event, _ROUTINE):
+        return None
     if isinstance(event, CircuitChanged):
         return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({event.reason})"
     if isinstance(event, LanePaused) and event.seconds >= 1:
@@ -121,14 +133,13 @@ class _Bars:
     def __init__(self, progress: Progress, tally: Tally) -> None:
         self._progress, self._tally = progress, tally
         self._bars: dict[str, TaskID] = {
-            group: progress.add_task(group, total=total, completed=tally.done[group], note="")
-            for group, total in tally.totals.items()
+            group: progress.add_task(group, total=total, note="") for group, total in tally.totals.items()
         }
         self._sum = progress.add_task("all", total=sum(tally.totals.values()), note="starting")
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
-        if isinstance(event, JobEnded):
+        if isinstance(event, JobEnded | JobsFound):
             failed = self._tally.failed[event.group]
             note = f"[red]{failed} failed[/red]" if failed else ""
             self._progress.update(self._bars[event.group], completed=self._tally.done[event.group], note=note)
@@ -139,11 +150,9 @@ class _Bars:
 
 
 @contextmanager
-def shown(
-    console: Console, totals: Mapping[str, int], done: Mapping[str, int], *, quiet: bool = False
-) -> Iterator[_Bars | _Plain]:
-    """A subscriber that shows progress while the block runs. `totals` and `done`: instances by run."""
-    tally = Tally(totals, done)
+def shown(console: Console, totals: Mapping[str, int], *, quiet: bool = False) -> Iterator[_Bars | _Plain]:
+    """A subscriber that shows progress while the block runs. `totals`: instances by run."""
+    tally = Tally(totals)
     if quiet or not console.is_terminal:
         yield _Plain(Console(quiet=True) if quiet else console, tally)
         return

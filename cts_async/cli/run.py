@@ -42,7 +42,6 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.campaign import run_campaign
     from cts_async.protocol.plan import make_plan
-    from cts_async.protocol.run_files import finished_count
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ)
@@ -50,8 +49,7 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
     if not quiet:
         _introduce(err, plan)
     totals = {directory.name: plan.n_instances for directory in plan.systems.values()}
-    done = {d.name: finished_count(d, retry_failed=config.retry_failed) for d in plan.systems.values()}
-    stopped = drive(run_campaign, plan, totals, done, quiet=quiet)
+    stopped = drive(run_campaign, plan, totals, quiet=quiet)
     summaries = [
         summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
     ]

@@ -63,6 +63,9 @@ class Fields:
         self._tried = tried or {}
         self._plain_query = plain_query
         self._shapes: dict[tuple[str, ...], dict[str, str]] = {}
+        # Several fields of one row are asked for in turn: its shape is looked up once.
+        self._row: Row = {}
+        self._shape: dict[str, str] = {}
 
     @classmethod
     def of_data(cls, path: Path, mapping: Mapping[str, str] | None, *, plain_query: bool = False) -> Fields:
@@ -77,13 +80,9 @@ class Fields:
 
     def name(self, row: Row, field: str, line: int) -> str | None:
         """What this row calls `field`; None if it has none. InputError if a mapped name is not there."""
-        names = tuple(row)
-        shape = self._shapes.get(names)
-        if shape is None:
-            if len(self._shapes) >= 64:
-                self._shapes.clear()
-            shape = self._shapes[names] = self._resolve(names)
-        found = shape.get(field)
+        if row is not self._row:
+            self._row, self._shape = row, self._shape_of(row)
+        found = self._shape.get(field)
         if found is None and field in self._bound:
             raise self.missing(row, field, line)
         return found
@@ -133,6 +132,15 @@ class Fields:
         else:
             problem = f"is missing; the fields here are {listed(row)} (map one with --field {field}=NAME)"
         return InputError(self.path, problem, line=line, field=field)
+
+    def _shape_of(self, row: Row) -> dict[str, str]:
+        names = tuple(row)
+        shape = self._shapes.get(names)
+        if shape is None:
+            if len(self._shapes) >= 64:
+                self._shapes.clear()
+            shape = self._shapes[names] = self._resolve(names)
+        return shape
 
     def _resolve(self, names: tuple[str, ...]) -> dict[str, str]:
         folded = {_fold(name): name for name in reversed(names)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from cts_async.datasets.fields import Fields, listed
@@ -102,6 +103,7 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None) -> GoldIndex:
     return GoldIndex(path, first, notes, by_id, by_query)
 
 
+@lru_cache(maxsize=8192)  # many candidates answer the same query
 def normalise(query: str) -> str:
     """The form in which queries are compared: NFKC, white space folded, ends stripped."""
     return " ".join(unicodedata.normalize("NFKC", query).split())

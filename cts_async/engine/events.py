@@ -43,6 +43,14 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
+class JobsFound:
+    """So many jobs of a group ended in earlier sessions: they are not run again."""
+
+    group: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
 class JobStarted:
     group: str
     job_id: str
@@ -135,7 +143,8 @@ class Notice:
 
 
 Event = (
-    JobStarted
+    JobsFound
+    | JobStarted
     | JobEnded
     | StepEnded
     | AttemptFailed

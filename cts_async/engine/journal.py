@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,14 +17,9 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
+from cts_async.engine.scan import scan_journal
 from cts_async.errors import StorageFull
 
-KEY_HEX: Final = 32
-"""A step's key: 16 bytes of BLAKE2b in hex."""
-
-_HEAD: Final = b'{"key":"'
-_KEY_END: Final = len(_HEAD) + KEY_HEX
-_OK: Final = b'","ok":true,'
 _BLOCK: Final = 1 << 20
 
 
@@ -160,84 +155,88 @@ class JournalReport:
 
 
 class Journal:
-    """The steps of a run by key: `find` what was done, `append` what is done now."""
+    """The steps of a run by key: `find` what was done, `append` what is done now.
+
+    Steps of earlier processes cost 16 bytes of memory each, those of this one more, until they are
+    forgotten because the job that made them has ended.
+    """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self._log = AppendLog(path, sync=sync)
         self.path = path
-        self.report = JournalReport(torn=self._log.torn)
-        self._offsets: dict[bytes, int] = {}
-        with path.open("rb") as file:
-            self._index(file)
+        scan = scan_journal(path)
+        self.report = JournalReport(scan.records, scan.damaged_lines, self._log.torn)
+        self._earlier = scan.index
+        self._recent: dict[str, int] = {}
 
     def __contains__(self, key: str) -> bool:
-        return bytes.fromhex(key) in self._offsets
+        return self.find(key) is not None
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return len(self._earlier) + len(self._recent)
 
     def find(self, key: str) -> dict[str, Any] | None:
-        """The record of a finished step, or None if there is none that can be read."""
-        offset = self._offsets.get(bytes.fromhex(key))
-        if offset is None:
+        """The latest record of a finished step, or None if there is none that can be read."""
+        recent = self._recent.get(key)
+        if recent is not None:
+            return self._read(recent, key)
+        if not self._earlier:
             return None
+        records = (self._read(place, key) for place in self._earlier.places(key))
+        return next((record for record in records if record is not None), None)
+
+    async def append(self, record: Mapping[str, Any]) -> None:
+        """Remember a step; its first fields must be `key` and `ok`, in this order."""
+        offset = await self._log.append(record)
+        if record["ok"]:
+            self._recent[record["key"]] = offset
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Drop what this process appended under `keys` from memory: nobody in it will ask again.
+
+        The file keeps them, and the next process finds them.
+        """
+        for key in keys:
+            self._recent.pop(key, None)
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _read(self, offset: int, key: str) -> dict[str, Any] | None:
         try:
             record = orjson.loads(self._log.read_line(offset))
         except orjson.JSONDecodeError:
             return None
         return record if isinstance(record, dict) and record.get("key") == key else None
 
-    async def append(self, record: Mapping[str, Any]) -> None:
-        """Remember a step; its first fields must be `key` and `ok`, in this order."""
-        offset = await self._log.append(record)
-        if record["ok"]:
-            self._offsets[bytes.fromhex(record["key"])] = offset
-
-    def close(self) -> None:
-        self._log.close()
-
-    def _index(self, file: BinaryIO) -> None:
-        offset = 0
-        for number, line in enumerate(file, 1):
-            key = _finished_key(line)
-            if key is None:
-                self.report.damaged_lines.append(number)
-            else:
-                self.report.records += 1
-                if key:
-                    self._offsets[key] = offset
-            offset += len(line)
-
-
-def _finished_key(line: bytes) -> bytes | None:
-    """The key of a finished step's line; b"" for another intact record; None for a damaged line."""
-    if line.startswith(_HEAD) and line[_KEY_END : _KEY_END + len(_OK)] == _OK and line.endswith(b"}\n"):
-        try:
-            return bytes.fromhex(line[len(_HEAD) : _KEY_END].decode("ascii"))
-        except ValueError:
-            return None
-    try:
-        record = orjson.loads(line)
-        key = bytes.fromhex(record["key"])
-        return key if record["ok"] else b""
-    except (ValueError, KeyError, TypeError):
-        return None
-
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     """The intact records of a log that may be missing or growing right now; damage is skipped."""
+    return (record for _, record in placed_records(path))
+
+
+def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Like `read_jsonl`, each with the offset at which its line begins."""
     if not path.exists():
         return
-    with path.open("rb") as file:
+    offset = 0
+    with path.open("rb", buffering=_BLOCK) as file:
         for line in file:
-            if not line.endswith(b"\n"):
-                return
             try:
                 record = orjson.loads(line)
             except orjson.JSONDecodeError:
-                continue
-            if isinstance(record, dict):
-                yield record
+                record = None
+            if isinstance(record, dict) and line.endswith(b"\n"):
+                yield offset, record
+            offset += len(line)
+
+
+def record_at(path: Path, offset: int) -> dict[str, Any]:
+    """The record whose line begins at `offset`, as `placed_records` gave it."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        record: dict[str, Any] = orjson.loads(file.readline())
+    return record
 
 
 def set_torn_tail_aside(path: Path) -> Path | None:

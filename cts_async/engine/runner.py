@@ -67,12 +67,21 @@ class Job:
 class Context:
     """What a job sees of the engine: durable steps, concurrency, and a generator of its own."""
 
-    __slots__ = ("_runner", "job", "rng", "seq")
+    __slots__ = ("_rng", "_runner", "executed", "job", "seq")
 
     def __init__(self, runner: Runner, job: Job, seq: int) -> None:
         self._runner, self.job, self.seq = runner, job, seq
-        # Seeded from strings: the same on every machine and in every process.
-        self.rng = random.Random(f"{runner.seed}/{job.group}/{job.id}")
+        self._rng: random.Random | None = None
+        self.executed: list[str] = []
+        """Keys of the steps that were not remembered when the job asked for them."""
+
+    @property
+    def rng(self) -> random.Random:
+        """The job's own generator; seeding one is slow, so only for those who draw from it."""
+        if self._rng is None:
+            # Seeded from strings: the same on every machine and in every process.
+            self._rng = random.Random(f"{self._runner.seed}/{self.job.group}/{self.job.id}")
+        return self._rng
 
     async def step(self, step: Step[T]) -> T:
         """The step's result, from the journal if it is there, else executed, remembered and returned.
@@ -225,12 +234,15 @@ class Runner:
 
     async def _run_job(self, seq: int, job: Job) -> None:
         self.events.emit(JobStarted(job.group, job.id))
+        ctx = Context(self, job, seq)
         result, failure = None, None
         try:
-            result = await job.walk(Context(self, job, seq))
+            result = await job.walk(ctx)
         except StepError as error:
             failure = error
         await job.finish(failure or result)
+        # A job runs once in a process: with its end on record, what it did is of use to the next one only.
+        job.journal.forget(ctx.executed)
         self.events.emit(JobEnded(job.group, job.id, result, failure))
 
     async def perform(self, ctx: Context, step: Step[T]) -> T:
@@ -244,6 +256,7 @@ class Runner:
             else:
                 self._ended(ctx, step, replayed=True, latency_s=0.0, usage=Usage())
                 return value
+        ctx.executed.append(step.key)
         return await self._execute(ctx, step)
 
     async def _execute(self, ctx: Context, step: Step[T]) -> T:
@@ -435,8 +448,9 @@ class Runner:
             record["latency_s"] = round(how["latency_s"], 4)
         if attempts.usage.total:
             record["usage"] = usage_json(attempts.usage)
-        record["attempts"] = len(attempts.failed) + ("error" not in how)
         if attempts.failed:
+            # Otherwise it was one attempt: what goes without saying is not written a million times.
+            record["attempts"] = len(attempts.failed) + ("error" not in how)
             record["failed_attempts"] = attempts.failed
         record["time"] = round(self._clock(), 3)
         return record

@@ -70,7 +70,9 @@ class Model:
                 self._tokens.learn(step, said, reply.usage)
                 if self._ceiling:
                     self._ceiling.learn(step, said, reply.usage)
-            response = {"text": reply.text, "finish_reason": reply.finish_reason}
+            response = {"text": reply.text}
+            if reply.finish_reason != "stop":
+                response["finish_reason"] = reply.finish_reason
             if reply.model and reply.model != self.spec.model:
                 response["served_model"] = reply.model
             return Executed(response, reply.usage, reply.quotas)
@@ -118,7 +120,7 @@ def output_limit(params: Mapping[str, Any]) -> int | None:
 
 def _read(response: Mapping[str, Any], expect: Expect[T]) -> T:
     text = response["text"]
-    if response["finish_reason"] in ("length", "max_tokens"):
+    if response.get("finish_reason") in ("length", "max_tokens"):
         raise UnusableOutput("the reply was cut off by its token limit; be shorter", text=text)
     if not text.strip():
         raise UnusableOutput("the reply was empty", text=text)

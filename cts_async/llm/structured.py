@@ -308,6 +308,8 @@ class CoverageList:
 
     def parse(self, text: str) -> tuple[tuple[str, Coverage], ...]:
         ids = self.ids
+        if (exact := _as_asked(loads_or_none(text), ids)) is not None:
+            return exact
         labels: dict[str, Coverage | None] = {}
         repeated: list[str] = []
         for key, label in _rows(find_json(text), text):
@@ -318,6 +320,15 @@ class CoverageList:
             pairs = tuple([(key, labels[key]) for key in ids])
             return cast(tuple[tuple[str, Coverage], ...], pairs)
         raise UnusableOutput(_coverage_problem(ids, labels, repeated), text=text)
+
+
+def _as_asked(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], ...] | None:
+    """The pairs of a reply in exactly the form and order asked for; None for any other."""
+    try:
+        pairs = [(item["id"], _LABELS[item["coverage"]]) for item in value["results"]]
+    except (TypeError, KeyError):
+        return None
+    return tuple(pairs) if tuple([key for key, _ in pairs]) == ids else None
 
 
 _LABELS: Final[dict[str, Coverage]] = {label: label for label in COVERAGES}

@@ -79,4 +79,5 @@ def _kind(step: str) -> str:
 
 
 def _bytes(messages: Sequence[Message]) -> int:
-    return sum(len(message["content"].encode()) for message in messages)
+    texts = [message["content"] for message in messages]
+    return sum([len(text) if text.isascii() else len(text.encode()) for text in texts])

@@ -17,6 +17,7 @@ async def answer(ctx: Context, answerer: Role, view: AnswererView, turn: int) ->
         "answer",
         language_of(view.fused_query),
         ShortPhrase(),
+        on_record=("clear_query",),
         clear_query=view.fused_query,
         clarification_question=view.question,
     )

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from cts_async.engine.events import Events, Notice
+from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
@@ -50,8 +50,7 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
         with ExitStack() as stack:
             files = {system: stack.enter_context(_files(plan, system, planned)) for system in plan.systems}
             for opened_run in files.values():
-                for text in opened_run.journal.report.notices(opened_run.journal.path):
-                    events.emit(Notice(text))
+                opened_run.tell(events, plan.n_instances, retry_failed=config.retry_failed)
             runner = Runner(
                 crew.lanes,
                 events=events,
@@ -110,15 +109,14 @@ def _files(plan: Plan, system: System, planned: Forecast) -> Any:
 def _jobs(plan: Plan, crew: Crew, cast: Cast, files: Mapping[System, RunFiles]) -> Iterator[Job]:
     for instance in plan.instances():
         for system, of in files.items():
-            if instance.id in of.done or (instance.id in of.failed and not plan.config.retry_failed):
-                continue
-            yield Job(
-                group=of.directory.name,
-                id=instance.id,
-                journal=of.journal,
-                walk=partial(_walk, cast=cast, crew=crew, system=system, instance=instance),
-                finish=partial(_finish, of=of, system=system, instance=instance),
-            )
+            if of.needs_work(instance.id, retry_failed=plan.config.retry_failed):
+                yield Job(
+                    group=of.directory.name,
+                    id=instance.id,
+                    journal=of.journal,
+                    walk=partial(_walk, cast=cast, crew=crew, system=system, instance=instance),
+                    finish=partial(_finish, of=of, system=system, instance=instance),
+                )
 
 
 async def _walk(ctx: Context, *, cast: Cast, crew: Crew, system: System, instance: Instance) -> Outcome:

@@ -18,6 +18,7 @@ from cts_async.records import Judgment, Nugget, language_of
 LEXICAL = "lexical"
 JUDGING = "judge/"
 """What the names of judging steps begin with; the judge's name follows."""
+MAX_BRIEFS = 4096
 
 
 class Judge(Protocol):
@@ -28,25 +29,47 @@ class Judge(Protocol):
         """Label every nugget of the view exactly once."""
 
 
-@dataclass(frozen=True, slots=True)
 class ModelJudge:
     """A model with the strict rubric of prompt E."""
 
-    name: str
-    role: Role
+    def __init__(self, name: str, role: Role) -> None:
+        self.name, self.role = name, role
+        self._step = f"{JUDGING}{name}"
+        self._briefs: dict[int, _Brief] = {}
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
+        brief = self._brief(view)
         coverage = await self.role.ask(
             ctx,
-            f"{JUDGING}{self.name}",
+            self._step,
             "judge",
             language_of(view.query),
-            CoverageList(tuple(nugget.id for nugget in view.nuggets)),
+            brief.expect,
+            on_record=("query", "nuggets", "candidate_answer"),
             query=view.query,
-            nuggets=nugget_lines(view.nuggets),
+            nuggets=brief.text,
             candidate_answer=view.candidate_answer,
         )
         return Judgment(self.name, coverage)
+
+    def _brief(self, view: JudgeView) -> _Brief:
+        """Many answers are judged by the same nuggets, the very same tuple: it is put into words once."""
+        brief = self._briefs.get(id(view.nuggets))
+        if brief is None or brief.nuggets is not view.nuggets:
+            if len(self._briefs) >= MAX_BRIEFS:
+                self._briefs.clear()
+            expect = CoverageList(tuple(nugget.id for nugget in view.nuggets))
+            brief = self._briefs[id(view.nuggets)] = _Brief(view.nuggets, nugget_lines(view.nuggets), expect)
+        return brief
+
+
+@dataclass(frozen=True, slots=True)
+class _Brief:
+    """What a model is told of some nuggets, and the form of its reply."""
+
+    nuggets: tuple[Nugget, ...]
+    text: str
+    expect: CoverageList
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -97,7 +98,7 @@ def judge_lexically(nuggets: Sequence[Nugget], answer: str) -> Judgment:
 
 
 def _coverage(nugget_text: str, found: frozenset[str]) -> tuple[Coverage, float]:
-    nugget = _terms(nugget_text)
+    nugget = _nugget_terms(nugget_text)
     wanted = nugget.content or nugget.every
     recall = len(wanted & found) / len(wanted) if wanted else 0.0
     return _label(recall, numbers_complete=nugget.numbers <= found), recall
@@ -123,6 +124,10 @@ def _terms(text: str) -> _Terms:
             numbers.update(_numbers(token["number"]))
     content |= numbers
     return _Terms(frozenset(content), frozenset(numbers), frozenset(content | empty))
+
+
+# Many answers are judged by the same nuggets.
+_nugget_terms: Final = lru_cache(maxsize=8192)(_terms)
 
 
 def _normalised(text: str) -> str:

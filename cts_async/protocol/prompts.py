@@ -63,7 +63,9 @@ class Prompt:
         )
 
     def _harmless(self, value: str) -> str:
-        return value if self.fence is None else self.fence.sub("&lt;", value)
+        if self.fence is None or not ("<" in value or "＜" in value or "﹤" in value):
+            return value
+        return self.fence.sub("&lt;", value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,17 @@
 
 The answers are never changed; a judge adds `judgments/<judge>.jsonl` to a run, and a candidates file is
 judged into a directory of its own (`per_item.jsonl`, `summary.json`), as the release's eval_gold.py does.
+
+Answers are read twice and never held: once to check every line before anything starts, once to judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +21,29 @@ from cts_async.datasets import (
     CandidateLine,
     FailedLine,
     GoldIndex,
+    GoldRecord,
+    candidate_files,
     open_dataset,
     read_candidates,
     read_gold,
     sha256_of,
 )
-from cts_async.engine.events import Events
+from cts_async.engine.events import Events, JobsFound
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
-from cts_async.errors import InputError, StepError, UsageError
+from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.campaign import instances_in_flight
 from cts_async.protocol.crew import opened, prices_of
 from cts_async.protocol.judge import Judge
-from cts_async.protocol.pipeline import judge_answer
+from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.results import Line, failed, failure_line, judged, latest_results
+from cts_async.protocol.results import Line, failure_line, judged
 from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all
 from cts_async.protocol.run_files import RESULTS, STEPS, RunFiles, further_files, opened_files
 from cts_async.protocol.spending import open_budget
+from cts_async.protocol.views import JudgeView
 from cts_async.records import Instance, Judgment
 
 PER_ITEM = "per_item.jsonl"
@@ -51,6 +58,12 @@ class Judging:
     failure: StepError | None = None
 
 
+Wanted = Callable[[str], bool]
+"""Whether the answer with this id is to be judged."""
+Answers = Callable[[Wanted], Iterator[Judging]]
+"""Streams the answers that are wanted from their file, as often as it is called."""
+
+
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
     """What will be judged, by whom, and into which directory; everything checked."""
@@ -59,7 +72,10 @@ class JudgePlan:
     directory: Path
     specs: Mapping[str, ModelSpec]
     judges: tuple[str, ...]
-    answers: tuple[Judging, ...]
+    answers: Answers
+    n_answers: int
+    ids: array[int]
+    """Hashes of a candidates file's ids, in its order (see `latest`); empty for a finished run."""
     identity: Mapping[str, Any] | None
     """None for a finished run, which keeps its own."""
 
@@ -73,12 +89,14 @@ def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str
     judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
     if config.run is not None:
         _refuse_scoring_judge(config.run, judges)
-        answers, directory, identity = _answers_of_run(config.run), config.run, None
+        answers, n_answers = _answers_of_run(config.run, config.limit)
+        ids, directory, identity = array(HASHES), config.run, None
     elif config.gold and config.candidates and config.out:
         if len(judges) > 1:
             raise UsageError("one --judge for a candidates file; judge the --out directory again for another")
         gold = read_gold(config.gold, config.fields)
-        answers, directory = list(_answers_of_candidates(config.candidates, gold, config)), config.out
+        answers, ids = _answers_of_candidates(config.candidates, gold, config)
+        n_answers, directory = len(ids), config.out
         identity = {
             "system": Path(config.candidates).stem,
             "gold_sha256": sha256_of(config.gold),
@@ -88,7 +106,7 @@ def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str
     else:
         raise UsageError("name a run (cts judge runs/NAME), or --gold G --candidates C --out DIR")
     specs = resolve_all({name: ["judge"] for name in judges}, catalogue, environ)
-    return JudgePlan(config, directory, specs, tuple(judges), tuple(answers[: config.limit]), identity)
+    return JudgePlan(config, directory, specs, tuple(judges), answers, n_answers, ids, identity)
 
 
 async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Events) -> None:
@@ -118,9 +136,9 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
         stopper.watch(runner)
         if plan.identity is None:
             with further_files(plan.directory, prices, embedded=plan.embedded, sync=config.sync) as files:
-                await runner.run(_further_jobs(plan, judges, files))
+                await runner.run(_further_jobs(plan, judges, files, events))
             return
-        notes = {"command": config.command, "n_expected": len(plan.answers), "embedded": plan.embedded}
+        notes = {"command": config.command, "n_expected": plan.n_answers, "embedded": plan.embedded}
         texts = {name: prompts.text(name) for name in prompts.sha256 if name.startswith("judge.")}
         identity = {**plan.identity, "prompts": {name: prompts.sha256[name] for name in texts}}
         with opened_files(
@@ -131,6 +149,7 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
             results=PER_ITEM,
             sync=config.sync,
         ) as files:
+            files.tell(events, plan.n_answers, retry_failed=config.retry_failed)
             await runner.run(_candidate_jobs(plan, judges[0], files))
 
 
@@ -141,8 +160,8 @@ def _refuse_scoring_judge(run: Path, judges: tuple[str, ...]) -> None:
         raise UsageError(f"{run}: {scoring} is the judge that scored it; its labels are in {RESULTS}")
 
 
-def _answers_of_run(run: Path) -> list[Judging]:
-    """A run's answers with the nuggets of the dataset that its manifest names."""
+def _answers_of_run(run: Path, limit: int | None) -> tuple[Answers, int]:
+    """A run's answers with the nuggets of the dataset that its manifest names, and how many there are."""
     manifest = read_manifest(run)
     if manifest is None:
         raise InputError(run, "no run here (run.json is missing)")
@@ -154,43 +173,62 @@ def _answers_of_run(run: Path) -> list[Judging]:
     recorded = manifest["identity"]["data"]["sha256"]
     if sha256_of(dataset.path) != recorded:
         raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")
-    lines = latest_results(run / RESULTS)
-    wanted = {id: line for id, line in lines.items() if not failed(line)}
-    answers = [
-        Judging(instance, str(wanted[instance.id]["answer"]))
-        for instance in dataset.instances()
-        if instance.id in wanted
-    ]
-    if not answers:
+    lines = LatestLines(run / RESULTS)
+
+    def instances() -> Iterator[Instance]:
+        judgeable = (one for one in dataset.instances() if one.nuggets and lines.failed(one.id) is False)
+        return islice(judgeable, limit)
+
+    def answers(wanted: Wanted) -> Iterator[Judging]:
+        for instance in instances():
+            if wanted(instance.id) and (line := lines.line(instance.id)):
+                yield Judging(instance, str(line["answer"]))
+
+    if len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")
-    if not any(judging.instance.nuggets for judging in answers):
+    n_answers = sum(1 for _ in instances())
+    if not n_answers:
         raise UsageError(f"{run}: its data has no nuggets: there is nothing to judge by")
-    return answers
+    return answers, n_answers
 
 
-def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -> Iterator[Judging]:
-    joined = False
-    seen: dict[str, int] = {}
-    for line in read_candidates(pattern, config.fields):
-        id, query = _names(line)
-        record = gold.find(id or None, query or None)
-        if record is None:
-            continue
-        joined = True
-        name = id or record.id or f"line {line.line}"
-        if name in seen:
-            raise InputError(
-                line.path, f"{name!r} already stands on line {seen[name]}", line=line.line, field="id"
-            )
-        seen[name] = line.line
-        instance = Instance(name, query or record.fused_query or "", "", record.nuggets)
-        yield _judging(line, instance)
-    if not joined:
+def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -> tuple[Answers, array[int]]:
+    """The candidates that join the gold, and the hashes of their ids; every line is checked once."""
+    files = candidate_files(pattern)
+
+    def answers(wanted: Wanted) -> Iterator[Judging]:
+        try:
+            for line, name, record in islice(_joined(files, gold, config.fields), config.limit):
+                if wanted(name):
+                    yield _judging(line, name, record)
+        except InputError as error:
+            raise RunStopped(f"{error}; the file has changed since it was checked") from None
+
+    ids = array(HASHES, (hash(name) for _, name, _ in _joined(files, gold, config.fields)))
+    if repeated := first_repetition(ids):
+        rows = [row for n, row in enumerate(_joined(files, gold, config.fields)) if n in repeated]
+        (earlier, _, _), (line, name, _) = rows
+        raise InputError(
+            line.path, f"{name!r} already stands on line {earlier.line}", line=line.line, field="id"
+        )
+    if not ids:
         raise InputError(
             pattern,
             f"nothing in it can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "other names of fields are given with --field OURS=THEIRS",
         )
+    return answers, ids if config.limit is None else ids[: config.limit]
+
+
+def _joined(
+    files: Sequence[Path], gold: GoldIndex, fields: Mapping[str, str]
+) -> Iterator[tuple[CandidateLine | FailedLine, str, GoldRecord]]:
+    """Every line that the gold knows, with its name and its record of gold."""
+    for line in read_candidates(files, fields):
+        id, query = _names(line)
+        record = gold.find(id or None, query or None)
+        if record is not None:
+            yield line, id or record.id or f"line {line.line}", record
 
 
 def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
@@ -199,7 +237,8 @@ def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
     return line.candidate.id, line.candidate.fused_query
 
 
-def _judging(line: CandidateLine | FailedLine, instance: Instance) -> Judging:
+def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord) -> Judging:
+    instance = Instance(name, _names(line)[1] or record.fused_query or "", "", record.nuggets)
     if isinstance(line, FailedLine):
         return Judging(instance, "", NoAnswer(line.failure.message))
     if not line.candidate.answer:
@@ -214,20 +253,19 @@ class NoAnswer(StepError):
     step = "candidate"
 
 
-def _further_jobs(plan: JudgePlan, judges: list[Judge], files: RunFiles) -> Iterator[Job]:
+def _further_jobs(plan: JudgePlan, judges: list[Judge], files: RunFiles, events: Events) -> Iterator[Job]:
     for judge in judges:
         done = files.judged(judge.name)
-        for judging in plan.answers:
-            if judging.instance.id not in done:
-                finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
-                yield _job(plan, judge, judging, files, finish)
+        events.emit(JobsFound(plan.directory.name, min(len(done) - done.n_failed, plan.n_answers)))
+        for judging in plan.answers(done.lacks):
+            finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
+            yield _job(plan, judge, judging, files, finish)
 
 
 def _candidate_jobs(plan: JudgePlan, judge: Judge, files: RunFiles) -> Iterator[Job]:
-    for judging in plan.answers:
-        id = judging.instance.id
-        if id in files.done or (id in files.failed and not plan.config.retry_failed):
-            continue
+    if files.finished.have_all(plan.ids, but_failures=plan.config.retry_failed):
+        return  # without reading the file again
+    for judging in plan.answers(partial(files.needs_work, retry_failed=plan.config.retry_failed)):
         yield _job(plan, judge, judging, files, partial(_add_item, files=files, judging=judging))
 
 
@@ -239,7 +277,8 @@ def _job(plan: JudgePlan, judge: Judge, judging: Judging, files: RunFiles, finis
 async def _walk(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:
     if judging.failure:
         raise judging.failure
-    return (await judge_answer(ctx, (judge,), judging.instance, judging.answer))[0]
+    instance = judging.instance
+    return await judge.judge(ctx, JudgeView(instance.fused_query, instance.nuggets, judging.answer))
 
 
 async def _add_judgment(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cts_async.engine.runner import Context
+from cts_async.engine.step import step_key
 from cts_async.llm.model import Model
 from cts_async.llm.structured import Expect
 from cts_async.protocol.prompts import PromptSet
@@ -28,10 +30,34 @@ class Role:
         prompt: str,
         language: Language,
         expect: Expect[T],
+        *,
+        on_record: Sequence[str] = (),
         **fields: Any,
     ) -> T:
-        """Render `prompt` with `fields`, ask, and read the reply as `expect`; remembered as `step`."""
+        """Render `prompt` with `fields`, ask, and read the reply as `expect`; remembered as `step`.
+
+        The fields named in `on_record` stand verbatim in the run's data or results already: the journal
+        gets one digest of them instead of their text (see `request_json`).
+        """
         rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
         values = {name: str(value) for name, value in fields.items()}
-        request = {"prompt": rendered.name, "fields": values}
-        return await self.model.ask(ctx, step, rendered.render(**values), expect, request=request)
+        request = request_json(rendered.name, values, on_record)
+        # The prompt's text and its fields determine the messages; a digest that is there is not made twice.
+        key_on = [rendered.sha256, request] if on_record else None
+        messages = rendered.render(**values)
+        return await self.model.ask(ctx, step, messages, expect, request=request, key_on=key_on)
+
+
+def request_json(prompt: str, values: Mapping[str, str], on_record: Sequence[str] = ()) -> dict[str, Any]:
+    """A role's request as the journal has it: `{"prompt", "fields", "on_record"}`, empty parts left out.
+
+    `fields` are the texts that stand nowhere else. `on_record` are 16 hex digits over the others by name,
+    enough to prove which text of the data it was: compute them again from there and compare.
+    """
+    new = {name: value for name, value in values.items() if name not in on_record}
+    request: dict[str, Any] = {"prompt": prompt}
+    if new:
+        request["fields"] = new
+    if on_record:
+        request["on_record"] = step_key({name: values[name] for name in on_record})[:16]
+    return request

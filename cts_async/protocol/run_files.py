@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cts_async import __version__
+from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import AppendLog, Journal
 from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
 from cts_async.errors import UsageError
-from cts_async.protocol.results import Line, failed, read_results
+from cts_async.protocol.latest import LatestLines
+from cts_async.protocol.results import Line
 
 RESULTS, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
     "results.jsonl",
@@ -25,7 +27,7 @@ RESULTS, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
 
 
 class RunFiles:
-    """Journal, results and judgments of a run directory; `done` says which ids need no more work."""
+    """Journal, results and judgments of a run directory; `finished` is what was there when it was opened."""
 
     def __init__(self, directory: Path, *, results: str = RESULTS, sync: bool = False) -> None:
         self.directory = directory
@@ -37,19 +39,30 @@ class RunFiles:
         except OSError as error:
             raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
         self._judgments: dict[str, AppendLog] = {}
-        self.done, self.failed = _ids(self.results_path)
+        self.finished = LatestLines(self.results_path)
 
     async def add_result(self, line: Line) -> None:
         """Record that an instance is finished. Its other judgments must have been added before."""
         await self._results.append(line)
-        (self.failed if failed(line) else self.done).add(line["id"])
+
+    def needs_work(self, id: str, *, retry_failed: bool) -> bool:
+        """Whether an instance had no result yet, or one that is to be tried again."""
+        failed = self.finished.failed(id)
+        return failed is None or (failed and retry_failed)
 
     async def add_judgment(self, judge: str, line: Line) -> None:
         await self._log(judge).append(line)
 
-    def judged(self, judge: str) -> set[str]:
-        """Ids that a further judge has judged already."""
-        return _ids(judgments_path(self.directory, judge))[0]
+    def tell(self, events: Events, n_expected: int, *, retry_failed: bool) -> None:
+        """Say what was found: how many instances need no more work, and what was damaged."""
+        finished = len(self.finished) - (self.finished.n_failed if retry_failed else 0)
+        events.emit(JobsFound(self.directory.name, min(finished, n_expected)))
+        for text in self.journal.report.notices(self.journal.path):
+            events.emit(Notice(text))
+
+    def judged(self, judge: str) -> LatestLines:
+        """What a further judge has said already."""
+        return LatestLines(judgments_path(self.directory, judge))
 
     def close(self) -> None:
         self.journal.close()
@@ -134,21 +147,5 @@ def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
         (folder / f"{name}.txt").write_text(text, encoding="utf-8")
 
 
-def _ids(path: Path) -> tuple[set[str], set[str]]:
-    """Ids with an outcome, and ids whose latest line is a failure."""
-    good: set[str] = set()
-    bad: set[str] = set()
-    for line in read_results(path):
-        (bad if failed(line) else good).add(line["id"])
-        (good if failed(line) else bad).discard(line["id"])
-    return good, bad
-
-
 def _stamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def finished_count(directory: Path, *, retry_failed: bool) -> int:
-    """How many instances of a run (that may not exist yet) need no more work."""
-    good, bad = _ids(directory / RESULTS)
-    return len(good) + (0 if retry_failed else len(bad))

@@ -1,31 +1,40 @@
 """`summary.json`: what a run came to, computed from its files alone.
 
-The statistics are the scorer's own, so the scorer run by itself over the same file agrees.
+The statistics are the scorer's own, so the scorer run by itself over the same file agrees. Files are
+streamed: of a line no more is kept than its numbers and where it stands.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import scorer
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import placed_records, read_jsonl, record_at
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError
-from cts_async.protocol.results import Line, failed, latest_results, read_results
+from cts_async.protocol.latest import HASHES, latest_rows
+from cts_async.protocol.results import Line, failed
 from cts_async.protocol.run_files import JUDGMENTS, RESULTS, STEPS, SUMMARY
 from cts_async.records import UNKNOWN
+from cts_async.report.scores import Scores
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeScores:
-    """One judge's scores by instance id, and their summary."""
+    """One judge's scores, and their summary."""
 
     judge: str
-    scores: Mapping[str, float]
+    scores: Scores
     summary: scorer.Summary
 
 
@@ -58,7 +67,7 @@ class RunSummary:
     manifest: Mapping[str, Any]
     judges: tuple[JudgeScores, ...]
     """The scoring judge first; empty for a run without judging."""
-    failures: tuple[Line, ...]
+    failures: Sequence[Line]
     spent: Spent
     n_expected: int
     n_done: int
@@ -76,19 +85,18 @@ def summarise_run(directory: Path, results: str = RESULTS) -> RunSummary:
     manifest = read_manifest(directory)
     if manifest is None:
         raise InputError(directory, "no run here (run.json is missing)")
-    lines = latest_results(directory / results)
-    n_expected = max(int(manifest.get("n_expected", 0)), len(lines))
-    answers = [line["answers"] for line in lines.values() if not failed(line) and line.get("answers")]
+    lines = _Lines(directory / results)
+    n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     return RunSummary(
         directory=directory,
         manifest=manifest,
         judges=tuple(_judges(directory, lines, n_expected)),
-        failures=tuple(line for line in lines.values() if failed(line)),
+        failures=_FailureLines(lines.path, lines.failures),
         spent=_spent(directory / STEPS),
         n_expected=n_expected,
-        n_done=sum(not failed(line) for line in lines.values()),
-        unknown_rate=_mean(answer == UNKNOWN for reply in answers for answer in reply),
-        all_unknown_rate=_mean(all(answer == UNKNOWN for answer in reply) for reply in answers),
+        n_done=lines.n - lines.n_failed,
+        unknown_rate=lines.unknown_rate,
+        all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in manifest.get("sessions", [])),
     )
 
@@ -115,28 +123,109 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
     return value
 
 
-def _judges(directory: Path, lines: Mapping[str, Line], n_expected: int) -> Iterable[JudgeScores]:
-    main = next((line["judge"] for line in lines.values() if line.get("judge")), None)
-    n_failed = sum(failed(line) for line in lines.values())
-    if main:
-        yield _scores(main, lines, n_failed, n_expected)
+_NO_SCORE: Final = float("nan")
+
+
+class _Lines:
+    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are."""
+
+    def __init__(self, path: Path) -> None:
+        import numpy as np
+
+        self.path = path
+        self.judge: str | None = None
+        """The first judge that a line names."""
+        ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
+        for offset, line in placed_records(path):
+            if not isinstance(id := line.get("id"), str):
+                continue
+            self.judge = self.judge or line.get("judge")
+            answers = line.get("answers") or ()
+            score = line.get("restore_score_100")
+            if failed(line):
+                failures.append(len(ids))
+                failed_at.append(offset)
+            ids.append(hash(id))
+            scores.append(_NO_SCORE if score is None else score)
+            asked.append(len(answers))
+            unknown.append(answers.count(UNKNOWN))
+        rows = latest_rows(ids)
+        self.failed: Array = np.isin(rows, _array(failures))
+        self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
+        """Where the failures that count begin, in the order of the file."""
+        self.ids, self.scores, self.asked, self.unknown = (
+            _array(column) if len(rows) == len(ids) else _array(column)[rows]
+            for column in (ids, scores, asked, unknown)
+        )
+
+    @property
+    def n(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_failed(self) -> int:
+        return int(self.failed.sum())
+
+    @property
+    def unknown_rate(self) -> float | None:
+        """Of all answers of the User Answerer, those that are `unknown`; None where nothing was asked."""
+        answers = self.asked[~self.failed].sum(dtype=int)
+        return float(self.unknown[~self.failed].sum(dtype=int) / answers) if answers else None
+
+    @property
+    def all_unknown_rate(self) -> float | None:
+        """Of all instances that were asked something, those where nothing but `unknown` came back."""
+        replied = ~self.failed & (self.asked > 0)
+        return float((self.unknown == self.asked)[replied].mean()) if replied.any() else None
+
+    def scores_of(self, rows: Array) -> Scores:
+        """The scores in those rows (a mask) that have one."""
+        scored = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
+        if scored.all():
+            return Scores(self.ids, self.scores)
+        return Scores(self.ids[scored], self.scores[scored])
+
+
+def _array(column: array[Any]) -> Array:
+    """The column as numpy sees it; nothing is copied."""
+    import numpy as np
+
+    return np.frombuffer(column, column.typecode) if column else np.empty(0, column.typecode)
+
+
+class _FailureLines(Sequence[Line]):
+    """Lines of a file that are read when somebody looks at them."""
+
+    def __init__(self, path: Path, offsets: Array) -> None:
+        self._path, self._offsets = path, offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, i: Any) -> Any:
+        if isinstance(i, slice):
+            return _FailureLines(self._path, self._offsets[i])
+        return record_at(self._path, int(self._offsets[i]))
+
+
+def _judges(directory: Path, lines: _Lines, n_expected: int) -> Iterator[JudgeScores]:
+    import numpy as np
+
+    if lines.judge:
+        everything = np.ones(lines.n, bool)
+        yield _scores(lines.judge, lines.scores_of(everything), lines.n_failed, n_expected)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
+        verdicts = _Lines(path)
         # A verdict may stand there whose answer was not recorded before a crash: it does not count yet.
-        good = {id for id, line in lines.items() if not failed(line)}
-        judged = {line["id"]: line for line in read_results(path) if line["id"] in good}
-        judge = next((line["judge"] for line in judged.values() if line.get("judge")), path.stem)
+        counts = np.isin(verdicts.ids, lines.ids[~lines.failed])
         # An answer that failed has nothing to judge: it counts as failed under every judge.
-        failures = n_failed + sum(failed(line) for line in judged.values())
-        yield _scores(judge, judged, failures, n_expected)
+        n_failed = lines.n_failed + int(verdicts.failed[counts].sum())
+        yield _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
 
 
-def _scores(judge: str, lines: Mapping[str, Line], n_failed: int, n_expected: int) -> JudgeScores:
-    scores = {
-        id: line["restore_score_100"]
-        for id, line in lines.items()
-        if not failed(line) and line.get("restore_score_100") is not None
-    }
-    return JudgeScores(judge, scores, scorer.summarise(scores.values(), n_failed, n_expected))
+def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> JudgeScores:
+    return JudgeScores(judge, scores, scorer.summarise(scores.numbers(), n_failed, n_expected))
 
 
 def _spent(path: Path) -> Spent:
@@ -150,8 +239,3 @@ def _spent(path: Path) -> Spent:
         used = spent.tokens.setdefault(model, Counter())
         used.update(record.get("usage") or {})
     return spent
-
-
-def _mean(values: Iterable[bool]) -> float | None:
-    known = list(values)
-    return sum(known) / len(known) if known else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -69,8 +70,7 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
     baseline = next((j for j in orig.judges if j.judge == scores.judge), None) if orig else None
     if baseline is None:
         return None
-    both = [id for id in scores.scores if id in baseline.scores]
-    return paired_difference([scores.scores[id] for id in both], [baseline.scores[id] for id in both])
+    return paired_difference(*scores.scores.paired(baseline.scores))
 
 
 def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:
@@ -85,8 +85,8 @@ def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:
 
 
 def _print_failures(console: Console, summaries: Sequence[RunSummary], most: int = 10) -> None:
-    failures = [(s, line) for s in summaries for line in s.failures]
-    for summary, line in failures[:most]:
+    n_failed = sum(len(s.failures) for s in summaries)
+    for summary, line in islice(((s, line) for s in summaries for line in s.failures), most):
         error = line["error"]
         console.print(
             f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}",
@@ -94,9 +94,9 @@ def _print_failures(console: Console, summaries: Sequence[RunSummary], most: int
             markup=False,
             highlight=False,
         )
-    if len(failures) > most:
-        console.print(f"... and {len(failures) - most} more in results.jsonl", style="red")
-    if failures:
+    if n_failed > most:
+        console.print(f"... and {n_failed - most} more in results.jsonl", style="red")
+    if n_failed:
         console.print("The same command with --retry-failed tries these again.")
 
 

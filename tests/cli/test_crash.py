@@ -16,11 +16,13 @@ import pytest
 from fake_provider import Remote, digest_of, provider_process
 from real_run import RealRun
 
+from cts_async.datasets.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm import openai
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.messages import ChatRequest
 from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.role import request_json
 
 N, K, CONCURRENCY = 12, 2, 4
 CALLS = N * (1 + K + 1 + 2 + 1)
@@ -68,13 +70,19 @@ def until(done: Any, timeout_s: float = 15.0) -> None:
 
 
 def bodies(here: Path, provider: Remote) -> set[str]:
-    """Digests of the requests whose steps stand in the journal, where it holds all of their text."""
+    """Digests of the requests whose steps stand in the journal, where it and the data hold all of their text."""
+    intents = {row["id"]: row["fused_query"] for row in read_jsonl(sample_dir() / "queries.jsonl")}
     spec = load_catalogue(here / "cts.toml").resolve("fake", {})
     prompts = load_prompts().prompts
     found = set()
     for record in records(here):
-        if "prompt" in record["request"]:
-            messages = prompts[record["request"]["prompt"]].render(**record["request"]["fields"])
+        request = record["request"]
+        if "prompt" in request and not record["step"].startswith("judge/"):
+            fields = request["fields"]
+            if record["step"].startswith("answer/"):
+                fields = {"clear_query": intents[record["instance"]], **fields}
+                assert request == request_json(request["prompt"], fields, ["clear_query"])
+            messages = prompts[request["prompt"]].render(**fields)
             found.add(digest_of(openai.body(spec, ChatRequest(messages))))
     return found
 

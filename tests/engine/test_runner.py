@@ -181,7 +181,6 @@ def test_a_record_says_everything_about_its_step(bench: Bench) -> None:
             "response": {"n": 1},
             "latency_s": 2.5,
             "usage": {"input": 10, "output": 1},
-            "attempts": 1,
             "time": 1234.568,
         }
     ]
@@ -201,6 +200,37 @@ def test_what_can_no_longer_be_decoded_is_done_again(bench: Bench) -> None:
         assert bench.finished == {"q1": ["new"]}
         assert len(bench.executed) == executions
         bench.finished = {}
+
+
+def test_a_finished_jobs_steps_leave_memory_but_not_the_file(bench: Bench) -> None:
+    held: dict[str, int] = {}
+
+    async def look(ctx: Context) -> list[Any]:
+        done = await steps(bench, "a", "b")(ctx)
+        held[ctx.job.id] = len(ctx.job.journal)
+        return done
+
+    bench.run(dict.fromkeys(("q1", "q2", "q3"), look), in_flight=1)
+    assert held == {"q1": 2, "q2": 2, "q3": 2}, "never more than the job under way has made"
+    bench.finished = {}
+    bench.run({name: steps(bench, "a", "b") for name in ("q1", "q2", "q3")})
+    assert len(bench.executed) == 6, "the next process finds them all"
+
+
+def test_a_job_that_did_not_end_keeps_its_steps(bench: Bench) -> None:
+    async def main() -> None:
+        journal = Journal(bench.path)
+
+        async def full(ended: Any) -> None:
+            raise StorageFull("no room for the result")
+
+        job = Job("g", "q1", journal, steps(bench, "a"), full)
+        with pytest.raises(StorageFull):
+            await Runner().run([job])
+        assert len(journal) == 1
+        journal.close()
+
+    run_virtual(main)
 
 
 # --- failures

@@ -18,7 +18,7 @@ from fake_provider import FAULTS, FakeProvider, Settings
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.datasets.sample import sample_dir
 from cts_async.engine import runner
-from cts_async.engine.events import Events, StepEnded
+from cts_async.engine.events import Event, Events, JobsFound, StepEnded
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.retry import RetryPolicy
 from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused
@@ -154,8 +154,10 @@ def test_the_same_command_again_asks_nothing(clean: tuple[Path, FakeProvider, di
     directory, provider, paths = clean
     before = [path.joinpath("results.jsonl").read_bytes() for path in paths.values()]
     second = again(provider)
-    campaign(directory, second)
+    told: list[Event] = []
+    campaign(directory, second, events=Events(told.append))
     assert second.seen == []
+    assert told == [JobsFound(path.name, N) for path in paths.values()]
     assert [path.joinpath("results.jsonl").read_bytes() for path in paths.values()] == before
 
 
@@ -205,7 +207,7 @@ def test_a_bad_day_leaves_every_instance_accounted_for(
             assert "restore_score_100" not in line
             assert reasons[line["id"], error["step"]] == {"kind": error["kind"], "message": error["message"]}
         assert any(map(failed, results)) == (faults is not FAULTS_20_PERCENT)
-        spent = sum(record["attempts"] for record in records if "model" in record)
+        spent = sum(record.get("attempts", 1) for record in records if "model" in record)
         assert spent == orjson.loads((path / "summary.json").read_bytes())["calls"]
 
 
@@ -253,9 +255,12 @@ def test_what_failed_is_left_alone_until_asked_for(tmp_path: Path) -> None:
     provider = FakeProvider(Settings(faults={"wrong_ids": 1.0}))
     path = campaign(tmp_path, provider, limit=2, references=())["fake-k2"]
     second = again(provider, faults={})
-    campaign(tmp_path, second, limit=2, references=())
+    told: list[Event] = []
+    campaign(tmp_path, second, limit=2, references=(), events=Events(told.append))
     assert second.seen == []
-    campaign(tmp_path, third := again(second), limit=2, references=(), retry_failed=True)
+    third = again(second)
+    campaign(tmp_path, third, limit=2, references=(), retry_failed=True, events=Events(told.append))
+    assert [event.jobs for event in told if isinstance(event, JobsFound)] == [2, 0]
     assert [request.role for request in third.seen] == ["judge", "judge"]
     assert not any(failed(line) for line in latest_results(path / "results.jsonl").values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,12 @@ from fake_provider import Remote, provider_process
 from typer.testing import CliRunner
 
 from cts_async.cli.main import app
+from cts_async.config import JudgeConfig
 from cts_async.datasets.sample import sample_dir
-from cts_async.errors import UsageError
+from cts_async.engine.events import Events
+from cts_async.errors import InputError, RunStopped, UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.rejudge import plan_judging, run_judging
 from cts_async.scorer import score_file
 
 N = 5
@@ -75,6 +80,24 @@ def test_a_further_judge_adds_its_verdicts_and_changes_no_answer(run: Path, prov
     assert summary(run)["judge"] == "lexical"
     assert summary(run)["judges"]["mine"]["n_scored"] == N
     assert summary(run)["judges"]["mine"]["mean"] == score_file(run / "judgments/mine.jsonl").mean
+
+
+def test_an_answer_without_nuggets_is_left_alone(here: Path, provider: Remote) -> None:
+    """A run over data of which only a part can be judged."""
+    rows = lines(sample_dir() / "queries.jsonl")[:3]
+    nuggets = [{"id": "N1", "text": "By ferry.", "weight": 1}]
+    world = here / "mixed.jsonl"
+    world.write_text(
+        "".join(
+            json.dumps({**row, **({"nuggets": nuggets} if n else {})}) + "\n" for n, row in enumerate(rows)
+        )
+    )
+    corpus = sample_dir() / "corpus.jsonl"
+    options = ("--all", "mine", "--no-judge", "--no-orig", "--name", "mixed", "-q")
+    assert cts("run", "--data", world, "--corpus", corpus, *options) == 0
+    assert cts("judge", here / "runs/mixed", "--judge", "mine", "-q") == 0
+    verdicts = lines(here / "runs/mixed/judgments/mine.jsonl")
+    assert {line["id"] for line in verdicts} == {row["id"] for row in rows[1:]}
 
 
 def test_judging_again_asks_nothing(run: Path, provider: Remote) -> None:
@@ -156,3 +179,57 @@ def test_another_judge_into_the_same_directory_is_refused(here: Path) -> None:
     assert cts(*command, "--judge", "mine") == 0
     with pytest.raises(UsageError, match="judges"):
         cts(*command, "--judge", "other")
+
+
+# --- a broken file is refused before anything starts, however late it breaks
+
+
+@pytest.mark.parametrize(
+    ("last", "problem"),
+    [
+        ('{"id": "s01", "answer": "x"}', r"cand\.jsonl:6: field 'id': 's01' already stands on line 1"),
+        ('{"id": "s99"', r"cand\.jsonl:6: is not valid JSON"),
+        ('{"id": "s99"}', r"cand\.jsonl:6: field 'answer': is missing"),
+    ],
+)
+def test_a_bad_line_anywhere_starts_nothing(here: Path, provider: Remote, last: str, problem: str) -> None:
+    path = candidates(here)
+    first = lines(path)[0]["id"]
+    with path.open("a") as out:
+        out.write(last.replace("s01", first) + "\n")
+    asked = len(provider.seen())
+    with pytest.raises(InputError, match=problem.replace("'s01'", repr(first))):
+        cts("judge", "--gold", GOLD, "--candidates", path, "--out", "out", "--judge", "mine", "-q")
+    assert len(provider.seen()) == asked
+    assert not (here / "out").exists()
+
+
+def test_a_limit_judges_the_first_and_a_larger_one_only_the_rest(here: Path, provider: Remote) -> None:
+    command = (
+        "judge",
+        "--gold",
+        GOLD,
+        "--candidates",
+        candidates(here),
+        "--out",
+        "out",
+        "--judge",
+        "mine",
+        "-q",
+    )
+    for limit in (2, 4):
+        assert cts(*command, "--limit", limit) == 0
+        assert summary(here / "out")["n_scored"] == limit
+    assert [item["id"] for item in lines(here / "out/per_item.jsonl")[:2]] == [
+        row["id"] for row in lines(GOLD)[:2]
+    ]
+
+
+def test_a_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(here: Path) -> None:
+    config = JudgeConfig(judges=("lexical",), gold=GOLD, candidates=str(candidates(here)), out=here / "out")
+    plan = plan_judging(config, load_catalogue(here / "cts.toml"), {})
+    with (here / "cand.jsonl").open("a") as out:
+        out.write("{")
+    with pytest.raises(RunStopped, match=r"cand\.jsonl:6: .*changed since it was checked"):
+        asyncio.run(run_judging(plan, {}, Events()))
+    assert len(lines(here / "out/per_item.jsonl")) == N

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from cts_async import scorer
+from cts_async.report.scores import Scores
 from cts_async.report.summary import JudgeScores, RunSummary, Spent
 from cts_async.report.table import difference_to, print_results
 
@@ -18,7 +19,7 @@ HEADINGS = ("system", "judge", "mean", "Δ orig [95 % CI]", "p50", "p90", "score
 
 def judged(judge: str, *scores: float, n_failed: int = 0) -> JudgeScores:
     named = {f"q{i}": score for i, score in enumerate(scores)}
-    return JudgeScores(judge, named, scorer.summarise(scores, n_failed, 8))
+    return JudgeScores(judge, Scores.of(named), scorer.summarise(scores, n_failed, 8))
 
 
 def summary(label: str, *judges: JudgeScores, calls: int = 0, failures: int = 0) -> RunSummary:
@@ -96,9 +97,13 @@ def test_failures_are_listed_with_their_reason_ten_at_most() -> None:
     assert "--retry-failed" in text
 
 
+def scored(scores: dict[str, float]) -> JudgeScores:
+    return JudgeScores("ernie", Scores.of(scores), scorer.summarise(scores.values()))
+
+
 def test_differences_pair_instances_of_the_same_judge() -> None:
-    baseline = summary("orig", JudgeScores("ernie", {"a": 10.0, "b": 20.0}, scorer.summarise([10.0, 20.0])))
-    other = JudgeScores("ernie", {"b": 50.0, "c": 90.0}, scorer.summarise([50.0, 90.0]))
+    baseline = summary("orig", scored({"a": 10.0, "b": 20.0}))
+    other = scored({"b": 50.0, "c": 90.0})
     found = difference_to(other, baseline)
     assert found is not None
     assert (found.n, found.mean) == (1, 30.0)

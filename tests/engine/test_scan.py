@@ -1,0 +1,193 @@
+"""The scan finds what parsing every line would find, at any place in any block, and names every damaged line."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cts_async.engine import scan
+from cts_async.engine.journal import Journal
+from cts_async.engine.scan import NO_KEYS, scan_journal
+from cts_async.engine.step import step_key
+
+SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def line(n: int, *, ok: bool = True, text: str = "an answer, 答案", key: str | None = None) -> bytes:
+    record = {"key": key or step_key(n), "ok": ok, "instance": f"q{n}", "response": {"text": text, "n": n}}
+    return orjson.dumps(record) + b"\n"
+
+
+def places(path: Path, key: str) -> list[int]:
+    return list(scan_journal(path).index.places(key))
+
+
+@contextmanager
+def journal_of(content: bytes) -> Iterator[Journal]:
+    with tempfile.TemporaryDirectory(dir=SHM) as directory:
+        path = Path(directory, "steps.jsonl")
+        path.write_bytes(content)
+        journal = Journal(path)
+        try:
+            yield journal
+        finally:
+            journal.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "steps.jsonl"
+
+
+def test_an_empty_journal_has_no_keys(path: Path) -> None:
+    path.write_bytes(b"")
+    found = scan_journal(path)
+    assert (found.index, found.records, found.damaged_lines) == (NO_KEYS, 0, [])
+    assert list(found.index.places(step_key(1))) == []
+
+
+def test_every_finished_step_is_found_where_it_begins(path: Path) -> None:
+    lines = [line(n) for n in range(3)]
+    path.write_bytes(b"".join(lines))
+    assert [places(path, step_key(n)) for n in range(4)] == [[0], [len(lines[0])], [2 * len(lines[0])], []]
+
+
+def test_a_step_done_twice_is_offered_latest_first(path: Path) -> None:
+    lines = [line(1, text="old"), line(2), line(1, text="new")]
+    path.write_bytes(b"".join(lines))
+    assert places(path, step_key(1)) == [len(lines[0] + lines[1]), 0]
+
+
+def test_keys_that_share_their_first_64_bits_are_told_apart_by_reading(path: Path) -> None:
+    key, twin = "a" * 32, "a" * 16 + "b" * 16
+    path.write_bytes(line(1, key=key) + line(2, key=twin) + line(3))
+    assert len(places(path, key)) == 2
+    journal = Journal(path)
+    for wanted, n in ((key, 1), (twin, 2)):
+        record = journal.find(wanted)
+        assert record is not None
+        assert record["response"]["n"] == n
+    assert journal.find("a" * 31 + "c") is None
+    journal.close()
+
+
+def test_a_later_record_that_cannot_be_read_does_not_hide_an_earlier_one(path: Path) -> None:
+    # It begins and ends as it should; only reading it finds out.
+    broken = line(1, text="new").replace(b'"text":"', b'"text":""')
+    path.write_bytes(line(1, text="old") + broken)
+    journal = Journal(path)
+    record = journal.find(step_key(1))
+    journal.close()
+    assert record is not None
+    assert record["response"]["text"] == "old"
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        line(1).replace(b'"ok":true', b'"ok": true'),
+        line(1).replace(b'"ok":true,', b'"ok":true , '),
+        line(1).replace(step_key(1).encode(), step_key(1).upper().encode()),
+        line(1)[:-1] + b" \n",
+        b" " + line(1),
+        line(1)[:-1] + b"\r\n",
+        b'{"ok":true,' + line(1)[1:].replace(b'"ok":true,', b""),
+        b'{"key":"' + step_key(1).encode() + b'","ok":true}\n',
+    ],
+)
+def test_a_whole_record_in_another_form_is_parsed(path: Path, same: bytes) -> None:
+    path.write_bytes(line(0) + same + line(2))
+    found = scan_journal(path)
+    assert (found.records, found.damaged_lines) == (3, [])
+    assert list(found.index.places(step_key(1))) == [len(line(0))]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        line(1).replace(b"an answer", b"an\0answer"),
+        line(1).replace(b"an answer", b"an\x1fanswer"),
+        line(1).replace("答".encode(), "答".encode()[:2]),
+        line(1).replace(b"an answer", b"\xff"),
+        line(1).rstrip(b"}\n") + b"\n",
+        line(1)[:60] + b"\n",
+        line(1)[:8] + b"\n",
+        b"{\n",
+        b"\n",
+        b"\0" * 4096 + line(1),
+        line(1)[:-1] + b"garbage\n",
+        line(1).replace(b'{"key":"', b'{"kex":"'),
+        line(1).replace(step_key(1)[:1].encode(), b"g", 1),
+    ],
+)
+def test_damage_is_named_by_its_line_and_its_step_is_absent(path: Path, damage: bytes) -> None:
+    path.write_bytes(line(0) + damage + line(2))
+    found = scan_journal(path)
+    assert (found.records, found.damaged_lines) == (2, [2])
+    assert list(found.index.places(step_key(1))) == []
+    assert list(found.index.places(step_key(2))) == [len(line(0) + damage)]
+
+
+# --- blocks
+
+
+SHORT = st.sampled_from([b"\n", b"{}\n", b"\0\n", b"\xe7\n", line(7)[:50] + b"\n", line(8, ok=False)])
+ANY_LINE = st.builds(line, st.integers(0, 5), ok=st.booleans(), text=st.text(max_size=30)) | SHORT
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(ANY_LINE, max_size=12), st.integers(1, 400))
+def test_the_size_of_a_block_changes_nothing(lines: list[bytes], block: int) -> None:
+    """Against parsing line after line, for blocks shorter and longer than lines."""
+    with tempfile.TemporaryDirectory(dir=SHM) as directory, pytest.MonkeyPatch.context() as patch:
+        path = Path(directory, "steps.jsonl")
+        path.write_bytes(b"".join(lines))
+        patch.setattr(scan, "_BLOCK", block)
+        found = scan_journal(path)
+        keys = [scan.finished_key(one) for one in lines]
+        assert found.damaged_lines == [n for n, key in enumerate(keys, 1) if key is None]
+        assert found.records == sum(key is not None for key in keys)
+        for key in {key for key in keys if key}:
+            begins = [len(b"".join(lines[:n])) for n, other in enumerate(keys) if other == key]
+            assert list(found.index.places(key)) == begins[::-1]
+
+
+# --- any damage
+
+
+def high_bit(text: bytes, at: int) -> bytes:
+    return text[:at] + bytes([text[at] ^ 0x80]) + text[at + 1 :]
+
+
+DAMAGES: dict[str, Any] = {
+    "a flipped bit": high_bit,
+    "a NUL": lambda text, at: text[:at] + b"\0" + text[at + 1 :],
+    "a page of NULs": lambda text, at: text[:at] + b"\0" * 4096 + text[at:],
+    # Cut just behind an inner brace a line still looks whole; only reading it finds out.
+    "its end lost": lambda text, at: text[:at].rstrip(b"}"),
+    "its beginning lost": lambda text, at: text[at + 1 :],
+    "garbage": lambda text, at: b"garbage"[: at + 1],
+}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_what_is_found_is_what_was_appended_and_every_damaged_line_is_named(data: st.DataObject) -> None:
+    whole = [line(n, text=data.draw(st.text(max_size=20))) for n in range(6)]
+    damaged = data.draw(st.dictionaries(st.integers(0, 5), st.sampled_from(sorted(DAMAGES)), min_size=1))
+    written = list(whole)
+    for n, kind in damaged.items():
+        at = data.draw(st.integers(0, len(whole[n]) - 2))
+        written[n] = DAMAGES[kind](whole[n][:-1], at) + b"\n"
+    with journal_of(b"".join(written)) as journal:
+        assert journal.report.damaged_lines == [n + 1 for n in sorted(damaged)]
+        for n, one in enumerate(whole):
+            assert journal.find(step_key(n)) == (None if n in damaged else orjson.loads(one))

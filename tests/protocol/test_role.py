@@ -1,0 +1,36 @@
+"""What the journal keeps of a role's request: all that is new, and a proof of the rest."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from cts_async.protocol.role import request_json
+
+FIELDS = {"clear_query": "ferry in winter", "clarification_question": "When?"}
+
+
+def test_what_is_new_stands_in_full() -> None:
+    assert request_json("answer.en", FIELDS) == {"prompt": "answer.en", "fields": FIELDS}
+
+
+def test_what_is_on_record_elsewhere_is_a_digest() -> None:
+    digest = blake2b(b'[{"clear_query":"ferry in winter"}]', digest_size=16).hexdigest()[:16]
+    assert request_json("answer.en", FIELDS, ["clear_query"]) == {
+        "prompt": "answer.en",
+        "fields": {"clarification_question": "When?"},
+        "on_record": digest,
+    }
+
+
+def test_nothing_new_leaves_the_proof_alone() -> None:
+    request = request_json("answer.en", FIELDS, list(FIELDS))
+    assert request.keys() == {"prompt", "on_record"}
+    assert request == request_json("answer.en", dict(reversed(FIELDS.items())), list(FIELDS)[::-1])
+
+
+def test_the_proof_tells_texts_and_names_apart() -> None:
+    proofs = [
+        request_json("p", values, list(values))["on_record"]
+        for values in ({"a": "x", "b": "y"}, {"a": "y", "b": "x"}, {"a": "xy", "b": ""}, {"a": "x", "c": "y"})
+    ]
+    assert len(set(proofs)) == 4
