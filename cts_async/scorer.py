@@ -72,7 +72,7 @@ def restore_score_100(pairs: Iterable[tuple[float, str]]) -> float:
     weights: list[float] = []
     gains: list[float] = []
     for weight, label in pairs:
-        if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight <= _LARGEST:
+        if not (type(weight) is float or _is_number(weight)) or not 0 < weight <= _LARGEST:
             raise ValueError(f"weight {weight!r} is not a positive finite number")
         gain = GAIN.get(label) if isinstance(label, str) else None
         if gain is None:
@@ -85,6 +85,10 @@ def restore_score_100(pairs: Iterable[tuple[float, str]]) -> float:
         return 100.0 * (math.fsum(gains) / math.fsum(weights))
     except OverflowError:
         raise ValueError("the weights are too large to add up") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def percentile(values: Sequence[float], q: float) -> float:

@@ -21,7 +21,7 @@ def drive(work: Work[Plan], plan: Plan, totals: Mapping[str, int], *, quiet: boo
     """Run `work(plan, environment, events)`. `totals` are instances by run; gives why it stopped."""
     with shown(Console(stderr=True), totals, quiet=quiet) as progress:
         try:
-            run_async(work, plan, os.environ, Events(progress))
+            run_async(work, plan, os.environ, Events() if quiet else Events(progress))
         except RunStopped as reason:
             return reason
     return None

@@ -30,7 +30,7 @@ from cts_async.engine.events import (
     Usage,
 )
 
-PLAIN_EVERY_S = 5.0
+PLAIN_EVERY_S, BARS_EVERY_S = 5.0, 0.2
 
 
 class Tally:
@@ -135,18 +135,27 @@ class _Bars:
         self._bars: dict[str, TaskID] = {
             group: progress.add_task(group, total=total, note="") for group, total in tally.totals.items()
         }
+        self._next = 0.0
         self._sum = progress.add_task("all", total=sum(tally.totals.values()), note="starting")
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
-        if isinstance(event, JobEnded | JobsFound):
-            failed = self._tally.failed[event.group]
-            note = f"[red]{failed} failed[/red]" if failed else ""
-            self._progress.update(self._bars[event.group], completed=self._tally.done[event.group], note=note)
-        self._progress.update(self._sum, completed=sum(self._tally.done.values()), note=self._tally.efforts())
+        # A bar costs more to move than a call to make: no oftener than anybody sees.
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + BARS_EVERY_S
+            self.move()
         said = notable(event)
         if said:
             self._progress.console.print(said, markup=False, highlight=False)
+
+    def move(self) -> None:
+        """Bring the bars up to what was counted."""
+        for group, bar in self._bars.items():
+            failed = self._tally.failed[group]
+            note = f"[red]{failed} failed[/red]" if failed else ""
+            self._progress.update(bar, completed=self._tally.done[group], note=note)
+        self._progress.update(self._sum, completed=sum(self._tally.done.values()), note=self._tally.efforts())
 
 
 @contextmanager
@@ -164,4 +173,6 @@ def shown(console: Console, totals: Mapping[str, int], *, quiet: bool = False) -
         TextColumn("{task.fields[note]}"),
     )
     with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
-        yield _Bars(progress, tally)
+        bars = _Bars(progress, tally)
+        yield bars
+        bars.move()

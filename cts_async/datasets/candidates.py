@@ -95,7 +95,22 @@ def _stream(files: Iterable[Path], mapping: Mapping[str, str] | None) -> Iterato
     for path in files:
         fields = Fields.of_data(path, mapping, plain_query=True)
         for line, row in read_rows(path):
-            yield _candidate(fields, row, line)
+            yield _plain(fields, row, line) or _candidate(fields, row, line)
+
+
+def _plain(fields: Fields, row: Row, line: int) -> CandidateLine | None:
+    """What `_candidate` gives for a line with three texts and nothing special, in a third of the time."""
+    names = fields.names(row)
+    row_id, query, answer = (
+        row.get(names.get("id", "")),
+        row.get(names.get("fused_query", "")),
+        row.get(names.get("answer", "")),
+    )
+    if type(row_id) is str and type(query) is str and type(answer) is str and not row.get("error"):
+        row_id, query = row_id.strip(), query.strip()
+        if row_id and query:
+            return CandidateLine(fields.path, line, Candidate(row_id, query, unwrap(answer)))
+    return None
 
 
 def _candidate(fields: Fields, row: Row, line: int) -> CandidateLine | FailedLine:

@@ -78,11 +78,15 @@ class Fields:
         data, gold = _split(mapping)
         return cls(path, gold, tried=data, plain_query=True)
 
-    def name(self, row: Row, field: str, line: int) -> str | None:
-        """What this row calls `field`; None if it has none. InputError if a mapped name is not there."""
+    def names(self, row: Row) -> Mapping[str, str]:
+        """What this row calls each field that it has."""
         if row is not self._row:
             self._row, self._shape = row, self._shape_of(row)
-        found = self._shape.get(field)
+        return self._shape
+
+    def name(self, row: Row, field: str, line: int) -> str | None:
+        """What this row calls `field`; None if it has none. InputError if a mapped name is not there."""
+        found = self.names(row).get(field)
         if found is None and field in self._bound:
             raise self.missing(row, field, line)
         return found

@@ -95,7 +95,7 @@ class Budget:
         self.lines, self.spent, self.deadline = lines, spent, deadline
         self.reserved = NOTHING
         self.in_flight = 0
-        self._events = events or Events()
+        self._events = Events() if events is None else events
         self._waiting: list[tuple[int, int, Cost, asyncio.Future[None]]] = []
         self._order = count()
         self._stopped: RunStopped | None = None

@@ -49,6 +49,8 @@ class Circuit:
 
     def succeeded(self) -> bool:
         """The provider answered. True if that ended an outage."""
+        if not self._failures and self.opened_at is None:
+            return False
         was_open = self.is_open
         self.opened_at, self._failures, self._probing = None, 0, False
         self._failed_steps.clear()

@@ -166,6 +166,10 @@ class Events:
     def __init__(self, *subscribers: Subscriber) -> None:
         self._subscribers = list(subscribers)
 
+    def __bool__(self) -> bool:
+        """Whether anybody listens: what nobody hears need not be made."""
+        return bool(self._subscribers)
+
     def subscribe(self, subscriber: Subscriber) -> None:
         self._subscribers.append(subscriber)
 

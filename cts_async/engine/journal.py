@@ -20,11 +20,13 @@ import orjson
 from cts_async.engine.scan import scan_journal
 from cts_async.errors import StorageFull
 
+ROUNDS: Final = 3
+"""Turns of the loop that a line waits for others before it is written: microseconds."""
 _BLOCK: Final = 1 << 20
 
 
 class AppendLog:
-    """Appends lines in groups: everything that became ready in one turn of the loop is one write.
+    """Appends lines in groups: everything that became ready in a few turns of the loop is one write.
 
     With `sync`, a group is also flushed to the disk (in a thread) before its callers go on.
     """
@@ -52,7 +54,7 @@ class AppendLog:
         self._pending.append((line, written))
         if not self._scheduled:
             self._scheduled = True
-            loop.call_soon(self._flush)
+            loop.call_soon(self._gather, loop, ROUNDS)
         offset = await written
         if self._sync:
             await self._synced(offset + len(line))
@@ -80,6 +82,13 @@ class AppendLog:
             self._flush()
         os.close(self._fd)
         self._fd = -1
+
+    def _gather(self, loop: asyncio.AbstractEventLoop, rounds: int) -> None:
+        """Write, after so many more turns of the loop: a busy loop brings more lines, an idle one is quick."""
+        if rounds:
+            loop.call_soon(self._gather, loop, rounds - 1)
+        else:
+            self._flush()
 
     def _flush(self) -> None:
         pending, self._pending, self._scheduled = self._pending, [], False

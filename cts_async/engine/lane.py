@@ -79,7 +79,7 @@ class Permit:
     """All tokens charged on this lane, this request's among them."""
     rooms: tuple[float, float] = (inf, inf)
     """Requests and tokens that could still be sent after this one."""
-    probes: tuple[MeterGate, ...] = ()
+    probes: tuple[Gate, ...] = ()
     """Gates that learn from this request's fate."""
 
 
@@ -97,7 +97,7 @@ class Lane:
         self.in_flight = 0
         self.circuit = Circuit()
         self.window = ConcurrencyWindow(limits.max_concurrency, known=limits.known)
-        self._events = events or Events()
+        self._events = Events() if events is None else events
         self._requests = self._gate(limits.requests_per_min)
         self._tokens = self._gate(limits.tokens_per_min, smallest=TOKEN_GRAIN)
         self._waiting: list[tuple[int, int, _Waiter]] = []
@@ -158,12 +158,11 @@ class Lane:
         if permit.sent_at > self._episode_began:
             self.window.answered(self.in_flight)
         for gate in permit.probes:
-            if gate.finder:
-                gate.finder.served()
-                gate.told()
-        for paced in (self._requests, self._tokens):
-            if isinstance(paced, PacedGate):
-                paced.speed_up(permit.sent_at)
+            gate.probed(served=True)
+        if self._requests:
+            self._requests.speed_up(permit.sent_at)
+        if self._tokens:
+            self._tokens.speed_up(permit.sent_at)
         if self.circuit.succeeded():
             self.window.reopen(known=self._known)
             self._events.emit(CircuitChanged(self.name, open=False, reason="the provider answers again"))
@@ -248,15 +247,16 @@ class Lane:
         """Seconds until slots, pause and circuit let somebody send; None: until something happens."""
         if self.in_flight >= self.window.size:
             return None
+        if self.circuit.opened_at is None:
+            return max(self._paused_until - now, 0.0)
         circuit_s = self.circuit.wait_s(now)
         return None if circuit_s is None else max(circuit_s, self._paused_until - now, 0.0)
 
     def _free_now(self, tokens: float) -> bool:
-        return (
-            self.in_flight < self.window.size
-            and self._held_s(asyncio.get_running_loop().time()) == 0
-            and (self._requests is None or self._requests.has_room(1.0))
-            and (self._tokens is None or self._tokens.has_room(tokens * self._caution))
+        if self._held_s(asyncio.get_running_loop().time()) != 0:
+            return False
+        return (self._requests is None or self._requests.has_room(1.0)) and (
+            self._tokens is None or self._tokens.has_room(tokens * self._caution)
         )
 
     def _send(self, tokens: float) -> Permit:
@@ -269,12 +269,10 @@ class Lane:
         permit = Permit(tokens, now, self._caution, self._sent, self._tokens_sent)
         requests, of_tokens = self._requests, self._tokens
         if requests or of_tokens:
-            probes = []
             if requests and requests.take(now, 1.0):
-                probes.append(requests)
+                permit.probes = (requests,)
             if of_tokens and of_tokens.take(now, tokens):
-                probes.append(of_tokens)
-            permit.probes = tuple(gate for gate in probes if isinstance(gate, MeterGate))
+                permit.probes = (*permit.probes, of_tokens)
             permit.rooms = (_room(requests), _room(of_tokens))
         return permit
 
@@ -302,9 +300,7 @@ class Lane:
 
     def _unprobe(self, permit: Permit) -> None:
         for gate in permit.probes:
-            if gate.finder:
-                gate.finder.unsure()
-                gate.told()
+            gate.probed(served=None)
 
     def _refused(self, permit: Permit, error: RateLimited, now: float) -> None:
         """Slow down for everybody, once per episode, and for as long as the provider says."""

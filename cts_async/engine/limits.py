@@ -44,6 +44,12 @@ class Gate(Protocol):
     def room(self) -> float:
         """How much may be sent now, as far as this gate keeps account of it; infinite where it does not."""
 
+    def speed_up(self, now: float) -> None:
+        """All is well: what was slowed down after a refusal recovers a little."""
+
+    def probed(self, *, served: Literal[True] | None) -> None:
+        """A probe was served, or nobody knows what became of it."""
+
 
 class PacedGate:
     """An even flow, for servers that enforce a minute's limit in shorter slices.
@@ -78,10 +84,12 @@ class PacedGate:
         self._flow()
 
     def speed_up(self, now: float) -> None:
-        """All is well: return to the whole limit in small steps."""
         if self._share < self.SHARE and now - self._changed_at > self.FASTER_AFTER_S:
             self._share, self._changed_at = min(self.SHARE, self._share + self.FASTER), now
             self._flow()
+
+    def probed(self, *, served: Literal[True] | None) -> None:
+        return  # an even flow sends none
 
     @property
     def sure(self) -> bool:
@@ -151,6 +159,14 @@ class MeterGate:
     def charge(self, amount: float, lasting_s: float | None) -> None:
         """Others took `amount`; it is there again after `lasting_s` (None: after a whole window)."""
         self._meter.charge(_now(), amount, self.window_s if lasting_s is None else lasting_s)
+
+    def speed_up(self, now: float) -> None:
+        return  # only an even flow is slowed down
+
+    def probed(self, *, served: Literal[True] | None) -> None:
+        if self.finder:
+            self.finder.served() if served else self.finder.unsure()
+            self.told()
 
     def told(self) -> None:
         """Something was learned: whoever waits should ask again."""

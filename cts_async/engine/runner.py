@@ -48,6 +48,8 @@ from cts_async.errors import (
 
 T = TypeVar("T")
 
+NO_USAGE = Usage()
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -122,7 +124,7 @@ class _Attempts:
 
     failures: Failures = field(default_factory=Failures)
     failed: list[dict[str, Any]] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     unusable: UnusableOutput | None = None
     charged: Usage | None = None
     """What the attempt under way was charged, once the provider has said so."""
@@ -149,7 +151,7 @@ class Runner:
         budget: Budget | None = None,
     ) -> None:
         self.lanes = list(lanes)
-        self.events = events or Events()
+        self.events = Events() if events is None else events
         self.policy = policy or RetryPolicy()
         self.seed = seed
         self._in_flight = in_flight
@@ -233,7 +235,8 @@ class Runner:
                 self._end(reason, job.group)
 
     async def _run_job(self, seq: int, job: Job) -> None:
-        self.events.emit(JobStarted(job.group, job.id))
+        if self.events:
+            self.events.emit(JobStarted(job.group, job.id))
         ctx = Context(self, job, seq)
         result, failure = None, None
         try:
@@ -243,7 +246,8 @@ class Runner:
         await job.finish(failure or result)
         # A job runs once in a process: with its end on record, what it did is of use to the next one only.
         job.journal.forget(ctx.executed)
-        self.events.emit(JobEnded(job.group, job.id, result, failure))
+        if self.events:
+            self.events.emit(JobEnded(job.group, job.id, result, failure))
 
     async def perform(self, ctx: Context, step: Step[T]) -> T:
         """See Context.step."""
@@ -386,7 +390,7 @@ class Runner:
             step.lane.succeeded(permit, used, executed.quotas)
         attempts.charged = executed.usage
         if executed.usage:
-            attempts.usage += executed.usage
+            attempts.usage = executed.usage if attempts.usage is NO_USAGE else attempts.usage + executed.usage
         return executed, step.decode(executed.response)
 
     async def _after_failure(
@@ -458,6 +462,8 @@ class Runner:
     def _ended(
         self, ctx: Context, step: Step[Any], *, replayed: bool, latency_s: float, usage: Usage
     ) -> None:
+        if not self.events:
+            return
         lane = step.lane.name if step.lane else ""
         self.events.emit(StepEnded(ctx.job.group, ctx.job.id, step.name, lane, replayed, latency_s, usage))
 

@@ -16,7 +16,7 @@ import aiohttp
 from cts_async.errors import CTSError, TimedOut, TransientError
 from cts_async.llm import openai
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.exchange import CONNECT_S, Exchange
+from cts_async.llm.exchange import CONNECT_S, Exchange, header_lines
 from cts_async.llm.messages import ChatRequest, Reply
 
 SECRET_CHARS = 8
@@ -31,6 +31,7 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         self._connector: aiohttp.TCPConnector | None = None
         self._exchanges: dict[str, Exchange] = {}
+        self._heads: dict[tuple[str, str], bytes] = {}
 
     async def __aenter__(self) -> Self:
         self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
@@ -46,7 +47,9 @@ class Client:
     async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
         """One attempt. Raises TransientError, RejectedError (StepErrors) or ProviderRefused (stops the run)."""
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
-        head = openai.headers(spec, key)
+        head = self._heads.get((spec.name, key))
+        if head is None:
+            head = self._heads[spec.name, key] = header_lines(openai.headers(spec, key))
         body = openai.body(spec, request)
         try:
             answer = await self._exchange(spec.base_url + openai.PATH).post(

@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import aiohttp
+from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
@@ -35,16 +37,14 @@ class Exchange:
         self._connector = connector
         self._loop = asyncio.get_running_loop()
         # The connector asks it only where to connect to: one serves for all requests.
-        self._where = aiohttp.ClientRequest("POST", URL(url), loop=self._loop, session=session)
+        self._where = _Where("POST", URL(url), loop=self._loop, session=session)
         to = self._where.url
         self._head = f"POST {to.raw_path_qs} HTTP/1.1\r\nHost: {_host(to)}\r\n".encode()
 
-    async def post(
-        self, headers: Mapping[str, str], body: bytes, total_s: float, idle_s: float | None = None
-    ) -> Answer:
+    async def post(self, headers: bytes, body: bytes, total_s: float, idle_s: float | None = None) -> Answer:
         """Send `body` and read the whole answer within `total_s`, no pause in it longer than `idle_s`.
 
-        Raises TimeoutError and aiohttp.ClientError. Header values must be printable.
+        `headers` are `header_lines`. Raises TimeoutError and aiohttp.ClientError.
         """
         timeout = aiohttp.ClientTimeout(
             connect=min(2 * CONNECT_S, total_s), sock_connect=min(CONNECT_S, total_s)
@@ -64,7 +64,7 @@ class Exchange:
         deadline = self._loop.call_later(total_s, give_up)
         try:
             protocol.set_response_params(read_until_eof=True, read_timeout=idle_s)
-            transport.write(b"".join((self._head, _lines(headers, len(body)), body)))
+            transport.write(b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, headers, len(body), body))
             if idle_s is not None:
                 protocol.start_timeout()
             message, payload = await protocol.read()
@@ -87,9 +87,17 @@ class Exchange:
                 connection.close()
 
 
-def _lines(headers: Mapping[str, str], size: int) -> bytes:
-    lines = [f"{name}: {value}\r\n" for name, value in headers.items()]
-    return "".join([*lines, f"Content-Length: {size}\r\n\r\n"]).encode()
+class _Where(aiohttp.ClientRequest):
+    """A request that only says where to; as it never changes, its key is made once."""
+
+    @cached_property
+    def connection_key(self) -> ConnectionKey:
+        return super().connection_key
+
+
+def header_lines(headers: Mapping[str, str]) -> bytes:
+    """Headers as they are sent. Values must be printable."""
+    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()]).encode()
 
 
 def _host(url: URL) -> str:

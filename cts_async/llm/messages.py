@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ class Constraint:
 class ChatRequest:
     """One chat completion; `params` are request fields such as temperature, over the model's own."""
 
-    messages: tuple[Message, ...]
+    messages: Sequence[Message]
     constraint: Constraint = field(default_factory=Constraint)
     params: Mapping[str, Any] = field(default_factory=dict)
 

@@ -19,6 +19,7 @@ from cts_async.llm.tokens import TokenCeiling, TokenEstimate
 T = TypeVar("T")
 
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+UNCONSTRAINED = Constraint()
 QUOTED_CHARS = 2000
 """How much of an unusable reply the model is shown again."""
 
@@ -49,8 +50,9 @@ class Model:
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in
         the step's key when that is cheaper (a digest of a long conversation); by default they do.
         """
-        text_params = self.spec.text_params if expect.json_schema is None else {}
-        params = {**text_params, **(params or {})}
+        if self.spec.text_params and expect.json_schema is None:
+            params = {**self.spec.text_params, **(params or {})}
+        own = {**self.spec.params, **params} if params else self.spec.params
         constraint = self._constraint(expect)
         key = step_key(
             step,
@@ -58,14 +60,14 @@ class Model:
             self.spec.api,
             self.spec.model,
             messages if key_on is None else key_on,
-            {**self.spec.params, **params},
+            own,
             constraint.json_schema,
             constraint.grammar,
         )
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
-            said = (*messages, *_again(unusable))
-            reply = await self._client.chat(self.spec, ChatRequest(said, constraint, params))
+            said = (*messages, *_again(unusable)) if unusable else messages
+            reply = await self._client.chat(self.spec, ChatRequest(said, constraint, params or {}))
             if reply.usage:
                 self._tokens.learn(step, said, reply.usage)
                 if self._ceiling:
@@ -81,7 +83,7 @@ class Model:
             if self._ceiling is None:
                 self._ceiling = TokenCeiling()
             said = (*messages, *_again(unusable))
-            return self._ceiling.of(step, said, output_limit({**self.spec.params, **params}))
+            return self._ceiling.of(step, said, output_limit(own))
 
         return await ctx.step(
             Step(
@@ -102,7 +104,7 @@ class Model:
         """What this server can enforce of the form expected."""
         if self.spec.structured == "llama" and expect.grammar:
             return Constraint(grammar=expect.grammar)
-        return Constraint() if self.spec.structured == "none" else Constraint(expect.json_schema)
+        return UNCONSTRAINED if self.spec.structured == "none" else Constraint(expect.json_schema)
 
 
 def prices_of(spec: ModelSpec) -> Prices | None:

@@ -63,9 +63,11 @@ def headers(spec: ModelSpec, key: str | None) -> dict[str, str]:
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     """The JSON body of a request; its constraint is one that this server understands."""
     fields: dict[str, Any] = {"model": spec.model, "messages": request.messages}
-    for name, value in {**spec.params, **request.params}.items():
+    params = {**spec.params, **request.params} if request.params else spec.params
+    for name, value in params.items():
         fields[spec.max_tokens_field if name == "max_tokens" else name] = value
-    fields.update(_constraint(request))
+    if request.constraint.grammar or request.constraint.json_schema:
+        fields.update(_constraint(request))
     return orjson.dumps(fields)
 
 

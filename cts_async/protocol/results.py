@@ -58,7 +58,7 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
         "nuggets": [
             {"id": nugget.id, "weight": nugget.weight, "coverage": labels[nugget.id]} for nugget in nuggets
         ],
-        "restore_score_100": restore_score_100((nugget.weight, labels[nugget.id]) for nugget in nuggets),
+        "restore_score_100": restore_score_100([(nugget.weight, labels[nugget.id]) for nugget in nuggets]),
     }
 
 

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 import uvloop
 
-from cts_async.llm.exchange import Answer, Exchange
+from cts_async.llm.exchange import Answer, Exchange, header_lines
 
 T = TypeVar("T")
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -78,7 +78,9 @@ async def posted(
     server: Server, times: int = 1, total_s: float = 5.0, idle_s: float | None = None
 ) -> list[Answer]:
     async with exchange(server) as to:
-        return [await to.post({"X-Name": "value"}, b"body", total_s, idle_s) for _ in range(times)]
+        return [
+            await to.post(header_lines({"X-Name": "value"}), b"body", total_s, idle_s) for _ in range(times)
+        ]
 
 
 def test_the_request_is_what_http_says(run: Callable[[Awaitable[T]], T]) -> None:
@@ -156,13 +158,13 @@ def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next(run: Callabl
     async def main() -> tuple[bytes, int]:
         server = Server(b"", then_close=False)
         async with exchange(server) as to:
-            first = asyncio.ensure_future(to.post({}, b"first", 5.0))
+            first = asyncio.ensure_future(to.post(b"", b"first", 5.0))
             await server.asked.wait()
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await first
             server.answers = (OK,)
-            return (await to.post({}, b"second", 5.0)).data, server.connections
+            return (await to.post(b"", b"second", 5.0)).data, server.connections
 
     assert run(main()) == (b"ok", 2)
 
@@ -171,7 +173,7 @@ def test_a_refused_connection_is_a_client_error(run: Callable[[Awaitable[T]], T]
     async def main() -> None:
         connector = aiohttp.TCPConnector()
         async with aiohttp.ClientSession(connector=connector) as session:
-            await Exchange(connector, session, "http://127.0.0.1:9").post({}, b"", 5.0)
+            await Exchange(connector, session, "http://127.0.0.1:9").post(b"", b"", 5.0)
 
     with pytest.raises(aiohttp.ClientConnectorError):
         run(main())
