@@ -13,6 +13,8 @@ from typing import Final
 
 PROBE_SHARE: Final = 1 / 60
 """The wait for the next probe as a share of the outage so far."""
+PROBE_PATIENCE_S: Final = 5.0
+"""How long a probe without an answer keeps others from looking."""
 
 
 @dataclass(slots=True)
@@ -33,19 +35,21 @@ class Circuit:
     def is_open(self) -> bool:
         return self.opened_at is not None
 
-    def wait_s(self, now: float) -> float | None:
-        """Seconds until a request may be sent; 0 is now, None not before something else happens."""
-        if self.opened_at is None:
-            return 0.0
-        return None if self._probing else max(0.0, self._next_probe_at - now)
+    def wait_s(self, now: float) -> float:
+        """Seconds until a request may be sent; 0 is now."""
+        return 0.0 if self.opened_at is None else max(0.0, self._next_probe_at - now)
 
-    def sending(self) -> None:
+    def sending(self, now: float) -> None:
         """A request goes out; while open, it is the probe."""
-        self._probing = self.is_open
+        if self.opened_at is not None:
+            # One that hangs must not hide that the provider is back for as long as it may hang.
+            self._probing = True
+            self._next_probe_at = now + max(PROBE_PATIENCE_S, self._pause_s(now))
 
-    def abandoned(self) -> None:
+    def abandoned(self, now: float) -> None:
         """The request ended with no verdict on the provider (cancelled): another may probe."""
-        self._probing = False
+        if self._probing:
+            self._probing, self._next_probe_at = False, now
 
     def succeeded(self) -> bool:
         """The provider answered. True if that ended an outage."""
@@ -72,6 +76,9 @@ class Circuit:
         return True
 
     def _schedule_probe(self, now: float) -> None:
-        lasted_s = now - (self.opened_at or 0.0)
-        self._next_probe_at = now + min(self.max_probe_s, max(self.first_probe_s, lasted_s * PROBE_SHARE))
+        self._next_probe_at = now + self._pause_s(now)
         self._probing = False
+
+    def _pause_s(self, now: float) -> float:
+        lasted_s = now - (now if self.opened_at is None else self.opened_at)
+        return min(self.max_probe_s, max(self.first_probe_s, lasted_s * PROBE_SHARE))

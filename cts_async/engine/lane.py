@@ -177,7 +177,7 @@ class Lane:
             self._settle(permit, 0.0)
             self._refund(permit)
             self._refused(permit, error, now)
-            self.circuit.abandoned()
+            self.circuit.abandoned(now)
         else:
             self._unprobe(permit)
             overloaded = error.status in _OVERLOADED or isinstance(error, TimedOut)
@@ -190,7 +190,7 @@ class Lane:
 
     def abandoned(self, permit: Permit) -> None:
         """The attempt was cancelled: nobody knows what the server counted, so the charge stays."""
-        self.circuit.abandoned()
+        self.circuit.abandoned(asyncio.get_running_loop().time())
         self._unprobe(permit)
         self._leave()
 
@@ -247,10 +247,7 @@ class Lane:
         """Seconds until slots, pause and circuit let somebody send; None: until something happens."""
         if self.in_flight >= self.window.size:
             return None
-        if self.circuit.opened_at is None:
-            return max(self._paused_until - now, 0.0)
-        circuit_s = self.circuit.wait_s(now)
-        return None if circuit_s is None else max(circuit_s, self._paused_until - now, 0.0)
+        return max(self.circuit.wait_s(now), self._paused_until - now, 0.0)
 
     def _free_now(self, tokens: float) -> bool:
         if self._held_s(asyncio.get_running_loop().time()) != 0:
@@ -264,8 +261,8 @@ class Lane:
         self.in_flight += 1
         self._sent += 1
         self._tokens_sent += tokens
-        self.circuit.sending()
         now = asyncio.get_running_loop().time()
+        self.circuit.sending(now)
         permit = Permit(tokens, now, self._caution, self._sent, self._tokens_sent)
         requests, of_tokens = self._requests, self._tokens
         if requests or of_tokens:

@@ -79,5 +79,8 @@ def _kind(step: str) -> str:
 
 
 def _bytes(messages: Sequence[Message]) -> int:
-    texts = [message["content"] for message in messages]
-    return sum([len(text) if text.isascii() else len(text.encode()) for text in texts])
+    size = 0
+    for message in messages:
+        text = message["content"]
+        size += len(text) if text.isascii() else len(text.encode())
+    return size

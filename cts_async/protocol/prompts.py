@@ -54,18 +54,18 @@ class Prompt:
         if fields.keys() != self.fields:
             raise ValueError(f"prompt {self.name}: {_difference(self.fields, frozenset(fields))}")
         values = {name: self._harmless(str(value)) for name, value in fields.items()}
-        return tuple(
-            {
-                "role": role,
-                "content": "".join([values[part] if i % 2 else part for i, part in enumerate(parts)]),
-            }
-            for role, parts in self.sections
-        )
+        return tuple([{"role": role, "content": _filled(parts, values)} for role, parts in self.sections])
 
     def _harmless(self, value: str) -> str:
         if self.fence is None or not ("<" in value or "＜" in value or "﹤" in value):
             return value
         return self.fence.sub("&lt;", value)
+
+
+def _filled(parts: tuple[str, ...], values: Mapping[str, str]) -> str:
+    if len(parts) == 1:
+        return parts[0]
+    return "".join([values[part] if i % 2 else part for i, part in enumerate(parts)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,15 +37,28 @@ def test_a_server_that_cannot_be_reached_is_one_even_for_a_single_request() -> N
 
 def test_one_probe_at_a_time_ever_more_rarely() -> None:
     circuit = opened(Circuit(threshold=3, first_probe_s=1.0, max_probe_s=4.0))
-    now, waits = 0.0, []
-    for asked_at in (0.0, 120.0, 180.0, 900.0):
-        now = max(now, asked_at)
-        circuit.sending()
-        assert circuit.wait_s(now) is None, "a second one would have to wait for the probe"
+    waits = []
+    for now in (0.0, 120.0, 180.0, 900.0):
+        circuit.sending(now)
+        assert circuit.wait_s(now) > 0, "a second one would have to wait for the probe"
         circuit.failed(now, "probe", "HTTP 503", unreachable=False)
         waits.append(circuit.wait_s(now))
     # A sixtieth of the outage so far, but 1 s at least and 4 s at most.
     assert waits == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_a_probe_that_hangs_keeps_the_next_from_looking_for_a_few_seconds_only() -> None:
+    circuit = opened(Circuit(threshold=3))
+    circuit.sending(1.0)
+    assert circuit.wait_s(1.0) == 5.0
+    assert circuit.wait_s(6.0) == 0.0
+
+
+def test_a_cancelled_probe_lets_another_look_at_once() -> None:
+    circuit = opened(Circuit(threshold=3))
+    circuit.sending(1.0)
+    circuit.abandoned(1.5)
+    assert circuit.wait_s(1.5) == 0.0
 
 
 def test_late_failures_of_earlier_requests_do_not_postpone_the_probe() -> None:
