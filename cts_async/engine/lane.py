@@ -111,6 +111,8 @@ class Lane:
         self._pause_s = 0.0
         self._episode_began = -inf
         self._stopped: RunStopped | None = None
+        self._ended = asyncio.Event()
+        self._resting = 0
 
     def _gate(self, per_min: float | None, smallest: float = 1.0) -> Gate | None:
         if per_min is None:
@@ -151,6 +153,17 @@ class Lane:
                 self.abandoned(granted.result())
             raise
 
+    async def rest(self, seconds: float) -> None:
+        """Wait before another attempt, but not when nobody is admitted any more: `admit` then says why."""
+        self._resting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._resting -= 1
+
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
         """The provider answered; `tokens_used` settles the estimate (None: it did not say)."""
         self._settle(permit, tokens_used)
@@ -186,7 +199,10 @@ class Lane:
                 self._episode_began = now
                 self.window.refused(self.in_flight, gently=self._known)
             self._count_failure(error, step_key, now)
+            self._refuse_to_wait(error, error.retry_after_s or 0.0)
         self._leave()
+        if self.circuit.is_open:
+            self._work.set()  # an outage is timed even while everybody rests
         return self.circuit.is_open
 
     def abandoned(self, permit: Permit) -> None:
@@ -202,6 +218,7 @@ class Lane:
             if not waiter.granted.done():
                 waiter.granted.set_exception(self._stopped)
         self._waiting.clear()
+        self._ended.set()
         self._work.set()
 
     async def dispatch(self) -> None:
@@ -214,8 +231,12 @@ class Lane:
             if wait_s == 0:
                 await self._wait_at_gates()
                 continue
-            if self._waiting and self.circuit.is_open:
-                self._give_up_after_outage(loop.time())
+            patience_s = self._patience_s(loop.time())
+            if patience_s is not None:
+                if patience_s <= 0:
+                    self._give_up(loop.time())
+                    continue
+                wait_s = patience_s if wait_s is None else min(wait_s, patience_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._work.wait()
@@ -317,10 +338,7 @@ class Lane:
         if new:
             self._begin_episode(now, expected=expected, rare=rare)
         pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
-        if pause_s > self.limits.max_outage_s:
-            self.stop(
-                ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")
-            )
+        self._refuse_to_wait(error, pause_s)
         if rare and error.retry_after_s is not None and pause_s <= SHORT_PAUSE_S:
             return  # an exception: the refused one waits, as its retry does by itself
         until = now + pause_s
@@ -329,6 +347,13 @@ class Lane:
             self._events.emit(LanePaused(self.name, until - now))
             if new and not expected and not (known and pause_s <= SHORT_PAUSE_S):
                 self.window.restart()
+
+    def _refuse_to_wait(self, error: TransientError, pause_s: float) -> None:
+        """Stop where the provider asks for more patience than the user has."""
+        if pause_s > self.limits.max_outage_s:
+            self.stop(
+                ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")
+            )
 
     @property
     def _known(self) -> bool:
@@ -416,15 +441,21 @@ class Lane:
         if self.circuit.failed(now, step_key, reason, unreachable=error.status is None):
             self._events.emit(CircuitChanged(self.name, open=True, reason=reason))
 
-    def _give_up_after_outage(self, now: float) -> None:
+    def _patience_s(self, now: float) -> float | None:
+        """Seconds that an outage may still last; None without one, or where nobody is held up by it."""
         opened_at = self.circuit.opened_at
-        if opened_at is not None and now - opened_at >= self.limits.max_outage_s:
-            self.stop(
-                ProviderDown(
-                    f"{self.name} has been down for {now - opened_at:.0f} s ({self.circuit.reason}); "
-                    "nothing is lost, the same command resumes"
-                )
+        if opened_at is None or self._stopped or not (self._waiting or self._resting):
+            return None
+        return opened_at + self.limits.max_outage_s - now
+
+    def _give_up(self, now: float) -> None:
+        lasted_s = now - (self.circuit.opened_at or 0.0)
+        self.stop(
+            ProviderDown(
+                f"{self.name} has been down for {lasted_s:.0f} s ({self.circuit.reason}); "
+                "nothing is lost, the same command resumes"
             )
+        )
 
 
 def stop_all(lanes: Sequence[Lane], reason: RunStopped) -> None:
