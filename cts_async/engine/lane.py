@@ -417,10 +417,12 @@ class Lane:
         limit = quota.limit if gate is None or self.limits.raisable else min(quota.limit, gate.limit)
         if gate is None or abs(limit - gate.limit) > 0.01 * limit:
             return self._learned(what, gate, limit, quota, since)
-        foreign = 0.0 if quota.remaining is None or room == inf else room - since - quota.remaining
-        if foreign > 1.0 and isinstance(gate, MeterGate):
-            # Somebody else uses the account too, or this run was here a moment ago.
-            gate.charge(foreign, quota.reset_s)
+        if quota.remaining is not None and room < inf and isinstance(gate, MeterGate):
+            # What is missing may have been charged already, on the word of another answer.
+            foreign = min(room - since, gate.room()) - quota.remaining
+            if foreign > 1.0:
+                # Somebody else uses the account too, or this run was here a moment ago.
+                gate.charge(foreign, quota.reset_s)
         return gate
 
     def _learned(self, what: LimitOf, gate: Gate | None, limit: float, quota: Quota, since: float) -> Gate:

@@ -10,6 +10,7 @@ from virtual_time import run_virtual
 
 from cts_async.engine.events import Events, LanePaused, LimitLearned
 from cts_async.engine.lane import Lane, LaneLimits, Permit
+from cts_async.engine.limits import LimitKind
 from cts_async.engine.quota import Quota, Quotas
 from cts_async.errors import Interrupted, ProviderDown, RateLimited, TimedOut, TransientError
 
@@ -238,6 +239,20 @@ def test_what_was_sent_meanwhile_is_not_taken_for_somebody_else_s() -> None:
         return n
 
     assert run_virtual(main) == 79
+
+
+@pytest.mark.parametrize("kind", ["sliding", "bucket"])
+def test_what_others_use_is_charged_once_however_many_answers_tell_of_it(kind: LimitKind) -> None:
+    async def main() -> int:
+        lane = Lane("x", LaneLimits(requests_per_min=100, kind=kind, max_concurrency=500))
+        permits = [await lane.admit(0) for _ in range(20)]
+        for n, permit in enumerate(permits, start=1):
+            # Others had sent 30 when the first of ours arrived.
+            lane.succeeded(permit, None, Quotas(requests=Quota(100.0, 70.0 - n, 60.0)))
+        return burst(lane)
+
+    # 50 are left, and a difference of one is nobody's.
+    assert run_virtual(main) == 51
 
 
 def test_a_refusal_in_an_even_flow_makes_it_a_little_slower_and_pauses_nobody_else() -> None:
