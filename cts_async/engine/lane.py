@@ -103,7 +103,7 @@ class Lane:
         self._waiting: list[tuple[int, int, _Waiter]] = []
         self._order = count()
         self._work = asyncio.Event()
-        self._at_gate = False
+        self._at_gate: asyncio.Timeout | None = None
         self._sent = 0
         self._tokens_sent = 0.0
         self._caution = FIRST_CAUTION
@@ -244,14 +244,16 @@ class Lane:
     async def _wait_at_gates(self) -> None:
         """Wait until the gates may let the oldest through."""
         tokens = self._waiting[0][2].tokens * self._caution
-        self._at_gate = True
         try:
-            if self._requests and not self._requests.has_room(1.0):
-                await self._requests.wait(1.0)
-            elif self._tokens and not self._tokens.has_room(tokens):
-                await self._tokens.wait(tokens)
+            async with asyncio.timeout(None) as self._at_gate:
+                if self._requests and not self._requests.has_room(1.0):
+                    await self._requests.wait(1.0)
+                elif self._tokens and not self._tokens.has_room(tokens):
+                    await self._tokens.wait(tokens)
+        except TimeoutError:
+            return  # there is another gate now
         finally:
-            self._at_gate = False
+            self._at_gate = None
 
     def _pump(self) -> None:
         """Let in as many of the oldest as may go now."""
@@ -432,8 +434,8 @@ class Lane:
             sent = self._sent if what == "requests" else self._tokens_sent
             used = sent if quota.remaining is None else max(0.0, quota.limit - quota.remaining) + since
             learned.charge(min(limit, used), quota.reset_s)
-        if isinstance(gate, MeterGate):
-            gate.told()
+        if self._at_gate and not self._at_gate.expired():
+            self._at_gate.reschedule(0.0)  # perhaps at the one that is replaced
         self._work.set()
         self._events.emit(LimitLearned(self.name, what, limit))
         return learned
