@@ -51,7 +51,9 @@ class Exchange:
         )
         connection = await self._connector.connect(self._where, [], timeout)
         protocol = connection.protocol
-        if protocol is None or protocol.transport is None:
+        if protocol is None or protocol.transport is None or protocol.should_close:
+            # Gone, or something came unasked: it would be taken for the answer to this request.
+            connection.close()
             raise aiohttp.ServerDisconnectedError
         transport = protocol.transport
         late = whole = False
@@ -71,6 +73,8 @@ class Exchange:
             while 100 <= message.code < 200:
                 message, payload = await protocol.read()
             data = await payload.read()
+            if late:
+                raise TimeoutError  # where only the connection's end delimits a body, this was not the end of it
             whole = True
             return Answer(message.code, message.headers, data)
         except HttpProcessingError as error:
