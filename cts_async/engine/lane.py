@@ -442,7 +442,9 @@ class Lane:
 
     def _count_failure(self, error: TransientError, step_key: str, now: float) -> None:
         reason = str(error)
-        if self.circuit.failed(now, step_key, reason, unreachable=error.status is None):
+        # Who takes a request and never answers it was reached: it may be the request's own fault.
+        unreachable = error.status is None and (error.unsent or not isinstance(error, TimedOut))
+        if self.circuit.failed(now, step_key, reason, unreachable=unreachable):
             self._events.emit(CircuitChanged(self.name, open=True, reason=reason))
 
     def _patience_s(self, now: float) -> float | None:

@@ -134,6 +134,22 @@ def test_an_outage_stops_the_run_when_it_lasts_too_long() -> None:
     assert run_virtual(main) == pytest.approx(60.0, abs=1.1)
 
 
+@pytest.mark.parametrize(
+    ("error", "outage"),
+    [
+        (TimedOut("no answer within 120 s"), False),
+        (TimedOut("no connection within 15 s", unsent=True), True),
+        (TransientError("reset by peer"), True),
+    ],
+)
+def test_a_single_request_that_never_ends_is_no_outage(error: TransientError, outage: bool) -> None:
+    async def main() -> bool:
+        lane = Lane("x", LaneLimits())
+        return any([lane.failed(await lane.admit(0), error, "same") for _ in range(5)])
+
+    assert run_virtual(main) == outage
+
+
 def test_stopping_lets_everybody_go() -> None:
     async def main() -> list[BaseException | None]:
         lane = Lane("x", LaneLimits(max_concurrency=1))
