@@ -44,12 +44,16 @@ class Exchange:
     ) -> Answer:
         """Send `body` and read the whole answer within `total_s`, no pause in it longer than `idle_s`.
 
-        Raises TimeoutError and aiohttp.ClientError. Header values must be printable.
+        Raises TimeoutError (ConnectionTimeoutError where nothing was sent yet) and aiohttp.ClientError.
+        Header values must be printable.
         """
         timeout = aiohttp.ClientTimeout(
             connect=min(2 * CONNECT_S, total_s), sock_connect=min(CONNECT_S, total_s)
         )
-        connection = await self._connector.connect(self._where, [], timeout)
+        try:
+            connection = await self._connector.connect(self._where, [], timeout)
+        except TimeoutError:
+            raise aiohttp.ConnectionTimeoutError from None
         protocol = connection.protocol
         if protocol is None or protocol.transport is None or protocol.should_close:
             # Gone, or something came unasked: it would be taken for the answer to this request.

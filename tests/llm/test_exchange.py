@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import TypeVar
 
 import aiohttp
@@ -213,3 +214,21 @@ def test_a_refused_connection_is_a_client_error(run: Callable[[Awaitable[T]], T]
 
     with pytest.raises(aiohttp.ClientConnectorError):
         run(main())
+
+
+def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own(
+    run: Callable[[Awaitable[T]], T],
+) -> None:
+    async def main(port: int) -> None:
+        connector = aiohttp.TCPConnector()
+        async with aiohttp.ClientSession(connector=connector) as session:
+            await Exchange(connector, session, f"http://127.0.0.1:{port}").post({}, b"", 0.1)
+
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # more than it queues: the next is left without an answer
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        with pytest.raises(aiohttp.ConnectionTimeoutError):
+            run(main(full.getsockname()[1]))
