@@ -39,12 +39,13 @@ class Circuit:
             return 0.0
         return None if self._probing else max(0.0, self._next_probe_at - now)
 
-    def sending(self) -> None:
-        """A request goes out; while open, it is the probe."""
+    def sending(self) -> bool:
+        """A request goes out; while open, it is the probe. True if it is."""
         self._probing = self.is_open
+        return self._probing
 
     def abandoned(self) -> None:
-        """The request ended with no verdict on the provider (cancelled): another may probe."""
+        """The probe ended with no verdict on the provider (cancelled): another may probe."""
         self._probing = False
 
     def succeeded(self) -> bool:
@@ -54,13 +55,15 @@ class Circuit:
         self._failed_steps.clear()
         return was_open
 
-    def failed(self, now: float, step_key: str, reason: str, *, unreachable: bool) -> bool:
-        """The provider failed. True if that began an outage."""
+    def failed(
+        self, now: float, step_key: str, reason: str, *, unreachable: bool, probe: bool = False
+    ) -> bool:
+        """The provider failed, to a `probe` or another request. True if that began an outage."""
         self._failures += 1
         self._failed_steps.add(step_key)
         if self.opened_at is not None:
             # What was sent before the outage still fails for a while: that is no probe's verdict.
-            if self._probing:
+            if probe:
                 self._schedule_probe(now)
             return False
         if self._failures < self.threshold or (len(self._failed_steps) < 2 and not unreachable):

@@ -81,6 +81,8 @@ class Permit:
     """Requests and tokens that could still be sent after this one."""
     probes: tuple[MeterGate, ...] = ()
     """Gates that learn from this request's fate."""
+    looks: bool = False
+    """Whether it looks if an outage is over."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -191,14 +193,14 @@ class Lane:
             self._settle(permit, 0.0)
             self._refund(permit)
             self._refused(permit, error, now)
-            self.circuit.abandoned()
+            self._look_no_more(permit)
         else:
             self._unprobe(permit)
             overloaded = error.status in _OVERLOADED or isinstance(error, TimedOut)
             if overloaded and not self.circuit.is_open and permit.sent_at > self._episode_began:
                 self._episode_began = now
                 self.window.refused(self.in_flight, gently=self._known)
-            self._count_failure(error, step_key, now)
+            self._count_failure(permit, error, step_key, now)
             self._refuse_to_wait(error, error.retry_after_s or 0.0)
         self._leave()
         if self.circuit.is_open:
@@ -207,7 +209,7 @@ class Lane:
 
     def abandoned(self, permit: Permit) -> None:
         """The attempt was cancelled: nobody knows what the server counted, so the charge stays."""
-        self.circuit.abandoned()
+        self._look_no_more(permit)
         self._unprobe(permit)
         self._leave()
 
@@ -287,9 +289,9 @@ class Lane:
         self.in_flight += 1
         self._sent += 1
         self._tokens_sent += tokens
-        self.circuit.sending()
+        looks = self.circuit.sending()
         now = asyncio.get_running_loop().time()
-        permit = Permit(tokens, now, self._caution, self._sent, self._tokens_sent)
+        permit = Permit(tokens, now, self._caution, self._sent, self._tokens_sent, looks=looks)
         requests, of_tokens = self._requests, self._tokens
         if requests or of_tokens:
             probes = []
@@ -440,11 +442,15 @@ class Lane:
         self._events.emit(LimitLearned(self.name, what, limit))
         return learned
 
-    def _count_failure(self, error: TransientError, step_key: str, now: float) -> None:
+    def _look_no_more(self, permit: Permit) -> None:
+        if permit.looks:
+            self.circuit.abandoned()
+
+    def _count_failure(self, permit: Permit, error: TransientError, step_key: str, now: float) -> None:
         reason = str(error)
         # Who takes a request and never answers it was reached: it may be the request's own fault.
         unreachable = error.status is None and (error.unsent or not isinstance(error, TimedOut))
-        if self.circuit.failed(now, step_key, reason, unreachable=unreachable):
+        if self.circuit.failed(now, step_key, reason, unreachable=unreachable, probe=permit.looks):
             self._events.emit(CircuitChanged(self.name, open=True, reason=reason))
 
     def _patience_s(self, now: float) -> float | None:

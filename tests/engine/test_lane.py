@@ -134,6 +134,33 @@ def test_an_outage_stops_the_run_when_it_lasts_too_long() -> None:
     assert run_virtual(main) == pytest.approx(60.0, abs=1.1)
 
 
+@pytest.mark.parametrize("late", ["fails", "is refused", "is cancelled"])
+def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: str) -> None:
+    async def main() -> tuple[int, int]:
+        lane = Lane("x", LaneLimits(max_concurrency=64, requests_per_min=6000, kind="bucket"))
+        dispatcher = asyncio.create_task(lane.dispatch())
+        permits = [await lane.admit(0) for _ in range(10)]
+        for i, permit in enumerate(permits[:5]):
+            lane.failed(permit, TransientError("503", status=503), f"k{i}")
+        waiting = [asyncio.create_task(lane.admit(0)) for _ in range(3)]
+        await asyncio.sleep(1.5)
+        probes = sum(task.done() for task in waiting)
+        for permit in permits[5:]:
+            if late == "fails":
+                lane.failed(permit, TransientError("503", status=503), "late")
+            elif late == "is refused":
+                lane.failed(permit, RateLimited("429", retry_after_s=0.0, status=429), "late")
+            else:
+                lane.abandoned(permit)
+            await asyncio.sleep(1.5)
+        dispatcher.cancel()
+        lane.stop(Interrupted("over"))
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return probes, lane.in_flight
+
+    assert run_virtual(main) == (1, 1)
+
+
 @pytest.mark.parametrize(
     ("error", "outage"),
     [
