@@ -109,6 +109,8 @@ class Lane:
         self._sent = 0
         self._tokens_sent = 0.0
         self._caution = FIRST_CAUTION
+        self._lowest: dict[LimitOf, tuple[float, float]] = {}
+        """The lowest limit that answers named lately, and when one last did."""
         self._paused_until = 0.0
         self._pause_s = 0.0
         self._episode_began = -inf
@@ -418,6 +420,11 @@ class Lane:
         `room` is what we thought was left when that request went, `since` what has been sent after it: the
         provider may have counted any of it already.
         """
+        now = asyncio.get_running_loop().time()
+        lowest, named_at = self._lowest.get(what, (quota.limit, now))
+        if quota.limit > 1.01 * lowest and now - named_at <= MINUTE_S and gate:
+            return gate  # models of one account may have limits of their own: the strictest holds
+        self._lowest[what] = (quota.limit, now)
         limit = quota.limit if gate is None or self.limits.raisable else min(quota.limit, gate.limit)
         if gate is None or abs(limit - gate.limit) > 0.01 * limit:
             return self._learned(what, gate, limit, quota, since)

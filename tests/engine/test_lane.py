@@ -275,6 +275,27 @@ def test_a_lower_limit_than_ours_is_taken_over_in_any_case() -> None:
     assert run_virtual(main) == 4
 
 
+def test_of_several_models_on_one_account_the_lowest_limit_holds() -> None:
+    learned: list[LimitLearned] = []
+
+    async def main() -> tuple[float, float]:
+        events = Events(lambda e: learned.append(e) if isinstance(e, LimitLearned) else None)
+        lane = Lane("x", LaneLimits(requests_per_min=6000), events)
+        dispatcher = asyncio.create_task(lane.dispatch())
+        times = []
+        for per_min in (60.0, 6000.0) * 30 + (6000.0,) * 90:
+            await answered(lane, Quotas(requests=Quota(per_min)))
+            times.append(asyncio.get_running_loop().time())
+        dispatcher.cancel()
+        return times[59], times[-1]
+
+    # One a second (99 % of it), until a minute has passed in which nobody named the lower one.
+    first_60, all_150 = run_virtual(main)
+    assert first_60 == pytest.approx(59 / 0.99, rel=0.02)
+    assert all_150 == pytest.approx(first_60 + 60.0, rel=0.02)
+    assert [event.per_min for event in learned] == [60.0, 6000.0]
+
+
 def test_what_others_use_of_the_account_is_left_to_them() -> None:
     async def main() -> int:
         lane = Lane("x", LaneLimits(requests_per_min=100, kind="sliding", max_concurrency=500))
