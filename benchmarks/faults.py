@@ -56,7 +56,12 @@ def _reckoned(run: RealRun, provider: Remote, code: int, told: str) -> Result:
             Row("failures whose reason is not the journal's", _untrue(failed, records), "=", 0),
             Row("exit code", code, "=", 1 if failed else 0),
             Row("requests", len(seen)),
-            Row("attempts in the journal", sum(record.get("attempts", 1) for record in records), "=", len(seen)),
+            Row(
+                "attempts in the journal",
+                sum(record.get("attempts", 1) for record in records),
+                "=",
+                len(seen),
+            ),
             Row("sent again before Retry-After had passed", too_early(seen), "=", 0),
             Row("answers asked to wait", sum(request.retry_at is not None for request in seen)),
             Row("damaged journal lines", _damaged(run), "=", 0),

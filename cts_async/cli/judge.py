@@ -88,7 +88,7 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.report.table import SMOKE_TEST, print_results
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ)
-    totals = {plan.directory.name: plan.n_answers * len(plan.judges)}
+    totals = {plan.group(judge): plan.n_answers for judge in plan.judges}
     stopped = drive(run_judging, plan, totals, quiet=quiet)
     summary = summarise_run(plan.directory, RESULTS if plan.identity is None else PER_ITEM)
     written = write_summary(summary)

@@ -39,15 +39,17 @@ class Circuit:
         """Seconds until a request may be sent; 0 is now."""
         return 0.0 if self.opened_at is None else max(0.0, self._next_probe_at - now)
 
-    def sending(self, now: float) -> None:
-        """A request goes out; while open, it is the probe."""
-        if self.opened_at is not None:
-            # One that hangs must not hide that the provider is back for as long as it may hang.
-            self._probing = True
-            self._next_probe_at = now + max(PROBE_PATIENCE_S, self._pause_s(now))
+    def sending(self, now: float) -> bool:
+        """A request goes out; while open, it is the probe. True if it is."""
+        if self.opened_at is None:
+            return False
+        # One that hangs must not hide that the provider is back for as long as it may hang.
+        self._probing = True
+        self._next_probe_at = now + max(PROBE_PATIENCE_S, self._pause_s(now))
+        return True
 
     def abandoned(self, now: float) -> None:
-        """The request ended with no verdict on the provider (cancelled): another may probe."""
+        """The probe ended with no verdict on the provider (cancelled): another may probe."""
         if self._probing:
             self._probing, self._next_probe_at = False, now
 
@@ -60,13 +62,15 @@ class Circuit:
         self._failed_steps.clear()
         return was_open
 
-    def failed(self, now: float, step_key: str, reason: str, *, unreachable: bool) -> bool:
-        """The provider failed. True if that began an outage."""
+    def failed(
+        self, now: float, step_key: str, reason: str, *, unreachable: bool, probe: bool = False
+    ) -> bool:
+        """The provider failed, to a `probe` or another request. True if that began an outage."""
         self._failures += 1
         self._failed_steps.add(step_key)
         if self.opened_at is not None:
             # What was sent before the outage still fails for a while: that is no probe's verdict.
-            if self._probing:
+            if probe:
                 self._schedule_probe(now)
             return False
         if self._failures < self.threshold or (len(self._failed_steps) < 2 and not unreachable):

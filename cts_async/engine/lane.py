@@ -81,6 +81,8 @@ class Permit:
     """Requests and tokens that could still be sent after this one."""
     probes: tuple[Gate, ...] = ()
     """Gates that learn from this request's fate."""
+    looks: bool = False
+    """Whether it looks if an outage is over."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -103,14 +105,18 @@ class Lane:
         self._waiting: list[tuple[int, int, _Waiter]] = []
         self._order = count()
         self._work = asyncio.Event()
-        self._at_gate = False
+        self._at_gate: asyncio.Timeout | None = None
         self._sent = 0
         self._tokens_sent = 0.0
         self._caution = FIRST_CAUTION
+        self._lowest: dict[LimitOf, tuple[float, float]] = {}
+        """The lowest limit that answers named lately, and when one last did."""
         self._paused_until = 0.0
         self._pause_s = 0.0
         self._episode_began = -inf
         self._stopped: RunStopped | None = None
+        self._ended = asyncio.Event()
+        self._resting = 0
 
     def _gate(self, per_min: float | None, smallest: float = 1.0) -> Gate | None:
         if per_min is None:
@@ -151,6 +157,17 @@ class Lane:
                 self.abandoned(granted.result())
             raise
 
+    async def rest(self, seconds: float) -> None:
+        """Wait before another attempt, but not when nobody is admitted any more: `admit` then says why."""
+        self._resting += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._resting -= 1
+
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
         """The provider answered; `tokens_used` settles the estimate (None: it did not say)."""
         self._settle(permit, tokens_used)
@@ -177,20 +194,23 @@ class Lane:
             self._settle(permit, 0.0)
             self._refund(permit)
             self._refused(permit, error, now)
-            self.circuit.abandoned(now)
+            self._look_no_more(permit)
         else:
             self._unprobe(permit)
             overloaded = error.status in _OVERLOADED or isinstance(error, TimedOut)
             if overloaded and not self.circuit.is_open and permit.sent_at > self._episode_began:
                 self._episode_began = now
                 self.window.refused(self.in_flight, gently=self._known)
-            self._count_failure(error, step_key, now)
+            self._count_failure(permit, error, step_key, now)
+            self._refuse_to_wait(error, error.retry_after_s or 0.0)
         self._leave()
+        if self.circuit.is_open:
+            self._work.set()  # an outage is timed even while everybody rests
         return self.circuit.is_open
 
     def abandoned(self, permit: Permit) -> None:
         """The attempt was cancelled: nobody knows what the server counted, so the charge stays."""
-        self.circuit.abandoned(asyncio.get_running_loop().time())
+        self._look_no_more(permit)
         self._unprobe(permit)
         self._leave()
 
@@ -201,6 +221,7 @@ class Lane:
             if not waiter.granted.done():
                 waiter.granted.set_exception(self._stopped)
         self._waiting.clear()
+        self._ended.set()
         self._work.set()
 
     async def dispatch(self) -> None:
@@ -213,8 +234,12 @@ class Lane:
             if wait_s == 0:
                 await self._wait_at_gates()
                 continue
-            if self._waiting and self.circuit.is_open:
-                self._give_up_after_outage(loop.time())
+            patience_s = self._patience_s(loop.time())
+            if patience_s is not None:
+                if patience_s <= 0:
+                    self._give_up(loop.time())
+                    continue
+                wait_s = patience_s if wait_s is None else min(wait_s, patience_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._work.wait()
@@ -222,14 +247,16 @@ class Lane:
     async def _wait_at_gates(self) -> None:
         """Wait until the gates may let the oldest through."""
         tokens = self._waiting[0][2].tokens * self._caution
-        self._at_gate = True
         try:
-            if self._requests and not self._requests.has_room(1.0):
-                await self._requests.wait(1.0)
-            elif self._tokens and not self._tokens.has_room(tokens):
-                await self._tokens.wait(tokens)
+            async with asyncio.timeout(None) as self._at_gate:
+                if self._requests and not self._requests.has_room(1.0):
+                    await self._requests.wait(1.0)
+                elif self._tokens and not self._tokens.has_room(tokens):
+                    await self._tokens.wait(tokens)
+        except TimeoutError:
+            return  # there is another gate now
         finally:
-            self._at_gate = False
+            self._at_gate = None
 
     def _pump(self) -> None:
         """Let in as many of the oldest as may go now."""
@@ -262,8 +289,8 @@ class Lane:
         self._sent += 1
         self._tokens_sent += tokens
         now = asyncio.get_running_loop().time()
-        self.circuit.sending(now)
-        permit = Permit(tokens, now, self._caution, self._sent, self._tokens_sent)
+        looks = self.circuit.sending(now)
+        permit = Permit(tokens, now, self._caution, self._sent, self._tokens_sent, looks=looks)
         requests, of_tokens = self._requests, self._tokens
         if requests or of_tokens:
             if requests and requests.take(now, 1.0):
@@ -310,10 +337,7 @@ class Lane:
         if new:
             self._begin_episode(now, expected=expected, rare=rare)
         pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
-        if pause_s > self.limits.max_outage_s:
-            self.stop(
-                ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")
-            )
+        self._refuse_to_wait(error, pause_s)
         if rare and error.retry_after_s is not None and pause_s <= SHORT_PAUSE_S:
             return  # an exception: the refused one waits, as its retry does by itself
         until = now + pause_s
@@ -322,6 +346,13 @@ class Lane:
             self._events.emit(LanePaused(self.name, until - now))
             if new and not expected and not (known and pause_s <= SHORT_PAUSE_S):
                 self.window.restart()
+
+    def _refuse_to_wait(self, error: TransientError, pause_s: float) -> None:
+        """Stop where the provider asks for more patience than the user has."""
+        if pause_s > self.limits.max_outage_s:
+            self.stop(
+                ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")
+            )
 
     @property
     def _known(self) -> bool:
@@ -382,13 +413,20 @@ class Lane:
         `room` is what we thought was left when that request went, `since` what has been sent after it: the
         provider may have counted any of it already.
         """
+        now = asyncio.get_running_loop().time()
+        lowest, named_at = self._lowest.get(what, (quota.limit, now))
+        if quota.limit > 1.01 * lowest and now - named_at <= MINUTE_S and gate:
+            return gate  # models of one account may have limits of their own: the strictest holds
+        self._lowest[what] = (quota.limit, now)
         limit = quota.limit if gate is None or self.limits.raisable else min(quota.limit, gate.limit)
         if gate is None or abs(limit - gate.limit) > 0.01 * limit:
             return self._learned(what, gate, limit, quota, since)
-        foreign = 0.0 if quota.remaining is None or room == inf else room - since - quota.remaining
-        if foreign > 1.0 and isinstance(gate, MeterGate):
-            # Somebody else uses the account too, or this run was here a moment ago.
-            gate.charge(foreign, quota.reset_s)
+        if quota.remaining is not None and room < inf and isinstance(gate, MeterGate):
+            # What is missing may have been charged already, on the word of another answer.
+            foreign = min(room - since, gate.room()) - quota.remaining
+            if foreign > 1.0:
+                # Somebody else uses the account too, or this run was here a moment ago.
+                gate.charge(foreign, quota.reset_s)
         return gate
 
     def _learned(self, what: LimitOf, gate: Gate | None, limit: float, quota: Quota, since: float) -> Gate:
@@ -398,26 +436,38 @@ class Lane:
             sent = self._sent if what == "requests" else self._tokens_sent
             used = sent if quota.remaining is None else max(0.0, quota.limit - quota.remaining) + since
             learned.charge(min(limit, used), quota.reset_s)
-        if isinstance(gate, MeterGate):
-            gate.told()
+        if self._at_gate and not self._at_gate.expired():
+            self._at_gate.reschedule(0.0)  # perhaps at the one that is replaced
         self._work.set()
         self._events.emit(LimitLearned(self.name, what, limit))
         return learned
 
-    def _count_failure(self, error: TransientError, step_key: str, now: float) -> None:
+    def _look_no_more(self, permit: Permit) -> None:
+        if permit.looks:
+            self.circuit.abandoned(asyncio.get_running_loop().time())
+
+    def _count_failure(self, permit: Permit, error: TransientError, step_key: str, now: float) -> None:
         reason = str(error)
-        if self.circuit.failed(now, step_key, reason, unreachable=error.status is None):
+        # Who takes a request and never answers it was reached: it may be the request's own fault.
+        unreachable = error.status is None and (error.unsent or not isinstance(error, TimedOut))
+        if self.circuit.failed(now, step_key, reason, unreachable=unreachable, probe=permit.looks):
             self._events.emit(CircuitChanged(self.name, open=True, reason=reason))
 
-    def _give_up_after_outage(self, now: float) -> None:
+    def _patience_s(self, now: float) -> float | None:
+        """Seconds that an outage may still last; None without one, or where nobody is held up by it."""
         opened_at = self.circuit.opened_at
-        if opened_at is not None and now - opened_at >= self.limits.max_outage_s:
-            self.stop(
-                ProviderDown(
-                    f"{self.name} has been down for {now - opened_at:.0f} s ({self.circuit.reason}); "
-                    "nothing is lost, the same command resumes"
-                )
+        if opened_at is None or self._stopped or not (self._waiting or self._resting):
+            return None
+        return opened_at + self.limits.max_outage_s - now
+
+    def _give_up(self, now: float) -> None:
+        lasted_s = now - (self.circuit.opened_at or 0.0)
+        self.stop(
+            ProviderDown(
+                f"{self.name} has been down for {lasted_s:.0f} s ({self.circuit.reason}); "
+                "nothing is lost, the same command resumes"
             )
+        )
 
 
 def stop_all(lanes: Sequence[Lane], reason: RunStopped) -> None:

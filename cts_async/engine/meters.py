@@ -69,7 +69,7 @@ class SlidingMeter:
             self._log.move_to_end(at)
 
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
-        difference = actual - min(taken, self.limit)
+        difference = _owed(taken, actual, self.limit)
         if difference > 0:
             # Dated now: later than the call itself, so the window can only be safer.
             self._add(now + self._span_s, difference)
@@ -125,4 +125,10 @@ class BucketMeter:
         self._level = self.room(now) - min(amount, lasting_s * self._rate)
 
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
-        self._level = min(self.limit, self.room(now) + min(taken, self._most) - actual)
+        self._level = min(self.limit, self.room(now) - _owed(taken, actual, self._most))
+
+
+def _owed(taken: float, actual: float, most: float) -> float:
+    """What is still to be counted of `actual` where `taken` was counted, as `most` if it was more; negative:
+    what is given back."""
+    return actual - taken if actual > taken else min(actual, most) - min(taken, most)

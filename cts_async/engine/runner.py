@@ -425,7 +425,7 @@ class Runner:
         if wait_s is None:
             raise error
         if wait_s > 0:
-            await self._sleep(wait_s)
+            await (step.lane.rest(wait_s) if step.lane else self._sleep(wait_s))
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep, but wake when the run stops."""

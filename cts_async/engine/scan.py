@@ -76,7 +76,7 @@ def finished_key(line: bytes) -> str | None:
     try:
         record = orjson.loads(line)
         key = record["key"]
-        if len(bytes.fromhex(key)) != KEY_HEX // 2:
+        if len(key) != KEY_HEX or len(bytes.fromhex(key)) != KEY_HEX // 2:  # fromhex overlooks spaces
             return None
         return str(key) if record["ok"] else ""
     except (ValueError, KeyError, TypeError):

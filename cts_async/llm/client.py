@@ -56,7 +56,8 @@ class Client:
                 head, body, spec.timeout_s, spec.idle_timeout_s
             )
         except TimeoutError as error:
-            raise TimedOut(f"{spec.name}: {_deadline(error, spec)}") from None
+            unsent = isinstance(error, aiohttp.ConnectionTimeoutError)
+            raise TimedOut(f"{spec.name}: {_deadline(error, spec)}", unsent=unsent) from None
         except aiohttp.ClientError as error:
             unsent = isinstance(error, aiohttp.ClientConnectorError)
             raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}", unsent=unsent) from None

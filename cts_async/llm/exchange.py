@@ -44,14 +44,20 @@ class Exchange:
     async def post(self, headers: bytes, body: bytes, total_s: float, idle_s: float | None = None) -> Answer:
         """Send `body` and read the whole answer within `total_s`, no pause in it longer than `idle_s`.
 
-        `headers` are `header_lines`. Raises TimeoutError and aiohttp.ClientError.
+        `headers` are `header_lines`. Raises TimeoutError (ConnectionTimeoutError where nothing was sent yet) and
+        aiohttp.ClientError.
         """
         timeout = aiohttp.ClientTimeout(
             connect=min(2 * CONNECT_S, total_s), sock_connect=min(CONNECT_S, total_s)
         )
-        connection = await self._connector.connect(self._where, [], timeout)
+        try:
+            connection = await self._connector.connect(self._where, [], timeout)
+        except TimeoutError:
+            raise aiohttp.ConnectionTimeoutError from None
         protocol = connection.protocol
-        if protocol is None or protocol.transport is None:
+        if protocol is None or protocol.transport is None or protocol.should_close:
+            # Gone, or something came unasked: it would be taken for the answer to this request.
+            connection.close()
             raise aiohttp.ServerDisconnectedError
         transport = protocol.transport
         late = whole = False
@@ -71,6 +77,8 @@ class Exchange:
             while 100 <= message.code < 200:
                 message, payload = await protocol.read()
             data = await payload.read()
+            if late:
+                raise TimeoutError  # where only the connection's end delimits a body, this was not the end of it
             whole = True
             return Answer(message.code, message.headers, data)
         except HttpProcessingError as error:

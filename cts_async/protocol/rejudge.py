@@ -83,6 +83,10 @@ class JudgePlan:
     def embedded(self) -> bool:
         return any(spec.embedded for spec in self.specs.values())
 
+    def group(self, judge: str) -> str:
+        """The name of a judge's jobs: where there are several judges, one that is gone holds up its own only."""
+        return self.directory.name if len(self.judges) == 1 else f"{self.directory.name}, {judge}"
+
 
 def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str, str]) -> JudgePlan:
     """Check everything. Raises UsageError; starts and writes nothing."""
@@ -256,7 +260,7 @@ class NoAnswer(StepError):
 def _further_jobs(plan: JudgePlan, judges: list[Judge], files: RunFiles, events: Events) -> Iterator[Job]:
     for judge in judges:
         done = files.judged(judge.name)
-        events.emit(JobsFound(plan.directory.name, min(len(done) - done.n_failed, plan.n_answers)))
+        events.emit(JobsFound(plan.group(judge.name), min(len(done) - done.n_failed, plan.n_answers)))
         for judging in plan.answers(done.lacks):
             finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
             yield _job(plan, judge, judging, files, finish)
@@ -271,7 +275,7 @@ def _candidate_jobs(plan: JudgePlan, judge: Judge, files: RunFiles) -> Iterator[
 
 def _job(plan: JudgePlan, judge: Judge, judging: Judging, files: RunFiles, finish: Any) -> Job:
     walk = partial(_walk, judge=judge, judging=judging)
-    return Job(plan.directory.name, judging.instance.id, files.journal, walk, finish)
+    return Job(plan.group(judge.name), judging.instance.id, files.journal, walk, finish)
 
 
 async def _walk(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:

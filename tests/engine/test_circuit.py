@@ -41,7 +41,7 @@ def test_one_probe_at_a_time_ever_more_rarely() -> None:
     for now in (0.0, 120.0, 180.0, 900.0):
         circuit.sending(now)
         assert circuit.wait_s(now) > 0, "a second one would have to wait for the probe"
-        circuit.failed(now, "probe", "HTTP 503", unreachable=False)
+        circuit.failed(now, "probe", "HTTP 503", unreachable=False, probe=True)
         waits.append(circuit.wait_s(now))
     # A sixtieth of the outage so far, but 1 s at least and 4 s at most.
     assert waits == [1.0, 2.0, 3.0, 4.0]

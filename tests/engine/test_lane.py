@@ -10,6 +10,7 @@ from virtual_time import run_virtual
 
 from cts_async.engine.events import Events, LanePaused, LimitLearned
 from cts_async.engine.lane import Lane, LaneLimits, Permit
+from cts_async.engine.limits import LimitKind
 from cts_async.engine.quota import Quota, Quotas
 from cts_async.errors import Interrupted, ProviderDown, RateLimited, TimedOut, TransientError
 
@@ -133,6 +134,49 @@ def test_an_outage_stops_the_run_when_it_lasts_too_long() -> None:
     assert run_virtual(main) == pytest.approx(60.0, abs=1.1)
 
 
+@pytest.mark.parametrize("late", ["fails", "is refused", "is cancelled"])
+def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: str) -> None:
+    async def main() -> tuple[int, int]:
+        lane = Lane("x", LaneLimits(max_concurrency=64, requests_per_min=6000, kind="bucket"))
+        dispatcher = asyncio.create_task(lane.dispatch())
+        permits = [await lane.admit(0) for _ in range(10)]
+        for i, permit in enumerate(permits[:5]):
+            lane.failed(permit, TransientError("503", status=503), f"k{i}")
+        waiting = [asyncio.create_task(lane.admit(0)) for _ in range(3)]
+        await asyncio.sleep(1.5)
+        probes = sum(task.done() for task in waiting)
+        for permit in permits[5:]:
+            if late == "fails":
+                lane.failed(permit, TransientError("503", status=503), "late")
+            elif late == "is refused":
+                lane.failed(permit, RateLimited("429", retry_after_s=0.0, status=429), "late")
+            else:
+                lane.abandoned(permit)
+            await asyncio.sleep(0.5)
+        dispatcher.cancel()
+        lane.stop(Interrupted("over"))
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return probes, lane.in_flight
+
+    assert run_virtual(main) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "outage"),
+    [
+        (TimedOut("no answer within 120 s"), False),
+        (TimedOut("no connection within 15 s", unsent=True), True),
+        (TransientError("reset by peer"), True),
+    ],
+)
+def test_a_single_request_that_never_ends_is_no_outage(error: TransientError, outage: bool) -> None:
+    async def main() -> bool:
+        lane = Lane("x", LaneLimits())
+        return any([lane.failed(await lane.admit(0), error, "same") for _ in range(5)])
+
+    assert run_virtual(main) == outage
+
+
 def test_stopping_lets_everybody_go() -> None:
     async def main() -> list[BaseException | None]:
         lane = Lane("x", LaneLimits(max_concurrency=1))
@@ -204,6 +248,24 @@ def test_a_catalogue_s_limit_is_raised_by_the_provider_s_word_and_a_user_s_own_i
     assert run_virtual(lambda: main(False)) == 9
 
 
+@pytest.mark.parametrize("kind", ["paced", "sliding", "bucket", "auto"])
+def test_nobody_waits_at_a_gate_that_is_no_longer_there(kind: LimitKind) -> None:
+    async def main() -> float:
+        lane = Lane("x", LaneLimits(tokens_per_min=1000, kind=kind))
+        dispatcher = asyncio.create_task(lane.dispatch())
+        first = await lane.admit(0, 800.0)
+        large = asyncio.create_task(lane.admit(0, 20_000.0))
+        await asyncio.sleep(5.0)
+        began = asyncio.get_running_loop().time()
+        lane.succeeded(first, 800.0, Quotas(tokens=Quota(1_200_000.0, 1_200_000.0, 0.0)))
+        await large
+        dispatcher.cancel()
+        return asyncio.get_running_loop().time() - began
+
+    # 20,000 a second instead of 16 a minute; the estimate may be a fifth too low.
+    assert run_virtual(main) < 1.25
+
+
 def test_a_lower_limit_than_ours_is_taken_over_in_any_case() -> None:
     async def main() -> float:
         lane = Lane("x", LaneLimits(requests_per_min=100, kind="sliding", raisable=False))
@@ -211,6 +273,27 @@ def test_a_lower_limit_than_ours_is_taken_over_in_any_case() -> None:
         return burst(lane)
 
     assert run_virtual(main) == 4
+
+
+def test_of_several_models_on_one_account_the_lowest_limit_holds() -> None:
+    learned: list[LimitLearned] = []
+
+    async def main() -> tuple[float, float]:
+        events = Events(lambda e: learned.append(e) if isinstance(e, LimitLearned) else None)
+        lane = Lane("x", LaneLimits(requests_per_min=6000), events)
+        dispatcher = asyncio.create_task(lane.dispatch())
+        times = []
+        for per_min in (60.0, 6000.0) * 30 + (6000.0,) * 90:
+            await answered(lane, Quotas(requests=Quota(per_min)))
+            times.append(asyncio.get_running_loop().time())
+        dispatcher.cancel()
+        return times[59], times[-1]
+
+    # One a second (99 % of it), until a minute has passed in which nobody named the lower one.
+    first_60, all_150 = run_virtual(main)
+    assert first_60 == pytest.approx(59 / 0.99, rel=0.02)
+    assert all_150 == pytest.approx(first_60 + 60.0, rel=0.02)
+    assert [event.per_min for event in learned] == [60.0, 6000.0]
 
 
 def test_what_others_use_of_the_account_is_left_to_them() -> None:
@@ -238,6 +321,20 @@ def test_what_was_sent_meanwhile_is_not_taken_for_somebody_else_s() -> None:
         return n
 
     assert run_virtual(main) == 79
+
+
+@pytest.mark.parametrize("kind", ["sliding", "bucket"])
+def test_what_others_use_is_charged_once_however_many_answers_tell_of_it(kind: LimitKind) -> None:
+    async def main() -> int:
+        lane = Lane("x", LaneLimits(requests_per_min=100, kind=kind, max_concurrency=500))
+        permits = [await lane.admit(0) for _ in range(20)]
+        for n, permit in enumerate(permits, start=1):
+            # Others had sent 30 when the first of ours arrived.
+            lane.succeeded(permit, None, Quotas(requests=Quota(100.0, 70.0 - n, 60.0)))
+        return burst(lane)
+
+    # 50 are left, and a difference of one is nobody's.
+    assert run_virtual(main) == 51
 
 
 def test_a_refusal_in_an_even_flow_makes_it_a_little_slower_and_pauses_nobody_else() -> None:

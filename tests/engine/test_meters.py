@@ -104,6 +104,16 @@ def test_more_than_the_limit_waits_for_an_empty_window() -> None:
     assert meter.wait_s(0.0, 99.0) == pytest.approx(10.4)
 
 
+@pytest.mark.parametrize("actual", [70.0, 99.0])
+def test_what_counted_as_the_limit_is_settled_as_the_limit(actual: float) -> None:
+    sliding, bucket = SlidingMeter(10.0, 10.0), BucketMeter(10.0, 1.0, margin_s=0.0)
+    for meter in (sliding, bucket):
+        meter.take(0.0, 99.0)
+        meter.settle(1.0, 0.0, 99.0, actual)
+    assert sliding.wait_s(1.0, 10.0) == pytest.approx(9.4)
+    assert bucket.wait_s(1.0, 10.0) == pytest.approx(9.0)
+
+
 def test_what_is_larger_than_an_even_flow_leaves_a_debt() -> None:
     # Grain 10 at 1 a second; 30 go when the 10 are there, and the next 10 thirty seconds later.
     meter = BucketMeter(10.0, 1.0, margin_s=0.0, most=100.0)

@@ -29,6 +29,7 @@ from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import (
     EXIT_RESUMABLE,
     Interrupted,
+    ProviderDown,
     ProviderRefused,
     RateLimited,
     RejectedError,
@@ -482,6 +483,49 @@ def test_a_provider_that_is_gone_holds_up_only_what_needs_it(tmp_path: Path) -> 
     with pytest.raises(ProviderRefused, match="the key is not valid"):
         run_virtual(main)
     assert done == ["bad/0", "good/0", "good/1", "good/2", "good/3", "good/4"]
+
+
+async def stopped_at(path: Path, max_outage_s: float, errors: dict[str, list[TransientError]]) -> float:
+    """When a run of one job for each list of `errors`, the last of which goes on for ever, stops as down."""
+    journal = Journal(path)
+    lanes = [Lane("bad", LaneLimits(max_outage_s=max_outage_s)), Lane("good", LaneLimits())]
+
+    def job(name: str) -> Job:
+        left = list(errors[name])
+
+        async def execute(_: object) -> Executed:
+            await asyncio.sleep(1.0)
+            raise left.pop(0) if len(left) > 1 else left[0]
+
+        async def walk(ctx: Context) -> None:
+            await ctx.step(Step("a", step_key(name), execute, lambda value: value, lane=lanes[0]))
+
+        async def finish(ended: object) -> None:
+            raise AssertionError(f"{name} has ended: {ended}")
+
+        return Job("group", name, journal, walk, finish)
+
+    with pytest.raises(ProviderDown):
+        await Runner(lanes).run(map(job, errors))
+    journal.close()
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("kind", [RateLimited, TransientError])
+def test_a_pause_longer_than_an_allowed_outage_is_waited_for_by_nobody(
+    tmp_path: Path, kind: type[TransientError]
+) -> None:
+    tomorrow = kind("come back tomorrow", retry_after_s=86_400.0, status=503)
+    soon = kind("come back soon", retry_after_s=50.0, status=503)
+    for errors in ({"q1": [tomorrow]}, {"q1": [soon], "q2": [tomorrow]}):
+        assert run_virtual(
+            lambda errors=errors: stopped_at(tmp_path / "steps", 60.0, errors)
+        ) == pytest.approx(1.0)
+
+
+def test_an_outage_ends_the_run_in_time_though_everybody_was_told_to_wait(tmp_path: Path) -> None:
+    errors = {f"q{i}": [TransientError("maintenance", retry_after_s=50.0, status=503)] for i in range(6)}
+    assert run_virtual(lambda: stopped_at(tmp_path / "steps", 60.0, errors)) == pytest.approx(61.0)
 
 
 def test_the_first_reason_to_stop_counts(bench: Bench) -> None:

@@ -126,6 +126,9 @@ def test_a_whole_record_in_another_form_is_parsed(path: Path, same: bytes) -> No
         line(1)[:-1] + b"garbage\n",
         line(1).replace(b'{"key":"', b'{"kex":"'),
         line(1).replace(step_key(1)[:1].encode(), b"g", 1),
+        line(1).replace(
+            step_key(1)[:4].encode(), step_key(1)[:2].encode() + b"  " + step_key(1)[2:4].encode()
+        ),
     ],
 )
 def test_damage_is_named_by_its_line_and_its_step_is_absent(path: Path, damage: bytes) -> None:

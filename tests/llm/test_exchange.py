@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import TypeVar
 
 import aiohttp
@@ -38,10 +39,12 @@ class Server:
         self.answers, self.then_close = answers, then_close
         self.connections = 0
         self.requests: list[bytes] = []
+        self.writers: list[asyncio.StreamWriter] = []
         self.asked = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.writers.append(writer)
         try:
             for answer in self.answers:
                 self.requests.append(await read_request(reader))
@@ -148,6 +151,42 @@ def test_the_deadline_holds_for_all_of_it(run: Callable[[Awaitable[T]], T], answ
         run(posted(Server(answer, then_close=False), total_s=0.1))
 
 
+@pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
+def test_an_answer_that_has_no_body_is_not_waited_for(run: Callable[[Awaitable[T]], T], status: str) -> None:
+    server = Server(f"HTTP/1.1 {status}\r\n\r\n".encode(), OK, then_close=False)
+    answers = run(posted(server, times=2))
+    assert [(a.status, a.data) for a in answers] == [(int(status[:3]), b""), (200, b"ok")]
+    assert server.connections == 1
+
+
+def test_what_a_server_says_unasked_is_nobody_s_answer(run: Callable[[Awaitable[T]], T]) -> None:
+    unasked = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
+
+    async def main() -> list[int | str]:
+        server = Server(OK, OK, then_close=False)
+        got: list[int | str] = []
+        async with exchange(server) as to:
+            await to.post(b"", b"first", 5.0)
+            server.writers[0].write(unasked)
+            await asyncio.sleep(0.05)
+            for _ in range(2):
+                try:
+                    got.append((await to.post(b"", b"later", 5.0)).status)
+                except aiohttp.ClientError as error:
+                    got.append(type(error).__name__)
+        return got
+
+    assert run(main()) == ["ServerDisconnectedError", 200]
+
+
+def test_a_body_that_only_its_end_would_delimit_is_not_whole_at_the_deadline(
+    run: Callable[[Awaitable[T]], T],
+) -> None:
+    half = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nonly this"
+    with pytest.raises(TimeoutError):
+        run(posted(Server(half, then_close=False), total_s=0.1))
+
+
 def test_a_pause_in_the_answer_has_a_deadline_of_its_own(run: Callable[[Awaitable[T]], T]) -> None:
     half = b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nonly this"
     with pytest.raises(aiohttp.SocketTimeoutError):
@@ -177,3 +216,21 @@ def test_a_refused_connection_is_a_client_error(run: Callable[[Awaitable[T]], T]
 
     with pytest.raises(aiohttp.ClientConnectorError):
         run(main())
+
+
+def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own(
+    run: Callable[[Awaitable[T]], T],
+) -> None:
+    async def main(port: int) -> None:
+        connector = aiohttp.TCPConnector()
+        async with aiohttp.ClientSession(connector=connector) as session:
+            await Exchange(connector, session, f"http://127.0.0.1:{port}").post({}, b"", 0.1)
+
+    with ExitStack() as stack:
+        full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):  # more than it queues: the next is left without an answer
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(full.getsockname())
+        with pytest.raises(aiohttp.ConnectionTimeoutError):
+            run(main(full.getsockname()[1]))

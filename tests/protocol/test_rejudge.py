@@ -16,7 +16,7 @@ from cts_async.cli.main import app
 from cts_async.config import JudgeConfig
 from cts_async.datasets.sample import sample_dir
 from cts_async.engine.events import Events
-from cts_async.errors import InputError, RunStopped, UsageError
+from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.rejudge import plan_judging, run_judging
 from cts_async.scorer import score_file
@@ -122,6 +122,15 @@ def test_several_judges_at_once(run: Path, provider: Remote) -> None:
     assert cts("judge", run, "--judge", "mine", "--judge", "other", "-q") == 0
     assert len(provider.seen()) == asked + 2 * N
     assert set(summary(run)["judges"]) == {"lexical", "mine", "other"}
+
+
+def test_a_judge_that_is_gone_holds_up_no_other(run: Path, provider: Remote) -> None:
+    gone = f'[models.gone]\nbase_url = "{provider.url}/nowhere"\nmodel = "gone-1"\n'
+    config = run.parents[1] / "cts.toml"
+    config.write_text(config.read_text() + gone)
+    with pytest.raises(ProviderRefused, match="gone"):
+        cts("judge", run, "--judge", "gone", "--judge", "mine", "--in-flight", 1)
+    assert len(lines(run / "judgments/mine.jsonl")) == N
 
 
 def test_a_failed_verdict_is_no_score_and_is_tried_again(run: Path, provider: Remote) -> None:
