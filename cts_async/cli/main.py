@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -31,6 +31,12 @@ app.command("score", context_settings={"allow_extra_args": True, "ignore_unknown
 app.command("doctor")(doctor.doctor)
 
 
+_Misused: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
+"""What typer refuses options, arguments and commands with; it exports this one of its kinds only."""
+_BY_CTRL_C: Final = 130
+"""What typer makes of a KeyboardInterrupt."""
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"cts {__version__}")
@@ -49,11 +55,16 @@ def _options(
 def main() -> None:
     """Run a command; a mistake of the user's ends in one line, never in a traceback."""
     try:
-        app()
+        status = app(prog_name="cts", standalone_mode=False)
+        if status == _BY_CTRL_C:
+            raise KeyboardInterrupt
+        sys.exit(status)
+    except _Misused as error:
+        _explain(error)
     except CTSError as error:
         _fail(error)
     except KeyboardInterrupt:
-        print("cts: interrupted", file=sys.stderr)
+        print("cts: interrupted; the same command resumes", file=sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
         errors = list(_leaves(group))
@@ -69,6 +80,16 @@ def main() -> None:
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
+
+
+def _explain(error: typer.BadParameter) -> None:
+    """Help for a bare `cts`, for any other misuse one line."""
+    if len(sys.argv) == 1:
+        error.show()
+    else:
+        command = error.ctx.command_path if error.ctx else "cts"
+        print(f"cts: {error.format_message()} (see {command} --help)", file=sys.stderr)
+    sys.exit(EXIT_USAGE)
 
 
 def _fail(error: CTSError) -> None:
