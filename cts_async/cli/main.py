@@ -24,11 +24,20 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(with_run_options(run.run))
-app.command("plan")(with_run_options(plan.plan))
-app.command("judge")(judge.judge)
-app.command("score", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(score.score)
-app.command("doctor")(doctor.doctor)
+app.command("run", short_help="Clarify, search and judge; the same command again resumes.")(
+    with_run_options(run.run)
+)
+app.command("plan", short_help="What a run will take: calls, tokens, dollars, time.")(
+    with_run_options(plan.plan)
+)
+app.command("judge", short_help="Another judge on answers that exist already.")(judge.judge)
+app.command(
+    "score",
+    short_help="Scores and their summary, from judged files.",
+    options_metavar="[--gold G] [--json] FILE...",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(score.score)
+app.command("doctor", short_help="Is everything here that a run needs?")(doctor.doctor)
 
 
 _Misused: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])

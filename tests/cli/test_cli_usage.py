@@ -76,6 +76,7 @@ def test_help_names_every_command(tmp_path: Path) -> None:
     assert done.returncode == 0
     listed = done.stdout.split("Commands:")[1]
     assert {line.split()[0] for line in listed.splitlines() if line.strip()} >= set(COMMANDS)
+    assert "..." not in listed, "each says in one line what it does"
 
 
 def test_a_bare_cts_shows_the_help(tmp_path: Path) -> None:
