@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -24,11 +24,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(with_run_options(run.run))
-app.command("plan")(with_run_options(plan.plan))
-app.command("judge")(judge.judge)
-app.command("score", context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(score.score)
-app.command("doctor")(doctor.doctor)
+app.command("run", short_help="Clarify, search and judge; the same command again resumes.")(
+    with_run_options(run.run)
+)
+app.command("plan", short_help="What a run will take: calls, tokens, dollars, time.")(
+    with_run_options(plan.plan)
+)
+app.command("judge", short_help="Another judge on answers that exist already.")(judge.judge)
+app.command(
+    "score",
+    short_help="Scores and their summary, from judged files.",
+    options_metavar="[--gold G] [--json] FILE...",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)(score.score)
+app.command("doctor", short_help="Is everything here that a run needs?")(doctor.doctor)
+
+
+_Misused: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
+"""What typer refuses options, arguments and commands with; it exports this one of its kinds only."""
+_BY_CTRL_C: Final = 130
+"""What typer makes of a KeyboardInterrupt."""
 
 
 def _version(wanted: bool) -> None:
@@ -49,11 +64,16 @@ def _options(
 def main() -> None:
     """Run a command; a mistake of the user's ends in one line, never in a traceback."""
     try:
-        app()
+        status = app(prog_name="cts", standalone_mode=False)
+        if status == _BY_CTRL_C:
+            raise KeyboardInterrupt
+        sys.exit(status)
+    except _Misused as error:
+        _explain(error)
     except CTSError as error:
         _fail(error)
     except KeyboardInterrupt:
-        print("cts: interrupted", file=sys.stderr)
+        print("cts: interrupted; the same command resumes", file=sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
         errors = list(_leaves(group))
@@ -69,6 +89,16 @@ def main() -> None:
             raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
+
+
+def _explain(error: typer.BadParameter) -> None:
+    """Help for a bare `cts`, for any other misuse one line."""
+    if len(sys.argv) == 1:
+        error.show()
+    else:
+        command = error.ctx.command_path if error.ctx else "cts"
+        print(f"cts: {error.format_message()} (see {command} --help)", file=sys.stderr)
+    sys.exit(EXIT_USAGE)
 
 
 def _fail(error: CTSError) -> None:

@@ -24,6 +24,7 @@ from cts_async.engine.events import (
     JobsFound,
     JobStarted,
     LanePaused,
+    LimitLearned,
     Notice,
     StepEnded,
     Stopping,
@@ -104,6 +105,8 @@ def notable(event: Event) -> str | None:
         return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({event.reason})"
     if isinstance(event, LanePaused) and event.seconds >= 1:
         return f"{event.lane} asks for a pause of {event.seconds:.0f} s"
+    if isinstance(event, LimitLearned):
+        return f"{event.lane}: its answers name a limit of {event.per_min:,.0f} {event.what} a minute"
     if isinstance(event, Notice):
         return event.text
     if isinstance(event, Stopping):

@@ -59,7 +59,7 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
     else:
         _conclude(Console(), plan, summaries)
         if not stopped:
-            _compare(Console(), plan)
+            _look_back_and_on(Console(), plan)
     if stopped:
         raise stopped
     return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
@@ -94,14 +94,14 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
         highlight=False,
         soft_wrap=True,
     )
-    out.print(f"Next: {_next(plan)}", highlight=False, soft_wrap=True)
 
 
-def _compare(out: Console, plan: Plan) -> None:
-    """Planned and actual in one line."""
+def _look_back_and_on(out: Console, plan: Plan) -> None:
+    """What one might do next, and in one line planned and actual."""
     from cts_async.protocol.observed import observe
     from cts_async.report.planned import compare
 
+    out.print(f"Next: {_next(plan)}", highlight=False, soft_wrap=True)
     comparison = compare(plan, {system: observe(d, plan.roles.judges) for system, d in plan.systems.items()})
     if comparison:
         out.print(comparison.line(), markup=False, highlight=False, soft_wrap=True)

@@ -35,7 +35,7 @@ def read_config(
         list[str] | None, typer.Option(help="Judge; the first gives the score [paper: ernie].")
     ] = None,
     agent: Annotated[str | None, typer.Option(help="Deep-search model [paper: webdancer].")] = None,
-    extractor: Annotated[str | None, typer.Option(help="Model that builds gold (for cts gold).")] = None,
+    extractor: Annotated[str | None, typer.Option(hidden=True, help="Model that builds gold.")] = None,
     every_role: Annotated[
         str | None, typer.Option("--all", metavar="NAME", help="One model for every role.")
     ] = None,

@@ -43,9 +43,10 @@ def read_jsonl(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[
 
 
 def _not_json(path: Path, line: NumberedLine, error: orjson.JSONDecodeError) -> InputError:
-    decode(path, line)  # a wrong encoding or a NUL explains it better
+    text = decode(path, line)  # a wrong encoding or a NUL explains it better
+    column = min(error.pos, len(text.rstrip("\r\n"))) + 1  # what ends too early does so on its own line
     hint = "; one {...} per line is expected" if line.raw.strip() in (b"[", b"{") else ""
-    return InputError(path, f"is not valid JSON: {error.msg} at column {error.colno}{hint}", line=line.number)
+    return InputError(path, f"is not valid JSON: {error.msg} at column {column}{hint}", line=line.number)
 
 
 def read_csv(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:

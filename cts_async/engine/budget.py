@@ -165,9 +165,10 @@ class Budget:
         if line is None:
             raise AssertionError("what fits is granted")
         limit, spent, next = self.lines.of(line), getattr(self.spent, line), getattr(most, line)
+        may_cost = f", and the next call may cost {amount(line, next)}" if line != "calls" else ""
         return BudgetSpent(
-            f"the budget is spent: {amount(line, spent)} of --max-{line} {amount(line, limit)}, and the next "
-            f"call may cost {amount(line, next)}; the same command with a higher --max-{line} resumes",
+            f"the budget is spent: {amount(line, spent)} of --max-{line} {amount(line, limit)}{may_cost}; "
+            f"the same command with a higher --max-{line} resumes",
             line=line,
             limit=limit,
             spent=spent,

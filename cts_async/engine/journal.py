@@ -158,8 +158,11 @@ class JournalReport:
         if self.torn:
             said.append(f"{path}: the last line was torn off; it is kept in {self.torn.name} and done again")
         if self.damaged_lines:
-            lines = ", ".join(map(str, self.damaged_lines[:5])) + (" ..." if self.damaged_lines[5:] else "")
-            said.append(f"{path}: {len(self.damaged_lines)} damaged lines are done again (line {lines})")
+            found = len(self.damaged_lines)
+            lines = ", ".join(map(str, self.damaged_lines[:5])) + (" ..." if found > 5 else "")
+            said.append(
+                f"{path}: {found} damaged {'line is' if found == 1 else 'lines are'} done again (line {lines})"
+            )
         return said
 
 

@@ -208,7 +208,8 @@ class Runner:
                 self._late = reason
                 self.events.emit(Stopping(str(reason)))
         elif isinstance(reason, ProviderGone) and group is not None and self._any_lane_left():
-            if reason not in self._held_up.values():
+            # Everything that was in flight brings the same news.
+            if str(reason) not in map(str, self._held_up.values()):
                 self.events.emit(Notice(f"{reason}; what does not need it goes on"))
             self._held_up.setdefault(group, reason)
         else:

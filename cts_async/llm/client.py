@@ -6,6 +6,7 @@ exchange has a deadline: a hung request cannot hold an instance for ever.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from types import TracebackType
@@ -91,4 +92,8 @@ def _plain(error: aiohttp.ClientError) -> str:
     """An error's message without request headers, which could hold a key."""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{type(error).__name__} (HTTP {error.status})"
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        cause = error.os_error
+        reason = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror or str(cause)
+        return f"no connection ({reason})"
     return str(error) or type(error).__name__

@@ -161,7 +161,9 @@ def _refuse_scoring_judge(run: Path, judges: tuple[str, ...]) -> None:
     """A run's first judge has labelled every answer already; a second file of the same would only confuse."""
     scoring = ((read_manifest(run) or {}).get("identity", {}).get("judges") or [None])[0]
     if scoring in judges:
-        raise UsageError(f"{run}: {scoring} is the judge that scored it; its labels are in {RESULTS}")
+        raise UsageError(
+            f"{run}: {scoring} is the judge that scored it; its labels are in {RESULTS}; name another with --judge"
+        )
 
 
 def _answers_of_run(run: Path, limit: int | None) -> tuple[Answers, int]:
@@ -216,6 +218,8 @@ def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -
             line.path, f"{name!r} already stands on line {earlier.line}", line=line.line, field="id"
         )
     if not ids:
+        if not any(file.stat().st_size for file in files):
+            raise InputError(pattern, "is empty; expected a candidate answer on each line")
         raise InputError(
             pattern,
             f"nothing in it can be joined with the gold {gold.path}, neither by id nor by fused_query; "

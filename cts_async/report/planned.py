@@ -208,7 +208,11 @@ def _cells(effort: Effort) -> tuple[str, str, str, str]:
 
 
 def _said(effort: Effort) -> str:
-    return f"{count(effort.calls)} calls, {count(effort.tokens)} tokens, {money(effort)}"
+    known = effort.priced or effort.cost_usd
+    return (
+        f"{count(effort.calls)} calls, {count(effort.tokens)} tokens, "
+        f"{money(effort) if known else 'cost unknown'}"
+    )
 
 
 def count(value: float) -> str:

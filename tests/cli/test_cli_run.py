@@ -211,8 +211,11 @@ def test_a_refused_key_stops_the_run_resumably(provider: Provider, tmp_path: Pat
     assert done.returncode == 75
     assert "FAKE_API_KEY" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+    assert "Next:" not in done.stdout, "next comes the same command, as the error says"
     provider.broken = lambda role, key: None
-    assert run(tmp_path, "-q").returncode == 0
+    done = run(tmp_path, "-q")
+    assert done.returncode == 0
+    assert "Next:" in done.stdout
 
 
 def test_keys_are_written_nowhere(provider: Provider, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,42 @@ def test_help_names_every_command(tmp_path: Path) -> None:
     assert done.returncode == 0
     listed = done.stdout.split("Commands:")[1]
     assert {line.split()[0] for line in listed.splitlines() if line.strip()} >= set(COMMANDS)
+    assert "..." not in listed, "each says in one line what it does"
+
+
+def test_a_bare_cts_shows_the_help(tmp_path: Path) -> None:
+    done = cts(tmp_path)
+    assert done.returncode == 2
+    assert "Commands:" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu"], "cts: No such command 'rnu'. Did you mean 'run'? (see cts --help)"),
+        (["run", "--modle", "gpt"], "cts: No such option: --modle"),
+        (["run", "--max-calls", "many"], "cts: Invalid value for '--max-calls'"),
+        (["judge", "--gold"], "cts: Option '--gold' requires an argument."),
+    ],
+)
+def test_a_word_that_is_not_understood_is_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
+    line = refused(tmp_path, *arguments)
+    assert line.startswith(said)
+    assert line.rstrip().endswith("--help)")
+
+
+def test_ctrl_c_before_anything_has_started_is_resumable_too(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "gold.jsonl")
+    jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
+    command = [sys.executable, "-m", "cts_async.cli.main", "judge", "--judge", "lexical"]
+    command += ["--gold", "gold.jsonl", "--candidates", "answers.jsonl", "--out", "out"]
+    environ = {**os.environ, "PYTHONPATH": OURS}
+    process = subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True)
+    with (tmp_path / "gold.jsonl").open("w"):  # returns once the process reads
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[1]
+    assert process.returncode == 75
+    assert said == "cts: interrupted; the same command resumes\n"
 
 
 def test_version(tmp_path: Path) -> None:

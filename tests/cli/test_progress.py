@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cts_async.cli.progress import Tally, notable
-from cts_async.engine.events import JobEnded, JobsFound, JobStarted, Notice, StepEnded, Usage
+from cts_async.engine.events import JobEnded, JobsFound, JobStarted, LimitLearned, Notice, StepEnded, Usage
 from cts_async.errors import RejectedError
 
 
@@ -26,4 +26,6 @@ def test_what_happens_all_the_time_is_only_counted() -> None:
         StepEnded("a", "q1", "clarify", "gpt", False, 0.5, Usage()),
     ]
     assert [notable(event) for event in routine] == [None, None, None]
+    learned = "gpt: its answers name a limit of 1,200 requests a minute"
+    assert notable(LimitLearned("gpt", "requests", 1200.0)) == learned
     assert notable(Notice("line 3 is damaged")) == "line 3 is damaged"

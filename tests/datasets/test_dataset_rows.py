@@ -48,6 +48,7 @@ def test_an_empty_file_of_lines_has_no_rows(write: Write) -> None:
     [
         (b'{"a": 1}\n{"a": 1,}\n', 2, "not valid JSON: trailing comma is not allowed at column 8"),
         (b'{"a": 1}\n\n{"a": "torn', 3, "not valid JSON"),
+        (b'{"a":\n{"a": 2}\n', 1, "not valid JSON: unexpected end of data at column 6"),
         (b'{"a": NaN}\n', 1, "not valid JSON"),
         (b'[\n{"a": 1}\n]\n', 1, "one {...} per line is expected"),
         (b'{"a": 1}\n[1, 2]\n', 2, "not a JSON object"),

@@ -555,3 +555,11 @@ def test_what_opening_found_is_told_with_line_numbers(tmp_path: Path) -> None:
     assert "steps.jsonl.torn" in torn
     assert "2 damaged lines" in damaged
     assert "line 1, 2" in damaged
+
+
+def test_one_damaged_line_is_told_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_bytes(b"garbage\n")
+    journal = Journal(path)
+    journal.close()
+    assert journal.report.notices(path) == [f"{path}: 1 damaged line is done again (line 1)"]

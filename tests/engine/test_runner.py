@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import run_virtual
 
-from cts_async.engine.events import AttemptFailed, Event, Events, StepEnded, Stopping, Usage
+from cts_async.engine.events import AttemptFailed, Event, Events, Notice, StepEnded, Stopping, Usage
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.retry import RetryPolicy
@@ -526,6 +526,40 @@ def test_a_pause_longer_than_an_allowed_outage_is_waited_for_by_nobody(
 def test_an_outage_ends_the_run_in_time_though_everybody_was_told_to_wait(tmp_path: Path) -> None:
     errors = {f"q{i}": [TransientError("maintenance", retry_after_s=50.0, status=503)] for i in range(6)}
     assert run_virtual(lambda: stopped_at(tmp_path / "steps", 60.0, errors)) == pytest.approx(61.0)
+
+
+def test_what_everybody_in_flight_learns_of_a_provider_is_told_once(tmp_path: Path) -> None:
+    told: list[Event] = []
+
+    async def main() -> None:
+        journal = Journal(tmp_path / "steps.jsonl")
+        lanes = {name: Lane(name, LaneLimits()) for name in ("bad", "good")}
+
+        def job(group: str, i: int) -> Job:
+            async def execute(_: object) -> Executed:
+                await asyncio.sleep(1.0)
+                if group == "bad":
+                    raise ProviderRefused("the key is not valid")
+                return Executed(i)
+
+            async def walk(ctx: Context) -> None:
+                await ctx.step(Step("a", step_key(group, i), execute, lambda value: value, lane=lanes[group]))
+
+            async def finish(_: object) -> None:
+                return
+
+            return Job(group, str(i), journal, walk, finish)
+
+        runner = Runner(lanes.values(), in_flight=8, events=Events(told.append))
+        try:
+            await runner.run(job(group, i) for i in range(4) for group in lanes)
+        finally:
+            journal.close()
+
+    with pytest.raises(ProviderRefused):
+        run_virtual(main)
+    notices = [event for event in told if isinstance(event, Notice)]
+    assert notices == [Notice("the key is not valid; what does not need it goes on")]
 
 
 def test_the_first_reason_to_stop_counts(bench: Bench) -> None:

@@ -141,13 +141,14 @@ def test_a_refused_connection_is_transient_and_says_where() -> None:
             return provider.url
 
     url = asyncio.run(main())
-    with pytest.raises(TransientError, match="127.0.0.1") as caught:
+    with pytest.raises(TransientError) as caught:
         asyncio.run(chat(spec_at(url)))
+    assert str(caught.value) == f"mine: {url}: no connection (Connection refused)"
     assert caught.value.status is None
 
 
 def test_a_name_that_does_not_resolve_is_transient() -> None:
-    with pytest.raises(TransientError):
+    with pytest.raises(TransientError, match=r"no-such-host\.invalid/v1: no connection \("):
         asyncio.run(chat(spec_at("http://no-such-host.invalid/v1")))
 
 

@@ -213,6 +213,12 @@ def test_a_bad_line_anywhere_starts_nothing(here: Path, provider: Remote, last: 
     assert not (here / "out").exists()
 
 
+def test_an_empty_file_is_called_empty(here: Path) -> None:
+    (here / "cand.jsonl").touch()
+    with pytest.raises(InputError, match=r"cand\.jsonl: is empty"):
+        cts("judge", "--gold", GOLD, "--candidates", "cand.jsonl", "--out", "out", "--judge", "lexical")
+
+
 def test_a_limit_judges_the_first_and_a_larger_one_only_the_rest(here: Path, provider: Remote) -> None:
     command = (
         "judge",

@@ -18,6 +18,7 @@ from cts_async.protocol.observed import Observed, Seen
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
 from cts_async.report.planned import (
+    Comparison,
     budget_warnings,
     compare,
     count,
@@ -103,6 +104,13 @@ def test_unknown_prices_are_named_with_what_to_do(plan: Plan, tmp_path: Path) ->
     asked = RunConfig(models=("fake",), every_role="free", limit=2, runs_dir=tmp_path / "runs")
     free = make_plan(asked, load_catalogue(tmp_path / "cts.toml"), {})
     assert "The price of free is unknown (?): give input_usd_per_mtok" in printed(free, {})
+
+
+def test_a_sentence_says_in_words_that_a_cost_is_unknown() -> None:
+    planned, took = Effort(20, 900, 100, priced=False), Effort(18, 800, 90, 2.0, priced=False)
+    assert Comparison(planned, 60.0, took, 75.0).line() == (
+        "Planned: 20 calls, 1,000 tokens, cost unknown, 1:00. Took: 18 calls, 890 tokens, $2.00+?, 1:15."
+    )
 
 
 def test_a_budget_that_will_not_do_is_told_beforehand(tmp_path: Path) -> None:
