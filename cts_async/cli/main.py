@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Final, cast
@@ -63,6 +64,8 @@ def _options(
 
 def main() -> None:
     """Run a command; a mistake of the user's ends in one line, never in a traceback."""
+    # Nothing here multiplies matrices: threads that wait for some to multiply would only burn time.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         status = app(prog_name="cts", standalone_mode=False)
         if status == _BY_CTRL_C:

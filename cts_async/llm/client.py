@@ -17,7 +17,7 @@ import aiohttp
 from cts_async.errors import CTSError, TimedOut, TransientError
 from cts_async.llm import openai
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.exchange import CONNECT_S, Exchange, header_lines
+from cts_async.llm.exchange import CONNECT_S, Exchange, header_lines, pool
 from cts_async.llm.messages import ChatRequest, Reply
 
 SECRET_CHARS = 8
@@ -35,7 +35,7 @@ class Client:
         self._heads: dict[tuple[str, str], bytes] = {}
 
     async def __aenter__(self) -> Self:
-        self._connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+        self._connector = pool()
         self._session = aiohttp.ClientSession(connector=self._connector)
         return self
 

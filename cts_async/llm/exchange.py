@@ -11,9 +11,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from types import MappingProxyType
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
@@ -23,7 +25,7 @@ CONNECT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer, whole; header names are in any case."""
+    """An HTTP answer, whole; header names are in any case. Of a plain 200 no header is kept."""
 
     status: int
     headers: Mapping[str, str]
@@ -69,9 +71,18 @@ class Exchange:
 
         deadline = self._loop.call_later(total_s, give_up)
         try:
-            protocol.set_response_params(read_until_eof=True, read_timeout=idle_s)
+            plain = None
+            if idle_s is None and isinstance(protocol, _Protocol):
+                plain = protocol.expect()
+            else:
+                protocol.set_response_params(read_until_eof=True, read_timeout=idle_s)
             transport.write(b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, headers, len(body), body))
-            if idle_s is not None:
+            if plain is not None:
+                answer = await plain
+                if answer is not None:
+                    whole = True
+                    return answer
+            else:
                 protocol.start_timeout()
             message, payload = await protocol.read()
             while 100 <= message.code < 200:
@@ -93,6 +104,64 @@ class Exchange:
                 connection.release()
             else:
                 connection.close()
+
+
+class _Protocol(ResponseHandler):
+    """aiohttp's protocol with a short cut: an answer that comes plain and in one piece needs no parser.
+
+    Servers on the same machine or network answer like that, and there the cost of a call counts.
+    """
+
+    _expecting: asyncio.Future[Answer | None] | None = None
+
+    def expect(self) -> asyncio.Future[Answer | None]:
+        """The answer to what is sent now; None if it is not plain, and to be read as aiohttp does."""
+        self._expecting = self._loop.create_future()
+        return self._expecting
+
+    def data_received(self, data: bytes) -> None:
+        expecting, self._expecting = self._expecting, None
+        if expecting is None or expecting.done():
+            super().data_received(data)
+            return
+        answer = _plain(data)
+        if answer is None:
+            self.set_response_params(read_until_eof=True)
+            super().data_received(data)
+        expecting.set_result(answer)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        expecting, self._expecting = self._expecting, None
+        if expecting is not None and not expecting.done():
+            expecting.set_exception(aiohttp.ServerDisconnectedError())
+        super().connection_lost(exc)
+
+
+_NOT_PLAIN = (b"-encoding:", b"connection: close", b"ratelimit", b"\r\n ", b"\r\n\t")
+_LENGTH = b"\r\ncontent-length: "
+
+
+def _plain(data: bytes) -> Answer | None:
+    """The answer that `data` is: 200, of the length it says, and no header in it that matters; else None."""
+    head, _, body = data.partition(b"\r\n\r\n")
+    if not head.startswith(b"HTTP/1.1 200 "):
+        return None
+    head = head.lower()
+    for words in _NOT_PLAIN:
+        if words in head:
+            return None
+    length = head.partition(_LENGTH)[2].partition(b"\r\n")[0]
+    return Answer(200, _NONE, body) if length.isdigit() and int(length) == len(body) else None
+
+
+_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def pool() -> aiohttp.TCPConnector:
+    """Connections for exchanges, as many as are asked for."""
+    connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=300)
+    connector._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]
+    return connector
 
 
 class _Where(aiohttp.ClientRequest):
