@@ -17,15 +17,16 @@ PACKAGE = Path(cts_async.__file__).parent
 BELOW = ["errors", "engine", "llm", "search", "protocol", "analysis", "report", "cli"]
 """The rooms from the ground up: each may import itself and those before it."""
 
-FREE = {"records", "errors", "config", "scorer", "__init__"}
+FREE = {"records", "errors", "config", "scorer", "values", "__init__"}
 ALLOWED: dict[str, set[str]] = {
     **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
-    "datasets": {"datasets", "records", "errors", "__init__"},
+    "datasets": {"datasets", "records", "errors", "values", "__init__"},
     "cluster": {*BELOW[:-1], "cluster", "datasets", *FREE},
     "records": {"errors"},
     "errors": set(),
     "config": {"records", "errors"},
     "scorer": set(),
+    "values": set(),
     "__init__": set(),
 }
 for _room in ("protocol", "report", "cli"):

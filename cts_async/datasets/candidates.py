@@ -14,11 +14,12 @@ from cts_async.datasets.fields import Fields, kind_of
 from cts_async.datasets.rows import JSONL_SUFFIXES, Row, read_rows
 from cts_async.errors import InputError
 from cts_async.records import Candidate, Failure
+from cts_async.values import value
 
 _TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CandidateLine:
     """A candidate and where it stands. Its `id` or `fused_query` is "" if the line has none (never both)."""
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cts_async.errors import StepError
+from cts_async.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Usage:
     """Tokens that one or more calls were charged, as the provider counts them."""
 
@@ -50,13 +51,13 @@ class JobsFound:
     jobs: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobStarted:
     group: str
     job_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JobEnded:
     """`failure` is None when the job ended with a result."""
 
@@ -66,7 +67,7 @@ class JobEnded:
     failure: StepError | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StepEnded:
     """A step has a result; `replayed` says that the journal had it and nothing was executed."""
 

@@ -45,13 +45,14 @@ from cts_async.errors import (
     TransientError,
     UnusableOutput,
 )
+from cts_async.values import value
 
 T = TypeVar("T")
 
 NO_USAGE = Usage()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Job:
     """One item's walk. `walk` makes steps through its Context; `finish` records how it ended.
 

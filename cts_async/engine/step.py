@@ -13,11 +13,12 @@ from cts_async.engine.events import Cost, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.quota import Quotas
 from cts_async.errors import UnusableOutput
+from cts_async.values import value
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Executed:
     """What one attempt brought back: the JSON value to remember, what it cost, and what the account may do.
 
@@ -43,7 +44,7 @@ class Prices:
         ) / 1e6
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Step(Generic[T]):
     """Work that gives the same result whenever its key is the same.
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
 
@@ -20,10 +19,12 @@ from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
+from cts_async.values import value
+
 CONNECT_S = 15.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answer:
     """An HTTP answer, whole; header names are in any case. Of a plain 200 no header is kept."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from cts_async.engine.events import Usage
 from cts_async.engine.quota import Quotas
+from cts_async.values import value
 
 Message = Mapping[str, str]
 """`{"role": "system" | "user" | "assistant", "content": text}`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Constraint:
     """A form the reply should have, for servers that can enforce one: a JSON schema or a GBNF grammar."""
 
@@ -21,7 +22,7 @@ class Constraint:
     grammar: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChatRequest:
     """One chat completion; `params` are request fields such as temperature, over the model's own."""
 
@@ -30,7 +31,7 @@ class ChatRequest:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Reply:
     """A model's answer. `finish_reason` is "stop", "length" or what else the provider says."""
 

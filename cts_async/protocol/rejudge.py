@@ -45,11 +45,12 @@ from cts_async.protocol.run_files import RESULTS, STEPS, RunFiles, further_files
 from cts_async.protocol.spending import open_budget
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Instance, Judgment
+from cts_async.values import value
 
 PER_ITEM = "per_item.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Judging:
     """One answer to be judged, or the failure that stands in its place."""
 
