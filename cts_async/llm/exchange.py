@@ -39,6 +39,7 @@ class Exchange:
     def __init__(self, connector: aiohttp.BaseConnector, session: aiohttp.ClientSession, url: str) -> None:
         self._connector = connector
         self._loop = asyncio.get_running_loop()
+        self._outbox: list[tuple[asyncio.Transport, bytes]] = []
         # The connector asks it only where to connect to: one serves for all requests.
         self._where = _Where("POST", URL(url), loop=self._loop, session=session)
         to = self._where.url
@@ -77,7 +78,9 @@ class Exchange:
                 plain = protocol.expect()
             else:
                 protocol.set_response_params(read_until_eof=True, read_timeout=idle_s)
-            transport.write(b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, headers, len(body), body))
+            self._send(
+                transport, b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, headers, len(body), body)
+            )
             if plain is not None:
                 answer = await plain
                 if answer is not None:
@@ -105,6 +108,18 @@ class Exchange:
                 connection.release()
             else:
                 connection.close()
+
+    def _send(self, transport: asyncio.Transport, request: bytes) -> None:
+        """Send with whatever else this turn of the loop sends: one after the other wakes the server up once."""
+        if not self._outbox:
+            self._loop.call_soon(self._send_all)
+        self._outbox.append((transport, request))
+
+    def _send_all(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        for transport, request in outbox:
+            if not transport.is_closing():
+                transport.write(request)
 
 
 class _Protocol(ResponseHandler):
