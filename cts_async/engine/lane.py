@@ -125,7 +125,7 @@ class Lane:
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        return sum(not waiter.granted.done() for _, _, waiter in self._waiting)
 
     @property
     def stopped(self) -> RunStopped | None:
