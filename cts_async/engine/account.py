@@ -1,0 +1,256 @@
+"""What one provider account allows, as far as it is known: a gate for requests, one for tokens, and what answers teach.
+
+Two rules. What was told beats what was guessed: the provider's own headers, then its refusals, then the
+configuration. And every charge remembers how the account stood, since an answer speaks of the moment when its
+request was sent, not of the one when it comes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Literal
+
+from cts_async.engine.kind import PLENTY
+from cts_async.engine.limits import Gate, LimitKind, MeterGate, PacedGate, make_gate
+from cts_async.engine.quota import Quota, Quotas
+
+LimitOf = Literal["requests", "tokens"]
+
+TOKEN_GRAIN: Final = 500.0
+"""Tokens are paced in grains of about this many: finer would only cost wake-ups."""
+FIRST_CAUTION, MAX_CAUTION, FORGET = 1.2, 4.0, 0.001
+"""Estimates are charged with the worst factor by which one was too low lately: what is not used comes back
+within a second or two, and costs nothing, but what was not charged is refused."""
+MINUTE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLimits:
+    """What the account allows; None where no limit is known.
+
+    Without any known limit, or where nobody told how the server counts (`auto`), concurrency finds its own
+    level under `max_concurrency`. `raisable` lets the provider's own word raise a limit, not only lower it.
+    """
+
+    requests_per_min: float | None = None
+    tokens_per_min: float | None = None
+    max_concurrency: int = 64
+    kind: LimitKind = "paced"
+    window_s: float = 60.0
+    max_outage_s: float = 900.0
+    raisable: bool = True
+
+    @property
+    def known(self) -> bool:
+        """Whether the gates alone keep the account's limits, so that no care is needed at first."""
+        return self.kind != "auto" and (self.requests_per_min, self.tokens_per_min) != (None, None)
+
+
+@dataclass(slots=True)
+class Permit:
+    """Leave to send one request, with what it was charged and how the account stood."""
+
+    tokens: float
+    sent_at: float
+    caution: float = 1.0
+    """The factor over the estimate that `tokens` hold."""
+    number: int = 0
+    """Of all requests sent on this account."""
+    tokens_sent: float = 0.0
+    """All tokens charged to this account, this request's among them."""
+    rooms: tuple[float, float] = (inf, inf)
+    """Requests and tokens that could still be sent after this one."""
+    probes: tuple[Gate, ...] = ()
+    """Gates that learn from this request's fate."""
+    looks: bool = False
+    """Whether it looks if an outage is over."""
+
+
+class Account:
+    """`take`, and later `settle`; between them, everything that answers have to say."""
+
+    def __init__(self, limits: LaneLimits) -> None:
+        self.limits = limits
+        self._requests = self._gate(limits.requests_per_min)
+        self._tokens = self._gate(limits.tokens_per_min, smallest=TOKEN_GRAIN)
+        self._at_gate: asyncio.Timeout | None = None
+        self._sent = 0
+        self._tokens_sent = 0.0
+        self._caution = FIRST_CAUTION
+        self._lowest: dict[LimitOf, tuple[float, float]] = {}
+        """The lowest limit that answers named lately, and when one last did."""
+
+    def _gate(self, per_min: float | None, smallest: float = 1.0) -> Gate | None:
+        if per_min is None:
+            return None
+        return make_gate(self.limits.kind, per_min, self.limits.window_s, smallest=smallest)
+
+    @property
+    def known(self) -> bool:
+        """Whether limits are known by now, so that a refusal is an exception and not the way to find them."""
+        if self.limits.known:
+            return True
+        gates = (self._requests, self._tokens)
+        return any(gate is not None and gate.sure for gate in gates)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits at a gate: what it waits for must not be taken from under it."""
+        return self._at_gate is not None
+
+    def has_room(self, tokens: float) -> bool:
+        """Whether a request of about `tokens` may be sent now."""
+        return (self._requests is None or self._requests.has_room(1.0)) and (
+            self._tokens is None or self._tokens.has_room(tokens * self._caution)
+        )
+
+    async def wait(self, tokens: float) -> None:
+        """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
+        tokens *= self._caution
+        try:
+            async with asyncio.timeout(None) as self._at_gate:
+                if self._requests and not self._requests.has_room(1.0):
+                    await self._requests.wait(1.0)
+                elif self._tokens and not self._tokens.has_room(tokens):
+                    await self._tokens.wait(tokens)
+        except TimeoutError:
+            return  # there is another gate now
+        finally:
+            self._at_gate = None
+
+    def take(self, now: float, tokens: float) -> Permit:
+        """Charge a request of about `tokens` that is sent `now`."""
+        tokens *= self._caution
+        self._sent += 1
+        self._tokens_sent += tokens
+        permit = Permit(tokens, now, self._caution, self._sent, self._tokens_sent)
+        requests, of_tokens = self._requests, self._tokens
+        if requests or of_tokens:
+            if requests and requests.take(now, 1.0):
+                permit.probes = (requests,)
+            if of_tokens and of_tokens.take(now, tokens):
+                permit.probes = (*permit.probes, of_tokens)
+            permit.rooms = (_room(requests), _room(of_tokens))
+        return permit
+
+    def settle(self, permit: Permit, tokens_used: float | None) -> None:
+        """The true number takes the estimate's place (None: nobody said it)."""
+        if self._tokens is None or tokens_used is None:
+            return
+        self._tokens.settle(permit.sent_at, permit.tokens, tokens_used)
+        if permit.tokens and tokens_used:
+            ratio = tokens_used / permit.tokens * permit.caution
+            decayed = self._caution + FORGET * (max(1.0, ratio) - self._caution)
+            self._caution = min(MAX_CAUTION, max(ratio, decayed))
+
+    def served(self, permit: Permit, tokens_used: float | None) -> None:
+        """The request was answered."""
+        self.settle(permit, tokens_used)
+        for gate in permit.probes:
+            gate.probed(served=True)
+        if self._requests:
+            self._requests.speed_up(permit.sent_at)
+        if self._tokens:
+            self._tokens.speed_up(permit.sent_at)
+
+    def lost(self, permit: Permit) -> None:
+        """Nobody knows whether the server counted the request."""
+        for gate in permit.probes:
+            gate.probed(served=None)
+
+    def refused(self, permit: Permit, wait_s: float | None) -> bool:
+        """The request was refused for the account's limits, for `wait_s` (None: not said).
+
+        True if it went to find out how the server counts: then it does not say that we are too fast.
+        """
+        self.settle(permit, 0.0)
+        if isinstance(self._requests, MeterGate):
+            # A refused request does not count; in an even flow its place has passed.
+            self._requests.settle(permit.sent_at, 1.0, 0.0)
+        expected = any(
+            isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
+            for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True)
+        )
+        self._requests = self._taught(self._requests, permit, permit.rooms[0], wait_s)
+        self._tokens = self._taught(self._tokens, permit, permit.rooms[1], wait_s, TOKEN_GRAIN)
+        return expected
+
+    def _taught(
+        self, gate: Gate | None, permit: Permit, room: float, lasting_s: float | None, smallest: float = 1.0
+    ) -> Gate | None:
+        """The gate after a refusal of a request that left `room`."""
+        if not isinstance(gate, MeterGate):
+            return gate
+        if gate.finder:
+            gate.finder.refused(probe=gate in permit.probes, room=room)
+            if gate.finder.kind == "paced":
+                gate.told()
+                return PacedGate(gate.limit, self.limits.window_s, smallest, empty=True)
+        left = gate.room()
+        if gate.sure and 0 < left <= PLENTY * gate.limit:
+            gate.charge(left, lasting_s)  # the server sees less room than we do
+        gate.told()
+        return gate
+
+    def slow_down(self, now: float) -> bool:
+        """A little less from now on, where the flow is even. True if that is of any effect."""
+        paced = [gate for gate in (self._requests, self._tokens) if isinstance(gate, PacedGate)]
+        for gate in paced:
+            gate.slow_down(now)
+        return bool(paced)
+
+    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterator[tuple[LimitOf, float]]:
+        """Take in what an answer said; gives the limits per minute that are new by it."""
+        if self.limits.window_s != MINUTE_S:
+            return  # somebody knows better than the headers, which speak of minutes
+        if quotas.requests:
+            before, since = self._requests, float(self._sent - permit.number)
+            self._requests = self._agreed(now, "requests", before, quotas.requests, permit.rooms[0], since)
+            if self._requests is not before:
+                yield "requests", self._requests.limit
+        if quotas.tokens:
+            before, since = self._tokens, self._tokens_sent - permit.tokens_sent
+            self._tokens = self._agreed(now, "tokens", before, quotas.tokens, permit.rooms[1], since)
+            if self._tokens is not before:
+                yield "tokens", self._tokens.limit
+
+    def _agreed(
+        self, now: float, what: LimitOf, gate: Gate | None, quota: Quota, room: float, since: float
+    ) -> Gate:
+        """The gate that agrees with what the provider said of `what`.
+
+        `room` is what we thought was left when that request went, `since` what has been sent after it: the
+        provider may have counted any of it already.
+        """
+        lowest, named_at = self._lowest.get(what, (quota.limit, now))
+        if quota.limit > 1.01 * lowest and now - named_at <= MINUTE_S and gate:
+            return gate  # models of one account may have limits of their own: the strictest holds
+        self._lowest[what] = (quota.limit, now)
+        limit = quota.limit if gate is None or self.limits.raisable else min(quota.limit, gate.limit)
+        if gate is None or abs(limit - gate.limit) > 0.01 * limit:
+            return self._learned(what, gate, limit, quota, since)
+        if quota.remaining is not None and room < inf and isinstance(gate, MeterGate):
+            # What is missing may have been charged already, on the word of another answer.
+            foreign = min(room - since, gate.room()) - quota.remaining
+            if foreign > 1.0:
+                # Somebody else uses the account too, or this run was here a moment ago.
+                gate.charge(foreign, quota.reset_s)
+        return gate
+
+    def _learned(self, what: LimitOf, gate: Gate | None, limit: float, quota: Quota, since: float) -> Gate:
+        kind: LimitKind = self.limits.kind if gate else "auto"
+        learned = make_gate(kind, limit, MINUTE_S, smallest=TOKEN_GRAIN if what == "tokens" else 1.0)
+        if isinstance(learned, MeterGate):
+            sent = self._sent if what == "requests" else self._tokens_sent
+            used = sent if quota.remaining is None else max(0.0, quota.limit - quota.remaining) + since
+            learned.charge(min(limit, used), quota.reset_s)
+        if self._at_gate and not self._at_gate.expired():
+            self._at_gate.reschedule(0.0)  # perhaps at the one that is replaced
+        return learned
+
+
+def _room(gate: Gate | None) -> float:
+    return gate.room() if gate else inf
