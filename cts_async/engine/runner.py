@@ -11,15 +11,14 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import anyio
 
+from cts_async.engine.attempts import Attempts, charge_of
 from cts_async.engine.budget import NOTHING, Budget
 from cts_async.engine.events import (
     AttemptFailed,
-    Cost,
     Events,
     JobEnded,
     JobStarted,
@@ -30,26 +29,21 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane, Permit, stop_all
-from cts_async.engine.retry import Failures, RetryPolicy, wait_before_retry
-from cts_async.engine.step import Executed, Step, usage_json
+from cts_async.engine.retry import RetryPolicy, wait_before_retry
+from cts_async.engine.step import Executed, Step
 from cts_async.errors import (
     DeadlineReached,
     Interrupted,
     ProviderGone,
-    RateLimited,
-    RejectedError,
     RunStopped,
     StepError,
     StorageFull,
-    ToolError,
     TransientError,
     UnusableOutput,
 )
 from cts_async.values import value
 
 T = TypeVar("T")
-
-NO_USAGE = Usage()
 
 
 @value
@@ -117,24 +111,6 @@ class Context:
             stopped = [error for error in errors.values() if isinstance(error, RunStopped)]
             raise stopped[0] if stopped else errors[min(errors)]
         return [results[i] for i in range(len(calls))]
-
-
-@dataclass(slots=True)
-class _Attempts:
-    """What has happened to one step so far."""
-
-    failures: Failures = field(default_factory=Failures)
-    failed: list[dict[str, Any]] = field(default_factory=list)
-    usage: Usage = NO_USAGE
-    unusable: UnusableOutput | None = None
-    charged: Usage | None = None
-    """What the attempt under way was charged, once the provider has said so."""
-    reserved: Cost | None = None
-    """What a budget has set aside for the attempt under way; None where it counts nothing."""
-    assumed: Cost = NOTHING
-    """What a budget counts for attempts of which nobody knows what they were charged."""
-    recorded: bool = False
-    """Whether all this is on its way into the journal."""
 
 
 class Runner:
@@ -266,7 +242,7 @@ class Runner:
         return await self._execute(ctx, step)
 
     async def _execute(self, ctx: Context, step: Step[T]) -> T:
-        attempts = _Attempts()
+        attempts = Attempts()
         try:
             while True:
                 if self._stopped:
@@ -288,13 +264,8 @@ class Runner:
                 latency_s = asyncio.get_running_loop().time() - began
                 attempts.recorded = True
                 await ctx.job.journal.append(
-                    self._record(
-                        ctx,
-                        step,
-                        attempts,
-                        response=executed.response,
-                        latency_s=latency_s,
-                        **_assumed(attempts),
+                    attempts.record(
+                        step, ctx.job.id, self._clock(), response=executed.response, latency_s=latency_s
                     )
                 )
                 self._ended(ctx, step, replayed=False, latency_s=latency_s, usage=attempts.usage)
@@ -307,7 +278,7 @@ class Runner:
             if attempts.failed:
                 error_json = {"kind": getattr(error, "kind", "stopped"), "message": str(error)}
                 await ctx.job.journal.append(
-                    self._record(ctx, step, attempts, error=error_json, **_assumed(attempts))
+                    attempts.record(step, ctx.job.id, self._clock(), error=error_json)
                 )
             if isinstance(error, StepError):
                 error.step = error.step or step.name
@@ -318,7 +289,7 @@ class Runner:
             raise
 
     async def _admit_within(
-        self, budget: Budget, ctx: Context, step: Step[Any], attempts: _Attempts
+        self, budget: Budget, ctx: Context, step: Step[Any], attempts: Attempts
     ) -> Permit | None:
         """Leave to send: first the budget's, then the lane's, since what a lane has let go must be sent at once."""
         attempts.reserved = None
@@ -346,7 +317,7 @@ class Runner:
             budget.deadline.check(step.lane.name, asyncio.get_running_loop().time())
 
     async def _attempt_within(
-        self, budget: Budget, step: Step[T], permit: Permit | None, attempts: _Attempts
+        self, budget: Budget, step: Step[T], permit: Permit | None, attempts: Attempts
     ) -> tuple[Executed, T]:
         """`_attempt`, with its true cost put in place of what was reserved."""
         began = asyncio.get_running_loop().time()
@@ -358,21 +329,21 @@ class Runner:
                 attempts.failed.append(
                     {"kind": "cancelled", "message": "cancelled in flight", "latency_s": latency_s}
                 )
-            _settle(budget, step, attempts, attempts.charged or _charge_of(error))
+            attempts.settle(budget, step, attempts.charged or charge_of(error))
             raise
-        _settle(budget, step, attempts, attempts.charged)
+        attempts.settle(budget, step, attempts.charged)
         if budget.deadline and step.lane:
             budget.deadline.learn(step.lane.name, asyncio.get_running_loop().time() - began)
         return result
 
-    async def _remember_cancelled(self, ctx: Context, step: Step[Any], attempts: _Attempts) -> None:
+    async def _remember_cancelled(self, ctx: Context, step: Step[Any], attempts: Attempts) -> None:
         """Keep what the attempts may have cost: a budget counts it the next time, too."""
         error_json = {"kind": "cancelled", "message": "the run was stopped at once"}
-        record = self._record(ctx, step, attempts, error=error_json, **_assumed(attempts))
+        record = attempts.record(step, ctx.job.id, self._clock(), error=error_json)
         with anyio.CancelScope(shield=True), suppress(StorageFull):
             await ctx.job.journal.append(record)
 
-    async def _attempt(self, step: Step[T], permit: Permit | None, attempts: _Attempts) -> tuple[Executed, T]:
+    async def _attempt(self, step: Step[T], permit: Permit | None, attempts: Attempts) -> tuple[Executed, T]:
         """One attempt, the lane told how it went. Raises StepError."""
         attempts.charged = None
         try:
@@ -390,9 +361,7 @@ class Runner:
         if step.lane and permit:
             used = float(executed.usage.total) if executed.usage else None
             step.lane.succeeded(permit, used, executed.quotas)
-        attempts.charged = executed.usage
-        if executed.usage:
-            attempts.usage = executed.usage if attempts.usage is NO_USAGE else attempts.usage + executed.usage
+        attempts.answered(executed.usage)
         return executed, step.decode(executed.response)
 
     async def _after_failure(
@@ -400,7 +369,7 @@ class Runner:
         ctx: Context,
         step: Step[T],
         error: StepError,
-        attempts: _Attempts,
+        attempts: Attempts,
         permit: Permit | None,
         latency_s: float,
     ) -> None:
@@ -409,17 +378,7 @@ class Runner:
         if isinstance(error, TransientError) and step.lane and permit:
             outage = step.lane.failed(permit, error, step.key)
         wait_s = wait_before_retry(error, attempts.failures, self.policy, self._jitter, outage=outage)
-        failed: dict[str, Any] = {
-            "kind": error.kind,
-            "message": str(error),
-            "latency_s": round(latency_s, 4),
-        }
-        if isinstance(error, UnusableOutput):
-            attempts.unusable = error
-            failed["text"] = error.text
-        if attempts.charged:
-            failed["usage"] = usage_json(attempts.charged)
-        attempts.failed.append(failed)
+        attempts.fail(error, latency_s)
         lane = step.lane.name if step.lane else ""
         self.events.emit(
             AttemptFailed(ctx.job.group, ctx.job.id, step.name, lane, error.kind, str(error), wait_s)
@@ -437,30 +396,6 @@ class Runner:
         except TimeoutError:
             return
 
-    def _record(self, ctx: Context, step: Step[Any], attempts: _Attempts, **how: Any) -> dict[str, Any]:
-        # `key` and `ok` come first: opening a journal scans for them without reading the rest.
-        record: dict[str, Any] = {
-            "key": step.key,
-            "ok": "error" not in how,
-            "instance": ctx.job.id,
-            "step": step.name,
-        }
-        if step.model:
-            record["model"] = step.model
-        if step.request is not None:
-            record["request"] = step.request
-        record.update(how)
-        if "latency_s" in how:
-            record["latency_s"] = round(how["latency_s"], 4)
-        if attempts.usage.total:
-            record["usage"] = usage_json(attempts.usage)
-        if attempts.failed:
-            # Otherwise it was one attempt: what goes without saying is not written a million times.
-            record["attempts"] = len(attempts.failed) + ("error" not in how)
-            record["failed_attempts"] = attempts.failed
-        record["time"] = round(self._clock(), 3)
-        return record
-
     def _ended(
         self, ctx: Context, step: Step[Any], *, replayed: bool, latency_s: float, usage: Usage
     ) -> None:
@@ -468,28 +403,6 @@ class Runner:
             return
         lane = step.lane.name if step.lane else ""
         self.events.emit(StepEnded(ctx.job.group, ctx.job.id, step.name, lane, replayed, latency_s, usage))
-
-
-def _charge_of(error: BaseException) -> Usage | None:
-    """What a failed attempt was charged when no usage came back: nothing where it was refused; None: unknown."""
-    if isinstance(error, RateLimited | RunStopped | ToolError) or getattr(error, "unsent", False):
-        return Usage()
-    refused = isinstance(error, TransientError | RejectedError) and error.status not in (None, 200)
-    return Usage() if refused else None
-
-
-def _settle(budget: Budget, step: Step[Any], attempts: _Attempts, charged: Usage | None) -> None:
-    if attempts.reserved is None:
-        return
-    if charged is None:
-        attempts.assumed += attempts.reserved
-    budget.settle(attempts.reserved, attempts.reserved if charged is None else step.cost(charged))
-
-
-def _assumed(attempts: _Attempts) -> dict[str, Any]:
-    """The record's field for what a budget had to assume; no field where it assumed nothing."""
-    cost = attempts.assumed
-    return {"assumed": {"tokens": cost.tokens, "usd": cost.usd}} if cost.calls else {}
 
 
 def interrupted() -> Interrupted:
