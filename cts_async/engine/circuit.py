@@ -13,6 +13,8 @@ from typing import Final
 
 PROBE_SHARE: Final = 1 / 60
 """The wait for the next probe as a share of the outage so far."""
+FEW: Final = 3
+"""Steps that may be poisoned together; more of them are an outage."""
 PROBE_PATIENCE_S: Final = 5.0
 """How long a probe without an answer keeps others from looking."""
 
@@ -28,6 +30,7 @@ class Circuit:
     reason: str = ""
     _failures: int = 0
     _failed_steps: set[str] = field(default_factory=set)
+    _own_fault: bool = True
     _probing: bool = False
     _next_probe_at: float = 0.0
 
@@ -53,20 +56,41 @@ class Circuit:
         if self._probing:
             self._probing, self._next_probe_at = False, now
 
+    def suspects(self) -> frozenset[str]:
+        """Steps that fail where the provider may be well: so few that all of them may be poisoned requests,
+        and never with a word that it is the provider's own trouble. Empty where it is an outage."""
+        few = self._own_fault and len(self._failed_steps) <= FEW
+        return frozenset(self._failed_steps) if few else frozenset()
+
+    def acquit(self) -> None:
+        """It was no outage after all."""
+        self.succeeded()
+
     def succeeded(self) -> bool:
         """The provider answered. True if that ended an outage."""
         if not self._failures and self.opened_at is None:
             return False
         was_open = self.is_open
-        self.opened_at, self._failures, self._probing = None, 0, False
+        self.opened_at, self._failures, self._probing, self._own_fault = None, 0, False, True
         self._failed_steps.clear()
         return was_open
 
     def failed(
-        self, now: float, step_key: str, reason: str, *, unreachable: bool, probe: bool = False
+        self,
+        now: float,
+        step_key: str,
+        reason: str,
+        *,
+        unreachable: bool,
+        probe: bool = False,
+        own_fault: bool = False,
     ) -> bool:
-        """The provider failed, to a `probe` or another request. True if that began an outage."""
+        """The provider failed, to a `probe` or another request, perhaps through the request's `own_fault`.
+
+        True if that began an outage.
+        """
         self._failures += 1
+        self._own_fault = self._own_fault and own_fault
         self._failed_steps.add(step_key)
         if self.opened_at is not None:
             # What was sent before the outage still fails for a while: that is no probe's verdict.

@@ -31,6 +31,8 @@ SHORT_PAUSE_S = 2.0
 RARE_S = 10.0
 """Refusals further apart than this are exceptions where the limits are known."""
 _OVERLOADED = frozenset({503, 529})
+_OWN_FAULT = frozenset({None, 200, 500})
+"""What a request may have brought on itself: a hanging server, a broken reply, an internal error."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -57,6 +59,7 @@ class Lane:
         self._episode_began = -inf
         self._stopped: RunStopped | None = None
         self._ended = asyncio.Event()
+        self._hopeless: set[str] = set()
         self._resting = 0
 
     @property
@@ -135,6 +138,10 @@ class Lane:
         if self.circuit.is_open:
             self._work.set()  # an outage is timed even while everybody rests
         return self.circuit.is_open
+
+    def gave_up(self, step_key: str) -> bool:
+        """Whether a step is not worth another attempt, though its provider is."""
+        return step_key in self._hopeless
 
     def abandoned(self, permit: Permit) -> None:
         """The attempt was cancelled: nobody knows what the server counted, so the charge stays."""
@@ -255,7 +262,10 @@ class Lane:
         reason = str(error)
         # Who takes a request and never answers it was reached: it may be the request's own fault.
         unreachable = error.status is None and (error.unsent or not isinstance(error, TimedOut))
-        if self.circuit.failed(now, step_key, reason, unreachable=unreachable, probe=permit.looks):
+        own_fault = not unreachable and error.status in _OWN_FAULT
+        if self.circuit.failed(
+            now, step_key, reason, unreachable=unreachable, probe=permit.looks, own_fault=own_fault
+        ):
             self._events.emit(CircuitChanged(self.name, open=True, reason=reason))
 
     def _patience_s(self, now: float) -> float | None:
@@ -266,6 +276,13 @@ class Lane:
         return opened_at + self.limits.max_outage_s - now
 
     def _give_up(self, now: float) -> None:
+        if suspects := self.circuit.suspects():
+            # Nobody else is left to tell an outage from requests that no attempt will ever get through.
+            self._hopeless |= suspects
+            self.circuit.acquit()
+            reason = f"only {len(suspects)} requests fail, and are given up"
+            self._events.emit(CircuitChanged(self.name, open=False, reason=reason))
+            return
         lasted_s = now - (self.circuit.opened_at or 0.0)
         self.stop(
             ProviderDown(

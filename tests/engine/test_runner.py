@@ -523,6 +523,44 @@ def test_a_pause_longer_than_an_allowed_outage_is_waited_for_by_nobody(
         ) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_few_poisoned_requests_at_the_end_fail_and_a_provider_in_trouble_does_not(
+    tmp_path: Path, status: int
+) -> None:
+    """Two requests that never get through and nobody else left: HTTP 500 is their own, 503 the provider's."""
+    ends: list[object] = []
+
+    async def main() -> None:
+        journal = Journal(tmp_path / "steps.jsonl")
+        lane = Lane("x", LaneLimits(max_outage_s=60.0))
+
+        async def execute(_: object) -> Executed:
+            await asyncio.sleep(1.0)
+            raise TransientError(f"HTTP {status}", status=status)
+
+        def job(name: str) -> Job:
+            async def walk(ctx: Context) -> None:
+                await ctx.step(Step("a", step_key(name), execute, lambda value: value, lane=lane))
+
+            async def finish(ended: object) -> None:
+                ends.append(ended)
+
+            return Job("group", name, journal, walk, finish)
+
+        try:
+            await Runner([lane]).run(map(job, ["q1", "q2"]))
+        finally:
+            journal.close()
+
+    if status == 500:
+        run_virtual(main)
+        assert [type(end) for end in ends] == [TransientError, TransientError]
+    else:
+        with pytest.raises(ProviderDown):
+            run_virtual(main)
+        assert ends == []
+
+
 def test_an_outage_ends_the_run_in_time_though_everybody_was_told_to_wait(tmp_path: Path) -> None:
     errors = {f"q{i}": [TransientError("maintenance", retry_after_s=50.0, status=503)] for i in range(6)}
     assert run_virtual(lambda: stopped_at(tmp_path / "steps", 60.0, errors)) == pytest.approx(61.0)
