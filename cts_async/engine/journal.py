@@ -36,29 +36,50 @@ class AppendLog:
         self.torn = set_torn_tail_aside(path)
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._end = os.fstat(self._fd).st_size
-        self._pending: list[tuple[bytes, asyncio.Future[int]]] = []
+        self._pending: list[tuple[bytes, asyncio.Future[int] | None]] = []
         self._scheduled = False
         self._broken: StorageFull | None = None
+        self._untold = False
+        """Whether a line was refused of which nobody awaits to hear."""
         self._syncing: asyncio.Task[None] | None = None
         self._on_disk = 0
 
     async def append(self, record: Mapping[str, Any]) -> int:
         """Append one record as a line; give its offset in bytes. Raises StorageFull if the disk refuses."""
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[int] = loop.create_future()
+        line = self._add(record, written, loop)
+        offset = await written
+        if self._sync:
+            await self._synced(offset + len(line))
+        return offset
+
+    async def put(self, record: Mapping[str, Any]) -> None:
+        """Append one record that can be made again from others, without waiting until it is written.
+
+        What the disk refuses is told by the next `append` or `put`, or by `close`. With `sync`, as `append`.
+        """
+        if self._sync:
+            await self.append(record)
+        else:
+            self._add(record, None, asyncio.get_running_loop())
+
+    def _add(
+        self,
+        record: Mapping[str, Any],
+        written: asyncio.Future[int] | None,
+        loop: asyncio.AbstractEventLoop,
+    ) -> bytes:
         if self._fd < 0:
             raise ValueError(f"{self.path} is closed")
         if self._broken:
             raise self._broken
         line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-        loop = asyncio.get_running_loop()
-        written: asyncio.Future[int] = loop.create_future()
         self._pending.append((line, written))
         if not self._scheduled:
             self._scheduled = True
             loop.call_soon(self._gather, loop, ROUNDS)
-        offset = await written
-        if self._sync:
-            await self._synced(offset + len(line))
-        return offset
+        return line
 
     def read_line(self, offset: int) -> bytes:
         """The line that begins at `offset`, without its newline."""
@@ -75,13 +96,15 @@ class AppendLog:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Write what is pending and close; safe to call twice."""
+        """Write what is pending and close; safe to call twice. Raises StorageFull if a line was lost silently."""
         if self._fd < 0:
             return
         if self._pending:
             self._flush()
         os.close(self._fd)
         self._fd = -1
+        if self._untold and self._broken:
+            raise self._broken
 
     def _gather(self, loop: asyncio.AbstractEventLoop, rounds: int) -> None:
         """Write, after so many more turns of the loop: a busy loop brings more lines, an idle one is quick."""
@@ -101,7 +124,7 @@ class AppendLog:
             self._refuse(error, pending)
             return
         for line, written in pending:
-            if not written.done():
+            if written is not None and not written.done():
                 written.set_result(offset)
             offset += len(line)
 
@@ -111,7 +134,7 @@ class AppendLog:
             view = view[os.write(self._fd, view) :]
         self._end += len(data)
 
-    def _refuse(self, error: OSError, pending: list[tuple[bytes, asyncio.Future[int]]]) -> None:
+    def _refuse(self, error: OSError, pending: list[tuple[bytes, asyncio.Future[int] | None]]) -> None:
         # If even this is refused, the next opening sets the torn line aside.
         with suppress(OSError):
             os.ftruncate(self._fd, self._end)
@@ -120,7 +143,9 @@ class AppendLog:
             "make room and type the same command again"
         )
         for _, written in pending:
-            if not written.done():
+            if written is None:
+                self._untold = True
+            elif not written.done():
                 written.set_exception(self._broken)
 
     async def _synced(self, end: int) -> None:

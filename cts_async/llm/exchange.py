@@ -22,6 +22,7 @@ from yarl import URL
 from cts_async.values import value
 
 CONNECT_S = 15.0
+NO_TRACES: list[aiohttp.tracing.Trace] = []
 
 
 @value
@@ -39,6 +40,7 @@ class Exchange:
     def __init__(self, connector: aiohttp.BaseConnector, session: aiohttp.ClientSession, url: str) -> None:
         self._connector = connector
         self._loop = asyncio.get_running_loop()
+        self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._outbox: list[tuple[asyncio.Transport, bytes]] = []
         # The connector asks it only where to connect to: one serves for all requests.
         self._where = _Where("POST", URL(url), loop=self._loop, session=session)
@@ -51,11 +53,13 @@ class Exchange:
         `headers` are `header_lines`. Raises TimeoutError (ConnectionTimeoutError where nothing was sent yet) and
         aiohttp.ClientError.
         """
-        timeout = aiohttp.ClientTimeout(
-            connect=min(2 * CONNECT_S, total_s), sock_connect=min(CONNECT_S, total_s)
-        )
+        timeout = self._timeouts.get(total_s)
+        if timeout is None:
+            timeout = self._timeouts[total_s] = aiohttp.ClientTimeout(
+                connect=min(2 * CONNECT_S, total_s), sock_connect=min(CONNECT_S, total_s)
+            )
         try:
-            connection = await self._connector.connect(self._where, [], timeout)
+            connection = await self._connector.connect(self._where, NO_TRACES, timeout)
         except TimeoutError:
             raise aiohttp.ConnectionTimeoutError from None
         protocol = connection.protocol

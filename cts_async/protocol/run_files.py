@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,8 +42,11 @@ class RunFiles:
         self.finished = LatestLines(self.results_path)
 
     async def add_result(self, line: Line) -> None:
-        """Record that an instance is finished. Its other judgments must have been added before."""
-        await self._results.append(line)
+        """Record that an instance is finished. Its other judgments must have been added before.
+
+        Nobody waits for the line to be written: the instance's steps are, and make it again.
+        """
+        await self._results.put(line)
 
     def needs_work(self, id: str, *, retry_failed: bool) -> bool:
         """Whether an instance had no result yet, or one that is to be tried again."""
@@ -65,10 +68,11 @@ class RunFiles:
         return LatestLines(judgments_path(self.directory, judge))
 
     def close(self) -> None:
-        self.journal.close()
-        self._results.close()
-        for log in self._judgments.values():
-            log.close()
+        """Write what is pending and close. Raises StorageFull if the disk refused it."""
+        logs: list[Journal | AppendLog] = [self.journal, self._results, *self._judgments.values()]
+        with ExitStack() as closing:
+            for log in logs:
+                closing.callback(log.close)
 
     def _log(self, judge: str) -> AppendLog:
         if judge not in self._judgments:
@@ -117,9 +121,11 @@ def opened_files(
         try:
             yield files
         finally:
-            files.close()
-            session.update(end=_stamp(), wall_s=round(time.monotonic() - began, 3))
-            write_json(directory / MANIFEST, manifest)
+            try:
+                files.close()
+            finally:
+                session.update(end=_stamp(), wall_s=round(time.monotonic() - began, 3))
+                write_json(directory / MANIFEST, manifest)
 
 
 @contextmanager

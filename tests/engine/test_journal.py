@@ -563,3 +563,37 @@ def test_one_damaged_line_is_told_as_one(tmp_path: Path) -> None:
     journal = Journal(path)
     journal.close()
     assert journal.report.notices(path) == [f"{path}: 1 damaged line is done again (line 1)"]
+
+
+def test_what_is_put_is_written_without_anybody_waiting(tmp_path: Path) -> None:
+    async def main() -> list[dict[str, Any]]:
+        log = AppendLog(tmp_path / "log")
+        for n in range(5):
+            await log.put({"n": n})
+        log.close()
+        return list(read_jsonl(log.path))
+
+    assert asyncio.run(main()) == [{"n": n} for n in range(5)]
+
+
+def test_a_put_that_the_disk_refused_is_told_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def at_the_next_put() -> None:
+        log = AppendLog(tmp_path / "log")
+        await log.put({"n": 1})
+        monkeypatch.setattr(os, "write", full)
+        await asyncio.sleep(0.01)
+        await log.put({"n": 2})
+
+    async def at_the_close() -> None:
+        log = AppendLog(tmp_path / "other")
+        await log.put({"n": 1})
+        log.close()
+
+    for tell in (at_the_next_put, at_the_close):
+        with pytest.raises(StorageFull, match="No space left"):
+            asyncio.run(tell())
