@@ -22,6 +22,8 @@ from cts_async.errors import StorageFull
 
 ROUNDS: Final = 3
 """Turns of the loop that a line waits for others before it is written: microseconds."""
+MOST_PENDING: Final = 128
+"""Lines that are held back at most."""
 _BLOCK: Final = 1 << 20
 
 
@@ -61,8 +63,12 @@ class AppendLog:
         """
         if self._sync:
             await self.append(record)
-        else:
-            self._add(record, None, asyncio.get_running_loop())
+            return
+        self._add(record, None, asyncio.get_running_loop())
+        if len(self._pending) >= MOST_PENDING:
+            # Where nobody waits for anything else, the loop would never turn, and never write.
+            self._flush()
+            await asyncio.sleep(0)
 
     def _add(
         self,

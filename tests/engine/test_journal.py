@@ -597,3 +597,27 @@ def test_a_put_that_the_disk_refused_is_told_in_the_end(
     for tell in (at_the_next_put, at_the_close):
         with pytest.raises(StorageFull, match="No space left"):
             asyncio.run(tell())
+
+
+def test_putting_very_many_holds_back_few_and_lets_others_work(tmp_path: Path) -> None:
+    async def main() -> tuple[int, int]:
+        log = AppendLog(tmp_path / "log")
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        for n in range(2000):
+            await log.put({"n": n})
+        unwritten = 2000 - len(list(read_jsonl(log.path)))
+        task.cancel()
+        log.close()
+        return unwritten, turns
+
+    unwritten, turns = asyncio.run(main())
+    assert unwritten < 200
+    assert turns >= 10
