@@ -11,7 +11,7 @@ from pathlib import Path
 class BudgetConfig:
     """What a command may spend, all its sessions together; None where there is no limit.
 
-    `deadline` is a wall-clock stamp (seconds since 1970) and concerns this session only.
+    `deadline` is a wall-clock stamp (seconds since 1970) and concerns this command only, not the next one.
     """
 
     max_usd: float | None = None
