@@ -166,10 +166,11 @@ class Account:
 
         True if it went to find out how the server counts: then it does not say that we are too fast.
         """
-        self.settle(permit, 0.0)
+        # A refused request does not count; in an even flow its place has passed.
         if isinstance(self._requests, MeterGate):
-            # A refused request does not count; in an even flow its place has passed.
             self._requests.settle(permit.sent_at, 1.0, 0.0)
+        if isinstance(self._tokens, MeterGate):
+            self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
         expected = any(
             isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
             for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True)

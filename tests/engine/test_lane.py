@@ -430,3 +430,21 @@ def test_cancelling_anywhere_leaves_the_lane_as_it_was() -> None:
         in_flight, waiting, waited_s = run_virtual(lambda seed=seed: main(seed))
         assert (in_flight, waiting) == (0, 0)
         assert waited_s < 25
+
+
+def test_refused_tokens_come_back_where_bursts_are_allowed_and_not_into_an_even_flow() -> None:
+    async def main(kind: LimitKind) -> float:
+        lane = Lane("x", LaneLimits(tokens_per_min=6000, kind=kind))  # 100 a second
+        dispatcher = asyncio.create_task(lane.dispatch())
+        permit = await lane.admit(0, 2500.0)
+        await asyncio.sleep(30.0)
+        began = asyncio.get_running_loop().time()
+        lane.failed(permit, RateLimited("429", retry_after_s=0.0, status=429), "k")
+        for _ in range(2):
+            lane.succeeded(await lane.admit(0, 2500.0), None)
+        dispatcher.cancel()
+        return asyncio.get_running_loop().time() - began
+
+    # 2 x 3,000 (the estimate and its caution) fit into a window at once, and take 5,500 / 99 s or more evenly.
+    assert run_virtual(lambda: main("sliding")) == pytest.approx(0.0, abs=0.1)
+    assert run_virtual(lambda: main("paced")) > 50.0
