@@ -6,12 +6,11 @@ Whole processes, start-up included, and the cost of one more candidate: the diff
 from __future__ import annotations
 
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
 
-from benchmarks.shared.endpoint import Endpoint, NoNginx, static_endpoint
-from benchmarks.shared.judging import JudgeWorld, judge_world
+from benchmarks.shared.endpoint import Endpoint
+from benchmarks.shared.judging import JudgeWorld, against_static_endpoint
 from benchmarks.shared.process import ROOT, Spent, interleaved, marginal_us, median_cpu_s, spent_by
 from benchmarks.shared.result import Result, Row
 
@@ -21,11 +20,7 @@ TITLE = f"cpu: {LARGE:,} candidates judged, {IN_FLIGHT} in flight, median of {RO
 
 
 def bench() -> Result:
-    try:
-        with tempfile.TemporaryDirectory() as folder, static_endpoint() as endpoint:
-            return _measured(judge_world(Path(folder)), endpoint)
-    except NoNginx as reason:
-        return Result(TITLE, skipped=str(reason))
+    return against_static_endpoint(TITLE, _measured)
 
 
 def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import partial
-from pathlib import Path
 
-from benchmarks.shared.endpoint import Endpoint, NoNginx, static_endpoint
-from benchmarks.shared.judging import JudgeWorld, judge_world
+from benchmarks.shared.endpoint import Endpoint
+from benchmarks.shared.judging import JudgeWorld, against_static_endpoint
 from benchmarks.shared.process import interleaved, marginal_us
 from benchmarks.shared.result import Result, Row
 
@@ -16,11 +14,7 @@ TITLE = f"in_flight: one more of {LARGE:,} candidates judged, median of {ROUNDS}
 
 
 def bench() -> Result:
-    try:
-        with tempfile.TemporaryDirectory() as folder, static_endpoint() as endpoint:
-            return _measured(judge_world(Path(folder)), endpoint)
-    except NoNginx as reason:
-        return Result(TITLE, skipped=str(reason))
+    return against_static_endpoint(TITLE, _measured)
 
 
 def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:

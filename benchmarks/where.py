@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
-from pathlib import Path
 
-from benchmarks.shared.endpoint import Endpoint, NoNginx, static_endpoint
-from benchmarks.shared.judging import JudgeWorld, judge_world
+from benchmarks.shared.endpoint import Endpoint
+from benchmarks.shared.judging import JudgeWorld, against_static_endpoint
 from benchmarks.shared.process import CTS, spent_by
 from benchmarks.shared.result import Result, Row
 
@@ -17,11 +15,7 @@ TITLE = f"where: CPU of cts judge, {N:,} candidates, {IN_FLIGHT} in flight, one 
 
 
 def bench() -> Result:
-    try:
-        with tempfile.TemporaryDirectory() as folder, static_endpoint() as endpoint:
-            return _sampled(judge_world(Path(folder)), endpoint)
-    except NoNginx as reason:
-        return Result(TITLE, skipped=str(reason))
+    return against_static_endpoint(TITLE, _sampled)
 
 
 def _sampled(world: JudgeWorld, endpoint: Endpoint) -> Result:

@@ -7,14 +7,13 @@ the reason.
 
 from __future__ import annotations
 
-import tempfile
 from functools import partial
 from pathlib import Path
 
 from benchmarks.cpu import bare
 from benchmarks.peers.environments import PEERS, NotInstalled, Peer, environ, python_of, version_of
-from benchmarks.shared.endpoint import Endpoint, NoNginx, static_endpoint
-from benchmarks.shared.judging import JudgeWorld, judge_world
+from benchmarks.shared.endpoint import Endpoint
+from benchmarks.shared.judging import JudgeWorld, against_static_endpoint
 from benchmarks.shared.process import ROOT, ChildFailed, Spent, interleaved, marginal_us, spent_by
 from benchmarks.shared.result import Result, Row
 
@@ -26,11 +25,7 @@ TITLE = f"peers: CPU of one more call, {IN_FLIGHT} in flight, median of {ROUNDS}
 
 
 def bench() -> Result:
-    try:
-        with tempfile.TemporaryDirectory() as folder, static_endpoint() as endpoint:
-            return _measured(judge_world(Path(folder)), endpoint)
-    except NoNginx as reason:
-        return Result(TITLE, skipped=str(reason))
+    return against_static_endpoint(TITLE, _measured)
 
 
 def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:

@@ -8,13 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.shared.endpoint import MODEL, NUGGET_IDS
+from benchmarks.shared.endpoint import MODEL, NUGGET_IDS, Endpoint, NoNginx, static_endpoint
 from benchmarks.shared.process import CTS, ROOT, Spent, ours, spent_by
+from benchmarks.shared.result import Result
 
 N_GOLD = 518
 QUERY_CHARS, NUGGET_CHARS, ANSWER_CHARS = 160, 70, 1200
@@ -74,6 +76,15 @@ class JudgeWorld:
             with _recorder(path) as url:
                 self.judge(url, n, 64)
         return path
+
+
+def against_static_endpoint(title: str, measured: Callable[[JudgeWorld, Endpoint], Result]) -> Result:
+    """What `measured` finds in a world of its own and an endpoint for it; skipped where there is no nginx."""
+    try:
+        with tempfile.TemporaryDirectory() as folder, static_endpoint() as endpoint:
+            return measured(judge_world(Path(folder)), endpoint)
+    except NoNginx as reason:
+        return Result(title, skipped=str(reason))
 
 
 def judge_world(directory: Path) -> JudgeWorld:
