@@ -62,10 +62,6 @@ class Circuit:
         few = self._own_fault and len(self._failed_steps) <= FEW
         return frozenset(self._failed_steps) if few else frozenset()
 
-    def acquit(self) -> None:
-        """It was no outage after all."""
-        self.succeeded()
-
     def succeeded(self) -> bool:
         """The provider answered. True if that ended an outage."""
         if not self._failures and self.opened_at is None:

@@ -279,7 +279,7 @@ class Lane:
         if suspects := self.circuit.suspects():
             # Nobody else is left to tell an outage from requests that no attempt will ever get through.
             self._hopeless |= suspects
-            self.circuit.acquit()
+            self.circuit.succeeded()
             reason = f"only {len(suspects)} requests fail, and are given up"
             self._events.emit(CircuitChanged(self.name, open=False, reason=reason))
             return
