@@ -63,17 +63,28 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A piece of evidence that a search brought: a result's snippet, or what a visited page said."""
+
+    url: str
+    title: str
+    text: str
+    kind: Literal["snippet", "page"]
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One event of a deep-search trace, in order.
 
     `kind` is "think", "search", "visit", "invalid" (a call nobody could read), "forced" (the budget
     was spent and the answer demanded) or "answer"; `request` is what the agent asked of a tool and
-    `text` what was thought, returned or answered.
+    `text` what was thought, returned or answered. `sources` are what a tool call brought, as data.
     """
 
     kind: Literal["think", "search", "visit", "invalid", "forced", "answer"]
     text: str
     request: str = ""
+    sources: tuple[Source, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the agent's tools need of a search backend: two calls and two names."""
+"""What the agent's tools need of a search backend: two calls and their names."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Page:
     text: str
 
 
-class Backend(Protocol):
-    """Where searches and visits go. Every error is a `CTSError`; only what is final is a `ToolError`."""
+class SearchEngine(Protocol):
+    """Where searches go. Every error is a `CTSError`; only what is final is a `ToolError`."""
 
     @property
     def name(self) -> str:
@@ -46,5 +46,17 @@ class Backend(Protocol):
     async def search(self, query: str, limit: int) -> list[Hit]:
         """Give at most `limit` hits, best first; an empty list if nothing was found."""
 
+
+class PageReader(Protocol):
+    """Where visits go. Every error is a `CTSError`; only what is final is a `ToolError`."""
+
+    @property
+    def name(self) -> str:
+        """A short word for traces and manifests, such as "corpus"."""
+
     async def fetch(self, url: str) -> Page:
         """Give the page at `url`, or raise `ToolError` if there is none to be had."""
+
+
+class Backend(SearchEngine, PageReader, Protocol):
+    """Both in one, as documents on this machine are."""
