@@ -16,18 +16,16 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.crew import Crew, enough_in_flight, opened, prices_of
-from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.forecast import Forecast, forecast, note
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.results import failure_line, judgment_line, outcome_line
 from cts_async.protocol.run_files import RunFiles, opened_files
+from cts_async.protocol.searcher import opened_searcher
 from cts_async.protocol.spending import open_budget
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
-from cts_async.search.agent import Agent
-from cts_async.search.backends import CorpusBackend
 
 
 async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -> None:
@@ -36,14 +34,12 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
     async with (
         stoppable() as stopper,
         opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
+        opened_searcher(plan, crew) as searcher,
     ):
-        backend = CorpusBackend(plan.corpus, snippet_chars=plan.settings.snippet_chars)
-        await backend.load()
-        agent = Agent(crew.models[plan.roles.agent], backend, plan.corpus_sha256, plan.settings)
         cast = Cast(
             answerer=crew.role(plan.roles.support),
             rewriter=crew.role(plan.roles.support),
-            searcher=DeepSearch(agent, plan.prompts, plan.current_date),
+            searcher=searcher,
             judges=_judges(plan, crew),
         )
         planned = forecast(plan)
