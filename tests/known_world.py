@@ -1,0 +1,213 @@
+"""A world in which every number can be worked by hand: 518 intents, three Clarifiers, and who answers what.
+
+Instance i is about topic i. Which constraints its intent holds depends on i modulo 14, and 518 = 37 * 14, so that
+each remainder occurs 37 times:
+
+    kind                    i                   n     year  scope  city    weights    sum
+    A  year and city        even, 7 | i         37     x            x      2+3+1       6
+    B  city                 odd,  7 | i         37                  x      2+1         3
+    C  year and scope       even, i%7 in 1-3    111    x     x             2+3+2       7
+    D  scope                odd,  i%7 in 1-3    111          x             2+2         4
+    E  year                 even, i%7 in 4-6    111    x                   2+3         5
+    F  nothing              odd,  i%7 in 4-6    111                        2           2
+
+The gold has a nugget of weight 2 that every answer covers, and one for each constraint of the intent (year 3, scope 2,
+city 1). A constraint's nugget is covered when the rewritten query has the constraint: year and city in full,
+the scope in part. The second judge, `strict`, gives nothing for the scope.
+
+The Clarifiers ask, in this order: gpt year, scope, city; claude city, year, scope; kimi the scope where i
+is even, else the city, then the year, then what is left. The User Answerer knows what the intent says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from aiohttp import web
+from fake_roles import field_of, role_of
+
+N = 518
+Slot = Literal["year", "scope", "city"]
+SAID: Mapping[Slot, str] = {"year": "in 2024", "scope": "for beginners", "city": "in Berlin"}
+WEIGHTS: Mapping[str, int] = {"base": 2, "year": 3, "scope": 2, "city": 1}
+QUESTIONS: Mapping[Slot, str] = {
+    "year": "Which year do you mean?",
+    "scope": "Is it for beginners or for experts?",
+    "city": "Which city do you mean?",
+}
+
+
+def slots_of(i: int) -> list[Slot]:
+    """The constraints that the intent of instance `i` holds."""
+    slots: list[Slot] = []
+    slots += ["year"] if i % 2 == 0 else []
+    slots += ["scope"] if i % 7 in (1, 2, 3) else []
+    slots += ["city"] if i % 7 == 0 else []
+    return slots
+
+
+def order_of(clarifier: str, i: int) -> list[Slot]:
+    """What a Clarifier asks about instance `i`, best first."""
+    if clarifier == "gpt":
+        return ["year", "scope", "city"]
+    if clarifier == "claude":
+        return ["city", "year", "scope"]
+    first: Slot = "scope" if i % 2 == 0 else "city"
+    last: Slot = "city" if first == "scope" else "scope"
+    return [first, "year", last]
+
+
+def blurred(i: int) -> str:
+    return f"rules for topic{i:03d}"
+
+
+def fused(i: int) -> str:
+    return " ".join([blurred(i), *(SAID[slot] for slot in slots_of(i))])
+
+
+def write_data(directory: Path) -> tuple[Path, Path, Path]:
+    """The queries, their gold and some documents, as the release has them."""
+    queries, gold, corpus = (directory / name for name in ("hard_518_queries.csv", "gold.jsonl", "docs.jsonl"))
+    rows = ["id,fused_query,blurred_query", *(f"q{i:03d},{fused(i)},{blurred(i)}" for i in range(N))]
+    queries.write_text("\n".join(rows) + "\n")
+    gold.write_text("".join(json.dumps(_gold(i)) + "\n" for i in range(N)))
+    corpus.write_text(json.dumps({"id": "d", "url": "http://x.test/", "title": "Rules", "text": "Rules."}) + "\n")
+    return queries, gold, corpus
+
+
+def _gold(i: int) -> dict[str, Any]:
+    nuggets = [
+        {"id": f"N{n}", "text": f"topic{i:03d} covers {name}", "weight": WEIGHTS[name], "source_ids": ["S1"]}
+        for n, name in enumerate(["base", *slots_of(i)], 1)
+    ]
+    return {"id": f"q{i:03d}", "fused_query": fused(i), "gold": {"nuggets": nuggets}}
+
+
+# --- Who says what -------------------------------------------------------------------------------------
+
+MODELS = ("gpt", "claude", "kimi", "ernie", "webdancer", "strict", "forgetful")
+
+
+def say(model: str, asked: str) -> str:
+    """What `model` says to a user message, by the role that the message is for."""
+    return _ROLES[role_of(asked)](model, asked)
+
+
+def _topic(text: str) -> int:
+    return int(re.findall(r"topic(\d{3})", text)[-1])
+
+
+def _clarify(model: str, asked: str) -> str:
+    k = int(re.findall(r"^K = (\d+)", asked, re.MULTILINE)[-1])
+    i = _topic(field_of(asked, "blurred_query"))
+    return json.dumps([QUESTIONS[slot] for slot in order_of(model, i)[:k]])
+
+
+def _answer(model: str, asked: str) -> str:
+    query, question = field_of(asked, "clear_query"), field_of(asked, "clarification_question")
+    slot = next(slot for slot, text in QUESTIONS.items() if text == question)
+    if model == "forgetful" and slot == "city":
+        return "unknown"
+    return SAID[slot] if SAID[slot] in query else "unknown"
+
+
+def _rewrite(model: str, asked: str) -> str:
+    told = [said for said in SAID.values() if re.search(rf"Answer \d+: {said}$", asked, re.MULTILINE)]
+    return " ".join([field_of(asked, "blurred_query"), *told])
+
+
+def _agent(model: str, asked: str) -> str:
+    query = asked.rpartition("User:")[2]
+    covered = ["base", *(slot for slot, said in SAID.items() if said in query)]
+    facts = ", ".join(f"topic{_topic(query):03d} covers {name}" for name in covered)
+    return f"<think>I know it.</think>\n<answer>{facts}.</answer>"
+
+
+def _judge(model: str, asked: str) -> str:
+    nuggets = re.findall(r"^(N\d+): (.*)$", field_of(asked, "nuggets"), re.MULTILINE)
+    candidate = field_of(asked, "candidate_answer")
+    rows = [{"id": id, "coverage": _label(model, text, candidate)} for id, text in nuggets]
+    return json.dumps({"results": rows})
+
+
+def _label(model: str, nugget: str, candidate: str) -> str:
+    if nugget not in candidate:
+        return "none"
+    if nugget.endswith("scope"):
+        return "none" if model == "strict" else "partial"
+    return "full"
+
+
+_ROLES: Mapping[str, Callable[[str, str], str]]
+_ROLES = {"clarify": _clarify, "answer": _answer, "rewrite": _rewrite, "agent": _agent, "judge": _judge}
+
+
+# --- The server ----------------------------------------------------------------------------------------
+
+
+async def _chat(request: web.Request) -> web.Response:
+    asked = json.loads(await request.read())
+    model = str(asked["model"]).removesuffix("-id")
+    text = say(model, asked["messages"][-1]["content"])
+    usage = {"prompt_tokens": 100, "completion_tokens": 10}
+    message = {"role": "assistant", "content": text}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return web.json_response({"model": asked["model"], "choices": [choice], "usage": usage})
+
+
+async def _messages(request: web.Request) -> web.Response:
+    asked = json.loads(await request.read())
+    said = asked["messages"][-1]["content"]
+    text = say("claude", said if isinstance(said, str) else said[-1]["text"])
+    content, usage = [{"type": "text", "text": text}], {"input_tokens": 100, "output_tokens": 10}
+    return web.json_response(
+        {"type": "message", "role": "assistant", "model": asked["model"], "content": content,
+         "stop_reason": "end_turn", "usage": usage}
+    )
+
+
+@contextmanager
+def providers(directory: Path) -> Iterator[Path]:
+    """Serve all of them on loopback, each at an account of its own; gives the cts.toml that names them."""
+    started, port, loop = threading.Event(), 0, asyncio.new_event_loop()
+
+    async def serve() -> None:
+        nonlocal port
+        app = web.Application()
+        app.router.add_post("/{model}/v1/chat/completions", _chat)
+        app.router.add_post("/{model}/v1/messages", _messages)
+        runner = web.AppRunner(app, access_log=None)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        started.set()
+
+    def run() -> None:
+        asyncio.set_event_loop(loop)
+        loop.create_task(serve())
+        loop.run_forever()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    started.wait(10)
+    tables = [
+        f'[models.{name}]\nbase_url = "http://127.0.0.1:{port}/{name}/v1"\nmodel = "{name}-id"\n'
+        f'account = "{name}"\nkey_env = "KNOWN_KEY"\nrequests_per_min = 1e7\ntokens_per_min = 1e10\n'
+        "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n"
+        for name in MODELS
+    ]
+    config = directory / "cts.toml"
+    config.write_text("\n".join(tables))
+    try:
+        yield config
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
