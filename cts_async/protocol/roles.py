@@ -14,10 +14,6 @@ PAPER_AGENT = "webdancer"
 """The paper's fixed roles: ERNIE-4.5-Turbo-128K, and WebDancer for the search (table 1, section 5.2)."""
 
 
-SPOKEN = frozenset({"openai"})
-"""Kinds of API that there is an adapter for."""
-
-
 @dataclass(frozen=True, slots=True)
 class RoleNames:
     """Model names by role; several judges, the first of which gives the score."""
@@ -72,11 +68,6 @@ def resolve_all(
     for name, roles in wanted.items():
         if name == LEXICAL:
             continue
-        if catalogue.api_of(name) not in SPOKEN:
-            raise UsageError(
-                f"{name}: its API ({catalogue.api_of(name)}) is not spoken yet; any OpenAI-style address of "
-                "the same model works: set api and base_url in cts.toml"
-            )
         lacks = catalogue.missing_variables(name, environ)
         if lacks:
             missing += [f"{variable} ({', '.join(roles)}: {name})" for variable in lacks]
