@@ -132,6 +132,7 @@ class Agent:
             AgentTurn(must_answer, grammar),
             request=talk.news,
             key_on=talk.digest,
+            tags_are_text=True,
         )
 
     async def _call_tools(self, ctx: Context, talk: _Talk, turn: ParsedTurn, text: str, number: int) -> None:
