@@ -29,10 +29,12 @@ class Said:
     reasoning: str = ""
 
 
-def conversation(api: Api, asked: Mapping[str, Any]) -> list[dict[str, str]]:
-    """A request's messages in OpenAI's form, the instructions first."""
-    system = [{"role": "system", "content": asked["system"]}] if "system" in asked else []
-    return [*system, *asked["messages"]]
+def conversation(asked: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A request's messages in OpenAI's form; the first are instructions, if only empty ones."""
+    messages: list[dict[str, str]] = asked["messages"]
+    if messages and messages[0]["role"] == "system":
+        return messages
+    return [{"role": "system", "content": asked.get("system", "")}, *messages]
 
 
 def key_in(api: Api, headers: Mapping[str, str]) -> str:

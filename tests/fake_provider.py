@@ -162,9 +162,16 @@ class _Asked:
 def _read(path: str, headers: Mapping[str, str], body: bytes) -> _Asked:
     asked, api = orjson.loads(body), api_of(path)
     problem = problem_in(api, asked, headers)
-    messages = conversation(api, asked)
-    role = role_of(messages[1]["content"]) if len(messages) > 1 else "agent"
-    return _Asked(digest_of(body), role, messages, asked["model"], api, key_in(api, headers), problem)
+    messages = conversation(asked)
+    return _Asked(
+        digest_of(body),
+        role_of(messages[1]["content"]),
+        messages,
+        asked["model"],
+        api,
+        key_in(api, headers),
+        problem,
+    )
 
 
 # --- The server ---

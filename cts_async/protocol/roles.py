@@ -45,6 +45,21 @@ def choose_roles(
     return RoleNames(support or name("support"), tuple(judges) or (name("judge"),), agent or name("agent"))
 
 
+def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
+    """Role to model name where no option says otherwise; `defaults` are cts.toml's [roles].
+
+    A run without `--model` is clarified by the embedded model, which then plays the other roles as well.
+    """
+    chosen = choose_roles(["a model"], defaults, support=None, judges=(), agent=None, every_role=None)
+    players = {
+        "clarifier": "local",
+        "support": chosen.support,
+        "judge": chosen.judges[0],
+        "agent": chosen.agent,
+    }
+    return players | ({"extractor": defaults["extractor"]} if "extractor" in defaults else {})
+
+
 def with_stand_ins(wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` with something in place of every variable that is missing: enough to plan, not to call."""
     missing = {
