@@ -10,7 +10,7 @@ import orjson
 from cts_async.engine.events import Usage
 from cts_async.errors import TransientError
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.endings import ABORTED, REFUSED, ending
+from cts_async.llm.endings import ABORTED, REFUSED, STOP, ending
 from cts_async.llm.failures import broken, failure
 from cts_async.llm.headers import common_headers
 from cts_async.llm.messages import ChatRequest, Reply
@@ -53,7 +53,8 @@ def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, no
         if isinstance(parsed, dict) and (parsed.get("error") or parsed.get("error_code")):
             raise failure(spec, status, head, data, now)
         choice = parsed["choices"][0]
-        ended = ending(choice.get("finish_reason"))
+        reason = choice.get("finish_reason")
+        ended = STOP if reason == STOP else ending(reason)
         message = choice["message"] if ended != REFUSED else choice.get("message") or {}
         text = message.get("content") or ""
         if not isinstance(text, str):
@@ -62,15 +63,11 @@ def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, no
         raise broken(spec, status, data) from None
     if ended == ABORTED:
         raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
-    return Reply(
-        text,
-        str(parsed.get("model") or ""),
-        ended,
-        _usage(parsed.get("usage")),
-        quotas(head, now),
-        _reasoning(message),
-        _refusal(message, ended),
-    )
+    usage, quota = _usage(parsed.get("usage")), quotas(head, now)
+    model = str(parsed.get("model") or "")
+    if ended == STOP and len(message) == 2 and "role" in message:  # nothing but the content beside it
+        return Reply(text, model, ended, usage, quota)
+    return Reply(text, model, ended, usage, quota, _reasoning(message), _refusal(message, ended))
 
 
 def _reasoning(message: Mapping[str, Any]) -> str:
@@ -81,8 +78,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 def _refusal(message: Mapping[str, Any], ended: str) -> str:
     """Why there is no answer; empty where there is one. A model's own refusal comes with the reason `stop`."""
-    said = message.get("refusal")
-    if said:
+    if said := message.get("refusal"):
         return f"the model refuses: {str(said)[:300]}"
     return "the answer was withheld by a content filter" if ended == REFUSED else ""
 
@@ -91,6 +87,7 @@ def _usage(usage: Any) -> Usage | None:
     """Tokens charged; those of reasoning are part of the output, also where only the total counts them."""
     try:
         asked, said = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
-        return Usage(asked, max(said, int(usage.get("total_tokens") or 0) - asked))
+        beyond = int(usage.get("total_tokens") or 0) - asked
+        return Usage(asked, beyond if beyond > said else said)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None

@@ -220,6 +220,7 @@ def test_a_model_s_own_refusal_is_no_answer_though_it_stops_as_usual() -> None:
     reply = read(200, {"choices": [{"message": message, "finish_reason": "stop"}]})
     assert reply.refused == "the model refuses: I'm sorry, I cannot help with that."
     assert read(200, {"choices": [{"message": {**message, "content": "x", "refusal": None}}]}).refused == ""
+    assert read(200, {"choices": [{"message": {"content": None, "refusal": "No."}}]}).refused
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
