@@ -51,13 +51,12 @@ class Model:
         request: Any,
         key_on: Any = None,
         params: Mapping[str, Any] | None = None,
-        tags_are_text: bool = False,
     ) -> T:
         """Ask, or remember what was answered.
 
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in
         the step's key when that is cheaper (a digest of a long conversation); by default they do. Thoughts
-        at the beginning of a reply are kept apart from it, unless their tags belong to its form.
+        at the beginning of a reply are kept apart from it, unless they belong to its form (see Expect).
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
@@ -82,7 +81,7 @@ class Model:
                 self._tokens.learn(step, said, reply.usage)
                 if self._ceiling:
                     self._ceiling.learn(step, said, reply.usage)
-            return Executed(self._response(reply, tags_are_text), reply.usage, reply.quotas)
+            return Executed(self._response(reply, expect), reply.usage, reply.quotas)
 
         def most(unusable: UnusableOutput | None) -> Usage:
             if self._ceiling is None:
@@ -105,9 +104,10 @@ class Model:
             )
         )
 
-    def _response(self, reply: Reply, tags_are_text: bool) -> dict[str, str]:
+    def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, str]:
         """What the journal remembers of a reply; what has its usual value is left out."""
-        thoughts, text = ("", reply.text) if tags_are_text else split_thoughts(reply.text)
+        keep = getattr(expect, "keeps_thoughts", False)
+        thoughts, text = ("", reply.text) if keep else split_thoughts(reply.text)
         response = {"text": text}
         if reply.reasoning or thoughts:
             response["reasoning"] = "\n\n".join(filter(None, (reply.reasoning, thoughts)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -19,9 +19,10 @@ from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
 from cts_async.llm.served import ServedModels
-from cts_async.llm.structured import FreeText
+from cts_async.llm.structured import Expect, FreeText
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
+TEXT = FreeText()
 GOOD = Reply("hello", "m-1", "stop", Usage(7, 2))
 
 
@@ -37,15 +38,26 @@ class Says:
         return self.replies.pop(0)
 
 
+class Aloud(FreeText):
+    """A form that thoughts belong to."""
+
+    keeps_thoughts: ClassVar[bool] = True
+
+
 def ask(
-    directory: Path, client: Says, spec: ModelSpec = SPEC, served: ServedModels | None = None, **how: Any
+    directory: Path,
+    client: Says,
+    spec: ModelSpec = SPEC,
+    served: ServedModels | None = None,
+    expect: Expect[str] = TEXT,
+    **how: Any,
 ) -> tuple[Any, dict[str, Any]]:
     """The value or the error that came of it, and the step's record."""
     ended: list[Any] = []
 
     async def walk(ctx: Context) -> str:
         talk = [{"role": "user", "content": "hi"}]
-        return await model.ask(ctx, "greet", talk, FreeText(), request={"q": "hi"}, **how)
+        return await model.ask(ctx, "greet", talk, expect, request={"q": "hi"}, **how)
 
     async def finish(result: Any) -> None:
         ended.append(result)
@@ -81,7 +93,7 @@ def test_reasoning_is_kept_beside_the_answer(tmp_path: Path, text: str, reasonin
 
 def test_tags_that_belong_to_the_form_stay_in_the_text(tmp_path: Path) -> None:
     text = "<think>They greet.</think><answer>hello</answer>"
-    value, record = ask(tmp_path, Says(replace(GOOD, text=text)), tags_are_text=True)
+    value, record = ask(tmp_path, Says(replace(GOOD, text=text)), expect=Aloud())
     assert (value, record["response"]) == (text, {"text": text})
 
 
