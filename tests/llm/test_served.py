@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.llm.served import ServedModels, another_model
@@ -50,6 +54,16 @@ def test_a_snapshot_is_the_model_asked_for(asked: str, served: str) -> None:
 )
 def test_any_other_name_is_another_model(asked: str, served: str) -> None:
     assert another_model(asked, served)
+
+
+@given(
+    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,30}", fullmatch=True),
+    st.dates(date(2020, 1, 1), date(2099, 12, 31)),
+)
+def test_every_name_is_its_own_and_any_day_s_snapshot_is_it(name: str, day: date) -> None:
+    assert not another_model(name, name)
+    assert not another_model(name, f"{name}-{day.isoformat()}")
+    assert not another_model(name, f"{name}-{day:%Y%m%d}")
 
 
 def test_another_model_is_told_once_for_each_pair() -> None:
