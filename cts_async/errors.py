@@ -10,6 +10,7 @@
     │   │   └── TimedOut              no answer, or not the whole of it, in time
     │   ├── UnusableOutput            asked again with what was wrong
     │   ├── RejectedError             the provider refuses this request for good
+    │   │   └── ContentRefused        ... for what it says, or the model refuses to answer
     │   └── ToolError                 a tool could not do what the agent asked
     └── RunStopped                    exit 75: nothing is lost, the same command resumes
         ├── ProviderGone              one provider: what does not need it goes on
@@ -118,6 +119,12 @@ class RejectedError(StepError):
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+class ContentRefused(RejectedError):
+    """A content filter withheld the request or the reply, or the model declined: no answer, and never a score."""
+
+    kind = "refused"
 
 
 class ToolError(StepError):

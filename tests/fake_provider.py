@@ -1,4 +1,4 @@
-"""A provider that speaks real HTTP: OpenAI-style chat completions, deterministic answers, injected faults.
+"""A provider that speaks real HTTP: chat completions (OpenAI's, Anthropic's), deterministic, with injected faults.
 
     async with FakeProvider(Settings(faults={"500": 0.05})) as provider: ...      in this process: provider.url
     with provider_process(latency_s=0.05) as provider: ...                        as a process of its own
@@ -29,6 +29,7 @@ from typing import Any, Literal, Self
 
 import orjson
 from aiohttp import web
+from fake_api import CHAT, MESSAGES, Api, Said, api_of, completion, conversation, error, key_in, problem_in
 from fake_limits import Allowance, RetryAfter, ServerLimits, Verdict, ask_to_wait
 from fake_roles import ROLES, role_of, say
 
@@ -60,6 +61,9 @@ class Settings:
     key: str = ""
     """The only key accepted; any if empty. A 401 repeats the key it got, as careless servers do."""
     served_model: str = ""  # the model asked for if empty
+    thoughts: Literal["", "apart", "in the text"] = ""
+    """Whether its models reason, and where an answer has what they thought."""
+    refuses: str = ""  # a role in which the model declines to answer
     keep: bool = False  # the messages of every request
     seed: int = 0
 
@@ -71,7 +75,7 @@ class Seen:
     digest: str
     role: str
     at: float
-    fault: str = ""  # of FAULTS, "limit REASON", "outage KIND" or "401"
+    fault: str = ""  # of FAULTS, "limit REASON", "outage KIND", "400" or "401"
     retry_at: float | None = None  # when the same request may come again, if the answer said so
     messages: list[dict[str, str]] | None = None
 
@@ -90,6 +94,7 @@ CONTENT_FAULTS: Mapping[str, tuple[frozenset[str], Callable[[str], str]]] = {
 }
 """By name: the roles that can have it, and what it makes of a good answer."""
 FAULTS = (*STATUS_FAULTS, *BODY_FAULTS, *CONTENT_FAULTS)
+THOUGHTS = "Shall I say [] or {}? I think about it."
 ALL_FAULTS = (*FAULTS, "hang")
 """`hang` stands apart because it costs a client its whole timeout."""
 PAID = frozenset({"", "slow", *CONTENT_FAULTS})
@@ -132,6 +137,9 @@ class _Asked:
     role: str
     messages: list[dict[str, str]]
     model: str
+    api: Api
+    key: str
+    problem: str
 
     @property
     def input_tokens(self) -> int:
@@ -142,18 +150,28 @@ class _Asked:
         text = say(self.role, self.messages, settings.unknown_share)
         if fault in CONTENT_FAULTS:
             text = CONTENT_FAULTS[fault][1](text)
-        used = self.input_tokens, len(text.encode()) // 4 + 1
-        reason = "length" if fault == "length" else "stop"
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": reason}
-        usage = {"prompt_tokens": used[0], "completion_tokens": used[1], "total_tokens": sum(used)}
-        served = settings.served_model or self.model
-        return orjson.dumps({"model": served, "choices": [choice], "usage": usage}), sum(used)
+        thoughts = THOUGHTS if settings.thoughts else ""
+        used = self.input_tokens, len(f"{thoughts}{text}".encode()) // 4 + 1
+        if settings.thoughts == "in the text":
+            text, thoughts = f"<think>\n{thoughts}\n</think>\n\n{text}", ""
+        ending = "length" if fault == "length" else "refused" if settings.refuses == self.role else "stop"
+        said = Said(settings.served_model or self.model, text, ending, used, thoughts)
+        return orjson.dumps(completion(self.api, said)), sum(used)
 
 
-def _read(body: bytes) -> _Asked:
-    asked = orjson.loads(body)
-    messages = asked["messages"]
-    return _Asked(digest_of(body), role_of(messages[1]["content"]), messages, asked["model"])
+def _read(path: str, headers: Mapping[str, str], body: bytes) -> _Asked:
+    asked, api = orjson.loads(body), api_of(path)
+    problem = problem_in(api, asked, headers)
+    messages = conversation(asked)
+    return _Asked(
+        digest_of(body),
+        role_of(messages[1]["content"]),
+        messages,
+        asked["model"],
+        api,
+        key_in(api, headers),
+        problem,
+    )
 
 
 # --- The server ---
@@ -172,7 +190,8 @@ class FakeProvider:
         self.url = ""
         self._limits: dict[str, ServerLimits] = {}
         app = web.Application(client_max_size=1 << 26)
-        app.router.add_post("/v1/chat/completions", self._chat)
+        for path in (CHAT, MESSAGES):
+            app.router.add_post(path, self._chat)
         app.router.add_get("/seen", self._tell)
         app.router.add_get("/stats", self._count)
         app.router.add_post("/settings", self._set)
@@ -212,7 +231,7 @@ class FakeProvider:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         now, settings = time.monotonic(), self.settings
-        asked = _read(await request.read())
+        asked = _read(request.path, request.headers, await request.read())
         seen = Seen(asked.digest, asked.role, now, messages=asked.messages if settings.keep else None)
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
@@ -231,24 +250,26 @@ class FakeProvider:
     ) -> web.StreamResponse:
         seen.fault = f"outage {kind}"
         if kind == "503":
-            return _refusal(503, "down for maintenance", "busy")
+            return _refusal(api_of(request.path), 503, "down for maintenance", "busy")
         if kind == "hang":
             await asyncio.sleep(min(left_s, self.settings.hang_s))
         return _dropped(request)
 
     async def _received(self, request: web.Request, asked: _Asked, seen: Seen) -> web.StreamResponse:
         """What becomes of a request while the provider is up: keys first, then limits, then faults."""
-        key = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if self.settings.key and key != self.settings.key:
+        if self.settings.key and asked.key != self.settings.key:
             seen.fault = "401"
-            return _refusal(401, f"Incorrect API key provided: {key}", "invalid_api_key")
-        limits = self._account(key)
+            return _refusal(asked.api, 401, f"Incorrect API key provided: {asked.key}", "invalid_api_key")
+        if asked.problem:
+            seen.fault = "400"
+            return _refusal(asked.api, 400, asked.problem, "invalid_request_error")
+        limits = self._account(asked.key)
         verdict = limits.arrive(seen.at, asked.input_tokens)
         if not verdict.ok:
             seen.fault = f"limit {verdict.reason}"
             if verdict.retry_after_s is not None:
                 seen.retry_at = seen.at + verdict.retry_after_s
-            return _refusal(429, "slower, please", "rate_limit_exceeded", verdict.headers)
+            return _refusal(asked.api, 429, "slower, please", "rate_limit_exceeded", verdict.headers)
         try:
             return await self._sent(request, asked, seen, limits, verdict)
         finally:
@@ -271,7 +292,7 @@ class FakeProvider:
             await asyncio.sleep(settings.hang_s)
             return _dropped(request)
         if seen.fault in STATUS_FAULTS:
-            return self._busy(seen)
+            return self._busy(asked.api, seen)
         data, tokens = asked.completion(settings, seen.fault)
         limits.settle(time.monotonic(), asked.input_tokens, tokens)
         if seen.fault in PAID:
@@ -279,12 +300,12 @@ class FakeProvider:
             self.paid_tokens += tokens
         return await self._reply(request, data, seen.fault, verdict.headers)
 
-    def _busy(self, seen: Seen) -> web.Response:
+    def _busy(self, api: Api, seen: Seen) -> web.Response:
         settings, head = self.settings, {}
         if seen.fault in ("429", "503"):
             head, wait_s = ask_to_wait(settings.retry_after, settings.retry_after_s, time.time())
             seen.retry_at = None if wait_s is None else time.monotonic() + wait_s
-        return _refusal(int(seen.fault), "not now, please", "busy", head)
+        return _refusal(api, int(seen.fault), "not now, please", "busy", head)
 
     async def _reply(
         self, request: web.Request, data: bytes, fault: str, head: Mapping[str, str]
@@ -292,7 +313,7 @@ class FakeProvider:
         if fault == "html":
             return web.Response(text="<html><body>Be right back</body></html>", content_type="text/html")
         if fault == "error_200":
-            return _refusal(200, "the engine is overloaded", "engine_overloaded")
+            return _refusal(api_of(request.path), 200, "the engine is overloaded", "engine_overloaded")
         if fault in ("reset", "slow"):
             return await self._dripped(request, data, reset=fault == "reset")
         cut = len(data) // 2 if fault == "truncated" else None
@@ -314,9 +335,10 @@ def digest_of(body: bytes) -> str:
     return blake2b(body, digest_size=8).hexdigest()
 
 
-def _refusal(status: int, message: str, code: str, head: Mapping[str, str] | None = None) -> web.Response:
-    error = {"error": {"message": message, "type": code, "code": code}}
-    return web.json_response(error, status=status, headers=head)
+def _refusal(
+    api: Api, status: int, message: str, code: str, head: Mapping[str, str] | None = None
+) -> web.Response:
+    return web.json_response(error(api, message, code), status=status, headers=head)
 
 
 def _dropped(request: web.Request, response: web.StreamResponse | None = None) -> web.StreamResponse:

@@ -132,9 +132,11 @@ def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
 async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
     from contextlib import AsyncExitStack
 
+    from cts_async.errors import ContentRefused
     from cts_async.llm.client import Client
     from cts_async.llm.local import serving
     from cts_async.llm.messages import ChatRequest
+    from cts_async.llm.reasoning import split_thoughts
 
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))
@@ -142,7 +144,9 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
             spec = await stack.enter_async_context(serving(spec, environ))
         message = {"role": "user", "content": "What is the capital of France? Answer with one word."}
         reply = await client.chat(spec, ChatRequest((message,)))
-        return reply.text.strip()[:80]
+        if reply.refused:
+            raise ContentRefused(f"{spec.name}: {reply.refused}")
+        return split_thoughts(reply.text)[1].strip()[:80]
 
 
 def _print(findings: list[Finding]) -> None:

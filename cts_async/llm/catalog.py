@@ -72,6 +72,8 @@ class ModelSpec:
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     text_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further parameters where the reply is free text: a penalty on repetition would spoil JSON."""
+    drops: tuple[str, ...] = ()
+    """Request parameters that this model refuses: they are never sent, whoever asks for them."""
     max_tokens_field: MaxTokensField = "max_tokens"
     structured: Structured = "none"
     base_url_env: str | None = None
@@ -85,6 +87,11 @@ class ModelSpec:
     def prompt_size(self) -> PromptSize:
         """Which prompts suit it: the embedded model is tiny and gets the short ones."""
         return "small" if self.embedded else "full"
+
+    def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The request parameters as they are sent: its own, `params` over them, without what it refuses."""
+        own = {**self.params, **params} if params else self.params
+        return {name: own[name] for name in own if name not in self.drops} if self.drops else own
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +116,6 @@ class Catalogue:
     def missing_variable(self, spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
         """The variable that `missing_key` finds missing."""
         return missing_key(spec, environ)
-
-    def api_of(self, name: str) -> Api:
-        """The kind of API that the model called `name` speaks."""
-        return self._find(name)[0].api
 
     def missing_variables(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         """All variables that have to be set before the model called `name` can be used: address and key."""
@@ -185,6 +188,7 @@ class _Row(BaseModel):
     output_usd_per_mtok: _NotNegative | None = None
     params: dict[str, Any] = Field(default_factory=dict)
     text_params: dict[str, Any] = Field(default_factory=dict)
+    drops: list[str] = Field(default_factory=list)
     max_tokens_field: MaxTokensField = "max_tokens"
     structured: Structured = "none"
     base_url_env: _Variable | None = None
@@ -237,10 +241,9 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
         raise _field_error(path, name, "base_url", problem)
     fields = valid.model_dump()
     account = valid.account or valid.key_env or valid.base_url or name
-    words = tuple(word.lower() for word in valid.rate_limit_words)
-    return ModelSpec(
-        **{**fields, "name": name, "account": account, "limits_fixed": fixed, "rate_limit_words": words}
-    )
+    fields["rate_limit_words"] = tuple(word.lower() for word in valid.rate_limit_words)
+    fields["drops"] = tuple(valid.drops)
+    return ModelSpec(**{**fields, "name": name, "account": account, "limits_fixed": fixed})
 
 
 def _refuse_secrets(name: str, row: Mapping[str, Any], path: Path) -> None:

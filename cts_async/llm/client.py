@@ -10,18 +10,46 @@ import os
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Protocol, Self
 
 import aiohttp
 
 from cts_async.errors import CTSError, TimedOut, TransientError
-from cts_async.llm import openai
-from cts_async.llm.catalog import ModelSpec
+from cts_async.llm import anthropic, openai
+from cts_async.llm.catalog import Api, ModelSpec
 from cts_async.llm.exchange import CONNECT_S, Exchange, header_lines, pool
 from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.values import value
 
 SECRET_CHARS = 8
 """A shorter key is a dummy, such as servers of one's own are given."""
+
+
+class Adapter(Protocol):
+    """A kind of API: a module with its path, and the shapes of its requests and answers."""
+
+    @property
+    def PATH(self) -> str: ...
+
+    def headers(self, spec: ModelSpec, key: str | None) -> dict[str, str]: ...
+
+    def body(self, spec: ModelSpec, request: ChatRequest) -> bytes: ...
+
+    def reply(
+        self, spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float
+    ) -> Reply: ...
+
+
+ADAPTERS: Final[Mapping[Api, Adapter]] = {"openai": openai, "anthropic": anthropic}
+
+
+@value
+class _Line:
+    """Everything about calling one model that is the same for every call."""
+
+    adapter: Adapter
+    head: bytes
+    exchange: Exchange
 
 
 class Client:
@@ -32,7 +60,7 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
         self._connector: aiohttp.TCPConnector | None = None
         self._exchanges: dict[str, Exchange] = {}
-        self._heads: dict[tuple[str, str], bytes] = {}
+        self._lines: dict[tuple[str, str, str], _Line] = {}
 
     async def __aenter__(self) -> Self:
         self._connector = pool()
@@ -48,14 +76,11 @@ class Client:
     async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
         """One attempt. Raises TransientError, RejectedError (StepErrors) or ProviderRefused (stops the run)."""
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
-        head = self._heads.get((spec.name, key))
-        if head is None:
-            head = self._heads[spec.name, key] = header_lines(openai.headers(spec, key))
-        body = openai.body(spec, request)
+        line = self._lines.get((spec.name, spec.base_url, key)) or self._line(spec, key)
+        adapter = line.adapter
+        body = adapter.body(spec, request)
         try:
-            answer = await self._exchange(spec.base_url + openai.PATH).post(
-                head, body, spec.timeout_s, spec.idle_timeout_s
-            )
+            answer = await line.exchange.post(line.head, body, spec.timeout_s, spec.idle_timeout_s)
         except TimeoutError as error:
             unsent = isinstance(error, aiohttp.ConnectionTimeoutError)
             raise TimedOut(f"{spec.name}: {_deadline(error, spec)}", unsent=unsent) from None
@@ -63,13 +88,20 @@ class Client:
             unsent = isinstance(error, aiohttp.ClientConnectorError)
             raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}", unsent=unsent) from None
         try:
-            return openai.reply(spec, answer.status, answer.headers, answer.data, time.time())
+            return adapter.reply(spec, answer.status, answer.headers, answer.data, time.time())
         except CTSError:
             if len(key) < SECRET_CHARS or key.encode() not in answer.data:
                 raise
         # An error may repeat the key it was sent: read it again without.
         data = answer.data.replace(key.encode(), b"(key)")
-        return openai.reply(spec, answer.status, answer.headers, data, time.time())
+        return adapter.reply(spec, answer.status, answer.headers, data, time.time())
+
+    def _line(self, spec: ModelSpec, key: str) -> _Line:
+        adapter = ADAPTERS[spec.api]
+        head = header_lines(adapter.headers(spec, key))
+        line = _Line(adapter, head, self._exchange(spec.base_url + adapter.PATH))
+        self._lines[spec.name, spec.base_url, key] = line
+        return line
 
     def _exchange(self, url: str) -> Exchange:
         exchange = self._exchanges.get(url)

@@ -33,11 +33,16 @@ class ChatRequest:
 
 @value
 class Reply:
-    """A model's answer. `finish_reason` is "stop", "length" or what else the provider says."""
+    """A model's answer. `finish_reason` is one of `endings`, or what else the provider says."""
 
     text: str
     model: str
+    """The model that answered, by its own word; empty where it does not say."""
     finish_reason: str
     usage: Usage | None
     quotas: Quotas | None = None
     """What the answer said of the account's limits."""
+    reasoning: str = ""
+    """What the provider gave apart from the text as the model's reasoning."""
+    refused: str = ""
+    """Why there is no answer, where the model or a content filter refused; `text` is none then."""

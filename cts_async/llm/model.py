@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from cts_async.engine.events import Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Prices, Step, step_key
-from cts_async.errors import UnusableOutput
+from cts_async.errors import ContentRefused, UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.messages import ChatRequest, Constraint, Message
+from cts_async.llm.endings import LENGTH, STOP
+from cts_async.llm.messages import ChatRequest, Constraint, Message, Reply
+from cts_async.llm.reasoning import split_thoughts
+from cts_async.llm.served import ServedModels
 from cts_async.llm.structured import Expect
 from cts_async.llm.tokens import TokenCeiling, TokenEstimate
 
@@ -20,6 +24,7 @@ T = TypeVar("T")
 
 _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 UNCONSTRAINED = Constraint()
+NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 QUOTED_CHARS = 2000
 """How much of an unusable reply the model is shown again."""
 
@@ -27,9 +32,11 @@ QUOTED_CHARS = 2000
 class Model:
     """A catalogue entry bound to its client and to its account's lane."""
 
-    def __init__(self, spec: ModelSpec, client: Client, lane: Lane) -> None:
+    def __init__(
+        self, spec: ModelSpec, client: Client, lane: Lane, served: ServedModels | None = None
+    ) -> None:
         self.spec, self.lane = spec, lane
-        self._client = client
+        self._client, self._served = client, served
         self._tokens = TokenEstimate()
         self._ceiling: TokenCeiling | None = None  # made when a budget first asks
         self.prices = prices_of(spec)
@@ -48,11 +55,13 @@ class Model:
         """Ask, or remember what was answered.
 
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in
-        the step's key when that is cheaper (a digest of a long conversation); by default they do.
+        the step's key when that is cheaper (a digest of a long conversation); by default they do. Thoughts
+        at the beginning of a reply are kept apart from it, unless they belong to its form (see Expect).
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
-        own = {**self.spec.params, **params} if params else self.spec.params
+        params = params or NO_PARAMS
+        own = self.spec.sent(params)
         constraint = self._constraint(expect)
         key = step_key(
             step,
@@ -67,17 +76,12 @@ class Model:
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
             said = (*messages, *_again(unusable)) if unusable else messages
-            reply = await self._client.chat(self.spec, ChatRequest(said, constraint, params or {}))
+            reply = await self._client.chat(self.spec, ChatRequest(said, constraint, params))
             if reply.usage:
                 self._tokens.learn(step, said, reply.usage)
                 if self._ceiling:
                     self._ceiling.learn(step, said, reply.usage)
-            response = {"text": reply.text}
-            if reply.finish_reason != "stop":
-                response["finish_reason"] = reply.finish_reason
-            if reply.model and reply.model != self.spec.model:
-                response["served_model"] = reply.model
-            return Executed(response, reply.usage, reply.quotas)
+            return Executed(self._response(reply, expect), reply.usage, reply.quotas)
 
         def most(unusable: UnusableOutput | None) -> Usage:
             if self._ceiling is None:
@@ -100,6 +104,23 @@ class Model:
             )
         )
 
+    def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, str]:
+        """What the journal remembers of a reply; what has its usual value is left out."""
+        keep = getattr(expect, "keeps_thoughts", False)
+        thoughts, text = ("", reply.text) if keep else split_thoughts(reply.text)
+        response = {"text": text}
+        if reply.reasoning or thoughts:
+            response["reasoning"] = "\n\n".join(filter(None, (reply.reasoning, thoughts)))
+        if reply.finish_reason != STOP:
+            response["finish_reason"] = reply.finish_reason
+        if reply.refused:
+            response["refused"] = reply.refused
+        if reply.model and reply.model != self.spec.model:
+            response["served_model"] = reply.model
+            if self._served:
+                self._served.saw(self.spec.model, reply.model)
+        return response
+
     def _constraint(self, expect: Expect[Any]) -> Constraint:
         """What this server can enforce of the form expected."""
         if self.spec.structured == "llama" and expect.grammar:
@@ -121,11 +142,16 @@ def output_limit(params: Mapping[str, Any]) -> int | None:
 
 
 def _read(response: Mapping[str, Any], expect: Expect[T]) -> T:
+    """The value in a reply; its reasoning is not looked at."""
+    if "refused" in response:
+        raise ContentRefused(response["refused"])
     text = response["text"]
-    if response.get("finish_reason") in ("length", "max_tokens"):
-        raise UnusableOutput("the reply was cut off by its token limit; be shorter", text=text)
+    if response.get("finish_reason") == LENGTH:
+        where = "" if text.strip() else " before its answer began"
+        raise UnusableOutput(f"the reply was cut off by its token limit{where}; be shorter", text=text)
     if not text.strip():
-        raise UnusableOutput("the reply was empty", text=text)
+        only = "all reasoning and no answer" if response.get("reasoning") else "empty"
+        raise UnusableOutput(f"the reply was {only}", text=text)
     return expect.parse(text)
 
 

@@ -1,70 +1,34 @@
-"""The OpenAI-style chat API: what a request looks like, and what each answer means.
-
-The single seam between what such servers say and our errors. Which answer is worth a retry follows
-the providers' documentation: 408, 409, 425, 429 and 5xx are; other 4xx never; an exhausted quota is
-no rate limit; an `error` object under HTTP 200 is an error.
-"""
+"""The OpenAI-style chat API: what a request looks like, and what each answer means."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 import orjson
 
-from cts_async import __version__
 from cts_async.engine.events import Usage
-from cts_async.errors import ProviderRefused, RateLimited, RejectedError, TransientError
+from cts_async.errors import TransientError
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.endings import ABORTED, REFUSED, STOP, ending
+from cts_async.llm.failures import broken, failure
+from cts_async.llm.headers import common_headers
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.rate_headers import quotas
-from cts_async.llm.retry_after import duration_s, reset_s, retry_after_s
 
 PATH = "/chat/completions"
-
-_TRANSIENT = frozenset({408, 409, 425})
-_OUT_OF_MONEY = frozenset(
-    {
-        "insufficient_quota",
-        "credit_balance_exhausted",
-        "organization_usage_limit_exceeded",
-        "exceeded_current_quota_error",
-        "account_overdue",
-        "arrearage",
-        "billing_error",
-    }
-)
-_OUT_OF_MONEY_SAID = re.compile(
-    r"credit balance is too low|free allocated quota exceeded|\bTPD\b", re.IGNORECASE
-)
-"""What some say only in words: Anthropic, DashScope, and Moonshot of its tokens per day."""
-_RATE_LIMITED = frozenset(
-    {"rate_limit_exceeded", "rate_limit_error", "resource_exhausted", "336501", "336502"}
-)
-_CONTENT_REFUSED = frozenset(
-    {"content_filter", "content_policy_violation", "data_inspection_failed", "unsafe_request"}
-)
 
 
 def headers(spec: ModelSpec, key: str | None) -> dict[str, str]:
     """Request headers; the key appears here and nowhere else. ProviderRefused if it cannot be sent."""
-    if key and not key.isprintable():
-        raise ProviderRefused(f"{spec.name}: {spec.key_env} is no key: it has line breaks or the like inside")
-    base = {
-        "Content-Type": "application/json",
-        "Accept": "application/json",
-        "Accept-Encoding": "gzip, deflate",
-        "User-Agent": f"cts-async/{__version__}",
-    }
-    return base | {"Authorization": f"Bearer {key}"} if key else base
+    head = common_headers(spec, key)
+    return {**head, "Authorization": f"Bearer {key}"} if key else head
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     """The JSON body of a request; its constraint is one that this server understands."""
     fields: dict[str, Any] = {"model": spec.model, "messages": request.messages}
-    params = {**spec.params, **request.params} if request.params else spec.params
-    for name, value in params.items():
+    for name, value in spec.sent(request.params).items():
         fields[spec.max_tokens_field if name == "max_tokens" else name] = value
     if request.constraint.grammar or request.constraint.json_schema:
         fields.update(_constraint(request))
@@ -83,119 +47,47 @@ def _constraint(request: ChatRequest) -> dict[str, Any]:
 def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float) -> Reply:
     """Read an answer; raises the error it stands for. `now` is the wall clock (for dates in headers)."""
     if status != 200:
-        raise _error(spec, status, head, data, now)
+        raise failure(spec, status, head, data, now)
     try:
         parsed = orjson.loads(data)
         if isinstance(parsed, dict) and (parsed.get("error") or parsed.get("error_code")):
-            raise _error(spec, status, head, data, now)
+            raise failure(spec, status, head, data, now)
         choice = parsed["choices"][0]
-        text = choice["message"].get("content") or ""
-        finish_reason = choice.get("finish_reason") or "stop"
+        reason = choice.get("finish_reason")
+        ended = STOP if reason == STOP else ending(reason)
+        message = choice["message"] if ended != REFUSED else choice.get("message") or {}
+        text = message.get("content") or ""
         if not isinstance(text, str):
             raise TypeError("content is no text")
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        raise TransientError(
-            f"{spec.name}: the answer is no chat completion: {_excerpt(data)}", status=status
-        ) from None
-    if finish_reason == "content_filter":
-        raise RejectedError(f"{spec.name}: the answer was withheld by a content filter", status=status)
-    return Reply(
-        text,
-        str(parsed.get("model") or ""),
-        str(finish_reason),
-        _usage(parsed.get("usage")),
-        quotas(head, now),
-    )
+        raise broken(spec, status, data) from None
+    if ended == ABORTED:
+        raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
+    usage, quota = _usage(parsed.get("usage")), quotas(head, now)
+    model = str(parsed.get("model") or "")
+    if ended == STOP and len(message) == 2 and "role" in message:  # nothing but the content beside it
+        return Reply(text, model, ended, usage, quota)
+    return Reply(text, model, ended, usage, quota, _reasoning(message), _refusal(message, ended))
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """What DeepSeek, Qwen, Kimi and vLLM, or OpenRouter and newer vLLM, keep apart from the content."""
+    said = message.get("reasoning_content") or message.get("reasoning")
+    return said if isinstance(said, str) else ""
+
+
+def _refusal(message: Mapping[str, Any], ended: str) -> str:
+    """Why there is no answer; empty where there is one. A model's own refusal comes with the reason `stop`."""
+    if said := message.get("refusal"):
+        return f"the model refuses: {str(said)[:300]}"
+    return "the answer was withheld by a content filter" if ended == REFUSED else ""
 
 
 def _usage(usage: Any) -> Usage | None:
+    """Tokens charged; those of reasoning are part of the output, also where only the total counts them."""
     try:
-        return Usage(int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0))
+        asked, said = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
+        beyond = int(usage.get("total_tokens") or 0) - asked
+        return Usage(asked, beyond if beyond > said else said)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
-
-
-def _error(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float) -> Exception:
-    error = _error_object(data)
-    words = _words(error)
-    message = str(error.get("message") or error.get("error_msg") or _excerpt(data))[:300]
-    said = f"{spec.name}: HTTP {status}: {message}"
-    status = _status_within(error, words) if status == 200 else status
-    if status == 402 or _out_of_money(spec, error, words, message):
-        return ProviderRefused(f"{said} (out of quota or credit: top up, then type the same command again)")
-    if words & _CONTENT_REFUSED:
-        return RejectedError(said, status=status)
-    if status in (401, 403):
-        return ProviderRefused(f"{said} (check {spec.key_env or 'the server'}; the same command resumes)")
-    if status == 404:
-        return ProviderRefused(
-            f"{said} (is {spec.model!r} the right model, {spec.base_url} the right server?)"
-        )
-    wait_s = retry_after_s(head, now)
-    if status == 429:
-        for other in (_retry_delay_s(error), reset_s(head, now)):
-            wait_s = other if wait_s is None else wait_s
-        return RateLimited(said, retry_after_s=wait_s, status=status)
-    if status in _TRANSIENT or status >= 500 or status == 200:
-        return TransientError(said, retry_after_s=wait_s, status=status)
-    return RejectedError(said, status=status)
-
-
-def _error_object(data: bytes) -> dict[str, Any]:
-    """The error that a body holds, empty if it holds none; Gemini wraps it in a list."""
-    try:
-        parsed = orjson.loads(data)
-    except ValueError:
-        return {}
-    if isinstance(parsed, list) and parsed:
-        parsed = parsed[0]
-    error = parsed.get("error", parsed) if isinstance(parsed, dict) else parsed
-    return error if isinstance(error, dict) else {}
-
-
-def _words(error: Mapping[str, Any]) -> set[str]:
-    """The error's machine-readable words, lower-case."""
-    names = ("code", "type", "status", "error_code")
-    return {str(error[name]).lower() for name in names if error.get(name)}
-
-
-def _status_within(error: Mapping[str, Any], words: set[str]) -> int:
-    """The status that an error under HTTP 200 should have had; 200 if it does not say."""
-    code = error.get("code")
-    if isinstance(code, int) and 400 <= code < 600:
-        return code
-    return 429 if words & _RATE_LIMITED else 200
-
-
-def _out_of_money(spec: ModelSpec, error: Mapping[str, Any], words: set[str], message: str) -> bool:
-    """Whether waiting is of no use: the quota is used up for the day or for good, or a bill is due."""
-    if _OUT_OF_MONEY_SAID.search(message):
-        return True
-    words = words.difference(spec.rate_limit_words)
-    if words & _OUT_OF_MONEY or any(word.endswith("_spend_limit_exceeded") for word in words):
-        return True
-    quotas = [
-        str(violation.get("quotaId"))
-        for detail in _details(error, "QuotaFailure")
-        for violation in _objects(detail.get("violations"))
-    ]
-    return bool(quotas) and all("PerDay" in quota for quota in quotas)
-
-
-def _retry_delay_s(error: Mapping[str, Any]) -> float | None:
-    """Gemini's wait, which stands in the body."""
-    delays = [duration_s(str(detail.get("retryDelay"))) for detail in _details(error, "RetryInfo")]
-    return delays[0] if delays else None
-
-
-def _details(error: Mapping[str, Any], kind: str) -> list[dict[str, Any]]:
-    return [detail for detail in _objects(error.get("details")) if str(detail.get("@type")).endswith(kind)]
-
-
-def _objects(values: Any) -> list[dict[str, Any]]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
-
-
-def _excerpt(data: bytes) -> str:
-    text = " ".join(data[:400].decode(errors="replace").split())
-    return text[:200] or "(empty body)"

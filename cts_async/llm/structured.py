@@ -43,7 +43,8 @@ class Expect(Protocol[T_co]):
     """The form a step's reply must have.
 
     `json_schema` and `grammar` (GBNF) let a server that understands them constrain its decoding; a server
-    takes one of the two, and where both exist the grammar is the stricter. Neither may be modified.
+    takes one of the two, and where both exist the grammar is the stricter. Neither may be modified. One whose
+    form has thoughts of its own says so with `keeps_thoughts = True`: they are left in the text it parses.
     """
 
     @property

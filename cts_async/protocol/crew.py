@@ -15,6 +15,7 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.local import serving
 from cts_async.llm.model import Model
+from cts_async.llm.served import ServedModels
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.role import Role
@@ -50,6 +51,7 @@ async def opened(
     """Start what has to be started and give the crew. Raises UsageError where the embedded model is missing."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))
+        served = ServedModels(events)
         lanes: dict[str, Lane] = {}
         models: dict[str, Model] = {}
         for name, spec in specs.items():
@@ -57,7 +59,7 @@ async def opened(
             lane = lanes.get(spec.account)
             if lane is None:
                 lane = lanes[spec.account] = Lane(name, _limits(spec, max_outage_s), events)
-            models[name] = Model(ready, client, lane)
+            models[name] = Model(ready, client, lane, served)
         yield Crew(prompts, models, tuple(lanes.values()))
 
 

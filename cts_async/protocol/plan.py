@@ -215,5 +215,4 @@ def _data_identity(dataset: Dataset) -> dict[str, Any]:
 
 
 def _model_identity(spec: ModelSpec) -> dict[str, Any]:
-    params = {**spec.params, **spec.text_params}
-    return {"model": spec.model, "api": spec.api, "params": params}
+    return {"model": spec.model, "api": spec.api, "params": dict(spec.sent(spec.text_params))}

@@ -14,10 +14,6 @@ PAPER_AGENT = "webdancer"
 """The paper's fixed roles: ERNIE-4.5-Turbo-128K, and WebDancer for the search (table 1, section 5.2)."""
 
 
-SPOKEN = frozenset({"openai"})
-"""Kinds of API that there is an adapter for."""
-
-
 @dataclass(frozen=True, slots=True)
 class RoleNames:
     """Model names by role; several judges, the first of which gives the score."""
@@ -49,6 +45,21 @@ def choose_roles(
     return RoleNames(support or name("support"), tuple(judges) or (name("judge"),), agent or name("agent"))
 
 
+def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
+    """Role to model name where no option says otherwise; `defaults` are cts.toml's [roles].
+
+    A run without `--model` is clarified by the embedded model, which then plays the other roles as well.
+    """
+    chosen = choose_roles(["a model"], defaults, support=None, judges=(), agent=None, every_role=None)
+    players = {
+        "clarifier": "local",
+        "support": chosen.support,
+        "judge": chosen.judges[0],
+        "agent": chosen.agent,
+    }
+    return players | ({"extractor": defaults["extractor"]} if "extractor" in defaults else {})
+
+
 def with_stand_ins(wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` with something in place of every variable that is missing: enough to plan, not to call."""
     missing = {
@@ -72,11 +83,6 @@ def resolve_all(
     for name, roles in wanted.items():
         if name == LEXICAL:
             continue
-        if catalogue.api_of(name) not in SPOKEN:
-            raise UsageError(
-                f"{name}: its API ({catalogue.api_of(name)}) is not spoken yet; any OpenAI-style address of "
-                "the same model works: set api and base_url in cts.toml"
-            )
         lacks = catalogue.missing_variables(name, environ)
         if lacks:
             missing += [f"{variable} ({', '.join(roles)}: {name})" for variable in lacks]

@@ -46,6 +46,8 @@ class Spent:
     failed_attempts: int = 0
     tokens: dict[str, Counter[str]] = field(default_factory=dict)
     """By model: tokens "input" and "output"."""
+    served: dict[str, Counter[str]] = field(default_factory=dict)
+    """By model asked for: replies of each model that answered, by its own word (see `served_models`)."""
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Dollars; None where a model that was used has no price."""
@@ -115,6 +117,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         "calls": summary.spent.calls,
         "failed_attempts": summary.spent.failed_attempts,
         "tokens": {model: dict(used) for model, used in summary.spent.tokens.items()},
+        "served_models": {model: dict(served) for model, served in summary.spent.served.items()},
         "cost_usd": summary.spent.cost_usd(prices),
         "wall_s": round(summary.wall_s, 3),
         "smoke_test": bool(summary.manifest.get("embedded")),
@@ -238,4 +241,6 @@ def _spent(path: Path) -> Spent:
         spent.failed_attempts += len(record.get("failed_attempts", ()))
         used = spent.tokens.setdefault(model, Counter())
         used.update(record.get("usage") or {})
+        if response := record.get("response"):
+            spent.served.setdefault(model, Counter())[response.get("served_model") or model] += 1
     return spent

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.analysis.bootstrap import Difference, paired_difference
+from cts_async.report.served_models import other_models
 from cts_async.report.summary import JudgeScores, RunSummary
 from cts_async.scorer import Summary
 
@@ -52,6 +53,8 @@ def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
         for summary in summaries:
             effort_text = f"{summary.spent.calls} calls in {_duration(summary.wall_s)}"
             console.print(f"{summary.label}: {effort_text}", markup=False, highlight=False, soft_wrap=True)
+    for line in other_models(summaries):
+        console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
     _print_failures(console, summaries)
 
 

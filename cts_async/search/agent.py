@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
@@ -66,6 +66,7 @@ class AgentTurn:
     grammar: str | None = None
     json_schema: dict[str, Any] | None = None
     name: str = "turn"
+    keeps_thoughts: ClassVar[bool] = True
 
     def parse(self, text: str) -> str:
         turn = parse_turn(text)

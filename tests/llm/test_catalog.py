@@ -89,6 +89,18 @@ def test_only_the_reasoning_model_goes_without_a_temperature(shipped: Catalogue)
     assert without == ["gpt"]
     assert shipped.models["gpt"].max_tokens_field == "max_completion_tokens"
     assert shipped.models["claude"].params["max_tokens"] == 4096
+    refused = {"temperature", "top_p", "top_k", "repetition_penalty"}
+    assert refused <= set(shipped.models["gpt"].drops), "nor does it get one from anywhere else"
+    assert "temperature" not in shipped.models["claude"].drops
+
+
+def test_what_a_model_refuses_is_dropped_from_its_own_parameters_and_a_request_s(tmp_path: Path) -> None:
+    text = "[models.gpt]\nparams = { temperature = 0.5, reasoning_effort = 'low' }\n"
+    spec = load_catalogue(written(tmp_path, text)).resolve("gpt", {})
+    assert spec.sent({}) == {"reasoning_effort": "low"}
+    assert spec.sent({"top_p": 0.95, "max_tokens": 9}) == {"reasoning_effort": "low", "max_tokens": 9}
+    freed = load_catalogue(written(tmp_path, text + "drops = []\n")).resolve("gpt:gpt-4.1", {})
+    assert freed.sent({"top_p": 0.9}) == {"temperature": 0.5, "reasoning_effort": "low", "top_p": 0.9}
 
 
 def test_the_embedded_model_is_small_constrained_and_unlimited(shipped: Catalogue) -> None:

@@ -64,10 +64,10 @@ def failure(handler: Handler, key: str = KEY, **changes: Any) -> CTSError:
     return caught.value
 
 
-def faulty(fault: str) -> CTSError:
+def faulty(fault: str, **changes: Any) -> CTSError:
     async def main() -> None:
         async with FakeProvider(Settings(faults={fault: 1.0}, retry_after_s=0.2)) as provider:
-            await chat(spec_at(provider.url))
+            await chat(spec_at(provider.url, **changes))
 
     with pytest.raises(CTSError) as caught:
         asyncio.run(main())
@@ -90,6 +90,34 @@ def test_what_the_provider_cannot_help_is_transient(fault: str) -> None:
     error = faulty(fault)
     assert isinstance(error, TransientError)
     assert error.retry_after_s == (0.2 if fault in ("429", "503") else None)
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "529", "429", "reset", "truncated", "html", "error_200"])
+def test_the_same_is_transient_over_the_messages_api(fault: str) -> None:
+    error = faulty(fault, api="anthropic")
+    assert isinstance(error, TransientError)
+    assert error.retry_after_s == (0.2 if fault in ("429", "503") else None)
+
+
+def test_the_messages_api_s_key_is_accepted_and_a_wrong_one_not_repeated() -> None:
+    async def main(key: str) -> Reply:
+        async with FakeProvider(Settings(key=KEY)) as provider:
+            return await chat(spec_at(provider.url, api="anthropic"), key)
+
+    assert asyncio.run(main(KEY)).finish_reason == "stop"
+    with pytest.raises(ProviderRefused) as caught:
+        asyncio.run(main("sk-wrong-9876543210"))
+    assert "sk-wrong" not in str(caught.value)
+    assert "(key)" in str(caught.value)
+
+
+def test_one_client_speaks_to_each_model_in_its_own_way() -> None:
+    async def main() -> list[str]:
+        async with FakeProvider() as provider, Client({"MY_KEY": KEY}) as client:
+            specs = [spec_at(provider.url, name=api, api=api) for api in ("openai", "anthropic") * 2]
+            return [(await client.chat(spec, ChatRequest(CLARIFY))).text for spec in specs]
+
+    assert len(set(asyncio.run(main()))) == 1
 
 
 def test_a_slow_drip_is_read_to_its_end() -> None:

@@ -9,7 +9,14 @@ import orjson
 import pytest
 
 from cts_async.engine.events import Usage
-from cts_async.errors import CTSError, ProviderRefused, RateLimited, RejectedError, TransientError
+from cts_async.errors import (
+    ContentRefused,
+    CTSError,
+    ProviderRefused,
+    RateLimited,
+    RejectedError,
+    TransientError,
+)
 from cts_async.llm import openai
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Constraint, Reply
@@ -176,12 +183,84 @@ def test_dashscope_says_quota_for_a_rate_limit_unless_it_was_free() -> None:
     ],
 )
 def test_refused_content_fails_this_instance_only(code: str, status: int) -> None:
-    assert type(raised(status, error(code))) is RejectedError
+    refused = raised(status, error(code))
+    assert type(refused) is ContentRefused
+    assert refused.kind == "refused"
 
 
-def test_an_answer_withheld_by_a_filter_is_no_answer() -> None:
-    choice = {"message": {"content": "Hel"}, "finish_reason": "content_filter"}
-    assert type(raised(200, {"choices": [choice]})) is RejectedError
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Content Exists Risk",  # DeepSeek
+        "Invalid prompt: your prompt was flagged as potentially violating our usage policy.",  # OpenAI
+        "Output blocked by content filtering policy",  # Anthropic
+    ],
+)
+def test_some_say_only_in_words_that_they_refuse_content(message: str) -> None:
+    assert type(raised(400, error("invalid_request_error", message))) is ContentRefused
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["content_filter", "content_filter: PROHIBITED_CONTENT", "SAFETY", "RECITATION", "PROHIBITED_CONTENT"],
+)
+def test_an_answer_withheld_by_a_filter_is_no_answer(reason: str) -> None:
+    choice = {"message": {"content": "Hel"}, "finish_reason": reason}
+    reply = read(200, {"choices": [choice], "usage": GOOD["usage"]})
+    assert reply.refused == "the answer was withheld by a content filter"
+    assert reply.usage == Usage(7, 2), "it is charged all the same"
+
+
+def test_a_filter_may_leave_no_message_at_all() -> None:
+    assert read(200, {"choices": [{"index": 0, "finish_reason": "SAFETY"}]}).refused
+
+
+def test_a_model_s_own_refusal_is_no_answer_though_it_stops_as_usual() -> None:
+    message = {"role": "assistant", "content": None, "refusal": "I'm sorry, I cannot help with that."}
+    reply = read(200, {"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert reply.refused == "the model refuses: I'm sorry, I cannot help with that."
+    assert read(200, {"choices": [{"message": {**message, "content": "x", "refusal": None}}]}).refused == ""
+    assert read(200, {"choices": [{"message": {"content": None, "refusal": "No."}}]}).refused
+
+
+@pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
+def test_reasoning_is_kept_apart_from_the_text(field: str) -> None:
+    message = {"role": "assistant", "content": "hello", field: "They greet me."}
+    reply = read(200, {"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert (reply.text, reply.reasoning) == ("hello", "They greet me.")
+
+
+def test_reasoning_of_an_unknown_form_is_left_alone() -> None:
+    message = {"content": "hello", "reasoning": {"effort": "high"}}
+    assert read(200, {"choices": [{"message": message}]}).reasoning == ""
+
+
+@pytest.mark.parametrize(
+    ("usage", "expected"),
+    [
+        # OpenAI: 8 of the 10 tokens out were reasoning.
+        (
+            {
+                "prompt_tokens": 7,
+                "completion_tokens": 10,
+                "total_tokens": 17,
+                "completion_tokens_details": {"reasoning_tokens": 8},
+            },
+            Usage(7, 10),
+        ),
+        # Gemini: 10 tokens of reasoning stand in the total alone.
+        ({"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 19}, Usage(7, 12)),
+        ({"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": None}, Usage(7, 2)),
+    ],
+)
+def test_tokens_of_reasoning_are_output(usage: dict[str, Any], expected: Usage) -> None:
+    assert read(200, {**GOOD, "usage": usage}).usage == expected
+
+
+def test_a_reply_that_the_server_broke_off_is_transient() -> None:
+    """DeepSeek under load: HTTP 200, and the reason in the choice."""
+    choice = {"message": {"content": "Hel"}, "finish_reason": "insufficient_system_resource"}
+    assert type(raised(200, {"choices": [choice]})) is TransientError
 
 
 @pytest.mark.parametrize("body", [error("x", "odd"), {"error": "odd"}, {"error": {"message": "odd"}}])
@@ -245,6 +324,13 @@ def test_a_body_has_model_messages_and_parameters() -> None:
 def test_max_tokens_is_spelled_as_the_server_wants() -> None:
     spec = replace(SPEC, max_tokens_field="max_completion_tokens", params={"max_tokens": 9})
     sent = orjson.loads(openai.body(spec, ChatRequest(ASK, params={"max_tokens": 5})))
+    assert sent == {"model": "m-1", "messages": list(ASK), "max_completion_tokens": 5}
+
+
+def test_what_a_model_refuses_is_never_sent_whoever_asks_for_it() -> None:
+    spec = replace(SPEC, drops=("temperature", "top_p"), max_tokens_field="max_completion_tokens")
+    asked = {"temperature": 0.6, "top_p": 0.95, "max_tokens": 5}
+    sent = orjson.loads(openai.body(spec, ChatRequest(ASK, params=asked)))
     assert sent == {"model": "m-1", "messages": list(ASK), "max_completion_tokens": 5}
 
 

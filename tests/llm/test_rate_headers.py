@@ -47,3 +47,40 @@ NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 )
 def test_limits_are_read_from_headers(headers: Mapping[str, str], expected: Quotas | None) -> None:
     assert quotas(CIMultiDict(headers), NOW) == expected
+
+
+def anthropic(**said: str) -> CIMultiDict[str]:
+    """`input_tokens_limit="9"` as `anthropic-ratelimit-input-tokens-limit: 9`."""
+    return CIMultiDict(
+        {f"Anthropic-RateLimit-{name.replace('_', '-')}": value for name, value in said.items()}
+    )
+
+
+def test_anthropic_s_three_limits_of_tokens_are_kept_as_one() -> None:
+    """24,000 of 30,000 in are left, 0.8; of those out 2,000 of 8,000, 0.25: a quarter of the lower limit."""
+    headers = anthropic(
+        tokens_limit="38000",
+        tokens_remaining="26000",
+        tokens_reset="2023-11-14T22:13:50Z",
+        input_tokens_limit="30000",
+        input_tokens_remaining="24000",
+        input_tokens_reset="2023-11-14T22:13:32Z",
+        output_tokens_limit="8000",
+        output_tokens_remaining="2000",
+        output_tokens_reset="2023-11-14T22:14:05Z",
+    )
+    assert quotas(headers, NOW) == Quotas(None, Quota(30000, 7500.0, 45.0))
+
+
+def test_a_workspace_s_stricter_limit_of_all_tokens_holds() -> None:
+    headers = anthropic(tokens_limit="10000", tokens_remaining="5000", input_tokens_limit="30000")
+    assert quotas(headers, NOW) == Quotas(None, Quota(10000, 5000.0))
+
+
+def test_a_limit_of_tokens_out_alone_says_nothing_of_all_tokens() -> None:
+    assert quotas(anthropic(output_tokens_limit="8000", output_tokens_remaining="0"), NOW) is None
+
+
+def test_limits_without_what_is_left_are_limits() -> None:
+    headers = anthropic(input_tokens_limit="30000", requests_limit="50")
+    assert quotas(headers, NOW) == Quotas(Quota(50), Quota(30000))

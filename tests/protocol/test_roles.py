@@ -6,7 +6,7 @@ import pytest
 
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.roles import choose_roles, resolve_all
+from cts_async.protocol.roles import choose_roles, default_players, resolve_all
 
 NOTHING = {"support": None, "judges": (), "agent": None, "every_role": None}
 
@@ -41,3 +41,19 @@ def test_all_missing_variables_are_named_at_once_with_what_else_would_work() -> 
 
 def test_the_lexical_judge_needs_no_model() -> None:
     assert resolve_all({"lexical": ["judge"]}, load_catalogue(None), {}) == {}
+
+
+def test_who_plays_what_where_nobody_says_otherwise() -> None:
+    assert default_players({}) == {
+        "clarifier": "local",
+        "support": "ernie",
+        "judge": "ernie",
+        "agent": "webdancer",
+    }
+    mine = default_players({"judge": "gpt:gpt-4.1", "extractor": "kimi"})
+    assert (mine["judge"], mine["extractor"], mine["support"]) == ("gpt:gpt-4.1", "kimi", "ernie")
+
+
+def test_every_kind_of_api_is_spoken() -> None:
+    specs = resolve_all({"claude": ["model"]}, load_catalogue(None), {"ANTHROPIC_API_KEY": "x"})
+    assert specs["claude"].api == "anthropic"

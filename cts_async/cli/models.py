@@ -1,0 +1,50 @@
+"""`cts models`: which models one can ask for, what each needs, and whether it is there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cts_async.cli import options
+
+HELP = """List the models of the catalogue and of cts.toml: address, model id, key, limits, prices, roles.
+
+With a NAME that one in full, and what it lacks; alias:model-id asks for another model at the same address.
+Keys are only looked for, never shown, and nothing is sent anywhere (see cts doctor for that).
+
+Example: cts models claude
+"""
+
+
+def models(
+    name: Annotated[
+        str | None, typer.Argument(help="A model's name [default: all].", show_default=False)
+    ] = None,
+    config: options.ConfigFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    import os
+
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol import roster
+
+    catalogue = load_catalogue(options.config_file(config))
+    entries = [roster.entry(catalogue, name, os.environ)] if name else roster.roster(catalogue, os.environ)
+    if as_json:
+        import orjson
+
+        rows = [roster.as_json(entry) for entry in entries]
+        typer.echo(orjson.dumps(rows[0] if name else rows, option=orjson.OPT_INDENT_2).decode())
+        return
+    from rich.console import Console
+
+    from cts_async.report.models import print_model, print_models
+
+    if name:
+        print_model(Console(), entries[0])
+    else:
+        print_models(Console(), entries)
+
+
+models.__doc__ = HELP

@@ -1,0 +1,107 @@
+"""The Anthropic messages API: what a request looks like, and what each answer means.
+
+It wants `max_tokens`, instructions apart from the conversation, and user and assistant taking turns, the user
+first and last. Errors have the same meanings as everywhere (`failures`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from cts_async.engine.events import Usage
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.endings import REFUSED, ending
+from cts_async.llm.failures import broken, failure
+from cts_async.llm.headers import common_headers
+from cts_async.llm.messages import ChatRequest, Message, Reply
+from cts_async.llm.rate_headers import quotas
+
+PATH: Final = "/messages"
+VERSION: Final = "2023-06-01"
+MAX_TOKENS: Final = 4096
+"""Where nobody sets a limit: the API requires one, and every model allows this much."""
+BEGIN_WITH: Final = "Begin your reply with exactly this text and go on from there:"
+_CACHED: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
+OPENING: Final = "(The conversation begins with your turn.)"
+
+
+def headers(spec: ModelSpec, key: str | None) -> dict[str, str]:
+    """Request headers; the key appears here and nowhere else. ProviderRefused if it cannot be sent."""
+    head = {**common_headers(spec, key), "anthropic-version": VERSION}
+    return {**head, "x-api-key": key} if key else head
+
+
+def body(spec: ModelSpec, request: ChatRequest) -> bytes:
+    """The JSON body of a request. No form is enforced: prompts ask for JSON, and replies are checked."""
+    system, turns = conversation(request.messages)
+    fields: dict[str, Any] = {"model": spec.model, "max_tokens": MAX_TOKENS, **spec.sent(request.params)}
+    if system:
+        fields["system"] = system
+    fields["messages"] = turns
+    return orjson.dumps(fields)
+
+
+def conversation(messages: Sequence[Message]) -> tuple[str, list[dict[str, str]]]:
+    """The instructions, and the turns as the API wants them; no text is lost, blank messages are.
+
+    A last turn of the assistant's, which others continue, becomes a request to begin with it: newer models
+    refuse to be given a beginning. With nothing but instructions, they are what the user says.
+    """
+    system = "\n\n".join(m["content"] for m in messages if m["role"] == "system" and m["content"].strip())
+    turns: list[dict[str, str]] = []
+    for message in messages:
+        if message["role"] != "system" and message["content"].strip():
+            _add(turns, message["role"], message["content"])
+    if not turns:
+        return "", [{"role": "user", "content": system or OPENING}]
+    if turns[-1]["role"] == "assistant":
+        beginning = turns.pop()["content"]
+        _add(turns, "user", f"{BEGIN_WITH}\n{beginning}")
+    if turns[0]["role"] == "assistant":
+        turns.insert(0, {"role": "user", "content": OPENING})
+    return system, turns
+
+
+def _add(turns: list[dict[str, str]], role: str, text: str) -> None:
+    """Add a turn, to the one before where it is the same speaker's."""
+    if turns and turns[-1]["role"] == role:
+        turns[-1]["content"] += f"\n\n{text}"
+    else:
+        turns.append({"role": role, "content": text})
+
+
+def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float) -> Reply:
+    """Read an answer; raises the error it stands for. `now` is the wall clock (for dates in headers)."""
+    if status != 200:
+        raise failure(spec, status, head, data, now)
+    try:
+        parsed = orjson.loads(data)
+        if isinstance(parsed, dict) and (parsed.get("error") or parsed.get("type") == "error"):
+            raise failure(spec, status, head, data, now)
+        blocks = parsed["content"]
+        text = "".join(block["text"] for block in blocks if block["type"] == "text")
+        reasoning = "\n\n".join(block["thinking"] for block in blocks if block["type"] == "thinking")
+        ended = ending(parsed.get("stop_reason"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise broken(spec, status, data) from None
+    return Reply(
+        text,
+        str(parsed.get("model") or ""),
+        ended,
+        _usage(parsed.get("usage")),
+        quotas(head, now),
+        reasoning,
+        "the model refuses to answer" if ended == REFUSED else "",
+    )
+
+
+def _usage(usage: Any) -> Usage | None:
+    """Tokens charged; what a cache gave or took is input too, counted apart there."""
+    try:
+        cached = sum(int(usage.get(name) or 0) for name in _CACHED)
+        return Usage(int(usage["input_tokens"]) + cached, int(usage["output_tokens"]))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        return None

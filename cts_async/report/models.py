@@ -1,0 +1,131 @@
+"""The models one can ask for, on a terminal: all at a glance, or one in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cts_async.llm.catalog import ModelSpec
+from cts_async.protocol.roster import Entry
+
+WIDE = 110
+_APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
+
+
+def print_models(console: Console, entries: Sequence[Entry]) -> None:
+    """A block for each model: what it asks for, where, within which limits and for how much; and its key.
+
+    From WIDE columns on what belongs together shares a line, so that 80 columns are enough.
+    """
+    join = "; " if console.width >= WIDE else "\n"
+    table = Table.grid(padding=(0, 2, 1, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1, overflow="fold")
+    table.add_column(no_wrap=True)
+    for entry in entries:
+        spec = entry.spec
+        text = Text(join.join(filter(None, (spec.model, spec.base_url))))
+        text.append("\n" + join.join((limits_of(spec), prices_of(spec))))
+        if entry.roles:
+            text.append(f"\nplays {', '.join(entry.roles)} by default", "bold")
+        if spec.note:
+            text.append(f"\n{spec.note}", "dim")
+        table.add_row(Text(entry.name, "bold cyan"), text, _state(entry))
+    console.print(table)
+    ready = ", ".join(entry.name for entry in entries if entry.ready) or "none"
+    for line in (f"Ready: {ready}", "One in full: cts models NAME; a question to it: cts doctor --ask NAME"):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_model(console: Console, entry: Entry) -> None:
+    """Everything about one model, a line for each thing."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(ratio=1, overflow="fold")
+    for name, value in _facts(entry):
+        table.add_row(name, Text(value))
+    console.print(Text(entry.name, "bold cyan"))
+    console.print(table)
+
+
+def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
+    spec = entry.spec
+    yield "model id", spec.model
+    yield "address", f"{spec.base_url or _nowhere(spec)} ({_APIS[spec.api]})"
+    yield "key", f"{spec.key_env}, {'set' if entry.key_set else 'not set'}" if spec.key_env else "none needed"
+    yield "missing", "nothing" if entry.ready else _lacks(entry)
+    yield "roles", ", ".join(entry.roles) or "none by default"
+    counted = f"{limits_of(spec)}; {spec.limit}" + (
+        " (yours: headers may only lower them)" * spec.limits_fixed
+    )
+    yield "limits", f"{counted}; account {spec.account}"
+    yield "time", f"{spec.timeout_s:g} s for a whole answer"
+    yield "prices", prices_of(spec)
+    yield "parameters", _parameters(spec.sent({})) or "none"
+    if spec.drops:
+        yield "never sent", ", ".join(spec.drops)
+    if spec.agent:
+        yield "as the agent", _parameters(spec.agent)
+    if spec.context_tokens:
+        yield "context", f"{spec.context_tokens:,} tokens"
+    yield "defined in", "the catalogue" if entry.shipped else "your cts.toml"
+    if spec.note:
+        yield "note", spec.note
+
+
+def _state(entry: Entry) -> Text:
+    """What is missing by name, or that its key is set; a key's value is shown nowhere."""
+    if entry.missing:
+        text = "\n".join(f"{name}\nis not set" for name in entry.missing)
+    elif entry.problem:
+        text = "cannot be used"
+    else:
+        text = f"{entry.spec.key_env}\nis set" if entry.spec.key_env else "needs no key"
+    return Text(text, "green" if entry.ready else "yellow")
+
+
+def _lacks(entry: Entry) -> str:
+    return "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
+
+
+def _nowhere(spec: ModelSpec) -> str:
+    return "this machine" if spec.embedded else f"where {spec.base_url_env} says"
+
+
+def limits_of(spec: ModelSpec) -> str:
+    """`500 requests, 500k tokens a minute, 64 at once`."""
+    known = [
+        f"{count(value)} {what}"
+        for value, what in ((spec.requests_per_min, "requests"), (spec.tokens_per_min, "tokens"))
+        if value is not None
+    ]
+    per_min = f"{', '.join(known)} a minute" if known else "no known limit"
+    return f"{per_min}, {spec.max_concurrency} at once"
+
+
+def prices_of(spec: ModelSpec) -> str:
+    """`$0.60 in, $14 out per million tokens`."""
+    asked, said = spec.input_usd_per_mtok, spec.output_usd_per_mtok
+    if asked is None or said is None:
+        return "price unknown"
+    return "free" if asked == said == 0 else f"${_usd(asked)} in, ${_usd(said)} out per million tokens"
+
+
+def _usd(amount: float) -> str:
+    return f"{amount:.2f}".removesuffix(".00")
+
+
+def count(value: float) -> str:
+    """`500`, `30k`, `1.5M`."""
+    for unit, letter in ((1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:g}{letter}"
+    return f"{value:g}"
+
+
+def _parameters(params: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in params.items())

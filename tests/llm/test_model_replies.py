@@ -1,0 +1,153 @@
+"""What a model makes of each reply: the answer to what expects it, the rest to the journal."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, cast
+
+import pytest
+
+from cts_async.engine.events import Events, Notice, Usage
+from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.errors import StepError
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.client import Client
+from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.llm.model import Model
+from cts_async.llm.served import ServedModels
+from cts_async.llm.structured import Expect, FreeText
+
+SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
+TEXT = FreeText()
+GOOD = Reply("hello", "m-1", "stop", Usage(7, 2))
+
+
+class Says:
+    """A client that has its replies ready."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.asked: list[ChatRequest] = []
+
+    async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
+        self.asked.append(request)
+        return self.replies.pop(0)
+
+
+class Aloud(FreeText):
+    """A form that thoughts belong to."""
+
+    keeps_thoughts: ClassVar[bool] = True
+
+
+def ask(
+    directory: Path,
+    client: Says,
+    spec: ModelSpec = SPEC,
+    served: ServedModels | None = None,
+    expect: Expect[str] = TEXT,
+    **how: Any,
+) -> tuple[Any, dict[str, Any]]:
+    """The value or the error that came of it, and the step's record."""
+    ended: list[Any] = []
+
+    async def walk(ctx: Context) -> str:
+        talk = [{"role": "user", "content": "hi"}]
+        return await model.ask(ctx, "greet", talk, expect, request={"q": "hi"}, **how)
+
+    async def finish(result: Any) -> None:
+        ended.append(result)
+
+    async def main() -> None:
+        journal = Journal(directory / "steps.jsonl")
+        await Runner([lane]).run([Job("run", "s01", journal, walk, finish)])
+        journal.close()
+
+    lane = Lane("mine", LaneLimits())
+    model = Model(spec, cast(Client, client), lane, served)
+    asyncio.run(main())
+    return ended[0], list(read_jsonl(directory / "steps.jsonl"))[-1]
+
+
+def test_a_plain_reply_leaves_its_text_alone_in_the_journal(tmp_path: Path) -> None:
+    value, record = ask(tmp_path, Says(GOOD))
+    assert (value, record["response"]) == ("hello", {"text": "hello"})
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "kept"),
+    [
+        ("hello", "They greet.", "They greet."),
+        ("<think>\nThey greet.\n</think>\n\nhello", "", "They greet."),
+        ("<think>So do I.</think>hello", "They greet.", "They greet.\n\nSo do I."),
+    ],
+)
+def test_reasoning_is_kept_beside_the_answer(tmp_path: Path, text: str, reasoning: str, kept: str) -> None:
+    value, record = ask(tmp_path, Says(replace(GOOD, text=text, reasoning=reasoning)))
+    assert (value, record["response"]) == ("hello", {"text": "hello", "reasoning": kept})
+
+
+def test_tags_that_belong_to_the_form_stay_in_the_text(tmp_path: Path) -> None:
+    text = "<think>They greet.</think><answer>hello</answer>"
+    value, record = ask(tmp_path, Says(replace(GOOD, text=text)), expect=Aloud())
+    assert (value, record["response"]) == (text, {"text": text})
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (Reply("", "m-1", "stop", None), "the reply was empty"),
+        (
+            Reply("", "m-1", "stop", None, reasoning="Hm."),
+            "the reply was all reasoning and no answer",
+        ),
+        (Reply("<think>Hm.</think>", "m-1", "stop", None), "the reply was all reasoning and no answer"),
+        (Reply("hel", "m-1", "length", None), "the reply was cut off by its token limit; be shorter"),
+        (
+            Reply("<think>Hm, if", "m-1", "length", None),
+            "the reply was cut off by its token limit before its answer began; be shorter",
+        ),
+    ],
+)
+def test_without_a_whole_answer_the_model_is_told_so(tmp_path: Path, reply: Reply, problem: str) -> None:
+    client = Says(reply, GOOD)
+    value, record = ask(tmp_path, client)
+    assert value == "hello"
+    assert [(failed["kind"], failed["message"]) for failed in record["failed_attempts"]] == [
+        ("unusable_output", problem)
+    ]
+    complaint = client.asked[1].messages[-1]["content"]
+    assert problem in complaint
+    assert not any("Hm" in message["content"] for message in client.asked[1].messages)
+
+
+def test_a_refusal_ends_the_step_and_is_charged(tmp_path: Path) -> None:
+    client = Says(Reply("", "m-1", "stop", Usage(7, 2), refused="the model refuses: no"))
+    error, record = ask(tmp_path, client)
+    assert isinstance(error, StepError)
+    assert (error.kind, str(error), error.step) == ("refused", "the model refuses: no", "greet")
+    assert not record["ok"]
+    assert record["usage"] == {"input": 7, "output": 2}
+
+
+def test_what_a_model_refuses_does_not_make_another_step(tmp_path: Path) -> None:
+    """Neither the request nor its key has it, so that asking for it is remembered as not asking."""
+    spec = replace(SPEC, drops=("temperature",))
+    client = Says(GOOD)
+    _, first = ask(tmp_path, client, spec)
+    value, again = ask(tmp_path, Says(), spec, params={"temperature": 0.6})
+    assert (value, again["key"]) == ("hello", first["key"])
+    _, other = ask(tmp_path, Says(GOOD), SPEC, params={"temperature": 0.6})
+    assert other["key"] != first["key"]
+
+
+def test_another_model_s_answer_is_recorded_and_told(tmp_path: Path) -> None:
+    heard: list[Any] = []
+    served = ServedModels(Events(heard.append))
+    _, record = ask(tmp_path, Says(replace(GOOD, model="m-0")), served=served)
+    assert record["response"]["served_model"] == "m-0"
+    assert heard == [Notice("m-1 was asked for, m-0 answers")]
