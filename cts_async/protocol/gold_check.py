@@ -136,10 +136,10 @@ class _Reader:
         if isinstance(value, int) and not isinstance(value, bool):
             self._note("id written as a number", place)
             return str(value)
-        if not isinstance(value, str) or not value.strip():
+        id = _clean(value) if isinstance(value, str) else ""
+        if not id:
             self.problems.append(f"{place}: id is missing")
-            return ""
-        return value.strip()
+        return id
 
     def _weight(self, value: object, place: str) -> int:
         if isinstance(value, str | float) and (digits := _DIGITS.fullmatch(str(value))):

@@ -50,6 +50,11 @@ class Evidence:
     """The last turn that brought it, from 0."""
 
     @property
+    def key(self) -> str:
+        """What tells it from other sources; see `source_key`."""
+        return same_address(self.url) or self.text
+
+    @property
     def evidence(self) -> str:
         """All that can support a statement: the title too."""
         return f"{self.title}\n{self.text}"
@@ -77,9 +82,13 @@ def collect(turns: Iterable[Turn]) -> tuple[Evidence, ...]:
     for number, turn in enumerate(turns):
         for source in turn.sources:
             if source.text.strip():
-                key = same_address(source.url) or source.text.strip()
-                found.setdefault(key, []).append((number, source))
+                found.setdefault(source_key(source), []).append((number, source))
     return tuple(_evidence(f"S{n}", pieces) for n, pieces in enumerate(found.values(), 1))
+
+
+def source_key(source: Source) -> str:
+    """What tells sources apart: their address, without one their text."""
+    return _writable(same_address(source.url) or source.text.strip())
 
 
 def same_address(url: str) -> str:
