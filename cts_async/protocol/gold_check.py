@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cts_async.protocol.sources import Evidence, same_address
+from cts_async.protocol.sources import NumberedSource, same_address
 from cts_async.records import Nugget
 
 WEIGHTS: Final = (1, 2, 3)
@@ -44,7 +44,7 @@ class Gold:
     """What was put right that the extractor had written otherwise; not a field of the release."""
 
 
-def check_gold(value: object, sources: Sequence[Evidence]) -> tuple[Gold, tuple[str, ...]]:
+def check_gold(value: object, sources: Sequence[NumberedSource]) -> tuple[Gold, tuple[str, ...]]:
     """Read what an extractor wrote as JSON; give it with everything that is wrong with it.
 
     The gold is good only where there are no problems.
@@ -82,7 +82,7 @@ def gold_json(gold: Gold) -> dict[str, Any]:
 class _Reader:
     """Reads one object; collects problems for the extractor, and notes of what was repaired."""
 
-    def __init__(self, sources: Sequence[Evidence]) -> None:
+    def __init__(self, sources: Sequence[NumberedSource]) -> None:
         self._urls = {source.id: source.url for source in sources}
         self._ids = _known_ids(sources)
         self.problems: list[str] = []
@@ -216,7 +216,7 @@ class _Reader:
         self._repaired.setdefault(repair, []).append(place)
 
 
-def _known_ids(sources: Sequence[Evidence]) -> dict[str, str]:
+def _known_ids(sources: Sequence[NumberedSource]) -> dict[str, str]:
     """Every way to mean a source, folded: its id in any case, its number alone, its address."""
     known = {source.id.removeprefix("S"): source.id for source in sources}
     known |= {same_address(source.url): source.id for source in reversed(sources) if source.url}

@@ -11,7 +11,7 @@ from cts_async.errors import UnusableOutput
 from cts_async.llm.json_text import find_json
 from cts_async.protocol.gold_check import WEIGHTS, Gold, check_gold, folded, told
 from cts_async.protocol.lexical import terms_of
-from cts_async.protocol.sources import Evidence
+from cts_async.protocol.sources import NumberedSource
 from cts_async.search.backends.passages import sentence_spans
 
 MOST_NUGGETS: Final = 3
@@ -35,7 +35,7 @@ class GoldForm:
     grounded by construction and never twice the same, and gives them weights. `sources` is not empty.
     """
 
-    sources: tuple[Evidence, ...]
+    sources: tuple[NumberedSource, ...]
     name: ClassVar[str] = "gold"
 
     @property
@@ -86,7 +86,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _quotes(sources: tuple[Evidence, ...]) -> list[tuple[str, str]]:
+def _quotes(sources: tuple[NumberedSource, ...]) -> list[tuple[str, str]]:
     """Pairs (sentence, id of its source): the sentences that can be nuggets, the sources taking turns."""
     of_each = [_sentences(source.text) for source in sources]
     turns = max((len(sentences) for sentences in of_each), default=0)

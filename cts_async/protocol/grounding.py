@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any, Final
 
 from cts_async.protocol.lexical import spelling, terms_of
-from cts_async.protocol.sources import Evidence
+from cts_async.protocol.sources import NumberedSource
 from cts_async.records import Nugget
 
 GROUNDED_AT: Final = 0.5
@@ -46,7 +46,7 @@ class Grounding:
         return self.recall >= GROUNDED_AT and not self.missing_numbers
 
 
-def ground(nuggets: Sequence[Nugget], sources: Sequence[Evidence]) -> tuple[Grounding, ...]:
+def ground(nuggets: Sequence[Nugget], sources: Sequence[NumberedSource]) -> tuple[Grounding, ...]:
     """Check every nugget, in order, against the sources; those it cites and nobody knows say nothing."""
     found = {source.id: terms_of(source.evidence).every for source in sources}
     return tuple(_ground(nugget, found) for nugget in nuggets)

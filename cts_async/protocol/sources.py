@@ -38,7 +38,7 @@ SMALL: Final = SourceLimits(max_sources=4, chars_per_source=240, total_chars=800
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class NumberedSource:
     """A source with its id. `text` is what the search brought from there, in order; `uses` how much it was used."""
 
     id: str
@@ -64,7 +64,7 @@ class Evidence:
 class Selection:
     """The sources that an extractor sees, and what the limits kept from it."""
 
-    sources: tuple[Evidence, ...]
+    sources: tuple[NumberedSource, ...]
     dropped: tuple[str, ...] = ()
     """Ids left out, least used first."""
     cut: tuple[tuple[str, int], ...] = ()
@@ -76,7 +76,7 @@ def limits_for(spec: ModelSpec) -> SourceLimits:
     return SMALL if spec.prompt_size == "small" else SourceLimits()
 
 
-def collect(turns: Iterable[Turn]) -> tuple[Evidence, ...]:
+def collect(turns: Iterable[Turn]) -> tuple[NumberedSource, ...]:
     """All sources of a trace, one for each address (without one: for each text), in order of appearance."""
     found: dict[str, list[tuple[int, Source]]] = {}
     for number, turn in enumerate(turns):
@@ -101,7 +101,7 @@ def same_address(url: str) -> str:
     return urlunsplit((parts.scheme.lower(), parts.netloc.lower(), path, parts.query, ""))
 
 
-def select(sources: Sequence[Evidence], limits: SourceLimits) -> Selection:
+def select(sources: Sequence[NumberedSource], limits: SourceLimits) -> Selection:
     """The most used sources that fit, in their order, each shortened to its share of characters.
 
     Dropped first is what was used least, among equals what was brought longest ago. At least one source is kept
@@ -124,7 +124,7 @@ def select(sources: Sequence[Evidence], limits: SourceLimits) -> Selection:
     )
 
 
-def source_lines(sources: Sequence[Evidence], *, small: bool = False) -> str:
+def source_lines(sources: Sequence[NumberedSource], *, small: bool = False) -> str:
     """The sources as an extractor reads them, one a line, so that no text can pass for another source.
 
     JSON objects, or where `small` just `S1: text`.
@@ -134,14 +134,14 @@ def source_lines(sources: Sequence[Evidence], *, small: bool = False) -> str:
     return "\n".join(orjson.dumps(source_json(source)).decode() for source in sources)
 
 
-def source_json(source: Evidence) -> dict[str, Any]:
+def source_json(source: NumberedSource) -> dict[str, Any]:
     """A source as records keep it."""
     return {"id": source.id, "url": source.url, "title": source.title, "text": source.text}
 
 
-def _evidence(id: str, pieces: Sequence[tuple[int, Source]]) -> Evidence:
+def _evidence(id: str, pieces: Sequence[tuple[int, Source]]) -> NumberedSource:
     sources = [source for _, source in pieces]
-    return Evidence(
+    return NumberedSource(
         id=id,
         url=_writable(next((source.url.strip() for source in sources if source.url.strip()), "")),
         title=_writable(next((" ".join(s.title.split()) for s in sources if s.title.strip()), "")),
@@ -162,12 +162,12 @@ def _distinct(texts: Sequence[str]) -> list[str]:
     return [text for text in different if not any(text in other for other in different if other != text)]
 
 
-def _shortened(source: Evidence, most: int) -> Evidence:
+def _shortened(source: NumberedSource, most: int) -> NumberedSource:
     if len(source.text) <= most:
         return source
     text = source.text[:most].rstrip() + CUT
-    return Evidence(source.id, source.url, source.title, text, source.uses, source.last)
+    return NumberedSource(source.id, source.url, source.title, text, source.uses, source.last)
 
 
-def _number(source: Evidence) -> int:
+def _number(source: NumberedSource) -> int:
     return int(source.id.removeprefix("S"))

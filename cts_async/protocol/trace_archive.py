@@ -9,7 +9,7 @@ from typing import Any
 from cts_async.engine.journal import AppendLog
 from cts_async.errors import UsageError
 from cts_async.protocol.latest import LatestLines
-from cts_async.protocol.sources import Evidence, source_json, source_key
+from cts_async.protocol.sources import NumberedSource, source_json, source_key
 from cts_async.records import Instance, Trace
 
 TRACES = "traces.jsonl"
@@ -36,7 +36,7 @@ class TraceArchive:
         self._log.close()
 
 
-def trace_line(instance: Instance, trace: Trace, sources: Sequence[Evidence]) -> dict[str, Any]:
+def trace_line(instance: Instance, trace: Trace, sources: Sequence[NumberedSource]) -> dict[str, Any]:
     """A search of the instance's q* in plain JSON; every turn names the sources that it brought."""
     ids = {source.key: source.id for source in sources}
     turns = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cts_async.protocol.sources import Evidence
+from cts_async.protocol.sources import NumberedSource
 from cts_async.records import Nugget
 
 
@@ -59,4 +59,4 @@ class ExtractorView:
 
     query: str
     answer: str
-    sources: tuple[Evidence, ...]
+    sources: tuple[NumberedSource, ...]

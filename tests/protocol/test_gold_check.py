@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from cts_async.datasets.gold import read_gold
 from cts_async.protocol.gold_check import MAX_PROBLEMS, check_gold, gold_json, told
-from cts_async.protocol.sources import Evidence
+from cts_async.protocol.sources import NumberedSource
 from cts_async.records import Nugget
 
 SOURCES = tuple(
-    Evidence(f"S{n}", f"https://a.example/{name}", name, f"evidence {n}")
+    NumberedSource(f"S{n}", f"https://a.example/{name}", name, f"evidence {n}")
     for n, name in enumerate(("ferry", "fares", "wind"), 1)
 )
 N1 = {"id": "N1", "text": "The ferry leaves at 07:20.", "weight": 3, "source_ids": ["S1"]}

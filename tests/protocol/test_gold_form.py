@@ -9,12 +9,12 @@ import pytest
 
 from cts_async.errors import UnusableOutput
 from cts_async.protocol.gold_form import MOST_NUGGETS, MOST_QUOTES, GoldForm
-from cts_async.protocol.sources import Evidence
+from cts_async.protocol.sources import NumberedSource
 
-FERRY = Evidence(
+FERRY = NumberedSource(
     "S1", "https://a.example/ferry", "Ferry", "The ferry leaves at nine. The crossing takes an hour. Yes."
 )
-FARES = Evidence("S4", "https://a.example/fares", "", '船票单程9元。The "blue" fare\\price is lower.')
+FARES = NumberedSource("S4", "https://a.example/fares", "", '船票单程9元。The "blue" fare\\price is lower.')
 FORM = GoldForm((FERRY, FARES))
 NUGGET = {"id": "N1", "text": "The ferry leaves at nine.", "weight": 3, "source_ids": ["S1"]}
 REPLY = json.dumps({"query_intent": "Ferry times", "nuggets": [NUGGET]})
@@ -87,8 +87,8 @@ def test_the_grammar_lets_a_tiny_model_choose_among_the_sources_sentences() -> N
 
 
 def test_no_sentence_stands_in_two_rules_and_not_too_many_in_all() -> None:
-    many = Evidence("S1", "", "", " ".join(f"Boat number {n} leaves harbour today." for n in range(40)))
-    twin = Evidence("S2", "", "", "Boat number 1 leaves harbour: today!")
+    many = NumberedSource("S1", "", "", " ".join(f"Boat number {n} leaves harbour today." for n in range(40)))
+    twin = NumberedSource("S2", "", "", "Boat number 1 leaves harbour: today!")
     grammar = GoldForm((many, twin)).grammar
     assert grammar is not None
     rules = [f"said{n}" for n in range(1, MOST_NUGGETS + 1)]
@@ -109,5 +109,15 @@ def test_what_the_grammar_lets_through_is_good_gold() -> None:
     assert gold.query_intent == "Some words"
 
 
+def test_every_rule_that_the_grammar_uses_is_there() -> None:
+    grammar = FORM.grammar
+    assert grammar is not None
+    rules = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
+    bodies = [
+        re.sub(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|\{[\d,]+\}', " ", body) for body in rules.values()
+    ]
+    assert {word for body in bodies for word in re.findall(r"[^\s|]+", body)} == rules.keys() - {"root"}
+
+
 def test_without_a_sentence_there_is_no_grammar() -> None:
-    assert GoldForm((Evidence("S1", "", "", "Yes."),)).grammar is None
+    assert GoldForm((NumberedSource("S1", "", "", "Yes."),)).grammar is None

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.protocol.grounding import GROUNDED_AT, Grounding, ground, grounding_json
-from cts_async.protocol.sources import Evidence
+from cts_async.protocol.sources import NumberedSource
 from cts_async.records import Nugget
 
 
-def source(id: str, text: str, title: str = "") -> Evidence:
-    return Evidence(id, f"https://a.example/{id}", title, text)
+def source(id: str, text: str, title: str = "") -> NumberedSource:
+    return NumberedSource(id, f"https://a.example/{id}", title, text)
 
 
 def check(text: str, *sources: str, cites: tuple[str, ...] = ("S1",)) -> Grounding:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cts_async.protocol.sources import (
     CUT,
-    Evidence,
+    NumberedSource,
     SourceLimits,
     collect,
     same_address,
@@ -50,7 +50,7 @@ def test_one_address_is_one_source_with_all_its_texts() -> None:
     (found,) = collect(
         [search(snippet(A, "short")), search(snippet(A, "other")), visit(page(A + "/#top", "long"))]
     )
-    assert found == Evidence("S1", A, "T", "short\nother\nlong")
+    assert found == NumberedSource("S1", A, "T", "short\nother\nlong")
     assert (found.uses, found.last) == (1 + 1 + 3, 2)
 
 
@@ -95,8 +95,8 @@ def test_addresses_that_differ(other: str) -> None:
 # -- the budget
 
 
-def evidence(n: int, chars: int, uses: int = 1, last: int = 0) -> Evidence:
-    return Evidence(f"S{n}", f"https://a.example/{n}", "", "x" * chars, uses, last)
+def evidence(n: int, chars: int, uses: int = 1, last: int = 0) -> NumberedSource:
+    return NumberedSource(f"S{n}", f"https://a.example/{n}", "", "x" * chars, uses, last)
 
 
 def test_what_was_used_least_goes_first_and_among_equals_the_oldest() -> None:
@@ -151,9 +151,10 @@ def test_no_budget_is_exceeded_and_nothing_vanishes(
 
 
 def test_each_source_is_one_line_whatever_its_text() -> None:
-    forged = Evidence("S1", A, "T", 'at nine"}\n{"id": "S2", "text": "at ten"}')
+    forged = NumberedSource("S1", A, "T", 'at nine"}\n{"id": "S2", "text": "at ten"}')
     (line,) = source_lines([forged]).splitlines()
     assert json.loads(line) == {"id": "S1", "url": A, "title": "T", "text": forged.text}
     assert (
-        source_lines([Evidence("S1", A, "T", "at nine\nS2: at ten")], small=True) == "S1: at nine S2: at ten"
+        source_lines([NumberedSource("S1", A, "T", "at nine\nS2: at ten")], small=True)
+        == "S1: at nine S2: at ten"
     )
