@@ -27,7 +27,7 @@ from cts_async.protocol.gold_check import Gold, gold_json
 from cts_async.protocol.gold_file import check_target, write_gold
 from cts_async.protocol.gold_plan import GOLDBUILD, GoldPlan, Intent
 from cts_async.protocol.grounding import ground, grounding_json
-from cts_async.protocol.results import Line, failure_line
+from cts_async.protocol.results import Line, failure_line, search_json
 from cts_async.protocol.role import Role
 from cts_async.protocol.run_files import RunFiles, opened_files
 from cts_async.protocol.searcher import opened_searcher
@@ -103,7 +103,7 @@ def _files(plan: GoldPlan) -> Any:
             "path": str(inner.dataset.path),
             "gold": None,
             "fields": dict(config.fields),
-            "corpus": str(inner.corpus),
+            "corpus": str(inner.corpus) if inner.corpus else None,
         },
         "players": inner.players(plan.system),
         "prices": prices_of(inner.specs.values()),
@@ -165,6 +165,7 @@ def _line(plan: GoldPlan, intent: Intent, built: Built) -> Line:
         "gold": gold_json(built.gold),
         "answer": trace.answer,
         "answer_from": trace.answer_from,
+        "search": search_json(trace),
         "sources": [source_json(source) for source in shown.sources],
         "evidence": {"found": built.n_found, "dropped": shown.dropped, "cut": dict(shown.cut)},
         "grounding": grounding_json(ground(built.gold.nuggets, shown.sources)),
