@@ -67,27 +67,26 @@ def write_gold(out: Path, lines: Iterable[bytes]) -> int:
     Without lines nothing is written. Raises StorageFull, UsageError.
     """
     temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    n_lines = 0
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
-            n_lines = 0
             for line in lines:
                 file.write(line)
                 n_lines += 1
             file.flush()
-            os.fsync(file.fileno())
+            os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
         if n_lines:
             temporary.replace(out)
-        else:
-            temporary.unlink()
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         if error.errno in NO_ROOM:
             raise StorageFull(
                 f"{out}: cannot write ({error.strerror}); make room and type the same command again"
             ) from None
         raise UsageError(f"--out {out}: cannot write ({error.strerror})") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
     return n_lines
 
 
