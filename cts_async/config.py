@@ -75,3 +75,16 @@ class JudgeConfig:
     limit: int | None = None
     seed: int = 0
     command: str = "cts judge"
+
+
+@dataclass(frozen=True, slots=True)
+class GoldConfig:
+    """A `cts gold`: of `run` counts what a search needs; limits left None suit the extractor."""
+
+    run: RunConfig
+    out: Path
+    force: bool = False
+    """Replace `out` even where it holds what this build did not write."""
+    max_sources: int | None = None
+    source_chars: int | None = None
+    total_chars: int | None = None

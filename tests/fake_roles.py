@@ -10,7 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 Messages = Sequence[Mapping[str, str]]
 LABELS = ("full", "partial", "none")
 
-_MARKS = {"qa_pairs": "rewrite", "clear_query": "answer", "nuggets": "judge", "blurred_query": "clarify"}
+_MARKS = {
+    "qa_pairs": "rewrite",
+    "clear_query": "answer",
+    "sources": "gold",
+    "nuggets": "judge",
+    "blurred_query": "clarify",
+}
 """The tag by which each role's prompt is known, the first that is there; none is the agent's."""
 
 
@@ -64,8 +70,35 @@ def _judge(asked: str, messages: Messages, unknown_share: float) -> str:
     return json.dumps({"results": rows}, ensure_ascii=False)
 
 
+def _gold(asked: str, messages: Messages, unknown_share: float) -> str:
+    """A nugget for each source: its first sentence. A query with "fumble" in it is answered wrongly at first.
+
+    One with "hopeless" in it always; wrong is a source that there is not, and a weight of 5.
+    """
+    query = field_of(asked, "query")
+    sources = [json.loads(line) for line in field_of(asked, "sources").splitlines()]
+    wrong = "hopeless" in query or ("fumble" in query and len(messages) == 2)
+    nuggets = [
+        {
+            "id": f"N{n}",
+            "text": re.split(r"(?<=[.。])", source["text"].replace("\n", " "))[0] or source["title"],
+            "weight": 5 if wrong else 1 + n % 3,
+            "source_ids": ["S99" if wrong else source["id"]],
+        }
+        for n, source in enumerate(sources, 1)
+    ]
+    return json.dumps({"query_intent": query, "must_cover": [query], "nuggets": nuggets}, ensure_ascii=False)
+
+
 _ANSWERS: Mapping[str, Callable[[str, Messages, float], str]]
-_ANSWERS = {"clarify": _clarify, "answer": _answer, "rewrite": _rewrite, "agent": _agent, "judge": _judge}
+_ANSWERS = {
+    "clarify": _clarify,
+    "answer": _answer,
+    "rewrite": _rewrite,
+    "agent": _agent,
+    "judge": _judge,
+    "gold": _gold,
+}
 ROLES = frozenset(_ANSWERS)
 
 

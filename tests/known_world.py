@@ -74,11 +74,15 @@ def fused(i: int) -> str:
 
 def write_data(directory: Path) -> tuple[Path, Path, Path]:
     """The queries, their gold and some documents, as the release has them."""
-    queries, gold, corpus = (directory / name for name in ("hard_518_queries.csv", "gold.jsonl", "docs.jsonl"))
+    queries, gold, corpus = (
+        directory / name for name in ("hard_518_queries.csv", "gold.jsonl", "docs.jsonl")
+    )
     rows = ["id,fused_query,blurred_query", *(f"q{i:03d},{fused(i)},{blurred(i)}" for i in range(N))]
     queries.write_text("\n".join(rows) + "\n")
     gold.write_text("".join(json.dumps(_gold(i)) + "\n" for i in range(N)))
-    corpus.write_text(json.dumps({"id": "d", "url": "http://x.test/", "title": "Rules", "text": "Rules."}) + "\n")
+    corpus.write_text(
+        json.dumps({"id": "d", "url": "http://x.test/", "title": "Rules", "text": "Rules."}) + "\n"
+    )
     return queries, gold, corpus
 
 
@@ -168,8 +172,14 @@ async def _messages(request: web.Request) -> web.Response:
     text = say("claude", said if isinstance(said, str) else said[-1]["text"])
     content, usage = [{"type": "text", "text": text}], {"input_tokens": 100, "output_tokens": 10}
     return web.json_response(
-        {"type": "message", "role": "assistant", "model": asked["model"], "content": content,
-         "stop_reason": "end_turn", "usage": usage}
+        {
+            "type": "message",
+            "role": "assistant",
+            "model": asked["model"],
+            "content": content,
+            "stop_reason": "end_turn",
+            "usage": usage,
+        }
     )
 
 

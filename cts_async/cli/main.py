@@ -11,7 +11,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from cts_async import __version__
-from cts_async.cli import doctor, judge, models, plan, run, score
+from cts_async.cli import doctor, gold, judge, models, plan, run, score
 from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 
@@ -30,6 +30,9 @@ app.command("run", short_help="Clarify, search and judge; the same command again
 )
 app.command("plan", short_help="What a run will take: calls, tokens, dollars, time.")(
     with_run_options(plan.plan)
+)
+app.command("gold", short_help="Build the static gold: weighted nuggets with their sources.")(
+    with_run_options(gold.gold, without=gold.NOT_FOR_GOLD)
 )
 app.command("judge", short_help="Another judge on answers that exist already.")(judge.judge)
 app.command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,16 +92,19 @@ def read_config(
     )
 
 
-def with_run_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give `command(config, **own)` the options of a run, followed by its own."""
-    shared = inspect.signature(read_config, eval_str=True).parameters
+def with_run_options(command: Callable[..., None], *, without: Collection[str] = ()) -> Callable[..., None]:
+    """Give `command(config, **own)` the options of a run, followed by its own.
+
+    Those `without` are not offered, and have their defaults.
+    """
+    every = inspect.signature(read_config, eval_str=True).parameters
     first, *own = inspect.signature(command, eval_str=True).parameters.values()
 
     def run(**given: Any) -> None:
-        config = read_config(**{name: given.pop(name) for name in shared})
-        command(**{first.name: config}, **given)
+        asked = {n: every[n].default if n in without else given.pop(n) for n in every}
+        command(**{first.name: read_config(**asked)}, **given)
 
-    parameters = [*shared.values(), *own]
+    parameters = [*(option for name, option in every.items() if name not in without), *own]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = command.__doc__

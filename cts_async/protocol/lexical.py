@@ -29,7 +29,7 @@ from typing import Final
 
 from cts_async.records import Coverage, Judgment, Nugget
 
-__all__ = ["FULL_AT", "PARTIAL_AT", "judge_lexically", "lexical_coverage"]
+__all__ = ["FULL_AT", "PARTIAL_AT", "Terms", "judge_lexically", "lexical_coverage", "spelling", "terms_of"]
 
 FULL_AT: Final = 0.75
 """Recall from which a nugget counts as fully covered.
@@ -73,7 +73,7 @@ _VOWEL: Final = re.compile("[aeiouy]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
+class Terms:
     """What a text is made of: `content` counts, `numbers` are critical, `every` also has the empty words."""
 
     content: frozenset[str]
@@ -88,12 +88,12 @@ def lexical_coverage(nugget_text: str, answer: str) -> tuple[Coverage, float]:
     numbers are missing is "partial" at most: a critical qualifier is missing. A nugget of nothing but
     stop words is judged by those; one without any word, and an empty answer, give ("none", 0.0).
     """
-    return _coverage(nugget_text, _terms(answer).every)
+    return _coverage(nugget_text, terms_of(answer).every)
 
 
 def judge_lexically(nuggets: Sequence[Nugget], answer: str) -> Judgment:
     """Label every nugget, in order, by `lexical_coverage`; the answer is taken apart only once."""
-    found = _terms(answer).every
+    found = terms_of(answer).every
     return Judgment("lexical", tuple((nugget.id, _coverage(nugget.text, found)[0]) for nugget in nuggets))
 
 
@@ -110,7 +110,8 @@ def _label(recall: float, *, numbers_complete: bool) -> Coverage:
     return "full" if recall >= FULL_AT and numbers_complete else "partial"
 
 
-def _terms(text: str) -> _Terms:
+def terms_of(text: str) -> Terms:
+    """Take a text apart; an empty one gives no terms."""
     content: set[str] = set()
     numbers: set[str] = set()
     empty: set[str] = set()
@@ -123,11 +124,27 @@ def _terms(text: str) -> _Terms:
         else:
             numbers.update(_numbers(token["number"]))
     content |= numbers
-    return _Terms(frozenset(content), frozenset(numbers), frozenset(content | empty))
+    return Terms(frozenset(content), frozenset(numbers), frozenset(content | empty))
+
+
+def spelling(text: str) -> dict[str, str]:
+    """How the text writes each of its content terms, in order: `{"citi": "cities", "1200": "1,200"}`."""
+    spelled: dict[str, str] = {}
+    for token in _TOKEN.finditer(_normalised(text)):
+        if han := token["han"]:
+            terms = {pair: pair for pair in sorted(_pairs(han), key=han.index)}
+        elif word := token["word"]:
+            terms = {} if word in _STOP_WORDS else {_stem(word): word}
+        else:
+            numbers = _numbers(token["number"])
+            terms = {n: token["number"] if len(numbers) == 1 else n for n in numbers}
+        for term, written in terms.items():
+            spelled.setdefault(term, written)
+    return spelled
 
 
 # Many answers are judged by the same nuggets.
-_nugget_terms: Final = lru_cache(maxsize=8192)(_terms)
+_nugget_terms: Final = lru_cache(maxsize=8192)(terms_of)
 
 
 def _normalised(text: str) -> str:

@@ -75,6 +75,8 @@ class Plan:
             for name in self.roles.judges:
                 if name in self.specs:
                     named[f"judge {name}"] = name
+        if self.config.extractor:
+            named["extractor"] = self.config.extractor
         return named
 
     def prompt_texts(self, system: System) -> dict[str, str]:
@@ -85,6 +87,8 @@ class Plan:
         roles = ["agent"] + ([] if self.config.no_judge else ["judge"])
         if system.kind == "clarify":
             roles += ["clarify", "answer", "rewrite"]
+        if self.config.extractor:
+            roles += ["gold"]
         return sorted(name for name in self.prompts.sha256 if name.split(".")[0] in roles)
 
 
@@ -147,7 +151,8 @@ def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
     wanted: dict[str, list[str]] = {}
     for name in config.models:
         wanted.setdefault(name, []).append("model")
-    wanted.setdefault(roles.support, []).append("support")
+    if config.models:
+        wanted.setdefault(roles.support, []).append("support")
     if not config.no_judge:
         for name in roles.judges:
             wanted.setdefault(name, []).append("judge")

@@ -26,6 +26,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "answer": ("clear_query", "clarification_question"),
     "rewrite": ("blurred_query", "qa_pairs"),
     "judge": ("query", "nuggets", "candidate_answer"),
+    "gold": ("query", "answer", "sources"),
     "agent": ("current_date", "question"),
 }
 """What each role's prompt is rendered with: all of these and nothing else."""

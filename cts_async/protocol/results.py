@@ -12,7 +12,7 @@ from typing import Any
 
 from cts_async.engine.journal import read_jsonl
 from cts_async.errors import StepError
-from cts_async.records import Instance, Judgment, Nugget, Outcome
+from cts_async.records import Instance, Judgment, Nugget, Outcome, Trace
 from cts_async.scorer import restore_score_100
 
 Line = dict[str, Any]
@@ -21,7 +21,6 @@ Line = dict[str, Any]
 def outcome_line(system: str, outcome: Outcome) -> Line:
     """An instance that was answered; its score is None where nothing was judged."""
     instance, trace = outcome.instance, outcome.trace
-    kinds = [turn.kind for turn in trace.turns]
     return {
         "id": instance.id,
         "system": system,
@@ -33,13 +32,19 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "rewritten_query": outcome.rewritten_query,
         "answer": trace.answer,
         "answer_from": trace.answer_from,
-        "search": {
-            "model_calls": trace.model_calls,
-            "searches": kinds.count("search"),
-            "visits": kinds.count("visit"),
-            "forced": trace.forced,
-        },
+        "search": search_json(trace),
         **judged(instance.nuggets, outcome.judgments[0] if outcome.judgments else None),
+    }
+
+
+def search_json(trace: Trace) -> Line:
+    """What a search took, in numbers."""
+    kinds = [turn.kind for turn in trace.turns]
+    return {
+        "model_calls": trace.model_calls,
+        "searches": kinds.count("search"),
+        "visits": kinds.count("visit"),
+        "forced": trace.forced,
     }
 
 

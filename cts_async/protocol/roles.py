@@ -36,7 +36,7 @@ def choose_roles(
 
     Where every Clarifier is the embedded model, so is everything else: it needs no key.
     """
-    embedded = all(name == "local" for name in clarifiers)
+    embedded = bool(clarifiers) and all(name == "local" for name in clarifiers)
     paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
 
     def name(role: str) -> str:

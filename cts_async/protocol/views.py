@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cts_async.protocol.sources import NumberedSource
 from cts_async.records import Nugget
 
 
@@ -50,3 +51,12 @@ class JudgeView:
     query: str
     nuggets: tuple[Nugget, ...]
     candidate_answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractorView:
+    """The nugget extractor sees the intent, the agent's answer to it, and the sources that the agent found."""
+
+    query: str
+    answer: str
+    sources: tuple[NumberedSource, ...]

@@ -139,7 +139,7 @@ def test_other_markup_in_values_is_not_touched() -> None:
     assert answer in rendered(PROMPTS.get("judge", "en"), query="q", nuggets="n", candidate_answer=answer)
 
 
-@pytest.mark.parametrize("role", ["clarify", "answer", "rewrite", "judge"])
+@pytest.mark.parametrize("role", ["clarify", "answer", "rewrite", "judge", "gold"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_untrusted_text_is_fenced_and_declared_to_be_data(role: str, language: Language) -> None:
     prompt = PROMPTS.get(role, language)

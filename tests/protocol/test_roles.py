@@ -21,6 +21,10 @@ def test_the_embedded_clarifier_needs_nobody_else() -> None:
     assert (roles.support, roles.judges, roles.agent) == ("local", ("local",), "local")
 
 
+def test_without_a_clarifier_the_papers_roles_are_the_default_too() -> None:
+    assert choose_roles([], {}, **NOTHING).agent == "webdancer"
+
+
 def test_an_option_wins_over_all_over_the_file() -> None:
     file = {"support": "kimi", "judge": "kimi", "agent": "kimi"}
     roles = choose_roles(["gpt"], file, support="qwen", judges=(), agent=None, every_role=None)

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
+from cts_async.protocol.views import (
+    AnswererView,
+    ClarifierView,
+    ExtractorView,
+    JudgeView,
+    RewriterView,
+    SearchView,
+)
 from cts_async.records import Instance
 
 
@@ -18,9 +25,10 @@ def test_only_the_user_answerer_holds_the_intent_before_the_answer() -> None:
     assert names(RewriterView) == {"blurred_query", "pairs"}
     assert names(SearchView) == {"query"}
     assert names(JudgeView) == {"query", "nuggets", "candidate_answer"}
+    assert names(ExtractorView) == {"query", "answer", "sources"}
 
 
 def test_no_view_carries_a_whole_instance() -> None:
-    for view in (ClarifierView, AnswererView, RewriterView, SearchView, JudgeView):
+    for view in (ClarifierView, AnswererView, RewriterView, SearchView, JudgeView, ExtractorView):
         assert not any("Instance" in str(field.type) for field in fields(view)), view
         assert Instance.__name__ not in names(view)

@@ -1,0 +1,149 @@
+"""`cts gold`: the static golden reference, built once; resumes when it is typed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cts_async.cli import options
+from cts_async.config import RunConfig
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cts_async.config import GoldConfig
+    from cts_async.protocol.gold_plan import GoldPlan
+    from cts_async.report.gold_summary import GoldSummary
+
+HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
+
+Every nugget cites sources of its search and is checked against them; what the check suspects is listed. The same
+command again resumes; what is done so far stands in --out after every stop. Traces are archived in the run's folder.
+
+Without --agent and --extractor: the paper's webdancer and ernie. --all local tries it without any key.
+
+Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
+"""
+
+NOT_FOR_GOLD = frozenset(
+    {"model", "k", "gold", "support", "judge", "orig", "with_gold", "no_judge", "name", "extractor"}
+)
+"""Options of a run that say nothing about a search of the intent, or mean something of their own here."""
+
+NEEDS_ALL = (
+    "cts run scores instances that have gold: leave the failed ones out of its data, or try them again."
+)
+
+
+def gold(
+    asked: RunConfig,
+    *,
+    out: Annotated[Path, typer.Option(help="The gold file (JSONL) to write.")],
+    extractor: Annotated[
+        str | None, typer.Option(help="Model that extracts the nuggets [paper: ernie].")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the build [default: DATA-goldbuild].")] = None,
+    max_sources: Annotated[
+        int | None, typer.Option(min=1, help="Sources shown to the extractor; least used go first [60].")
+    ] = None,
+    source_chars: Annotated[
+        int | None, typer.Option(min=1, help="Characters shown of each source [4000].")
+    ] = None,
+    total_chars: Annotated[
+        int | None, typer.Option(min=1, help="Characters shown of all sources together [60000].")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace --out even if it holds what this build did not write.")
+    ] = False,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    from dataclasses import replace
+
+    from cts_async.config import GoldConfig
+
+    config = GoldConfig(
+        run=replace(asked, name=name, extractor=extractor),
+        out=out,
+        force=force,
+        max_sources=max_sources,
+        source_chars=source_chars,
+        total_chars=total_chars,
+    )
+    raise typer.Exit(_gold(config, quiet=quiet, as_json=as_json))
+
+
+gold.__doc__ = HELP
+
+
+def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
+    import os
+
+    import orjson
+    from rich.console import Console
+
+    from cts_async.cli.drive import drive
+    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.gold_build import build_gold
+    from cts_async.protocol.gold_plan import plan_gold
+    from cts_async.report.gold_summary import summarise_gold, write_gold_summary
+
+    plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
+    if not quiet:
+        _introduce(Console(stderr=True), plan)
+    stopped = drive(build_gold, plan, {plan.directory.name: len(plan.intents)}, quiet=quiet)
+    if stopped and not (plan.directory / "run.json").exists():
+        raise stopped
+    summary = summarise_gold(plan.directory)
+    written = write_gold_summary(summary)
+    if as_json:
+        failures = [{"id": line["id"], **line["error"]} for line in summary.run.failures]
+        value = {"run": str(plan.directory), "out": str(config.out), **written, "failures": failures}
+        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    else:
+        _conclude(Console(), plan, summary)
+    if stopped:
+        raise stopped
+    return EXIT_SOME_FAILED if summary.run.failures else EXIT_OK
+
+
+def _introduce(err: Console, plan: GoldPlan) -> None:
+    limits, n = plan.limits, len(plan.intents)
+    err.print(
+        f"gold for {n} intents of {plan.plan.n_instances} instances of {plan.plan.dataset.name}; "
+        f"agent {plan.plan.roles.agent}, extractor {plan.extractor}; evidence: at most {limits.max_sources} sources, "
+        f"{limits.chars_per_source:,} characters of each, {limits.total_chars:,} in all",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _conclude(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
+    from cts_async.report.gold_table import SMOKE_TEST, print_gold
+
+    print_gold(out, summary)
+    if plan.plan.embedded:
+        out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
+    lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
+    if summary.per_intent:
+        lines = [f"Gold: {plan.config.out}", *lines]
+        lines.append(f"Next: {_next(plan)}" if not summary.run.failures else NEEDS_ALL)
+    for line in lines:
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _next(plan: GoldPlan) -> str:
+    """The run that is scored by this gold."""
+    import shlex
+
+    config = plan.config.run
+    words = ["cts", "run", "--data", config.data, "--gold", str(plan.config.out)]
+    if config.corpus:
+        words += ["--corpus", str(config.corpus)]
+    if plan.plan.limit:
+        words += ["--limit", str(plan.plan.limit)]
+    return shlex.join(words)

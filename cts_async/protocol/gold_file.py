@@ -1,0 +1,94 @@
+"""The gold file that a build writes, in the release's format, and the care not to overwrite anybody else's.
+
+One JSON object a line: `id`, `fused_query` and `gold` as in the release; `instance_ids` (all that share the intent);
+for debugging `answer`, `sources`, `evidence`, `grounding`, `repairs` and `provenance`.
+
+A file is this build's own if each of its lines is one that the build would write. A line that was edited by hand
+is therefore nobody's but its editor's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from cts_async.engine.run_dir import NO_ROOM
+from cts_async.errors import StorageFull, UsageError
+from cts_async.protocol.latest import LatestLines
+from cts_async.protocol.run_files import RESULTS
+
+_DEBUGGING: Final = ("answer", "sources", "evidence", "grounding", "repairs", "provenance")
+
+
+def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[bytes]:
+    """The lines of the intents that are done, in order; `intents` are pairs (id, ids of all that share it)."""
+    results = LatestLines(directory / RESULTS)
+    for id, ids in intents:
+        line = results.line(id) if results.failed(id) is False else None
+        if line is None:
+            continue
+        record: dict[str, Any] = {
+            "id": id,
+            "fused_query": line["fused_query"],
+            "gold": line["gold"],
+            "instance_ids": ids,
+            **{name: line[name] for name in _DEBUGGING if name in line},
+        }
+        yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
+    """Refuse, with UsageError, a place where gold cannot be written, or should not be without `force`."""
+    if out.is_dir():
+        raise UsageError(f"--out {out}: is a directory; name a file in it")
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise UsageError(f"--out {out}: cannot write in {folder}")
+    if force or not out.exists() or not out.stat().st_size:
+        return
+    known = {_digest(line) for line in own}
+    with out.open("rb") as file:
+        strange = next((number for number, line in enumerate(file, 1) if _digest(line) not in known), None)
+    if strange is not None:
+        raise UsageError(
+            f"--out {out}: line {strange} was not written by this build; name another file, or replace it with --force"
+        )
+
+
+def write_gold(out: Path, lines: Iterable[bytes]) -> int:
+    """Write the lines so that a reader, or a crash, sees the old file or the new one whole; give their number.
+
+    Without lines nothing is written. Raises StorageFull, UsageError.
+    """
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    n_lines = 0
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            for line in lines:
+                file.write(line)
+                n_lines += 1
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
+        if n_lines:
+            temporary.replace(out)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            raise StorageFull(
+                f"{out}: cannot write ({error.strerror}); make room and type the same command again"
+            ) from None
+        raise UsageError(f"--out {out}: cannot write ({error.strerror})") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    return n_lines
+
+
+def _digest(line: bytes) -> bytes:
+    return blake2b(line, digest_size=16).digest()

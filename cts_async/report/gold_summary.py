@@ -1,0 +1,170 @@
+"""What a build of gold came to, computed from its run directory alone: nuggets, weights, grounding, suspicions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cts_async.engine.run_dir import write_json
+from cts_async.protocol.results import Line, failed, read_results
+from cts_async.protocol.run_files import RESULTS, SUMMARY
+from cts_async.report.summary import RunSummary, summarise_run
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A nugget that its cited sources do not say, or that another source says better (see `protocol.grounding`)."""
+
+    intent: str
+    nugget: str
+    recall: float
+    grounded: bool
+    missing_terms: tuple[str, ...]
+    missing_numbers: tuple[str, ...]
+    better_source: str | None
+    better_recall: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GoldSummary:
+    """Counts over the intents that have gold; failures are counted apart. Means are None where there is nothing."""
+
+    run: RunSummary
+    per_intent: tuple[int, ...]
+    """Nuggets of each intent, in order of the results."""
+    weights: Mapping[int, int]
+    """How many nuggets have the weight 3, 2, 1."""
+    n_cited: int
+    """Citations of sources, over all nuggets."""
+    recall_sum: float
+    suspects: tuple[Suspect, ...]
+    """Ungrounded ones first, the lowest recall first; then the others by how much better another source is."""
+    n_repaired: int
+    n_limited: int
+    """Intents whose evidence did not fit the budget whole."""
+
+    @property
+    def n_nuggets(self) -> int:
+        return sum(self.per_intent)
+
+    @property
+    def n_grounded(self) -> int:
+        return self.n_nuggets - sum(not suspect.grounded for suspect in self.suspects)
+
+    @property
+    def n_better_elsewhere(self) -> int:
+        return sum(suspect.better_source is not None for suspect in self.suspects)
+
+
+def summarise_gold(directory: Path) -> GoldSummary:
+    """Read a build's directory. Raises InputError where there is none."""
+    parts: dict[str, _Part | None] = {}
+    for line in read_results(directory / RESULTS):
+        parts[line["id"]] = None if failed(line) else _part(line)
+    done = [part for part in parts.values() if part]
+    suspects = sorted((suspect for part in done for suspect in part.suspects), key=_most_suspect_first)
+    weights = Counter(weight for part in done for weight in part.weights)
+    return GoldSummary(
+        run=summarise_run(directory),
+        per_intent=tuple(len(part.weights) for part in done),
+        weights={weight: weights[weight] for weight in (3, 2, 1)},
+        n_cited=sum(part.n_cited for part in done),
+        recall_sum=sum(part.recall_sum for part in done),
+        suspects=tuple(suspects),
+        n_repaired=sum(part.repaired for part in done),
+        n_limited=sum(part.limited for part in done),
+    )
+
+
+def gold_summary_json(summary: GoldSummary) -> dict[str, Any]:
+    """The summary as `summary.json` and `--json` have it."""
+    run, n = summary.run, summary.n_nuggets
+    per_intent = summary.per_intent
+    return {
+        "n_expected": run.n_expected,
+        "n_done": len(per_intent),
+        "n_failed": len(run.failures),
+        "nuggets": n,
+        "nuggets_per_intent": {
+            "mean": _share(n, len(per_intent)),
+            "min": min(per_intent, default=None),
+            "max": max(per_intent, default=None),
+        },
+        "weights": {str(weight): count for weight, count in summary.weights.items()},
+        "sources_per_nugget": _share(summary.n_cited, n),
+        "grounding": {
+            "mean": _share(summary.recall_sum, n),
+            "grounded": summary.n_grounded,
+            "grounded_share": _share(summary.n_grounded, n),
+            "better_elsewhere": summary.n_better_elsewhere,
+        },
+        "repaired": summary.n_repaired,
+        "evidence_limited": summary.n_limited,
+        "suspicious": [asdict(suspect) for suspect in summary.suspects],
+        "calls": run.spent.calls,
+        "failed_attempts": run.spent.failed_attempts,
+        "tokens": {model: dict(used) for model, used in run.spent.tokens.items()},
+        "cost_usd": run.spent.cost_usd(run.manifest.get("prices", {})),
+        "wall_s": round(run.wall_s, 3),
+        "smoke_test": bool(run.manifest.get("embedded")),
+    }
+
+
+def write_gold_summary(summary: GoldSummary) -> dict[str, Any]:
+    """Write `summary.json` and give what was written."""
+    value = gold_summary_json(summary)
+    write_json(summary.run.directory / SUMMARY, value)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What counts of one intent's line."""
+
+    weights: tuple[int, ...]
+    n_cited: int
+    recall_sum: float
+    suspects: tuple[Suspect, ...]
+    repaired: bool
+    limited: bool
+
+
+def _part(line: Line) -> _Part:
+    nuggets, grounding = line["gold"]["nuggets"], line["grounding"]
+    return _Part(
+        weights=tuple(nugget["weight"] for nugget in nuggets),
+        n_cited=sum(len(nugget["source_ids"]) for nugget in nuggets),
+        recall_sum=sum(checked["recall"] for checked in grounding["nuggets"]),
+        suspects=tuple(_suspects(line["id"], grounding["nuggets"], grounding["ungrounded"])),
+        repaired=bool(line["repairs"]),
+        limited=bool(line["evidence"]["dropped"] or line["evidence"]["cut"]),
+    )
+
+
+def _suspects(intent: str, checked: Sequence[Line], ungrounded: Sequence[str]) -> list[Suspect]:
+    return [
+        Suspect(
+            intent=intent,
+            nugget=one["id"],
+            recall=one["recall"],
+            grounded=one["id"] not in ungrounded,
+            missing_terms=tuple(one.get("missing_terms", ())),
+            missing_numbers=tuple(one.get("missing_numbers", ())),
+            better_source=one.get("better_source"),
+            better_recall=one.get("better_recall"),
+        )
+        for one in checked
+        if one["id"] in ungrounded or "better_source" in one
+    ]
+
+
+def _most_suspect_first(suspect: Suspect) -> tuple[bool, float]:
+    better = (suspect.better_recall or 0.0) - suspect.recall
+    return suspect.grounded, -better if suspect.grounded else suspect.recall
+
+
+def _share(part: float, whole: int) -> float | None:
+    return round(part / whole, 4) if whole else None

@@ -1,0 +1,148 @@
+"""`cts gold` as it is typed: the file, the table, the exit codes, and the run that is scored by it."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fake_provider import Remote
+from gold_world import QUERIES, lines_of, sourced_searcher, write_world
+
+from cts_async.cli.gold import NOT_FOR_GOLD
+from cts_async.cli.main import main
+from cts_async.cli.run_options import read_config
+from cts_async.protocol import gold_build
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Cts = Callable[..., Done]
+
+
+@pytest.fixture
+def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
+    """`cts WORDS` in this process, in a folder of its own, with a search that tells its sources."""
+    monkeypatch.setattr(gold_build, "opened_searcher", sourced_searcher)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    thresholds = gc.get_threshold()
+
+    def run(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["cts", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(int(ended.value.code or 0), *capsys.readouterr())
+
+    yield run
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+GOLD = (
+    "gold",
+    "--all",
+    "fake",
+    "--data",
+    "world.jsonl",
+    "--corpus",
+    "documents.jsonl",
+    "--out",
+    "GOLD.jsonl",
+)
+
+
+def test_gold_then_run_then_judge(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+    write_world(tmp_path)
+    built = cts(*GOLD)
+    assert built.code == 0, built.err
+    assert "gold for 3 intents of 4 instances of world; agent fake, extractor fake" in built.err
+    told = [" ".join(line.split()) for line in built.out.splitlines()]
+    assert {"intents done 3/3", "grounded 5/5 (100.0%), 0 below", "Gold: GOLD.jsonl"} <= set(told)
+    (following,) = [line for line in built.out.splitlines() if line.startswith("Next: cts run ")]
+    assert following == "Next: cts run --data world.jsonl --gold GOLD.jsonl --corpus documents.jsonl"
+    ran = cts(*following.split()[2:], "--all", "fake", "--no-orig", "-q")
+    assert ran.code == 0, ran.err
+    results = lines_of(tmp_path / "runs" / "world-fake-k1" / "results.jsonl")
+    assert len(results) == len(QUERIES)
+    assert all(isinstance(line["restore_score_100"], float) for line in results)
+    again = cts("judge", "runs/world-fake-k1", "--judge", "fake:other", "-q")
+    assert again.code == 0, again.err
+    assert len(lines_of(tmp_path / "runs" / "world-fake-k1" / "judgments" / "fake_other.jsonl")) == len(
+        QUERIES
+    )
+
+
+def test_json_has_every_number_and_the_same_command_adds_no_call(
+    priced: Remote, tmp_path: Path, cts: Cts
+) -> None:
+    write_world(tmp_path)
+    done = cts(*GOLD, "--json", "-q")
+    value = json.loads(done.out)
+    assert (done.code, done.err) == (0, "")
+    assert (value["n_expected"], value["n_done"], value["n_failed"], value["failures"]) == (3, 3, 0, [])
+    assert value["nuggets"] == sum(value["weights"].values())
+    assert value["grounding"]["grounded_share"] == 1.0
+    assert value["calls"] == 9
+    assert value["smoke_test"] is False
+    assert value["cost_usd"] > 0
+    assert json.loads((tmp_path / value["run"] / "summary.json").read_text())["nuggets"] == value["nuggets"]
+    assert json.loads(cts(*GOLD, "--json", "-q").out)["calls"] == 9
+
+
+def test_a_failure_is_listed_and_ends_in_1(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+    write_world(tmp_path, (*QUERIES, ("q9", "zzz qqq", "zzz")))
+    done = cts(*GOLD, "-q")
+    assert done.code == 1
+    assert "failed: q9 at search: the search found no sources" in done.out
+    assert "--retry-failed" in done.out
+    assert len(lines_of(tmp_path / "GOLD.jsonl")) == 3
+
+
+def test_a_spent_budget_ends_in_75_with_what_is_done(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+    write_world(tmp_path)
+    done = cts(*GOLD, "-q", "--max-calls", "3", "--in-flight", "1")
+    assert done.code == 75
+    assert len(done.err.splitlines()) == 1
+    assert "1/3" in done.out
+    assert [line["id"] for line in lines_of(tmp_path / "GOLD.jsonl")] == ["q1"]
+    assert cts(*GOLD, "-q").code == 0
+    assert len(lines_of(tmp_path / "GOLD.jsonl")) == 3
+
+
+def test_somebody_else_s_gold_ends_in_2(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+    write_world(tmp_path)
+    (tmp_path / "GOLD.jsonl").write_text("{}\n")
+    done = cts(*GOLD)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "cts: --out GOLD.jsonl: line 1 was not written by this build; name another file, or replace it with --force\n"
+    )
+    assert cts(*GOLD, "--force", "-q").code == 0
+
+
+def test_without_a_run_directory_the_file_is_nobody_s(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+    write_world(tmp_path)
+    assert cts(*GOLD, "-q").code == 0
+    shutil.rmtree(tmp_path / "runs")
+    assert cts(*GOLD, "-q").code == 2
+
+
+def test_without_names_the_paper_s_models_are_asked_for(tmp_path: Path, cts: Cts) -> None:
+    done = cts("gold", "--out", "GOLD.jsonl")
+    assert done.code == 2
+    assert "WEBDANCER_BASE_URL (agent: webdancer), QIANFAN_API_KEY (extractor: ernie)" in done.err
+
+
+def test_the_options_left_out_are_options_of_a_run() -> None:
+    assert set(inspect.signature(read_config).parameters) >= NOT_FOR_GOLD
