@@ -128,9 +128,18 @@ class ContentRefused(RejectedError):
 
 
 class ToolError(StepError):
-    """A search or visit that failed; told to the agent as such, never remembered as a result."""
+    """A search or visit that failed; told to the agent as such, never remembered as a result.
+
+    For statistics, `reason` is a short stable word: "http 404", "timeout", "refused address", "too large",
+    "not text", "no text", "dns", "connection", "tls", "redirects", "not recorded"; `host` is the one that was
+    asked, "" where there was none.
+    """
 
     kind = "tool"
+
+    def __init__(self, message: str, *, reason: str = "failed", host: str = "") -> None:
+        super().__init__(message)
+        self.reason, self.host = reason, host
 
 
 class RunStopped(CTSError):

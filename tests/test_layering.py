@@ -17,7 +17,7 @@ PACKAGE = Path(cts_async.__file__).parent
 BELOW = ["errors", "engine", "llm", "search", "protocol", "analysis", "report", "cli"]
 """The rooms from the ground up: each may import itself and those before it."""
 
-FREE = {"records", "errors", "config", "scorer", "values", "__init__"}
+FREE = {"records", "errors", "config", "scorer", "toml_tables", "values", "__init__"}
 ALLOWED: dict[str, set[str]] = {
     **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
     "datasets": {"datasets", "records", "errors", "values", "__init__"},
@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "config": {"records", "errors"},
     "scorer": set(),
+    "toml_tables": {"errors"},
     "values": set(),
     "__init__": set(),
 }
@@ -42,6 +43,8 @@ SLOW = (
     "pydantic",
     "bm25s",
     "jieba",
+    "trafilatura",
+    "lxml",
     "xllamacpp",
     "uvloop",
 )

@@ -6,19 +6,27 @@ validated here once; a `ModelSpec` is what the rest of the program sees.
 
 from __future__ import annotations
 
-import re
-import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import ErrorDetails
 
 from cts_async.errors import InputError, UsageError
+from cts_async.toml_tables import (
+    VARIABLE,
+    address_problem,
+    field_error,
+    line_of,
+    merged,
+    named,
+    override,
+    read_tables,
+    refuse_secrets,
+    row_error,
+    suggestion,
+)
 
 __all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue", "missing_key"]
 
@@ -33,11 +41,7 @@ MAX_CONCURRENCY: Final = 256
 ROLES: Final = ("support", "judge", "agent", "extractor", "model")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
-_SECRET = re.compile(r"(?:x[-_]?)?(?:api[-_]?)?key|secret|token|password|authorization|bearer", re.IGNORECASE)
-_KEYS_COME = "keys come from the environment: use key_env"
 _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
-_ALIAS = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class Catalogue:
         the catalogue's has no known price. UsageError if the name is unknown or there is no address.
         """
         spec, model = self._find(name)
-        model = model or _override(spec.model_env, environ) or spec.model
+        model = model or override(spec.model_env, environ) or spec.model
         if model != spec.model:
             spec = replace(spec, model=model, input_usd_per_mtok=None, output_usd_per_mtok=None)
         return _addressed(replace(spec, name=name), environ)
@@ -120,7 +124,7 @@ class Catalogue:
     def missing_variables(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         """All variables that have to be set before the model called `name` can be used: address and key."""
         spec, _ = self._find(name)
-        address = spec.base_url or spec.embedded or _override(spec.base_url_env, environ)
+        address = spec.base_url or spec.embedded or override(spec.base_url_env, environ)
         lacks = (None if address else spec.base_url_env, missing_key(spec, environ))
         return tuple(variable for variable in lacks if variable)
 
@@ -128,7 +132,7 @@ class Catalogue:
         """The entry that `name` means and the model id it asks for, "" if it asks for none."""
         alias, colon, model = name.partition(":")
         if alias not in self.models:
-            raise UsageError(f"unknown model {name!r}{_close(alias, self.models)}")
+            raise UsageError(f"unknown model {name!r}{suggestion(alias, self.models)}")
         if colon and not model.strip():
             raise UsageError(f"model {name!r} names no model id after the colon")
         return self.models[alias], model.strip()
@@ -146,15 +150,17 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
 
     InputError names the file, line and field of anything that is not understood.
     """
-    shipped = _tables(SHIPPED)
+    shipped = read_tables(SHIPPED)
     rows: dict[str, dict[str, Any]] = shipped["models"]
     specs = {name: _spec(name, row, SHIPPED) for name, row in rows.items()}
     if user_file is None:
         return Catalogue(specs)
-    user = _tables(user_file)
+    user = read_tables(user_file)
     for name, row in user["models"].items():
         fixed = isinstance(row, dict) and not _LIMITS.isdisjoint(row)
-        specs[name] = _spec(name, _merged(rows.get(name), name, row, user_file), user_file, fixed=fixed)
+        specs[name] = _spec(
+            name, merged(rows.get(name), f"models.{name}", row, user_file), user_file, fixed=fixed
+        )
     catalogue = Catalogue(specs)
     return Catalogue(specs, _roles(user["roles"], catalogue, user_file))
 
@@ -163,7 +169,7 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Variable = Annotated[str, Field(pattern=rf"^{_VARIABLE.pattern}$")]
+_Variable = Annotated[str, Field(pattern=rf"^{VARIABLE}$")]
 
 
 class _Row(BaseModel):
@@ -199,46 +205,17 @@ class _Row(BaseModel):
     note: str = ""
 
 
-def _tables(path: Path) -> dict[str, dict[str, Any]]:
-    """The `models` and `roles` tables of a file, either perhaps empty."""
-    data = _toml(path)
-    for name, value in data.items():
-        if name not in ("models", "roles"):
-            raise InputError(path, f"unknown table{_close(name, ('models', 'roles'))}", field=name)
-        if not isinstance(value, dict):
-            raise InputError(path, "expected a table", field=name)
-    return {"models": data.get("models", {}), "roles": data.get("roles", {})}
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(path, "is not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        raise InputError(path, f"not valid TOML: {error}", line=int(found[1]) if found else None) from error
-
-
-def _merged(shipped: dict[str, Any] | None, name: str, row: object, path: Path) -> dict[str, Any]:
-    if not isinstance(row, dict):
-        raise InputError(path, "expected a table", field=f"models.{name}")
-    return {**(shipped or {}), **row}
-
-
 def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
     """Validate one merged table; InputError blames `path`."""
-    if not _ALIAS.fullmatch(name):
-        raise InputError(path, "a model's name has letters, digits, dots, - and _ only", field=name)
-    _refuse_secrets(name, row, path)
+    table = f"models.{name}"
+    named(name, "a model's", path)
+    refuse_secrets(table, row, path)
     try:
         valid = _Row.model_validate(row)
     except ValidationError as error:
-        raise _input_error(name, error.errors(include_input=False)[0], path) from None
-    if problem := _address_problem(valid.base_url, optional=valid.embedded or bool(valid.base_url_env)):
-        raise _field_error(path, name, "base_url", problem)
+        raise row_error(path, table, error.errors(include_input=False)[0], _Row.model_fields) from None
+    if problem := address_problem(valid.base_url, optional=valid.embedded or bool(valid.base_url_env)):
+        raise field_error(path, table, "base_url", problem)
     fields = valid.model_dump()
     account = valid.account or valid.key_env or valid.base_url or name
     fields["rate_limit_words"] = tuple(word.lower() for word in valid.rate_limit_words)
@@ -246,48 +223,12 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
     return ModelSpec(**{**fields, "name": name, "account": account, "limits_fixed": fixed})
 
 
-def _refuse_secrets(name: str, row: Mapping[str, Any], path: Path) -> None:
-    """A key has no place in a file: neither as a field nor among the request parameters."""
-    params = row.get("params")
-    for key in (*row, *(params if isinstance(params, dict) else ())):
-        if _SECRET.fullmatch(key):
-            raise _field_error(path, name, key, _KEYS_COME)
-
-
-def _input_error(name: str, error: ErrorDetails, path: Path) -> InputError:
-    key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return _field_error(path, name, key, f"unknown field{_close(key, _Row.model_fields)}")
-    if error["type"] == "string_pattern_mismatch":
-        problem = "must be the NAME of an environment variable, in capitals, such as MY_API_KEY"
-        return _field_error(path, name, key, f"{problem}; {_KEYS_COME}" if key == "key_env" else problem)
-    message = error["msg"].removeprefix("Input ")
-    return _field_error(path, name, key, "is missing" if error["type"] == "missing" else message)
-
-
-def _field_error(path: Path, name: str, key: str, problem: str) -> InputError:
-    return InputError(path, problem, line=_line_of(path, f"models.{name}", key), field=f"models.{name}.{key}")
-
-
-def _line_of(path: Path, table: str, key: str) -> int | None:
-    """The line on which `key` of `[table]` stands (the table's own if it is elsewhere); None if unknown."""
-    found = None
-    inside = False
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-            inside = re.sub(r"[\s\"']", "", header[1]) == table
-            found = number if inside else found
-        elif inside and re.match(rf"\s*[\"']?{re.escape(key.split('.')[0])}[\"']?\s*[=.]", line):
-            return number
-    return found
-
-
 def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[str, str]:
     """Check that each role is one of ROLES and each value a model that can be found."""
     for role, name in table.items():
-        line = _line_of(path, "roles", role)
+        line = line_of(path, "roles", role)
         if role not in ROLES:
-            problem = f"unknown role{_close(role, ROLES)}"
+            problem = f"unknown role{suggestion(role, ROLES)}"
             raise InputError(path, problem, line=line, field=f"roles.{role}")
         try:
             if not isinstance(name, str):
@@ -303,41 +244,14 @@ def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[s
 
 def _addressed(spec: ModelSpec, environ: Mapping[str, str]) -> ModelSpec:
     """`spec` with the address that the environment gives it, if it gives one; UsageError without any."""
-    url = _override(spec.base_url_env, environ) or spec.base_url
+    url = override(spec.base_url_env, environ) or spec.base_url
     where = spec.base_url_env if url != spec.base_url else None
     if not url and not spec.embedded:
         raise UsageError(
             f"model {spec.name!r} has no address: set {spec.base_url_env}, or base_url in cts.toml"
         )
-    if problem := _address_problem(url, optional=spec.embedded):
+    if problem := address_problem(url, optional=spec.embedded):
         raise UsageError(f"{where or 'base_url'} {problem}")
     alias = spec.name.partition(":")[0]
     account = url.rstrip("/") or alias if spec.account in (spec.base_url, alias) else spec.account
     return replace(spec, base_url=url.rstrip("/"), account=account)
-
-
-def _address_problem(url: str, *, optional: bool) -> str | None:
-    """What is wrong with an address; its text is not repeated, as it might hold a key."""
-    if not url:
-        return None if optional else "is missing: expected an http(s) address"
-    try:
-        parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        return "is not an http(s) address"
-    if not valid or re.search(r"\s", url):
-        return "is not an http(s) address"
-    if parts.username or parts.password or parts.query or parts.fragment:
-        return f"must not carry user names, queries or fragments; {_KEYS_COME}"
-    return None
-
-
-def _override(variable: str | None, environ: Mapping[str, str]) -> str:
-    return environ.get(variable, "").strip() if variable else ""
-
-
-def _close(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'? Known: ...`"""
-    names = sorted(known)
-    match = get_close_matches(name.lower(), names, n=1)
-    return (f"; did you mean {match[0]!r}?" if match else ";") + f" known: {', '.join(names)}"
