@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
-from conftest import Write
 
 from cts_async.datasets.asked import Asked, read_asked
 from cts_async.errors import InputError
+
+Write = Callable[..., Path]
 
 
 def test_lists_in_cells_are_read_as_json_and_as_python_prints_them(write: Write) -> None:

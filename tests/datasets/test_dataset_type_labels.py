@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
-from conftest import Write
 
 from cts_async.datasets.type_labels import read_type_labels
 from cts_async.errors import InputError
+
+Write = Callable[..., Path]
 
 TYPES = ("time", "region", "other")
 
