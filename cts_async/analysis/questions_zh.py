@@ -74,9 +74,11 @@ def mentions_region(text: str) -> bool:
 def _asked(text: str) -> list[QuestionType]:
     turns = [(at.span(), kind) for turn, kind in _TURNS if (at := turn.search(text))]
     found = [(span[0], kind) for span, kind in turns]
-    for placed in [*_bound(text), *_offered(text)]:
-        if not any(start <= placed[0] <= end for (start, end), _ in turns):
-            found.append(placed)
+    found += [
+        placed
+        for placed in [*_bound(text), *_offered(text)]
+        if not any(start <= placed[0] <= end for (start, end), _ in turns)
+    ]
     if found:
         return [kind for _, kind in sorted(found, key=lambda placed: placed[0])]
     fallback = _fallback(text)
