@@ -97,5 +97,5 @@ def _resampled(moments: Array, seed: int, resamples: int) -> Array:
     for done in range(0, resamples, step):
         drawn = rng.integers(0, n, size=(min(step, resamples - done), n))
         times = np.stack([np.bincount(row, minlength=n) for row in drawn])
-        fits.append(_fitted((times @ flat).reshape(-1, *moments.shape[1:])))
+        fits.append(_fitted((times.astype(float) @ flat).reshape(-1, *moments.shape[1:])))
     return np.concatenate(fits)
