@@ -12,7 +12,7 @@ from rich.text import Text
 
 from cts_async.analysis.diagnosis import Diagnosis
 from cts_async.report import interaction_tables, question_tables
-from cts_async.report.sheet import Sheet, print_sheet, printable, write_csv
+from cts_async.report.data_table import DataTable, print_table, printable, write_csv
 from cts_async.report.table import SMOKE_TEST
 from cts_async.report.who import named
 
@@ -34,7 +34,7 @@ class Report:
         return any(one.system.embedded for one in self.diagnosis.systems)
 
 
-def sheets_of(diagnosis: Diagnosis) -> tuple[Sheet, ...]:
+def tables_of(diagnosis: Diagnosis) -> tuple[DataTable, ...]:
     """All tables, in the order of the paper; some may have no rows."""
     runs = named(diagnosis)
     return (
@@ -56,8 +56,8 @@ def sheets_of(diagnosis: Diagnosis) -> tuple[Sheet, ...]:
 
 def print_report(console: Console, report: Report) -> None:
     """Every table that has rows, then the notes."""
-    for sheet in sheets_of(report.diagnosis):
-        print_sheet(console, sheet)
+    for table in tables_of(report.diagnosis):
+        print_table(console, table)
     for note in _notes(report):
         console.print(Text(printable(note), style="yellow"), soft_wrap=True)
 
@@ -70,7 +70,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "orig": str(report.orig) if report.orig else None,
         "smoke_test": report.embedded,
         "notes": list(report.notes),
-        **{sheet.name: list(sheet.rows) for sheet in sheets_of(report.diagnosis)},
+        **{table.name: list(table.rows) for table in tables_of(report.diagnosis)},
         "brier": found.brier if found else None,
         "brier_reference": found.reference if found else None,
         "brier_skill": found.skill if found else None,
@@ -80,8 +80,8 @@ def report_json(report: Report) -> dict[str, Any]:
 def write_tables(folder: Path, diagnosis: Diagnosis) -> None:
     """Every table that has rows as NAME.csv, unrounded; the folder is made if need be."""
     folder.mkdir(parents=True, exist_ok=True)
-    for sheet in sheets_of(diagnosis):
-        write_csv(folder, sheet)
+    for table in tables_of(diagnosis):
+        write_csv(folder, table)
 
 
 def _notes(report: Report) -> list[str]:

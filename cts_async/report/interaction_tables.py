@@ -6,11 +6,11 @@ from typing import Final
 
 from cts_async.analysis.diagnosis import Diagnosis
 from cts_async.analysis.region_questions import RegionTurn, cq_region_rate
-from cts_async.report.sheet import Column, Row, Sheet, number, text
+from cts_async.report.data_table import Column, DataTable, Row, number, text
 from cts_async.report.who import WHO, Named, who
 
 
-def progress(runs: Named) -> Sheet:
+def progress(runs: Named) -> DataTable:
     rows = [
         {
             **who(name, one),
@@ -23,10 +23,10 @@ def progress(runs: Named) -> Sheet:
     ]
     columns = (*WHO, *(Column(key, text(key)) for key in ("n", "failed", "missing", "scored")))
     caption = "n: instances that were asked and answered. Failed and missing ones count nowhere below."
-    return Sheet("runs", "Runs", caption, columns, rows, group="k")
+    return DataTable("runs", "Runs", caption, columns, rows, group="k")
 
 
-def table_4(runs: Named) -> Sheet:
+def table_4(runs: Named) -> DataTable:
     rows = [
         {
             **who(name, one),
@@ -48,7 +48,7 @@ def table_4(runs: Named) -> Sheet:
         "ua_unknown_rate: fraction of answers labeled unknown. cq_region_rate: fraction of clarification "
         "questions about region/location."
     )
-    return Sheet("table_4", "Table 4. UA diagnostics", caption, columns, rows, group="k")
+    return DataTable("table_4", "Table 4. UA diagnostics", caption, columns, rows, group="k")
 
 
 def _region_row(name: str, turn: RegionTurn) -> Row:
@@ -70,14 +70,14 @@ _REGION_ONLY: Final = (
 )
 
 
-def table_5(runs: Named) -> Sheet:
+def table_5(runs: Named) -> DataTable:
     rows = [_region_row(name, turn) for name, one in runs if one.system.k == 1 for turn in one.regions]
     title = "Table 5. Region-only clarification as a low-yield failure mode at k = 1"
     caption = "The number of region-only questions and the UA unknown rate conditioned on region-only."
-    return Sheet("table_5", title, caption, (WHO[1], *_REGION_ONLY), rows)
+    return DataTable("table_5", title, caption, (WHO[1], *_REGION_ONLY), rows)
 
 
-def table_7(runs: Named) -> Sheet:
+def table_7(runs: Named) -> DataTable:
     most = max((one.system.k for _, one in runs), default=0)
     rows = [
         {
@@ -94,12 +94,12 @@ def table_7(runs: Named) -> Sheet:
         *(Column(f"known_cnt={j}", number(f"known_cnt_{j}", ".3f")) for j in range(1, most + 1)),
     )
     caption = "all_unknown: all k answers are unknown. known_cnt: number of non-unknown answers."
-    return Sheet(
+    return DataTable(
         "table_7", "Table 7. Interaction-level UA unknown diagnostics", caption, columns, rows, group="k"
     )
 
 
-def table_8(diagnosis: Diagnosis) -> Sheet:
+def table_8(diagnosis: Diagnosis) -> DataTable:
     rows = [
         {
             "k": found.k,
@@ -118,10 +118,10 @@ def table_8(diagnosis: Diagnosis) -> Sheet:
     )
     title = "Table 8. Region-only clarification across clarification budgets"
     caption = "The range of UA unknown rates for region-only questions across models and turns."
-    return Sheet("table_8", title, caption, columns, rows)
+    return DataTable("table_8", title, caption, columns, rows)
 
 
-def table_10(runs: Named) -> Sheet:
+def table_10(runs: Named) -> DataTable:
     rows = [_region_row(name, turn) for name, one in runs for turn in one.regions]
     columns = (
         WHO[0],
@@ -130,4 +130,4 @@ def table_10(runs: Named) -> Sheet:
     )
     title = "Table 10. Turn-level UA unknown rate conditioned on region-only questions"
     caption = "Region-only: a question that asks for a region and for nothing else."
-    return Sheet("table_10", title, caption, columns, rows, group="k")
+    return DataTable("table_10", title, caption, columns, rows, group="k")

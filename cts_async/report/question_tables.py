@@ -8,13 +8,13 @@ from typing import Any, Final
 from cts_async.analysis.bootstrap import Difference
 from cts_async.analysis.diagnosis import Diagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES
-from cts_async.report.sheet import Column, Row, Sheet, Show, estimate, number, text
+from cts_async.report.data_table import Column, DataTable, Row, Show, estimate, number, text
 from cts_async.report.who import WHO, Named, who
 
 _POINTS_SHOWN: Final = 11
 
 
-def types(diagnosis: Diagnosis) -> Sheet:
+def types(diagnosis: Diagnosis) -> DataTable:
     rows = []
     for budget in diagnosis.budgets:
         for profile in budget.profiles:
@@ -49,10 +49,10 @@ def types(diagnosis: Diagnosis) -> Sheet:
         "else least squares), with a bootstrap interval."
     )
     title = "Question types: share, answerability and gain"
-    return Sheet("question_types", title, caption, columns, rows, group="k")
+    return DataTable("question_types", title, caption, columns, rows, group="k")
 
 
-def types_by_turn(diagnosis: Diagnosis) -> Sheet:
+def types_by_turn(diagnosis: Diagnosis) -> DataTable:
     most = max((budget.k for budget in diagnosis.budgets), default=0)
     rows = []
     for budget in diagnosis.budgets:
@@ -69,7 +69,7 @@ def types_by_turn(diagnosis: Diagnosis) -> Sheet:
         *(Column(f"turn {turn} (n)", _rate_of(turn)) for turn in range(1, most + 1)),
     )
     title = "Answerability of question types by turn"
-    return Sheet(
+    return DataTable(
         "question_types_by_turn", title, "In brackets the number of questions.", columns, rows, group="k"
     )
 
@@ -79,13 +79,13 @@ def _rate_of(turn: int) -> Show:
     return lambda row: f"{rate(row)} ({row[f'questions_{turn}']})"
 
 
-def shares(runs: Named) -> Sheet:
+def shares(runs: Named) -> DataTable:
     rows = [
         {**who(name, one), **{profile.kind: profile.share for profile in one.profiles}} for name, one in runs
     ]
     columns = (*WHO, *(Column(kind, number(kind, ".3f")) for kind in QUESTION_TYPES))
     title = "What each model asks for"
-    return Sheet(
+    return DataTable(
         "question_type_shares", title, "Share of questions by primary type.", columns, rows, group="k"
     )
 
@@ -96,7 +96,7 @@ def _interval(key: str, found: Difference | None) -> dict[str, Any]:
     return {key: found.mean, f"{key}_low": found.low, f"{key}_high": found.high}
 
 
-def known_counts(runs: Named) -> Sheet:
+def known_counts(runs: Named) -> DataTable:
     rows = [
         {
             **who(name, one),
@@ -119,10 +119,10 @@ def known_counts(runs: Named) -> Sheet:
     )
     title = "Score and gain by the number of known answers"
     caption = "restore_score_100 and its difference to orig, with bootstrap 95 % intervals."
-    return Sheet("known_count", title, caption, columns, rows, group="system")
+    return DataTable("known_count", title, caption, columns, rows, group="system")
 
 
-def calibration(diagnosis: Diagnosis) -> Sheet:
+def calibration(diagnosis: Diagnosis) -> DataTable:
     found = diagnosis.calibration
     rows = [
         {
@@ -143,7 +143,7 @@ def calibration(diagnosis: Diagnosis) -> Sheet:
         Column("gain at k = 1", estimate("gain", "+.2f")),
     )
     title = "Predicted answerability (section 7.3)"
-    return Sheet("calibration", title, _brier(diagnosis), columns, rows)
+    return DataTable("calibration", title, _brier(diagnosis), columns, rows)
 
 
 def _brier(diagnosis: Diagnosis) -> str:
@@ -157,7 +157,7 @@ def _brier(diagnosis: Diagnosis) -> str:
     )
 
 
-def ask_or_not(runs: Named) -> Sheet:
+def ask_or_not(runs: Named) -> DataTable:
     rows = [
         {
             **who(name, one),
@@ -189,10 +189,10 @@ def ask_or_not(runs: Named) -> Sheet:
         "best: threshold chosen on these instances; validated: chosen on other instances, tenfold; Δ always: its "
         "difference to always asking; area: mean height of the frontier above asking as many at random."
     )
-    return Sheet("ask_or_not", "Ask or not (section 7.3)", caption, columns, rows, group="k")
+    return DataTable("ask_or_not", "Ask or not (section 7.3)", caption, columns, rows, group="k")
 
 
-def points(runs: Named) -> Sheet:
+def points(runs: Named) -> DataTable:
     """The frontier's points: printed for a single run, in JSON and CSV for all."""
     rows = list(_point_rows(runs))
     columns = (
@@ -202,7 +202,7 @@ def points(runs: Named) -> Sheet:
     )
     single = sum(one.frontier is not None for _, one in runs) == 1
     title, caption = "The frontier of asking less", "From never asking (orig) to always asking (the run)."
-    return Sheet("frontier", title, caption, columns, rows, shown=_POINTS_SHOWN if single else 0)
+    return DataTable("frontier", title, caption, columns, rows, shown=_POINTS_SHOWN if single else 0)
 
 
 def _point_rows(runs: Named) -> Iterator[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from cts_async.analysis.diagnosis import Diagnosis, SystemDiagnosis
-from cts_async.report.sheet import Column, text
+from cts_async.report.data_table import Column, text
 
 Named: TypeAlias = Sequence[tuple[str, SystemDiagnosis]]
 """The runs, each with its name for people."""

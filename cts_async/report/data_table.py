@@ -32,7 +32,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class DataTable:
     """A table. `rows` are all there is to say, in numbers; `columns` are what is printed of it."""
 
     name: str
@@ -47,38 +47,38 @@ class Sheet:
     """Print at most so many rows, evenly taken; None: all, 0: none."""
 
 
-def print_sheet(console: Console, sheet: Sheet) -> None:
-    """Print a table that fits 80 columns; a sheet without rows to show is left out."""
-    if not sheet.rows or sheet.shown == 0:
+def print_table(console: Console, table: DataTable) -> None:
+    """Print a table that fits 80 columns; a table without rows to show is left out."""
+    if not table.rows or table.shown == 0:
         return
     padding = (0, 1 if console.width >= WIDE else 0)
-    table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=padding, pad_edge=False)
-    for column in sheet.columns:
-        table.add_column(
+    drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=padding, pad_edge=False)
+    for column in table.columns:
+        drawn.add_column(
             column.heading,
             justify="right" if column.numeric else "left",
             no_wrap=column.numeric,
             overflow="fold",
             min_width=None if column.numeric else NAME_WIDTH,
         )
-    rows = _taken(sheet.rows, sheet.shown)
+    rows = _taken(table.rows, table.shown)
     for row, following in zip(rows, [*rows[1:], None], strict=True):
-        last = following is not None and bool(sheet.group) and following[sheet.group] != row[sheet.group]
-        table.add_row(*(Text(printable(column.show(row))) for column in sheet.columns), end_section=last)
-    console.print(Text(sheet.title, style="bold"))
-    console.print(Text(sheet.caption, style="dim"))
-    console.print(table)
+        last = following is not None and bool(table.group) and following[table.group] != row[table.group]
+        drawn.add_row(*(Text(printable(column.show(row))) for column in table.columns), end_section=last)
+    console.print(Text(table.title, style="bold"))
+    console.print(Text(table.caption, style="dim"))
+    console.print(drawn)
     console.print()
 
 
-def write_csv(folder: Path, sheet: Sheet) -> None:
-    """Write all rows, unrounded, to NAME.csv; a sheet without rows gives no file."""
-    if not sheet.rows:
+def write_csv(folder: Path, table: DataTable) -> None:
+    """Write all rows, unrounded, to NAME.csv; a table without rows gives no file."""
+    if not table.rows:
         return
-    with (folder / f"{sheet.name}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(sheet.rows[0]), lineterminator="\n")
+    with (folder / f"{table.name}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(table.rows[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(sheet.rows)
+        writer.writerows(table.rows)
 
 
 def printable(text: str) -> str:
