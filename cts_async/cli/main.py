@@ -11,7 +11,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from cts_async import __version__
-from cts_async.cli import doctor, gold, judge, models, plan, run, score
+from cts_async.cli import diagnose, doctor, gold, judge, models, plan, run, score
 from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 
@@ -42,6 +42,7 @@ app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(score.score)
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)
+app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("doctor", short_help="Is everything here that a run needs?")(doctor.doctor)
 
 

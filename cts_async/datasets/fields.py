@@ -29,6 +29,14 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
         *("answer", "candidate_answer", "candidate", "final_answer", "model_answer", "prediction"),
         *("pred", "output", "response"),
     ),
+    "questions": (
+        *("questions", "clarification_questions", "clarifying_questions", "cqs", "clarification_question"),
+        *("clarifying_question", "question", "cq"),
+    ),
+    "answers": (
+        *("answers", "ua_answers", "user_answers", "clarification_answers", "answer", "ua_answer"),
+        *("user_answer", "clarification_answer"),
+    ),
     "gold": ("gold", "gold_json", "nuggets", "gold_nuggets", "golden_nuggets"),
     "nugget_id": ("id", "nugget_id", "nid"),
     "nugget_text": ("text", "nugget", "content", "nugget_text", "statement"),

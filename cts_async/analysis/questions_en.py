@@ -1,0 +1,172 @@
+"""Rules for English clarifying questions: which types of constraint they ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
+from cts_async.analysis.words_en import MENTIONS, NOUNS, PLACES, VALUES, WEAK
+
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\ds?\b")
+_STOP: Final = (
+    "is|are|was|were|am|be|do|does|did|would|will|can|could|should|shall|has|have|had|may|might|must|you|your|you're|i|i'm|"
+    "we|they|it|he|she|in|for|from|to|at|by|about|with|that|on|when|where|who|if|matters?|interests?|best|applies|apply"
+)
+_NP: Final = rf"(?P<np>(?:\s+(?!(?:{_STOP})\b)[\w&/,'.-]+){{0,6}})"
+_BE: Final = r"(?:(?:'s|\s+(?:is|are|was|were|would be))\b(?:\s+(?:your|the|their|its|an?)\b)?)?"
+_EXAMPLES: Final = re.compile(
+    r"[,(—–-]*\s*(?:for example|for instance|e\.g\.?,?|such as|like:)[^?;)]*\)?|\([^)]*\)"
+)
+_WH: Final = re.compile(rf"\b(?P<wh>which|what|whose){_BE}{_NP}")
+_FACET: Final = re.compile(
+    r"\b(?:know|learn|see|find out|finding out|understand|wondering|looking for|find|info(?:rmation)? on)\s+"
+    r"(?:about\s+)?(?:where|when|how|why|who|what|whether|if|which)\b"
+)
+"""A question within the question offers a part of the topic: "do you want to know how to apply"."""
+_SPECIFIC: Final = re.compile(
+    rf"\b(?:specific|particular|certain|given|preferred|exact|desired|target)\b{_NP}"
+)
+_NO_NOUN: Final = re.compile(r"\b(?:any|some)thing\s+(?:specific|in particular|particular)")
+_HAVE: Final = re.compile(r"\b(?:do|have) (?:you|they) (?:have )?an?y?(?P<np>(?:\s+[\w-]+){1,4})")
+_MEANT: Final = re.compile(
+    r"\b(?:refer(?:ring)? to|(?:do|did) you mean|you mean|talking about|speaking (?:of|about)|asking about the)\b"
+)
+_OR: Final = re.compile(r"\bor\b")
+_WITHIN: Final = re.compile(r"\b(?:in|within|outside|from|throughout)\s+(?:the\s+)?(?P<place>.+)")
+_WANTED: Final = re.compile(
+    r"\b(?:interested|looking|want(?:ing)?|need|like to|would you like|wondering|searching|trying|asking|seeking|"
+    r"inquiring|hoping|curious|care about|included?|focus)\b"
+)
+_KIND_OF: Final = re.compile(
+    r"\b(?:types?|kinds?|sorts?|aspects?|parts?|areas?|fields?|forms?|levels?|states?|categor(?:y|ies))\s+of\s+"
+    r"(?!the (?:country|world|city|state)\b|(?:town|residence|birth|origin)\b)"
+)
+_OF: Final = re.compile(r"'s\b|\bof\b(?! the (?:country|world|city|state)\b| town\b)")
+
+_PHRASES: Final[tuple[tuple[QuestionType, str], ...]] = (
+    ("criterion", r"\bwhat (?:do|did|does|would) [^?]{1,30}\bmean by\b"),
+    ("time", r"\bhow (?:long|recent(?:ly)?|soon|often|far back)\b"),
+    ("time", r"\bhow many (?:days?|weeks?|months?|years?|hours?|nights?)\b"),
+    ("time", r"\bwhen (?:do|did|are|is|will|would|were|was|should)\b"),
+    ("region", r"(?:^|[,;.]\s*|\b(?:and|or|from|but|me|to|so)\s+)where\b"),
+    ("region", r"\bhow (?:far|close|near)\b"),
+    ("scope", r"\bhow (?:old|many (?:people|guests?|persons?|users?|students?|children|kids|players?))\b"),
+    ("scope", r"\bwhom? (?:is|are|will) .*\bfor\b|\bfor whom\b"),
+    (
+        "scope",
+        r"\bhow (?:detailed|in-depth|deep|broad|advanced|will you use|do you (?:plan|intend) to use)\b",
+    ),
+    ("scope", r"\bwhat (?:do|will|would|are) you (?:(?:plan|intend|going)(?:n?ing)? to )?us(?:e|ing)\b"),
+    (
+        "scope",
+        r"\bwhat(?:'s| is| are| will| do| would)\b[^?]*(?<!looking )(?<!searching )(?<!asking )for\?",
+    ),
+    (
+        "criterion",
+        r"\b(?:define|measure|judge|(?:rank|sort)(?:ed|ing)? by|based on|mean by|prioriti[sz]e|"
+        r"(?:matters?|care) (?:more|most)|more important)\b",
+    ),
+    ("criterion", r"\bhow (?:much|many|big|large|small|tall|heavy|fast|high|low|expensive|strong)\b"),
+    ("entity", r"(?:^|[,;.]\s*|\b(?:of|to|by|with)\s+)whom?\b"),
+)
+_TURNS: Final = tuple((re.compile(pattern), kind) for kind, pattern in _PHRASES)
+"""Turns of phrase that have a type, whatever noun stands beside them; of those that overlap the first."""
+
+
+def asked_types(text: str) -> list[QuestionType]:
+    """The types that a question asks for, what is asked first standing first; empty for none."""
+    return _asked(_EXAMPLES.sub("", text)) or _asked(text)
+
+
+def mentions_region(text: str) -> bool:
+    """Whether a word for places stands in the question; names of places are no such words."""
+    return MENTIONS.has(text, "region")
+
+
+def _asked(text: str) -> list[QuestionType]:
+    if _FACET.search(text):
+        return ["scope"]
+    turns: list[tuple[tuple[int, int], QuestionType]] = []
+    for turn, kind in _TURNS:
+        if (at := turn.search(text)) and not _within(at.start(), turns):
+            turns.append((at.span(), kind))
+    found = [(span[0], kind) for span, kind in turns]
+    found += [placed for placed in [*_bound(text), *_offered(text)] if not _within(placed[0], turns)]
+    if found:
+        return [kind for _, kind in sorted(found, key=lambda placed: placed[0])]
+    fallback = _fallback(text)
+    return [fallback] if fallback else []
+
+
+def _within(at: int, turns: list[tuple[tuple[int, int], QuestionType]]) -> bool:
+    return any(start <= at < end for (start, end), _ in turns)
+
+
+def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
+    """What question words, and words such as "specific", are bound to."""
+    for found in _WH.finditer(text):
+        for kind in _np_types(found["np"]) or _unnamed(found["wh"], found["np"]):
+            yield found.start(), kind
+    for found in _SPECIFIC.finditer(text):
+        if not _WH.search(text[max(0, found.start() - 7) : found.start()]):
+            for kind in _np_types(found["np"]) or (["entity"] if found["np"].strip(" ,") else ["scope"]):
+                yield found.start(), kind
+    for found in _HAVE.finditer(text):
+        for kind in _np_types(found["np"]):
+            yield found.start(), kind
+
+
+def _np_types(np: str) -> list[QuestionType]:
+    """The types of the heads of a noun phrase: a head stands last, or before 's or "of"."""
+    if _KIND_OF.search(np):
+        return ["scope"]
+    whole = _OF.split(np)[0]
+    heads = [NOUNS.last(part) or WEAK.last(part) for part in re.split(r",|/|\b(?:or|and)\b", whole)]
+    return [head for head in dict.fromkeys(heads) if head]
+
+
+def _unnamed(wh: str, np: str) -> list[QuestionType]:
+    """What a question asks for whose noun is not known: "which x" picks one of several, "what x" a part."""
+    return ["entity"] if wh == "which" and np.strip() and not re.match(r"\s+of\b", np) else ["scope"]
+
+
+def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
+    """What the alternatives of "or" differ in, where words say it."""
+    for clause in re.finditer(r"[^?;.!]+", text):
+        if (sign := _OR.search(clause[0])) and not _WH.search(clause[0]):
+            at = clause.start() + sign.start()
+            after, before = clause[0][sign.end() :], clause[0][: sign.start()]
+            kinds = {*_values(after), *_values(" ".join(before.split()[-3:]))}
+            yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
+
+
+def _values(text: str) -> Iterator[QuestionType]:
+    """The types of the values in a text: years, places, "latest", "nationwide" and the like."""
+    if _YEAR.search(text):
+        yield "time"
+    yield from (kind for lexicon in (VALUES, PLACES) for _, kind in lexicon.find(text))
+
+
+def _fallback(text: str) -> QuestionType | None:
+    """The type of a question without a question word that could be read."""
+    if _NO_NOUN.search(text):
+        return "scope"
+    if _MEANT.search(text):
+        return "entity"
+    if kind := _narrowed(text):
+        return kind
+    if _WANTED.search(text) or _OR.search(text):
+        return "scope"
+    return NOUNS.last(" ".join(text.rstrip("?.! ").split()[-3:]))
+
+
+def _narrowed(text: str) -> QuestionType | None:
+    """The time or the region that "do you want ..." offers to narrow the query to."""
+    if _YEAR.search(text):
+        return "time"
+    if (kind := VALUES.first(text)) and kind != "criterion":
+        return kind
+    within = _WITHIN.search(text)
+    return PLACES.first(within["place"]) if within else None

@@ -1,0 +1,178 @@
+"""Rules for Chinese clarifying questions: which types of constraint they ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
+from cts_async.analysis.words_zh import INSTITUTIONS, MENTIONS, NOUNS, PLACES, SHORT, VALUES, WEAK
+
+_NAMED: Final = re.compile(rf"(?:{'|'.join(PLACES.split())})(?!{INSTITUTIONS})")
+
+_YEAR: Final = re.compile(
+    r"(?<!\d)(?:19|20)\d\d(?!\d)|\d{1,2}月|[一二三四]季度|近[一二两三四五六七八九十\d]+[年个天月周]"
+)
+
+_END: Final = "。？！?!；;\n"
+_EXAMPLES: Final = re.compile(rf"[,:(—-]*(?:比如|例如|譬如|诸如|如[:：]|像是|比方说)[^{_END})]*\)?|\([^)]*\)")
+_WH: Final = re.compile(
+    r"(?P<wh>哪一?(?:[个些种类家款座位部届所本首支只场条台辆间项门份张]|几[个种类家款年])?|(?<!为)什么样?|何种|何|几|多少|"
+    rf"多(?=[大高长久远])|谁)(?P<np>[^的,、{_END}是要想能可需在会与和为您你]{{0,8}})"
+)
+_SPECIFIC: Final = re.compile(
+    r"(?:具体|特定|指定|限定|限制|某一?[个些种类]?|固定|明确|大致|大概|特别)(?:的|是|在|于)?"
+    rf"(?P<np>[^的,、{_END}是想能可需会您你还]{{0,8}})"
+)
+_LINK: Final = re.compile(
+    r"(?:[是为在选有]|大概|大约|一般|具体|主要|要求|范围|需求|限制|分别|属于|打算|计划)*$"
+)
+_SPELL: Final = re.compile(r"久|长时间|长?(?:天|年|个月|小时|星期|周)")
+_PREFERENCE: Final = re.compile(
+    r"看重|在意|优先|注重|侧重|偏好|倾向|更关注|衡量|评判|评价|排名|排序|按|根据|为准|标准|定义|口径"
+)
+_MEANT: Final = re.compile(r"指|说的|是说|提到的")
+_POLAR: Final = re.compile(r"吗|么\??$|是否|有没有|是不是|要不要|需不需要|对吧")
+_WANTED: Final = re.compile(r"想|要|了解|查|找|问|关注|包括|包含")
+
+_TURNS: Final[tuple[tuple[re.Pattern[str], QuestionType], ...]] = (
+    (
+        re.compile(
+            r"(?:最好|最佳|好|便宜|贵|高|大|有名|著名|热门|优秀|靠谱|排名|成功|严重|最强|最多|厉害|合适|流行|快|健康|高端|划算)"
+            r"[\"'”’」』》]?(?:的标准)?(?:主要|具体)?(?:是指|指的是|指|怎么|如何|按|是按|是根据|以)"
+        ),
+        "criterion",
+    ),
+    (re.compile(r"(?:按|根据|以|依据|从)照?(?:什么|哪[种个些类])"), "criterion"),
+    (re.compile(r"(?:怎么|如何)(?:定义|衡量|判断|评判|界定|评价|排)"), "criterion"),
+    (
+        re.compile(r"[给为帮替送]谁|谁(?:用|使用|吃|穿|看|办)|做什么用|用来[做干]什么|用于什么|干什么用"),
+        "scope",
+    ),
+)
+"""Turns of phrase that have a type, whatever noun stands beside them."""
+
+_CLASSIFIED: Final[dict[str, QuestionType]] = {
+    **dict.fromkeys("种类些样", "scope"),
+    **dict.fromkeys("个家款座位部所本首支只场台辆间项门张份条", "entity"),
+    "届": "time",
+}
+"""What a question asks for whose noun is not known, by the question word's last character."""
+
+
+def asked_types(text: str) -> list[QuestionType]:
+    """The types that a question asks for, what is asked first standing first; empty for none."""
+    return _asked(_EXAMPLES.sub("", text)) or _asked(text)
+
+
+def mentions_region(text: str) -> bool:
+    """Whether a word for places stands in the question; names of places are no such words."""
+    return MENTIONS.has(text, "region")
+
+
+def _asked(text: str) -> list[QuestionType]:
+    turns = [(at.span(), kind) for turn, kind in _TURNS if (at := turn.search(text))]
+    found = [(span[0], kind) for span, kind in turns]
+    found += [
+        placed
+        for placed in [*_bound(text), *_offered(text)]
+        if not any(start <= placed[0] <= end for (start, end), _ in turns)
+    ]
+    if found:
+        return [kind for _, kind in sorted(found, key=lambda placed: placed[0])]
+    fallback = _fallback(text)
+    return [fallback] if fallback else []
+
+
+def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
+    """What question words, and words such as 具体 and 某个, are bound to."""
+    for found in _WH.finditer(text):
+        if kind := _wh_type(found["wh"], found["np"], text[: found.start()]):
+            yield found.start(), kind
+    for found in _SPECIFIC.finditer(text):
+        kind = _noun(found["np"]) or WEAK.first(found["np"])
+        if kind and not _WH.search(found["np"]):
+            yield found.start(), kind
+
+
+def _wh_type(wh: str, np: str, before: str) -> QuestionType | None:
+    """The type of a question word with the noun behind it, or else with the noun that it is said of."""
+    if wh == "谁":
+        return "entity"
+    if wh in ("哪", "何") and np[:1] in tuple("里儿处地"):
+        return "region"
+    if wh in ("几", "多", "多少"):
+        return "time" if _SPELL.match(np) else _counted(np, before)
+    bound = _noun(np)
+    if bound == "entity" and wh[-1] == "类":
+        return "scope"
+    return bound or _subject(before) or WEAK.first(np) or _unnamed(wh, before)
+
+
+def _noun(np: str) -> QuestionType | None:
+    return NOUNS.first(np) or SHORT.first(np[:1])
+
+
+def _subject(before: str) -> QuestionType | None:
+    """The noun of "预算大概是" and the like, which a question word then asks for."""
+    return NOUNS.ending(_LINK.sub("", before)[-8:])
+
+
+def _counted(np: str, before: str) -> QuestionType:
+    kind = _noun(np)
+    if kind == "entity" or np[:2] in ("个人", "口人"):
+        return "scope"  # how many people it is for
+    return kind or _subject(before) or "criterion"
+
+
+def _unnamed(wh: str, before: str) -> QuestionType | None:
+    if _MEANT.search(before[-4:]):
+        return "entity"
+    return _CLASSIFIED.get(wh[-1], "scope")
+
+
+def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
+    """What the alternatives of 还是 differ in, where words say it."""
+    for clause in re.finditer(rf"[^{_END}]+", text):
+        before, sign, after = clause[0].partition("还是")
+        if not sign:
+            continue
+        at = clause.start() + len(before)
+        kinds = {*_values(after), *_last_value(before)}
+        yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
+        if not kinds and _PREFERENCE.search(before):
+            yield at, "criterion"
+
+
+def _values(text: str) -> Iterator[QuestionType]:
+    """The types of the values in a text: years, places, 最新, 国内 and the like."""
+    if _YEAR.search(text):
+        yield "time"
+    if _NAMED.search(text):
+        yield "region"
+    yield from (kind for _, kind in VALUES.find(text))
+
+
+def _last_value(before: str) -> Iterator[QuestionType]:
+    """The types of a value that the first alternative ends with: 最新的 counts, 最新的政策 does not."""
+    tail = before.rstrip(",的")
+    if (year := _YEAR.search(tail[-6:])) and tail.endswith(year[0]):
+        yield "time"
+    if (place := _NAMED.search(tail[-5:])) and tail.endswith(place[0]):
+        yield "region"
+    if kind := VALUES.ending(tail):
+        yield kind
+
+
+def _fallback(text: str) -> QuestionType | None:
+    """The type of a question without a question word that could be read."""
+    if _MEANT.search(text) and ("还是" in text or _POLAR.search(text)):
+        return "entity"
+    if "还是" in text:
+        return "scope"
+    if value := next(_values(text), None):
+        return value
+    if _POLAR.search(text):
+        return "scope" if _WANTED.search(text) else None
+    return NOUNS.last(text.rstrip(_END)[-6:])

@@ -1,0 +1,172 @@
+"""Which finished runs are meant by paths, patterns and folders of runs, and that they belong together."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cts_async.analysis.runs import FinishedRun, read_run
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import InputError, UsageError
+
+ORIG = "orig"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSet:
+    """Runs over the same data, and the run of the queries as they are that goes with them."""
+
+    runs: tuple[FinishedRun, ...]
+    """Clarifiers' runs, by k and then as they were named; labels are distinct."""
+    orig: FinishedRun | None
+    notes: tuple[str, ...]
+    """What a reader of the numbers has to know: what was left out, and what is not finished."""
+
+
+def run_directories(paths: Iterable[str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """The directories that paths name, each once: those named themselves, and those found in a folder of runs.
+
+    A path is a run directory, a folder that holds run directories, or a pattern that matches either.
+    InputError for a path or pattern behind which there is no run.
+    """
+    named: dict[Path, None] = {}
+    found: dict[Path, None] = {}
+    for path in paths:
+        for candidate in _matches(path):
+            if _is_run(candidate):
+                named[candidate] = None
+            else:
+                found.update(dict.fromkeys(_runs_in(candidate)))
+    return tuple(named), tuple(path for path in found if path not in named)
+
+
+def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
+    """Read the runs, and `orig`: the one named, or one among the runs, or one beside them over the same data.
+
+    In a folder of runs those that have not finished are left out; one that is named itself is read as far as
+    it got. Raises UsageError where there is no Clarifier's run, or where runs are over different data.
+    """
+    named, found = run_directories(paths)
+    runs = [read_run(directory) for directory in named]
+    others = [read_run(directory) for directory in found]
+    complete = [run for run in others if not n_missing(run)]
+    notes = [
+        f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if n_missing(run)
+    ]
+    runs += complete
+    _check_same_data(runs)
+    asked = sorted((run for run in runs if run.clarifier), key=lambda run: run.k)
+    if not asked:
+        raise UsageError(_nothing_asked(paths, runs, others))
+    notes += [f"{run.directory}: not finished ({_progress(run)})" for run in asked if n_missing(run)]
+    baseline, note = _orig(orig, runs, asked)
+    return RunSet(_distinct(asked), baseline, (*notes, *note))
+
+
+def n_missing(run: FinishedRun) -> int:
+    """Instances without a line yet: where there are any, the run has not finished."""
+    return max(0, run.n_expected - len(run.items) - run.n_failed)
+
+
+def _matches(path: str) -> list[Path]:
+    if Path(path).exists() or not glob.has_magic(path):
+        return [Path(path)]
+    matches = sorted(Path(match) for match in glob.glob(path, recursive=True))
+    with_runs = [match for match in matches if _is_run(match) or next(_runs_in(match, strict=False), None)]
+    if not with_runs:
+        raise InputError(path, "the pattern matches no run directory")
+    return with_runs
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.json").is_file()
+
+
+def _runs_in(folder: Path, *, strict: bool = True) -> Iterator[Path]:
+    runs = sorted(path for path in folder.iterdir() if _is_run(path)) if folder.is_dir() else []
+    if strict and not runs:
+        problem = "no run here (run.json is missing)" if folder.exists() else "no such run directory"
+        raise InputError(folder, problem)
+    yield from runs
+
+
+def _progress(run: FinishedRun) -> str:
+    return f"{len(run.items) + run.n_failed} of {run.n_expected} instances"
+
+
+def _nothing_asked(paths: Sequence[str], runs: Sequence[FinishedRun], others: Sequence[FinishedRun]) -> str:
+    where = ", ".join(paths)
+    if runs:
+        return f"{where}: {runs[0].label} asks nothing; name a Clarifier's run, e.g. runs/sample-gpt-k1"
+    return f"{where}: none of its {len(others)} runs has finished; name one of them to see how far it got"
+
+
+def _check_same_data(runs: Sequence[FinishedRun]) -> None:
+    for run in runs[1:]:
+        if differing := [key for key in _IDENTITY if not _agree(runs[0].data.get(key), run.data.get(key))]:
+            here, there = (_described(of, differing) for of in (runs[0], run))
+            raise UsageError(f"runs over different data are not read together: {here}, but {there}")
+
+
+_IDENTITY = ("name", "sha256", "gold_sha256")
+
+
+def _agree(here: Any, there: Any) -> bool:
+    return here is None or there is None or here == there
+
+
+def _described(run: FinishedRun, differing: Sequence[str]) -> str:
+    if "name" in differing:
+        return f"{run.directory} is over {run.data.get('name')}"
+    what, key = ("data", "sha256") if "sha256" in differing else ("gold", "gold_sha256")
+    return f"{run.directory} is over {run.data.get('name')} with {what} {str(run.data.get(key))[:12]}"
+
+
+def _orig(
+    named: Path | None, runs: Sequence[FinishedRun], asked: Sequence[FinishedRun]
+) -> tuple[FinishedRun | None, list[str]]:
+    if named is not None:
+        found = read_run(named)
+        _check_same_data([asked[0], found])
+        return found, _unfinished(found)
+    among = [run for run in runs if run.label == ORIG and not run.clarifier]
+    if len(among) > 1:
+        raise UsageError(
+            f"{among[0].directory} and {among[1].directory} are both orig: choose one with --orig DIR"
+        )
+    if among:
+        return among[0], _unfinished(among[0])
+    beside = list(dict.fromkeys(path for run in asked for path in _orig_beside(run)))
+    if len(beside) == 1:
+        found = read_run(beside[0])
+        return found, [f"gains are over {found.directory}", *_unfinished(found)]
+    if beside:
+        names = " and ".join(map(str, beside[:2]))
+        return None, [f"no gains: {names} could both be meant; choose one with --orig DIR"]
+    return None, ["no gains: there is no orig run over the same data here; name one with --orig DIR"]
+
+
+def _orig_beside(run: FinishedRun) -> Iterator[Path]:
+    """Directories beside this one with a run of `orig` over the same data."""
+    for directory in _runs_in(run.directory.resolve().parent, strict=False):
+        identity = (read_manifest(directory) or {}).get("identity", {})
+        data = identity.get("data") or {}
+        if identity.get("system") == ORIG and all(data.get(key) == run.data.get(key) for key in _IDENTITY):
+            yield run.directory.parent / directory.name
+
+
+def _unfinished(orig: FinishedRun) -> list[str]:
+    return [f"{orig.directory}: not finished ({_progress(orig)})"] if n_missing(orig) else []
+
+
+def _distinct(runs: Sequence[FinishedRun]) -> tuple[FinishedRun, ...]:
+    """The runs, those of equal labels called by the names of their directories."""
+    from dataclasses import replace
+
+    labels = [run.label for run in runs]
+    return tuple(
+        replace(run, label=run.directory.name) if labels.count(run.label) > 1 else run for run in runs
+    )

@@ -1,0 +1,101 @@
+"""Beyond the paper: how many points of restore_score_100 a question of each type brings.
+
+The gain of an instance over `orig` is taken as the sum of what its questions bring, each as much as its
+primary type: gain_i = sum_t beta_t * n_it, without a constant, fitted by least squares over all instances of
+the systems together. At k = 1 beta_t is exactly the mean gain of the instances asked a question of type t;
+at k > 1 it is the regression's share. Asking is not assigned at random: beta describes, and proves no cause.
+
+Intervals are percentile bootstrap intervals, 95 %: instances are resampled, each with all systems' rows of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from cts_async.analysis.interactions import Interactions, Scores
+from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+RESAMPLES: Final = 1_000
+_CELLS: Final = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TypeGain:
+    """Points that a question of this type brings, with a 95 % interval; `n` such questions were scored."""
+
+    kind: QuestionType
+    n: int
+    points: float
+    low: float
+    high: float
+
+
+def gain_per_question(
+    systems: Sequence[Interactions], orig: Scores, *, seed: int = 0, resamples: int = RESAMPLES
+) -> dict[QuestionType, TypeGain]:
+    """The gain of every type that occurs in an instance judged here and in `orig`; {} for no such instance."""
+    import numpy as np
+
+    moments, asked = _moments(systems, orig)
+    if not asked.any():
+        return {}
+    points = _fitted(moments.sum(axis=0)[None])[0]
+    drawn = _resampled(moments, seed, resamples)
+    low, high = np.nanpercentile(drawn[:, asked > 0], [2.5, 97.5], axis=0)
+    there = [i for i in range(len(QUESTION_TYPES)) if asked[i]]
+    return {
+        QUESTION_TYPES[i]: TypeGain(QUESTION_TYPES[i], int(asked[i]), float(points[i]), float(lo), float(hi))
+        for i, lo, hi in zip(there, low, high, strict=True)
+    }
+
+
+def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Array]:
+    """Of each instance the sums of n n' and n * gain over its rows, (instances, types, types + 1); n in all."""
+    import numpy as np
+
+    size = len(QUESTION_TYPES)
+    place = {kind: i for i, kind in enumerate(QUESTION_TYPES)}
+    by_id: dict[str, Array] = {}
+    asked = np.zeros(size, int)
+    for system in systems:
+        for row in system.rows:
+            if row.score is None or row.id not in orig:
+                continue
+            counts = np.bincount([place[turn.reading.primary] for turn in row.turns], minlength=size)
+            sums = by_id.setdefault(row.id, np.zeros((size, size + 1)))
+            sums[:, :size] += np.outer(counts, counts)
+            sums[:, size] += counts * (row.score - orig[row.id])
+            asked += counts
+    return np.array(list(by_id.values())).reshape(-1, size, size + 1), asked
+
+
+def _fitted(moments: Array) -> Array:
+    """Least squares from summed moments, shape (fits, types, types + 1); NaN for a type that a fit has not seen."""
+    import numpy as np
+
+    squares, products = moments[..., :-1], moments[..., -1]
+    points = (np.linalg.pinv(squares, hermitian=True) @ products[..., None])[..., 0]
+    points[np.diagonal(squares, axis1=1, axis2=2) == 0] = np.nan
+    return points
+
+
+def _resampled(moments: Array, seed: int, resamples: int) -> Array:
+    import numpy as np
+
+    rng = np.random.default_rng(seed)
+    n = len(moments)
+    flat = moments.reshape(n, -1)
+    step = max(1, _CELLS // n)
+    fits = []
+    for done in range(0, resamples, step):
+        drawn = rng.integers(0, n, size=(min(step, resamples - done), n))
+        times = np.stack([np.bincount(row, minlength=n) for row in drawn])
+        fits.append(_fitted((times.astype(float) @ flat).reshape(-1, *moments.shape[1:])))
+    return np.concatenate(fits)

@@ -1,0 +1,111 @@
+"""From what a user names, run directories or files of questions and answers, to a diagnosis."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cts_async.analysis.diagnosis import diagnose
+from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
+from cts_async.analysis.own_labels import OwnLabels
+from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, read_question
+from cts_async.analysis.run_set import RunSet, read_run_set
+from cts_async.datasets.asked import Asked, read_asked
+from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
+from cts_async.datasets.type_labels import read_type_labels
+from cts_async.errors import InputError, UnusableOutput, UsageError
+from cts_async.llm.structured import ShortPhrase
+from cts_async.report.diagnosis import Report
+
+_TYPE: Mapping[str, QuestionType] = {kind: kind for kind in QUESTION_TYPES}
+
+
+def diagnose_named(
+    paths: Sequence[str],
+    *,
+    orig: Path | None = None,
+    judge: str | None = None,
+    types_file: Path | None = None,
+    fields: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> Report:
+    """Diagnose runs, or files of questions and answers, not both at once. Raises UsageError and InputError."""
+    labels = own_labels(types_file) if types_file else None
+    read: Reader = labels or read_question
+    files = [file for path in paths for file in question_files(path)]
+    if files and len(files) >= len(paths):
+        if orig or judge:
+            raise UsageError("files of questions have no scores: leave out --orig and --judge")
+        systems = [read_file(file, read, fields) for file in files]
+        notes = ["files of questions and answers: there are no scores, and so no gains"]
+        report = Report(diagnose(systems, {}, seed=seed), None, None, notes)
+    elif files:
+        raise UsageError("name either run directories or files of questions, not both")
+    else:
+        report = _of_runs(read_run_set(paths, orig), read, judge, seed)
+    if labels is None:
+        return report
+    return Report(report.diagnosis, report.judge, report.orig, [*report.notes, labels.note])
+
+
+def _of_runs(found: RunSet, read: Reader, judge: str | None, seed: int) -> Report:
+    chosen, notes = _judge(found, judge)
+    systems = [interactions_of(run, read, chosen) for run in found.runs]
+    scores = found.orig.scores(chosen) if found.orig and chosen else {}
+    if found.orig and chosen and not scores:
+        notes.append(f"no gains: {found.orig.directory} was not judged by {chosen}")
+    diagnosis = diagnose(systems, scores, seed=seed)
+    orig = found.orig.directory if found.orig and scores else None
+    return Report(diagnosis, chosen, orig, [*found.notes, *notes])
+
+
+def _judge(found: RunSet, asked: str | None) -> tuple[str | None, list[str]]:
+    """The judge whose scores are read, the first run's scoring judge unless another is asked for, and notes."""
+    judges = list(dict.fromkeys(judge for run in found.runs for judge in run.judges))
+    if asked is not None and asked not in judges:
+        there = ", ".join(judges) or "none"
+        raise UsageError(f"--judge {asked}: these runs were not judged by it; their judges are: {there}")
+    chosen = asked or next(iter(judges), None)
+    without = [run for run in found.runs if chosen and chosen not in run.judges]
+    return chosen, [f"{run.directory}: not judged by {chosen}, without scores here" for run in without]
+
+
+# --- Files of questions and answers
+
+
+def question_files(path: str) -> list[Path]:
+    """The .csv and .jsonl files that a path, a pattern, or a folder without runs names; [] where it names none."""
+    if Path(path).is_dir():
+        folder = Path(path)
+        if (folder / "run.json").exists() or any(folder.glob("*/run.json")):
+            return []
+        return sorted(file for file in folder.iterdir() if file.suffix.lower() in CSV_SUFFIXES)
+    matches = [Path(path)] if Path(path).exists() else [Path(match) for match in sorted(glob.glob(path))]
+    files = [match for match in matches if match.suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES)]
+    if not files and not matches and Path(path).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES):
+        raise InputError(path, "no such file")
+    return files
+
+
+def read_file(path: Path, read: Reader, fields: Mapping[str, str] | None = None) -> Interactions:
+    """A file as the run of a Clarifier that is called like it; k is the most questions of an instance."""
+    asked = read_asked(path, fields)
+    rows = tuple(row for row in (_interaction(one, read) for one in asked) if row)
+    k = max((len(row.turns) for row in rows), default=0)
+    return Interactions(path.stem, path.stem, k, rows, len(asked) - len(rows), len(asked))
+
+
+def _interaction(one: Asked, read: Reader) -> Interaction | None:
+    """None for an instance that failed: it has no questions, or an answer with nothing in it."""
+    try:
+        known = [not ShortPhrase().parse(answer).unknown for answer in one.answers]
+    except UnusableOutput:
+        return None
+    return interaction(one.id, zip(one.questions, known, strict=True), read) if one.questions else None
+
+
+def own_labels(path: Path) -> OwnLabels:
+    """A researcher's labels. Raises InputError."""
+    found = read_type_labels(path, QUESTION_TYPES)
+    return OwnLabels({question: [_TYPE[kind] for kind in kinds] for question, kinds in found.items()})

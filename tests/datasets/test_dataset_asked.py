@@ -1,0 +1,87 @@
+"""Files of questions and answers, in the shapes that releases give them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cts_async.datasets.asked import Asked, read_asked
+from cts_async.errors import InputError
+
+Write = Callable[..., Path]
+
+
+def test_lists_in_cells_are_read_as_json_and_as_python_prints_them(write: Write) -> None:
+    text = (
+        'id,clarification_questions,ua_answers\na,"[""which year?"",""where?""]","[""2024"",""unknown""]"\n'
+    )
+    text += "b,\"['who?', 'why?']\",\"['unknown', 'it''s late']\"\n".replace("it''s", "it is")
+    assert read_asked(write("k2.csv", text)) == [
+        Asked("a", ("which year?", "where?"), ("2024", "unknown")),
+        Asked("b", ("who?", "why?"), ("unknown", "it is late")),
+    ]
+
+
+def test_a_single_question_needs_no_list(write: Write) -> None:
+    text = "blurred_query,question,answer\nferry times,which day?,Monday\n"
+    assert read_asked(write("k1.csv", text)) == [Asked("ferry times", ("which day?",), ("Monday",))]
+
+
+@pytest.mark.parametrize("header", ["question1,question2,answer1,answer2", "Q_1,Q_2,A_1,A_2"])
+def test_numbered_columns_are_turns(write: Write, header: str) -> None:
+    text = f"id,{header}\na,when?,where?,now,unknown\nb,when?,,now,\n"
+    assert read_asked(write("k2.csv", text)) == [
+        Asked("a", ("when?", "where?"), ("now", "unknown")),
+        Asked("b", ("when?",), ("now",)),
+    ]
+
+
+def test_rows_of_the_same_id_are_turns_in_their_order(write: Write) -> None:
+    text = "id,question,answer\na,when?,now\nb,what?,unknown\na,where?,here\n"
+    assert read_asked(write("long.csv", text)) == [
+        Asked("a", ("when?", "where?"), ("now", "here")),
+        Asked("b", ("what?",), ("unknown",)),
+    ]
+
+
+def test_json_lines_are_read_too(write: Write) -> None:
+    rows = [{"id": 7, "questions": ["when?"], "answers": ["now"]}]
+    assert read_asked(write("k1.jsonl", rows)) == [Asked("7", ("when?",), ("now",))]
+
+
+@pytest.mark.parametrize(
+    "cells", ['"[]","[]"', "when?,", ',"now"', '"[""when?"",""where?""]","[""now"",""""]"']
+)
+def test_a_question_without_answer_is_a_failed_instance_and_no_unknown(write: Write, cells: str) -> None:
+    assert read_asked(write("k.csv", f"id,questions,answers\na,{cells}\n")) == [Asked("a", (), ())]
+
+
+def test_missing_columns_are_refused_with_those_there_are(write: Write) -> None:
+    with pytest.raises(
+        InputError, match=r"k1.csv:2: field 'answers': is missing; .* 'id', 'question', 'ergebnis'"
+    ):
+        read_asked(write("k1.csv", "id,question,ergebnis\na,when?,now\n"))
+    fields = {"answers": "ergebnis"}
+    assert read_asked(write("k1.csv", "id,question,ergebnis\na,when?,now\n"), fields)[0].answers == ("now",)
+
+
+@pytest.mark.parametrize(
+    ("cells", "problem"),
+    [
+        ('"[""when?"",""where?""]",now', "'answers': 1 where there are 2 questions"),
+        ("[when?,now", "'questions': begins like a list, and is none"),
+        ("[__import__('os')],now", "begins like a list, and is none"),
+        ("[1],now", "must be text, is a number"),
+    ],
+)
+def test_what_cannot_be_understood_is_refused_with_its_place(write: Write, cells: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem) as refused:
+        read_asked(write("k.csv", f"id,questions,answers\na,{cells}\n"))
+    assert refused.value.line == 2
+
+
+def test_an_empty_file_is_refused(write: Write) -> None:
+    with pytest.raises(InputError, match="holds no questions"):
+        read_asked(write("k.csv", "id,question,answer\n"))
