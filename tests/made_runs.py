@@ -1,0 +1,121 @@
+"""Run directories written by hand, small enough to work every number out on paper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cts_async.scorer import restore_score_100
+
+SCORING = "ernie"
+_LABELS = {"f": "full", "p": "partial", "n": "none"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One instance of a run. What is judged is given as `score` or as `labels`.
+
+    `score` is what the judge SCORING gave, as it is; `labels` are labels by judge, a letter for each nugget
+    ("fpn" is full, partial, none), which make the score with `weights` (all 1 where they are left out). The
+    first judge of `labels` is the scoring one. `error` makes the instance a failure at that step.
+    """
+
+    id: str
+    questions: Sequence[str] = ()
+    answers: Sequence[str] = ()
+    score: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    weights: Sequence[float] = ()
+    fused_query: str = ""
+    blurred_query: str = ""
+    rewritten_query: str = ""
+    answer: str = "an answer"
+    error: str = ""
+
+
+def made_run(
+    folder: Path,
+    *,
+    label: str,
+    rows: Sequence[Row],
+    k: int | None = None,
+    clarifier: str | None = None,
+    data: str = "made",
+    players: Mapping[str, str] | None = None,
+    n_expected: int | None = None,
+    embedded: bool = False,
+    name: str | None = None,
+) -> Path:
+    """Write run.json, results.jsonl and judgments/ into `folder`/`name` (default DATA-LABEL); give that path.
+
+    `gpt-k3` is the Clarifier gpt with k = 3, where neither is given; any other label is a reference point.
+    """
+    model, _, budget = label.rpartition("-k")
+    directory = folder / (name or f"{data}-{label}")
+    directory.mkdir(parents=True)
+    k = (int(budget) if model else 0) if k is None else k
+    clarifier = model if clarifier is None else clarifier
+    named = {"clarifier": clarifier, "support": "ernie"} if clarifier else {}
+    judges = list(next((row.labels for row in rows if row.labels), ())) or [SCORING]
+    manifest = {
+        "identity": {
+            "system": label,
+            "k": k,
+            "data": {"name": data, "sha256": f"sha of {data}", "gold_sha256": f"sha of {data} gold"},
+            "judges": judges[:1],
+        },
+        "players": {**named, "agent": "webdancer", f"judge {judges[0]}": judges[0], **(players or {})},
+        "embedded": embedded,
+        "n_expected": len(rows) if n_expected is None else n_expected,
+        "sessions": [],
+    }
+    (directory / "run.json").write_text(json.dumps(manifest, ensure_ascii=False), encoding="utf-8")
+    _write_lines(directory / "results.jsonl", [_line(row, label, k) for row in rows])
+    for judge in judges[1:]:
+        (directory / "judgments").mkdir(exist_ok=True)
+        verdicts = [{"id": row.id, **_judged(row, judge)} for row in rows if judge in row.labels]
+        _write_lines(directory / "judgments" / f"{judge}.jsonl", verdicts)
+    return directory
+
+
+def _line(row: Row, label: str, k: int) -> dict[str, Any]:
+    head = {
+        "id": row.id,
+        "system": label,
+        "fused_query": row.fused_query or f"the intent of {row.id}",
+        "blurred_query": row.blurred_query or f"the query of {row.id}",
+    }
+    if row.error:
+        return {**head, "error": {"step": row.error, "kind": "rejected", "message": "refused"}}
+    return {
+        **head,
+        "k": k,
+        "questions": list(row.questions),
+        "answers": list(row.answers),
+        "rewritten_query": row.rewritten_query,
+        "answer": row.answer,
+        **_judged(row, next(iter(row.labels), SCORING)),
+    }
+
+
+def _judged(row: Row, judge: str) -> dict[str, Any]:
+    if judge in row.labels:
+        labels = [_LABELS[letter] for letter in row.labels[judge]]
+        weights = row.weights or [1.0] * len(labels)
+        nuggets = [
+            {"id": f"N{i}", "weight": weight, "coverage": label}
+            for i, (weight, label) in enumerate(zip(weights, labels, strict=True), start=1)
+        ]
+        score = restore_score_100(list(zip(weights, labels, strict=True)))
+        return {"judge": judge, "nuggets": nuggets, "restore_score_100": score}
+    if row.score is None:
+        return {"judge": None, "nuggets": None, "restore_score_100": None}
+    nugget = {"id": "N1", "weight": 1.0, "coverage": "partial"}
+    return {"judge": judge, "nuggets": [nugget], "restore_score_100": row.score}
+
+
+def _write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
