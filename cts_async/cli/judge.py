@@ -82,8 +82,8 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.rejudge import PER_ITEM, plan_judging, run_judging
-    from cts_async.protocol.run_files import RESULTS
+    from cts_async.protocol.rejudge import plan_judging, run_judging
+    from cts_async.protocol.run_files import PER_ITEM, RESULTS
     from cts_async.report.summary import summarise_run, write_summary
     from cts_async.report.table import SMOKE_TEST, print_results
 

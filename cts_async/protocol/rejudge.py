@@ -41,13 +41,11 @@ from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.results import Line, failure_line, judged
 from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all
-from cts_async.protocol.run_files import RESULTS, STEPS, RunFiles, further_files, opened_files
+from cts_async.protocol.run_files import PER_ITEM, RESULTS, STEPS, RunFiles, further_files, opened_files
 from cts_async.protocol.spending import open_budget
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Instance, Judgment
 from cts_async.values import value
-
-PER_ITEM = "per_item.jsonl"
 
 
 @value

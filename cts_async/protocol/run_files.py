@@ -24,6 +24,8 @@ RESULTS, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
     "summary.json",
     "judgments",
 )
+PER_ITEM = "per_item.jsonl"
+"""The results of judging somebody's candidates, as the release's eval_gold.py names them."""
 
 
 class RunFiles:
