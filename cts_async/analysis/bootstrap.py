@@ -61,7 +61,7 @@ def paired_differences(
         rows = there[:, columns[0]]
         if not rows.any():
             continue
-        values = differences[np.ix_(rows, columns)]
+        values = differences[rows][:, columns]
         means = _resampled_means(values, seed, resamples)
         for i, column in enumerate(columns):
             low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
