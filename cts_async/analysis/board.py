@@ -33,11 +33,15 @@ class Entrant:
     """A run on the board: what it was, and how far it got."""
 
     label: str
+    """Its name on the board, which no other has."""
+    system: str
+    """Its name in its own run."""
     directory: Path
     clarifier: str
     """Empty for the reference points, and where nobody knows."""
     k: int
     support: str
+    agent: str
     judges: tuple[str, ...]
     n_done: int
     n_failed: int
@@ -174,10 +178,12 @@ def _filled(
 def _entrant(run: FinishedRun) -> Entrant:
     return Entrant(
         label=run.label,
+        system=run.label,
         directory=run.directory,
         clarifier=run.clarifier,
         k=run.k,
         support=run.players.get("support", ""),
+        agent=run.players.get("agent", ""),
         judges=run.judges,
         n_done=len(run.items),
         n_failed=run.n_failed,
@@ -201,7 +207,7 @@ def _named_apart(found: Sequence[Found]) -> list[Found]:
 
 def _order(entrant: Entrant) -> tuple[int, int, str]:
     """References first, then by budget and name."""
-    reference = ("orig", "gold").index(entrant.label) if entrant.label in ("orig", "gold") else 2
+    reference = ("orig", "gold").index(entrant.system) if entrant.system in ("orig", "gold") else 2
     return reference, entrant.k, entrant.label
 
 
