@@ -107,10 +107,15 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
         items=lines.items(),
         n_failed=len(lines.failed),
         n_expected=max(int(manifest.get("n_expected", 0)), len(lines.found) + len(lines.failed)),
-        data=dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")}),
+        data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
         judge_failures=lines.judge_failures,
     )
+
+
+def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Which data a manifest's identity says: name and digests; of judged candidates only the gold's."""
+    return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
 
 
 class _Lines:
