@@ -432,10 +432,10 @@ def _lanes(plan: Plan, work: Iterable[Work]) -> Iterable[LaneForecast]:
     for specs in accounts.values():
         names = tuple(spec.name for spec in specs)
         own = [one for one in work if one.model in names]
-        yield LaneForecast(names[0], names, _sum(own), _under(specs[0], own))
+        yield LaneForecast(names[0], names, _sum(own), under_limits(specs[0], own))
 
 
-def _under(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
+def under_limits(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
     """Seconds under each limit of an account; they are those of its first model."""
     effort = _sum(work)
     busy_s = sum(one.effort.calls * one.latency_s for one in work)
