@@ -10,7 +10,7 @@ from typing import Any
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line, failed, read_results
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS
+from cts_async.protocol.run_files import JUDGMENTS, results_of
 from cts_async.records import UNKNOWN, Coverage
 
 UNNAMED = "unnamed"
@@ -91,8 +91,7 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
         raise InputError(directory, "no run here (run.json is missing)")
     identity = manifest.get("identity", {})
     lines = _Lines(next(iter(identity.get("judges") or ()), UNNAMED), answers=answers)
-    results = directory / RESULTS
-    for line in read_results(results if results.exists() else directory / PER_ITEM):
+    for line in read_results(directory / results_of(directory)):
         lines.add(line)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
         lines.judged_further(path)

@@ -12,6 +12,7 @@ import typer
 
 from cts_async import __version__
 from cts_async.cli import compare, doctor, judge, plan, run, score
+from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 
@@ -31,7 +32,9 @@ app.command("run", short_help="Clarify, search and judge; the same command again
 app.command("plan", short_help="What a run will take: calls, tokens, dollars, time.")(
     with_run_options(plan.plan)
 )
-app.command("judge", short_help="Another judge on answers that exist already.")(judge.judge)
+app.command("judge", short_help="Other judges on answers that exist already.")(
+    with_options(read_common, judge.judge, own_first=True)
+)
 app.command(
     "score",
     short_help="Scores and their summary, from judged files.",

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.analysis.bootstrap import Difference, paired_difference
+from cts_async.report.agreement import sentence, together
 from cts_async.report.summary import JudgeScores, RunSummary
 from cts_async.scorer import Summary
 
@@ -23,7 +24,7 @@ SMOKE_TEST = (
 
 
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """A table of restore_score_100 with differences to `orig`, what each system cost, then failures.
+    """A table of restore_score_100 with differences to `orig`, what each system cost, how judges agree, failures.
 
     From WIDE columns on the cost stands in the table, else in lines of its own, so that 80 are enough.
     """
@@ -52,6 +53,8 @@ def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
         for summary in summaries:
             effort_text = f"{summary.spent.calls} calls in {_duration(summary.wall_s)}"
             console.print(f"{summary.label}: {effort_text}", markup=False, highlight=False, soft_wrap=True)
+    for agreement in together(one for summary in summaries for one in summary.beside):
+        console.print(f"{sentence(agreement)}.", markup=False, highlight=False, soft_wrap=True)
     _print_failures(console, summaries)
 
 
