@@ -11,7 +11,7 @@ from cts_async.analysis.judged_files import read_judged
 from cts_async.analysis.runs import FinishedRun, data_of, read_run
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_files import MANIFEST, PER_ITEM
+from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
 
 
 def find_runs(words: Sequence[str]) -> list[Path]:
@@ -81,17 +81,22 @@ def _matches(word: str) -> Iterator[Path]:
 
 
 def _runs_at(path: Path) -> Iterator[Path]:
-    if path.is_file() or _is_run(path):
+    if path.is_file() or _has_results(path):
         yield path
         return
+    # A manifest alone is a run that has just begun, or stands above the directories of several candidates.
     inside = [child for child in sorted(path.iterdir()) if child.is_dir() and _is_run(child)]
-    if not inside:
+    if not inside and not _is_run(path):
         raise InputError(path, f"no run in it (neither {MANIFEST} nor {PER_ITEM}, here or one folder below)")
-    yield from inside
+    yield from inside or [path]
+
+
+def _has_results(path: Path) -> bool:
+    return (path / RESULTS).is_file() or (path / PER_ITEM).is_file()
 
 
 def _is_run(path: Path) -> bool:
-    return (path / MANIFEST).is_file() or (path / PER_ITEM).is_file()
+    return (path / MANIFEST).is_file() or _has_results(path)
 
 
 def _listed(paths: Sequence[Path], most: int = 3) -> str:

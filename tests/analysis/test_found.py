@@ -59,6 +59,19 @@ def test_a_folder_with_nothing_but_the_releases_output_is_read(tmp_path: Path) -
     assert reader(path)().label == reader(path / "per_item.jsonl")().label == "ebk1"
 
 
+def test_several_judged_candidates_are_found_below_their_common_manifest(tmp_path: Path) -> None:
+    out = candidates(tmp_path, "judged", "abc")
+    below = [candidates(out, name, "abc") for name in ("ebk1", "gptk1")]
+    for path in below:
+        (path / "per_item.jsonl").touch()
+    assert find_runs([str(out)]) == below
+
+
+def test_a_run_that_has_just_begun_is_one(tmp_path: Path) -> None:
+    begun = candidates(tmp_path, "begun", "abc")
+    assert find_runs([str(begun)]) == [begun]
+
+
 def test_runs_of_the_same_data_and_candidates_of_its_gold_go_together(tmp_path: Path) -> None:
     orig = made_run(tmp_path, label="orig", rows=ROWS)
     check_same_data([orig, candidates(tmp_path, "theirs-k1", "sha of made gold")])
