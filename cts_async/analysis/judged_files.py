@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from cts_async import scorer
-from cts_async.analysis.runs import UNNAMED, FinishedRun, Item, Verdict
+from cts_async.analysis.runs import UNNAMED, FinishedRun, Item, Verdict, named_system
 from cts_async.engine.journal import read_jsonl
 from cts_async.errors import InputError
 from cts_async.records import COVERAGES
@@ -32,13 +31,12 @@ def read_judged(path: Path) -> FinishedRun:
     scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
     lines = {name: line for name, line in _named(path) if name in scores}
     judge = next((str(line["judge"]) for line in lines.values() if line.get("judge")), UNNAMED)
-    system = _system(path)
-    budget = re.search(r"k([1-9])$", system)
+    system, k = named_system(path.parent.name if path.stem == "per_item" else path.stem)
     return FinishedRun(
         directory=path.parent if path.stem == "per_item" else path,
         label=system,
         clarifier="",
-        k=int(budget[1]) if budget else 0,
+        k=k,
         players={},
         judges=(judge,) if scores else (),
         items={id: _item(id, lines.get(id, {}), score, judge) for id, score in scores.items()},
@@ -55,11 +53,6 @@ def _named(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
             if line.get(field) not in (None, ""):
                 yield str(line[field]), line
                 break
-
-
-def _system(path: Path) -> str:
-    name = path.parent.name if path.stem == "per_item" else path.stem
-    return name.split("__cand")[0] or name
 
 
 def _item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -96,11 +97,14 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
         lines.judged_further(path)
     players = dict(manifest.get("players", {}))
+    label, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
+    if "candidates" in identity:
+        label, k = named_system(label)
     return FinishedRun(
         directory=directory,
-        label=str(identity.get("system") or directory.name),
+        label=label,
         clarifier=str(players.get("clarifier", "")),
-        k=int(identity.get("k") or 0),
+        k=k,
         players=players,
         judges=tuple(lines.verdicts),
         items=lines.items(),
@@ -110,6 +114,16 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
         embedded=bool(manifest.get("embedded")),
         judge_failures=lines.judge_failures,
     )
+
+
+def named_system(name: str) -> tuple[str, int]:
+    """System and budget by the name of its answers: ("ebk1", 1) for the release's ebk1__cand_hard518.
+
+    The budget is 0 where a name does not end in k and a digit.
+    """
+    system = name.split("__cand")[0] or name
+    budget = re.search(r"k([1-9])$", system)
+    return system, int(budget[1]) if budget else 0
 
 
 def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from made_runs import Row, made_run
 
-from cts_async.analysis.runs import FinishedRun, read_run
+from cts_async.analysis.runs import FinishedRun, named_system, read_run
 from cts_async.errors import InputError
 
 
@@ -94,7 +94,7 @@ def test_equal_labels_are_held_once(tmp_path: Path) -> None:
 
 def judged_candidates(folder: Path) -> FinishedRun:
     folder.mkdir()
-    identity = {"system": "gpt-k1", "gold_sha256": "abc", "judges": ["ernie"]}
+    identity = {"system": "gpt-k1", "candidates": "x.jsonl", "gold_sha256": "abc", "judges": ["ernie"]}
     (folder / "run.json").write_text(json.dumps({"identity": identity, "n_expected": 2}))
     append(
         folder / "per_item.jsonl", verdict("q1", "partial", 50.0, judge="ernie"), verdict("q2", "none", 0.0)
@@ -104,10 +104,24 @@ def judged_candidates(folder: Path) -> FinishedRun:
 
 def test_judged_candidates_are_read_too_and_the_manifest_names_their_judge(tmp_path: Path) -> None:
     run = judged_candidates(tmp_path / "out")
-    assert (run.label, run.judges, run.n_missing) == ("gpt-k1", ("ernie",), 0)
+    assert (run.label, run.k, run.judges, run.n_missing) == ("gpt-k1", 1, ("ernie",), 0)
     assert run.data == {"gold_sha256": "abc"}
 
 
 def test_no_run_is_said_with_the_folder(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"run\.json is missing"):
         read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "system"),
+    [
+        ("ebk1__cand_hard518", ("ebk1", 1)),
+        ("orig__cand_hard518", ("orig", 0)),
+        ("gpt-k3", ("gpt-k3", 3)),
+        ("k2-gpt", ("k2-gpt", 0)),
+        ("__cand", ("__cand", 0)),
+    ],
+)
+def test_the_name_of_answers_says_system_and_budget(name: str, system: tuple[str, int]) -> None:
+    assert named_system(name) == system
