@@ -41,17 +41,20 @@ def compare(
         typer.echo(orjson.dumps(comparison_json(found), option=orjson.OPT_INDENT_2).decode())
         return
     from cts_async.report.comparison_sheets import sheets
-    from cts_async.report.sheet import print_sheet, say
+    from cts_async.report.sheet import print_sheet, printable
     from cts_async.report.table import SMOKE_TEST
 
     console = Console()
-    for sheet in sheets(found, main_only=not judge, all_pairs=pairs):
-        print_sheet(console, sheet)
-        console.print()
+    for told in sheets(found, main_only=not judge, all_pairs=pairs):
+        print_sheet(console, told.sheet)
+        for remark in told.remarks:
+            console.print(printable(remark), markup=False, highlight=False)
+        if told.remarks:
+            console.print()
     for note in found.notes:
-        say(console, note)
+        console.print(printable(note), markup=False, highlight=False)
     if found.embedded:
-        say(console, SMOKE_TEST, style="yellow")
+        console.print(SMOKE_TEST, style="yellow")
 
 
 compare.__doc__ = HELP
