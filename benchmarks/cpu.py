@@ -1,6 +1,7 @@
 """CPU per judged candidate in `cts judge`, beside a bare aiohttp client that posts the same bodies.
 
-Whole processes, start-up included, and the cost of one more candidate: the difference of two sizes.
+Whole processes, start-up included, and the cost of one more candidate: the difference of two sizes. What the lexical
+judge takes, which `cts judge` runs beside a model unless told not to, is measured apart: it makes no calls.
 """
 
 from __future__ import annotations
@@ -28,13 +29,14 @@ def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:
     work = {
         "cts": partial(world.judge, endpoint.url, LARGE, IN_FLIGHT),
         "bare": partial(bare, endpoint.url, bodies, LARGE),
+        "lexical": partial(world.judge, endpoint.url, LARGE, IN_FLIGHT, lexical=True),
         "cts small": partial(world.judge, endpoint.url, SMALL, IN_FLIGHT),
         "bare small": partial(bare, endpoint.url, bodies, SMALL),
     }
     before = endpoint.counts()
     runs = interleaved(ROUNDS, work)
     after = endpoint.counts()
-    whole = {name: median_cpu_s(runs[name]) / LARGE * 1e6 for name in ("cts", "bare")}
+    whole = {name: median_cpu_s(runs[name]) / LARGE * 1e6 for name in ("cts", "bare", "lexical")}
     more = {name: marginal_us(runs[name], LARGE, runs[f"{name} small"], SMALL) for name in ("cts", "bare")}
     calls = after.requests - before.requests
     return Result(
@@ -46,6 +48,7 @@ def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:
             Row("cts judge, us for one more candidate", more["cts"], digits=1),
             Row("bare client, us for one more call", more["bare"], digits=1),
             Row("cts judge / bare, one more", more["cts"] / more["bare"], "<=", 1.5, 2),
+            Row("the lexical judge beside, us per candidate", whole["lexical"] - whole["cts"], digits=1),
             Row("bytes of a request", bodies.stat().st_size / LARGE),
         ],
         [f"nginx saw {calls:,} requests on {after.connections - before.connections:,} connections"],

@@ -58,13 +58,19 @@ class RunConfig:
 
 @dataclass(frozen=True, slots=True)
 class JudgeConfig:
-    """A `cts judge`: of a finished run (`run`), or of a candidates file (`gold`, `candidates`, `out`)."""
+    """A `cts judge`: of finished runs, or of candidates (`gold`, `candidates`, `out`).
+
+    `candidates` are files, patterns and directories, or one of them.
+    """
 
     judges: tuple[str, ...] = ()
-    run: Path | None = None
+    runs: tuple[Path, ...] = ()
     gold: Path | None = None
-    candidates: str | None = None
+    candidates: str | tuple[str, ...] = ()
     out: Path | None = None
+    lexical: bool = True
+    """Whether candidates are judged lexically as well, beside the judges asked for."""
+    nuggets_per_call: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     config_file: Path | None = None
     max_outage_s: float = 900.0

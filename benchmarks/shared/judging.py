@@ -37,36 +37,47 @@ class JudgeWorld:
 
     directory: Path
 
-    def judge(self, url: str, n: int, in_flight: int) -> Spent:
-        """A fresh `cts judge` of the first `n` candidates by the model at `url`."""
+    def judge(
+        self, url: str, n: int, in_flight: int, *, distinct: int | None = None, lexical: bool = False
+    ) -> Spent:
+        """A fresh `cts judge` of the first `n` candidates by the model at `url`, the lexical judge left out.
+
+        Of their answers only the first `distinct` are different ones, if that is given.
+        """
         out = self.directory / "out"
         shutil.rmtree(out, ignore_errors=True)
-        spent = spent_by(self.command(url, n, in_flight), cwd=self.directory)
+        command = self.command(url, n, in_flight, distinct=distinct, lexical=lexical)
+        spent = spent_by(command, cwd=self.directory)
         judged = sum(1 for _ in (out / "per_item.jsonl").open("rb"))
         if judged != n:
             raise RuntimeError(f"{judged} of {n} candidates were judged")
         return spent
 
-    def command(self, url: str, n: int, in_flight: int) -> list[str]:
+    def command(
+        self, url: str, n: int, in_flight: int, *, distinct: int | None = None, lexical: bool = False
+    ) -> list[str]:
         """The command line; the limits are on, and too high to make anybody wait."""
         config = self.directory / f"cts-{in_flight}.toml"
         config.write_text(
             f'[models.static]\nbase_url = "{url}"\nmodel = "{MODEL}"\nmax_concurrency = {in_flight}\n'
             "requests_per_min = 60_000_000\ntokens_per_min = 600_000_000_000\n"
         )
-        files = ["--gold", "gold.jsonl", "--candidates", self.candidates(n).name, "--out", "out"]
+        candidates = self.candidates(n, distinct).name
+        files = ["--gold", "gold.jsonl", "--candidates", candidates, "--out", "out"]
         return [
             *(*CTS, "judge", *files, "--judge", "static", "--config", config.name),
+            "--lexical" if lexical else "--no-lexical",
             *("--in-flight", str(in_flight), "-q", "--json"),
         ]
 
-    def candidates(self, n: int) -> Path:
-        """A file of the first `n` candidates."""
-        path = self.directory / f"candidates-{n}.jsonl"
+    def candidates(self, n: int, distinct: int | None = None) -> Path:
+        """A file of the first `n` candidates, whose answers and queries are those of the first `distinct`."""
+        distinct = distinct or n
+        path = self.directory / f"candidates-{n}-{distinct}.jsonl"
         if not path.exists():
             with path.open("w") as out:
                 for i in range(n):
-                    out.write(json.dumps(_candidate(i)) + "\n")
+                    out.write(json.dumps({**_candidate(i % distinct), "id": f"c{i:07d}"}) + "\n")
         return path
 
     def bodies(self, n: int) -> Path:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Numbers = Sequence[float] | np.ndarray[Any, np.dtype[Any]]
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+    Numbers = Sequence[float] | Array
 
 RESAMPLES = 10_000
 LEVEL = 0.95
+_TAIL: Final = 100 * (1 - LEVEL) / 2
+_DRAWN_AT_ONCE: Final = 2_000_000
+"""Instances drawn in one block: 16 MB of them, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +41,54 @@ def paired_difference(
 
     if len(scores) != len(baseline):
         raise ValueError("scores and baseline must be of the same instances")
-    if not len(scores):
-        return None
     differences = np.asarray(scores, dtype=float) - np.asarray(baseline, dtype=float)
+    return paired_differences(differences[:, None], seed=seed, resamples=resamples)[0]
+
+
+def paired_differences(
+    differences: Array, *, seed: int = 0, resamples: int = RESAMPLES
+) -> list[Difference | None]:
+    """One result for each column of `differences`, shape (instances, comparisons); NaN is a pair that lacks a score.
+
+    Columns that have the same instances share their resamples, so a column's interval does not depend on
+    what it is computed beside. None for a column without any instance.
+    """
+    import numpy as np
+
+    found: list[Difference | None] = [None] * differences.shape[1]
+    there = ~np.isnan(differences)
+    for columns in same_instances(there):
+        rows = there[:, columns[0]]
+        if not rows.any():
+            continue
+        values = differences[rows][:, columns]
+        means = _resampled_means(values, seed, resamples)
+        for i, column in enumerate(columns):
+            low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
+            found[column] = Difference(len(values), float(values[:, i].mean()), float(low), float(high))
+    return found
+
+
+def same_instances(there: Array) -> list[list[int]]:
+    """Columns of `there` (instances, columns; bool) in groups that are equal, in order of first appearance."""
+    groups: dict[bytes, list[int]] = {}
+    for column in range(there.shape[1]):
+        groups.setdefault(there[:, column].tobytes(), []).append(column)
+    return list(groups.values())
+
+
+def _resampled_means(values: Array, seed: int, resamples: int) -> Array:
+    """Means of every column, shape (resamples, columns); a resample is how often it draws each instance."""
+    import numpy as np
+
     rng = np.random.default_rng(seed)
-    n = len(differences)
-    # Drawn in slices: 10,000 x n indices at once would be large for a large n.
-    step = max(1, 4_000_000 // n)
-    means = np.concatenate(
-        [
-            differences[rng.integers(0, n, size=(min(step, resamples - done), n))].mean(axis=1)
-            for done in range(0, resamples, step)
-        ]
-    )
-    tail = 100 * (1 - LEVEL) / 2
-    low, high = np.percentile(means, [tail, 100 - tail])
-    return Difference(n, float(differences.mean()), float(low), float(high))
+    n = len(values)
+    step = max(1, _DRAWN_AT_ONCE // n)
+    means = []
+    for done in range(0, resamples, step):
+        size = min(step, resamples - done)
+        drawn = rng.integers(0, n, size=(size, n))
+        drawn += np.arange(size)[:, None] * n
+        times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
+        means.append(times.astype(float) @ values / n)
+    return np.concatenate(means)

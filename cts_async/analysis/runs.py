@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
-from cts_async.protocol.results import Line, failed, latest_results
-from cts_async.protocol.run_files import JUDGMENTS, RESULTS
+from cts_async.protocol.results import Line, failed, read_results
+from cts_async.protocol.run_files import JUDGMENTS, results_of
 from cts_async.records import UNKNOWN, Coverage
+
+UNNAMED = "unnamed"
+"""A judge that neither a line nor the manifest names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,73 +68,146 @@ class FinishedRun:
     """Which data the run was over: name and sha256 of its file and of its gold."""
     embedded: bool
     """Some role was played by the embedded model: its scores are a smoke test."""
+    judge_failures: Mapping[str, int] = field(default_factory=dict)
+    """By further judge, how many answers it failed to label. The scoring judge's are among `n_failed`."""
+
+    @property
+    def n_missing(self) -> int:
+        """Instances that have no line yet: the run is not over."""
+        return self.n_expected - len(self.items) - self.n_failed
 
     def scores(self, judge: str) -> dict[str, float]:
         """`restore_score_100` by id, of the instances that this judge has labelled."""
         return {id: item.verdicts[judge].score for id, item in self.items.items() if judge in item.verdicts}
 
 
-def read_run(directory: Path) -> FinishedRun:
-    """Read a run directory. Raises InputError where there is none."""
+def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
+    """Read a run directory, or one that `cts judge --out` made; lines are read one at a time.
+
+    Without `answers` every `Item.answer` is empty, which spares most of the memory. Raises InputError
+    where there is no run.
+    """
     manifest = read_manifest(directory)
     if manifest is None:
         raise InputError(directory, "no run here (run.json is missing)")
-    lines = latest_results(directory / RESULTS)
-    verdicts = _verdicts(directory, lines)
     identity = manifest.get("identity", {})
+    lines = _Lines(next(iter(identity.get("judges") or ()), UNNAMED), answers=answers)
+    for line in read_results(directory / results_of(directory)):
+        lines.add(line)
+    for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
+        lines.judged_further(path)
     players = dict(manifest.get("players", {}))
-    done = {id: line for id, line in lines.items() if not failed(line)}
+    label, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
+    if "candidates" in identity:
+        label, k = named_system(label)
     return FinishedRun(
         directory=directory,
-        label=str(identity.get("system") or directory.name),
+        label=label,
         clarifier=str(players.get("clarifier", "")),
-        k=int(identity.get("k") or 0),
+        k=k,
         players=players,
-        judges=tuple(verdicts),
-        items={
-            id: _item(line, {j: of[id] for j, of in verdicts.items() if id in of})
-            for id, line in done.items()
-        },
-        n_failed=len(lines) - len(done),
-        n_expected=max(int(manifest.get("n_expected", 0)), len(lines)),
-        data=dict(identity.get("data", {})),
+        judges=tuple(lines.verdicts),
+        items=lines.items(),
+        n_failed=len(lines.failed),
+        n_expected=max(int(manifest.get("n_expected", 0)), len(lines.found) + len(lines.failed)),
+        data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
+        judge_failures=lines.judge_failures,
     )
 
 
-def _verdicts(directory: Path, lines: Mapping[str, Line]) -> dict[str, dict[str, Verdict]]:
-    """Verdicts by judge and id, the scoring judge first."""
-    found: dict[str, dict[str, Verdict]] = {}
-    for id, line in lines.items():
-        if verdict := _verdict(line):
-            found.setdefault(str(line["judge"]), {})[id] = verdict
-    for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
-        for id, line in latest_results(path).items():
-            # A verdict may stand there whose answer was not recorded before a crash: it does not count yet.
-            if id in lines and not failed(lines[id]) and (verdict := _verdict(line)):
-                found.setdefault(str(line.get("judge") or path.stem), {})[id] = verdict
-    return found
+def named_system(name: str) -> tuple[str, int]:
+    """System and budget by the name of its answers: ("ebk1", 1) for the release's ebk1__cand_hard518.
+
+    The budget is 0 where a name does not end in k and a digit.
+    """
+    system = name.split("__cand")[0] or name
+    budget = re.search(r"k([1-9])$", system)
+    return system, int(budget[1]) if budget else 0
 
 
-def _verdict(line: Line) -> Verdict | None:
-    if failed(line) or not line.get("nuggets") or line.get("restore_score_100") is None:
-        return None
-    nuggets = line["nuggets"]
-    return Verdict(
-        float(line["restore_score_100"]),
-        {nugget["id"]: nugget["coverage"] for nugget in nuggets},
-        {nugget["id"]: float(nugget["weight"]) for nugget in nuggets},
-    )
+def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Which data a manifest's identity says: name and digests; of judged candidates only the gold's."""
+    return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
 
 
-def _item(line: Line, verdicts: Mapping[str, Verdict]) -> Item:
+class _Lines:
+    """What the lines of a run say so far; of each id the last line counts."""
+
+    def __init__(self, judge: str, *, answers: bool) -> None:
+        self._judge, self._answers = judge, answers
+        self._shared: dict[Any, Mapping[str, Any]] = {}
+        self.found: dict[str, Item] = {}
+        self.failed: set[str] = set()
+        self.verdicts: dict[str, dict[str, Verdict]] = {}
+        """By judge and id, the scoring judge first."""
+        self.judge_failures: dict[str, int] = {}
+
+    def add(self, line: Line) -> None:
+        """A line of the results."""
+        id = line["id"]
+        for of in self.verdicts.values():
+            of.pop(id, None)
+        if failed(line):
+            self.found.pop(id, None)
+            self.failed.add(id)
+            return
+        self.failed.discard(id)
+        self.found[id] = _item(line, answers=self._answers)
+        if verdict := self._verdict(line):
+            self.verdicts.setdefault(str(line.get("judge") or self._judge), {})[id] = verdict
+
+    def judged_further(self, path: Path) -> None:
+        """A further judge's file. A verdict on an answer that is not recorded (a crash) does not count yet."""
+        judge, said, failures = path.stem, dict[str, Verdict](), set[str]()
+        for line in read_results(path):
+            judge = str(line.get("judge") or judge)
+            said.pop(line["id"], None)
+            failures.discard(line["id"])
+            if line["id"] not in self.found:
+                continue
+            if failed(line):
+                failures.add(line["id"])
+            elif verdict := self._verdict(line):
+                said[line["id"]] = verdict
+        if said:
+            self.verdicts.setdefault(judge, {}).update(said)
+        if failures:
+            self.judge_failures[judge] = len(failures)
+
+    def items(self) -> dict[str, Item]:
+        """The items with their verdicts, in the order in which they finished."""
+        for id, item in self.found.items():
+            verdicts = {judge: of[id] for judge, of in self.verdicts.items() if id in of}
+            self.found[id] = replace(item, verdicts=verdicts)
+        return self.found
+
+    def _verdict(self, line: Line) -> Verdict | None:
+        if not line.get("nuggets") or line.get("restore_score_100") is None:
+            return None
+        nuggets = line["nuggets"]
+        return Verdict(
+            float(line["restore_score_100"]),
+            self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in nuggets)),
+            self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in nuggets)),
+        )
+
+    def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+        """The same labels, or weights, are one object: of many thousand answers few differ."""
+        known = self._shared.get(pairs)
+        if known is None:
+            known = self._shared[pairs] = dict(pairs)
+        return known
+
+
+def _item(line: Line, *, answers: bool) -> Item:
     return Item(
-        id=str(line["id"]),
+        id=line["id"],
         fused_query=str(line.get("fused_query") or ""),
         blurred_query=str(line.get("blurred_query") or ""),
         questions=tuple(line.get("questions") or ()),
         answers=tuple(line.get("answers") or ()),
         rewritten_query=str(line.get("rewritten_query") or ""),
-        answer=str(line.get("answer") or ""),
-        verdicts=verdicts,
+        answer=str(line.get("answer") or "") if answers else "",
+        verdicts={},
     )

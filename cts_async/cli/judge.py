@@ -1,10 +1,11 @@
-"""`cts judge`: another judge on answers that exist already."""
+"""`cts judge`: other judges on answers that exist already."""
 
 from __future__ import annotations
 
-import sys
+import glob
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,39 +13,46 @@ from cts_async.cli import options
 
 if TYPE_CHECKING:
     from cts_async.config import JudgeConfig
+    from cts_async.protocol.rejudge import JudgePlan
+    from cts_async.report.summary import RunSummary
 
-HELP = """Judge answers again: a finished run's, or a candidates file's against a gold file.
+HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
 
-The answers stay as they are. A run gets judgments/JUDGE.jsonl; candidates are judged into --out.
+The answers stay as they are. A run gets judgments/JUDGE.jsonl. One file of candidates is judged into --out, several
+into a directory each in it; the first judge gives per_item.jsonl, the others judgments/JUDGE.jsonl. The same
+question to the same judge is asked once, however many answers it is about. The same command again resumes.
 
 Example: cts judge runs/sample-local-k1 --judge ernie
 
-Example: cts judge --gold gold_public_hard518.jsonl --candidates cand.jsonl --out outputs/cand --judge ernie
+Example: cts judge --gold gold_public_hard518.jsonl --candidates 'candidates/*.jsonl' --out judged --judge ernie
 """
 
 
 def judge(
-    run: Annotated[Path | None, typer.Argument(help="A run directory.")] = None,
+    common: dict[str, Any],
+    runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories.")] = None,
     judge: Annotated[
-        list[str] | None, typer.Option(help="Judge: a model, or lexical [paper: ernie].")
+        list[str] | None,
+        typer.Option(help="A model, or lexical; may be repeated, the first gives the score [paper: ernie]."),
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", "--gold_a", help="Nuggets (JSONL).")] = None,
     candidates: Annotated[
-        str | None, typer.Option("--candidates", "--gold_b", help="Answers (JSONL).")
+        list[str] | None,
+        typer.Option(
+            "--candidates",
+            "--gold_b",
+            help="Answers (JSONL): a file, a pattern, a directory or a run; may be repeated.",
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "--out_dir", help="Where the verdicts go.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers.")] = None,
-    field: options.Fields = None,
-    config: options.ConfigFile = None,
-    max_outage: options.MaxOutage = 900.0,
-    max_usd: options.MaxUsd = None,
-    max_tokens: options.MaxTokens = None,
-    max_calls: options.MaxCalls = None,
-    deadline: options.DeadlineAt = None,
-    in_flight: options.InFlight = None,
-    retry_failed: options.RetryFailed = False,
-    sync: options.Sync = False,
-    seed: options.Seed = 0,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each.")] = None,
+    lexical: Annotated[bool, typer.Option(help="Judge candidates lexically as well.")] = True,
+    nuggets_per_call: Annotated[
+        int | None, typer.Option(min=1, help="Ask about at most N nuggets at once [judge_nuggets: 20].")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it will take, and start nothing; needs no key.")
+    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -52,25 +60,53 @@ def judge(
 
     asked = JudgeConfig(
         judges=tuple(dict.fromkeys(judge or ())),
-        run=run,
+        runs=tuple(_expanded(runs or ())),
         gold=gold,
-        candidates=candidates,
+        candidates=tuple(candidates or ()),
         out=out,
-        fields=options.read_fields(field),
-        config_file=options.config_file(config),
-        max_outage_s=max_outage,
-        budget=options.read_budget(max_usd, max_tokens, max_calls, deadline),
-        in_flight=in_flight,
-        retry_failed=retry_failed,
-        sync=sync,
         limit=limit,
-        seed=seed,
-        command=" ".join(["cts", *sys.argv[1:]]),
+        lexical=lexical,
+        nuggets_per_call=nuggets_per_call,
+        **common,
     )
-    raise typer.Exit(_judge(asked, quiet=quiet, as_json=as_json))
+    if dry_run:
+        _foresee(asked, as_json=as_json)
+    else:
+        raise typer.Exit(_judge(asked, quiet=quiet, as_json=as_json))
 
 
 judge.__doc__ = HELP
+
+
+def _expanded(words: Any) -> Iterator[Path]:
+    """Run directories, also by pattern, and all runs of a directory that is none itself."""
+    for word in words:
+        named = [word]
+        if not word.exists() and glob.has_magic(str(word)):
+            named = [Path(found) for found in sorted(glob.glob(str(word)))]
+        for path in named:
+            within = [] if (path / "run.json").exists() else sorted(path.glob("*/run.json"))
+            yield from [manifest.parent for manifest in within] or [path]
+
+
+def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
+    import os
+
+    import orjson
+    from rich.console import Console
+
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.judge_forecast import foresee
+    from cts_async.protocol.rejudge import plan_judging
+    from cts_async.report.planned_judging import foreseen_json, print_foreseen
+
+    plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
+    foreseen = foresee(plan)
+    if as_json:
+        value = foreseen_json(plan, foreseen)
+        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    else:
+        print_foreseen(Console(), plan, foreseen)
 
 
 def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
@@ -82,23 +118,49 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.rejudge import PER_ITEM, plan_judging, run_judging
-    from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.summary import summarise_run, write_summary
-    from cts_async.report.table import SMOKE_TEST, print_results
+    from cts_async.protocol.rejudge import plan_judging, run_judging
+    from cts_async.report.summary import write_summary
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ)
     totals = {plan.group(judge): plan.n_answers for judge in plan.judges}
     stopped = drive(run_judging, plan, totals, quiet=quiet)
-    summary = summarise_run(plan.directory, RESULTS if plan.identity is None else PER_ITEM)
-    written = write_summary(summary)
+    summaries = _summaries(plan)
+    written = [
+        {"run": str(summary.directory), "system": summary.label, **write_summary(summary)}
+        for summary in summaries
+    ]
     if as_json:
-        typer.echo(orjson.dumps(written, option=orjson.OPT_INDENT_2).decode())
+        value = written if len(plan.targets) > 1 else written[0]
+        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
     else:
-        print_results(Console(), [summary])
-        if summary.manifest.get("embedded") or plan.embedded:
-            Console().print(SMOKE_TEST, style="yellow", soft_wrap=True)
+        _conclude(Console(), plan, summaries)
     if stopped:
         raise stopped
-    failed = any(scores.summary.n_failed for scores in summary.judges) or summary.failures
+    failed = any(
+        summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
+    )
     return EXIT_SOME_FAILED if failed else EXIT_OK
+
+
+def _summaries(plan: JudgePlan) -> list[RunSummary]:
+    """Every system's, in the order given; a journal of several is read once."""
+    from cts_async.report.summary import spent_by_system, summarise_run
+
+    shared = plan.targets[0].shared_journal
+    spent = spent_by_system(plan.journals[0]) if shared else None
+    return [summarise_run(target.directory, spent) for target in plan.targets]
+
+
+def _conclude(out: Any, plan: JudgePlan, summaries: list[RunSummary]) -> None:
+    from cts_async.report.table import SMOKE_TEST, print_results
+
+    print_results(out, summaries)
+    if plan.n_saved:
+        out.print(
+            f"{plan.repeats.n_repeated:,} of {plan.repeats.n_asked:,} answers repeat others: "
+            f"{plan.n_saved:,} calls saved.",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if plan.embedded or any(summary.manifest.get("embedded") for summary in summaries):
+        out.print(SMOKE_TEST, style="yellow", soft_wrap=True)

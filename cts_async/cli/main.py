@@ -11,7 +11,8 @@ from typing import Annotated, Final, cast
 import typer
 
 from cts_async import __version__
-from cts_async.cli import diagnose, doctor, gold, judge, models, plan, run, score
+from cts_async.cli import compare, diagnose, doctor, gold, judge, models, plan, run, score
+from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 
@@ -34,15 +35,18 @@ app.command("plan", short_help="What a run will take: calls, tokens, dollars, ti
 app.command("gold", short_help="Build the static gold: weighted nuggets with their sources.")(
     with_run_options(gold.gold, without=gold.NOT_FOR_GOLD)
 )
-app.command("judge", short_help="Another judge on answers that exist already.")(judge.judge)
+app.command("judge", short_help="Other judges on answers that exist already.")(
+    with_options(read_common, judge.judge, own_first=True)
+)
 app.command(
     "score",
     short_help="Scores and their summary, from judged files.",
     options_metavar="[--gold G] [--json] FILE...",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(score.score)
-app.command("models", short_help="Which models there are, and what each needs.")(models.models)
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
+app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
+app.command("models", short_help="Which models there are, and what each needs.")(models.models)
 app.command("doctor", short_help="Is everything here that a run needs?")(doctor.doctor)
 
 

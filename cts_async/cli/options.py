@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, time, timedelta
 from math import isfinite
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from cts_async.config import BudgetConfig
 from cts_async.errors import UsageError
+
+T = TypeVar("T")
 
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"), re.ASCII)
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
@@ -54,6 +58,59 @@ Sync = Annotated[bool, typer.Option("--sync", help="Survive a power cut too: flu
 Seed = Annotated[int, typer.Option(help="Seed of everything random here.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON on standard output.")]
+
+
+def read_common(
+    field: Fields = None,
+    config: ConfigFile = None,
+    max_outage: MaxOutage = 900.0,
+    max_usd: MaxUsd = None,
+    max_tokens: MaxTokens = None,
+    max_calls: MaxCalls = None,
+    deadline: DeadlineAt = None,
+    in_flight: InFlight = None,
+    retry_failed: RetryFailed = False,
+    sync: Sync = False,
+    seed: Seed = 0,
+) -> dict[str, Any]:
+    """What every command that calls models is asked, by the names of the configuration. Raises UsageError."""
+    return {
+        "fields": read_fields(field),
+        "config_file": config_file(config),
+        "max_outage_s": max_outage,
+        "budget": read_budget(max_usd, max_tokens, max_calls, deadline),
+        "in_flight": in_flight,
+        "retry_failed": retry_failed,
+        "sync": sync,
+        "seed": seed,
+        "command": " ".join(["cts", *sys.argv[1:]]),
+    }
+
+
+def with_options(
+    read: Callable[..., Any],
+    command: Callable[..., T],
+    *,
+    own_first: bool = False,
+    without: Collection[str] = (),
+) -> Callable[..., T]:
+    """Give `command(asked, **own)` the options of `read`, whose value it gets first, and its own behind them.
+
+    Options `without` are not offered, and have their defaults.
+    """
+    shared = inspect.signature(read, eval_str=True).parameters
+    first, *own = inspect.signature(command, eval_str=True).parameters.values()
+
+    def run(**given: Any) -> T:
+        asked = read(**{n: shared[n].default if n in without else given.pop(n) for n in shared})
+        return command(**{first.name: asked}, **given)
+
+    offered = [option for name, option in shared.items() if name not in without]
+    parameters = [*own, *offered] if own_first else [*offered, *own]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run.__doc__ = command.__doc__
+    return run
 
 
 def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:

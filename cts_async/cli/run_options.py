@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +12,8 @@ from cts_async.cli import options
 from cts_async.config import RunConfig
 
 
-def read_config(
+def _read(
+    common: dict[str, Any],
     model: Annotated[list[str], typer.Option("--model", "-m", help="Clarifier; may be repeated.")] = [
         "local"
     ],
@@ -50,17 +49,6 @@ def read_config(
     max_turns: Annotated[
         int | None, typer.Option(min=1, help="Model calls per search [WebDancer: 20].")
     ] = None,
-    field: options.Fields = None,
-    config: options.ConfigFile = None,
-    max_outage: options.MaxOutage = 900.0,
-    max_usd: options.MaxUsd = None,
-    max_tokens: options.MaxTokens = None,
-    max_calls: options.MaxCalls = None,
-    deadline: options.DeadlineAt = None,
-    in_flight: options.InFlight = None,
-    retry_failed: options.RetryFailed = False,
-    sync: options.Sync = False,
-    seed: options.Seed = 0,
 ) -> RunConfig:
     """What the options ask for. Raises UsageError."""
     return RunConfig(
@@ -69,7 +57,6 @@ def read_config(
         data=data,
         gold=gold,
         corpus=corpus,
-        fields=options.read_fields(field),
         support=support,
         judges=tuple(judge or ()),
         agent=agent,
@@ -80,32 +67,15 @@ def read_config(
         limit=limit,
         name=name,
         runs_dir=runs_dir,
-        config_file=options.config_file(config),
         max_turns=max_turns,
-        max_outage_s=max_outage,
-        budget=options.read_budget(max_usd, max_tokens, max_calls, deadline),
-        in_flight=in_flight,
-        retry_failed=retry_failed,
-        sync=sync,
-        seed=seed,
-        command=" ".join(["cts", *sys.argv[1:]]),
+        **common,
     )
 
 
+read_config = options.with_options(options.read_common, _read, own_first=True)
+"""The options of a run, and those that it shares with other commands, as one RunConfig. Raises UsageError."""
+
+
 def with_run_options(command: Callable[..., None], *, without: Collection[str] = ()) -> Callable[..., None]:
-    """Give `command(config, **own)` the options of a run, followed by its own.
-
-    Those `without` are not offered, and have their defaults.
-    """
-    every = inspect.signature(read_config, eval_str=True).parameters
-    first, *own = inspect.signature(command, eval_str=True).parameters.values()
-
-    def run(**given: Any) -> None:
-        asked = {n: every[n].default if n in without else given.pop(n) for n in every}
-        command(**{first.name: read_config(**asked)}, **given)
-
-    parameters = [*(option for name, option in every.items() if name not in without), *own]
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = command.__doc__
-    return run
+    """Give `command(config, **own)` the options of a run, followed by its own; see `options.with_options`."""
+    return options.with_options(read_config, command, without=without)

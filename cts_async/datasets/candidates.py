@@ -44,10 +44,10 @@ def read_candidates(
 ) -> Iterator[CandidateLine | FailedLine]:
     """Stream the lines of files, of glob patterns and of directories, file after file in order of name.
 
-    A run directory stands for its `results.jsonl`, another for its `*.jsonl`. Which files there are is
-    settled at once (InputError if none); InputErrors about a line come when it is reached: no answer
-    field, or neither an id nor a fused query. An answer inside `<answer>` tags is taken out of them; an
-    empty answer is an answer, a null one a failure.
+    A run directory stands for its `results.jsonl`, one of judged candidates for its `per_item.jsonl`, another
+    for its `*.jsonl`. Which files there are is settled at once (InputError if none); InputErrors about a line
+    come when it is reached: no answer field, or neither an id nor a fused query. An answer inside `<answer>`
+    tags is taken out of them; an empty answer is an answer, a null one a failure.
     """
     return _stream(candidate_files(paths), fields)
 
@@ -58,7 +58,10 @@ def candidate_files(paths: Path | str | Iterable[Path | str]) -> tuple[Path, ...
     found = [file for path in given for file in _expand(str(path))]
     if not found:
         raise InputError("candidates", "no file was named")
-    return tuple(dict.fromkeys(found))
+    distinct: dict[Path, Path] = {}
+    for file in found:
+        distinct.setdefault(file.resolve(), file)
+    return tuple(distinct.values())
 
 
 def unwrap(answer: str) -> str:
@@ -83,9 +86,9 @@ def _expand(path: str) -> list[Path]:
 
 
 def _in_directory(folder: Path) -> list[Path]:
-    results = folder / "results.jsonl"
-    if results.exists():
-        return [results]
+    for name in ("results.jsonl", "per_item.jsonl"):
+        if (folder / name).exists():
+            return [folder / name]
     found = sorted(file for suffix in JSONL_SUFFIXES for file in folder.glob(f"*{suffix}"))
     if not found:
         raise InputError(folder, "is a directory without results.jsonl or any other *.jsonl")

@@ -7,7 +7,7 @@ that object as a JSON string, or `nuggets` at top level) and an id, a fused quer
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -41,6 +41,11 @@ class GoldIndex:
     notes: tuple[str, ...]
     by_id: Mapping[str, GoldRecord] = field(repr=False)
     by_query: Mapping[str, GoldRecord] = field(repr=False)
+
+    def records(self) -> Iterator[GoldRecord]:
+        """Every record, some perhaps twice."""
+        yield from self.by_id.values()
+        yield from self.by_query.values()
 
     def lookup(self, id: str | None, fused_query: str | None) -> tuple[Nugget, ...] | None:
         """The nuggets for an instance or candidate; None where the gold does not know it. See `find`."""

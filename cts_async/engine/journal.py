@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,8 @@ ROUNDS: Final = 3
 """Turns of the loop that a line waits for others before it is written: microseconds."""
 MOST_PENDING: Final = 128
 """Lines that are held back at most."""
+KEPT_AT_ONCE: Final = 1 << 14
+"""Steps that are moved into the index together."""
 _BLOCK: Final = 1 << 20
 
 
@@ -200,17 +202,20 @@ class JournalReport:
 class Journal:
     """The steps of a run by key: `find` what was done, `append` what is done now.
 
-    Steps of earlier processes cost 16 bytes of memory each, those of this one more, until they are
-    forgotten because the job that made them has ended.
+    Steps of earlier processes cost 16 bytes of memory each, those of this one more, until the job that made
+    them has ended: then they are forgotten, or kept in 16 bytes like the earlier ones.
     """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
+        self.beside: Sequence[Journal] = ()
+        """Journals whose steps count here as well: `find` looks into them last."""
         self._log = AppendLog(path, sync=sync)
         self.path = path
         scan = scan_journal(path)
         self.report = JournalReport(scan.records, scan.damaged_lines, self._log.torn)
         self._earlier = scan.index
         self._recent: dict[str, int] = {}
+        self._kept: dict[str, int] = {}
 
     def __contains__(self, key: str) -> bool:
         return self.find(key) is not None
@@ -220,6 +225,13 @@ class Journal:
 
     def find(self, key: str) -> dict[str, Any] | None:
         """The latest record of a finished step, or None if there is none that can be read."""
+        record = self._find(key)
+        if record is None and self.beside:
+            others = (other._find(key) for other in self.beside)
+            return next((other for other in others if other is not None), None)
+        return record
+
+    def _find(self, key: str) -> dict[str, Any] | None:
         recent = self._recent.get(key)
         if recent is not None:
             return self._read(recent, key)
@@ -241,6 +253,16 @@ class Journal:
         """
         for key in keys:
             self._recent.pop(key, None)
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Hold what this process appended under `keys` as the steps of earlier ones are: others will ask for it."""
+        for key in keys:
+            if key in self._recent:
+                self._kept[key] = self._recent[key]
+        if len(self._kept) >= KEPT_AT_ONCE:
+            self._earlier = self._earlier.joined(self._kept)
+            self.forget(self._kept)
+            self._kept = {}
 
     def close(self) -> None:
         self._log.close()

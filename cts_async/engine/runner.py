@@ -11,6 +11,8 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, TypeVar
 
 import anyio
@@ -51,6 +53,8 @@ class Job:
     """One item's walk. `walk` makes steps through its Context; `finish` records how it ended.
 
     `group` names the run it belongs to (several may share one engine); `id` is unique within it.
+    The steps of a `shared` job may be those of other shared jobs, too: whoever comes first executes one, the
+    others wait for it, and all have the same result or the same failure.
     """
 
     group: str
@@ -59,6 +63,15 @@ class Job:
     walk: Callable[[Context], Awaitable[Any]]
     finish: Callable[[Any], Awaitable[None]]
     """Called once with what `walk` returned, or with the StepError that ended it."""
+    shared: bool = False
+
+
+@dataclass(slots=True)
+class _Shared:
+    """A step of shared jobs that one of them is at, or has failed to do."""
+
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    failure: StepError | None = None
 
 
 class Context:
@@ -137,6 +150,7 @@ class Runner:
         self._stopped: RunStopped | None = None
         self._held_up: dict[str, RunStopped] = {}
         self._late: DeadlineReached | None = None
+        self._shared: dict[str, _Shared] = {}
         # Not a job's own: what a job draws must not depend on how often it had to wait.
         self._jitter = random.Random(f"{seed}/jitter")
         self._stop_event = asyncio.Event()
@@ -156,9 +170,13 @@ class Runner:
             if self._budget:
                 self._budget.stop(reason)
 
-    async def run(self, jobs: Iterable[Job]) -> None:
-        """Run all jobs. Raises RunStopped if the run ended early, with everything so far recorded."""
-        stream = enumerate(jobs)
+    async def run(self, *streams: Iterable[Job], in_flight: Sequence[int] = ()) -> None:
+        """Run all jobs. Raises RunStopped if the run ended early, with everything so far recorded.
+
+        Each stream has workers of its own, so that a slow one holds up no other: `in_flight` by stream, by
+        default as many as the runner was given. The n-th jobs of all streams are equally old.
+        """
+        widths = in_flight or [self._in_flight] * len(streams)
         async with anyio.create_task_group() as dispatchers:
             for lane in self.lanes:
                 dispatchers.start_soon(lane.dispatch)
@@ -166,8 +184,10 @@ class Runner:
                 deadline = self._budget.deadline if self._budget else None
                 if deadline:
                     workers.cancel_scope.deadline = deadline.at
-                for _ in range(self._in_flight):
-                    workers.start_soon(self._work, stream)
+                for first, (jobs, width) in enumerate(zip(streams, widths, strict=True)):
+                    stream = zip(count(first, len(streams)), jobs, strict=False)
+                    for _ in range(width):
+                        workers.start_soon(self._work, stream)
             if deadline and workers.cancel_scope.cancel_called:
                 self.stop(deadline.reached())
             dispatchers.cancel_scope.cancel()
@@ -222,8 +242,12 @@ class Runner:
         except StepError as error:
             failure = error
         await job.finish(failure or result)
-        # A job runs once in a process: with its end on record, what it did is of use to the next one only.
-        job.journal.forget(ctx.executed)
+        # A job runs once in a process: with its end on record, what it did is of use to the next one only,
+        # or to those that share it.
+        if job.shared:
+            job.journal.keep(ctx.executed)
+        else:
+            job.journal.forget(ctx.executed)
         if self.events:
             self.events.emit(JobEnded(job.group, job.id, result, failure))
 
@@ -238,8 +262,30 @@ class Runner:
             else:
                 self._ended(ctx, step, replayed=True, latency_s=0.0, usage=Usage())
                 return value
+        if ctx.job.shared:
+            return await self._execute_once(ctx, step)
         ctx.executed.append(step.key)
         return await self._execute(ctx, step)
+
+    async def _execute_once(self, ctx: Context, step: Step[T]) -> T:
+        """Execute, unless another job is at it or has failed for good: its end is the end of this one, too."""
+        other = self._shared.get(step.key)
+        if other is not None:
+            await other.ended.wait()
+            if other.failure:
+                raise other.failure.with_traceback(None)
+            return await self.perform(ctx, step)
+        mine = self._shared[step.key] = _Shared()
+        ctx.executed.append(step.key)
+        try:
+            return await self._execute(ctx, step)
+        except StepError as error:
+            mine.failure = error
+            raise
+        finally:
+            mine.ended.set()
+            if mine.failure is None:
+                del self._shared[step.key]
 
     async def _execute(self, ctx: Context, step: Step[T]) -> T:
         attempts = Attempts()

@@ -8,7 +8,7 @@ memory does not depend on the file but for 16 bytes a finished step.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
@@ -50,6 +50,17 @@ class KeyIndex:
         if first < len(self.fingerprints) and self.fingerprints[first] == wanted:
             for i in range(bisect_right(self.fingerprints, wanted, first) - 1, first - 1, -1):
                 yield self.offsets[i]
+
+    def joined(self, places: Mapping[str, int]) -> KeyIndex:
+        """This index and further steps, each key with the offset of its line."""
+        import numpy as np
+
+        fingerprints = np.fromiter(map(_fingerprint, places), np.uint64, len(places))
+        offsets = np.fromiter(places.values(), np.int64, len(places))
+        if len(self):
+            fingerprints = np.concatenate((np.asarray(self.fingerprints), fingerprints))
+            offsets = np.concatenate((np.asarray(self.offsets), offsets))
+        return _index(np, fingerprints, offsets)
 
 
 NO_KEYS: Final = KeyIndex(memoryview(b""), memoryview(b""))
@@ -172,11 +183,15 @@ class _Scanner:
         fingerprints, offsets = np.concatenate(self._fingerprints), np.concatenate(self._offsets)
         self._fingerprints.clear()
         self._offsets.clear()
-        order = np.argsort(fingerprints)
-        ordered = fingerprints[order]
-        if (ordered[1:] == ordered[:-1]).any():  # a step done twice: only then is the slower sort needed
-            order = np.lexsort((offsets, fingerprints))
-        return KeyIndex(memoryview(ordered), memoryview(offsets[order]))
+        return _index(np, fingerprints, offsets)
+
+
+def _index(np: Any, fingerprints: Array, offsets: Array) -> KeyIndex:
+    order = np.argsort(fingerprints)
+    ordered = fingerprints[order]
+    if (ordered[1:] == ordered[:-1]).any():  # a step done twice: only then is the slower sort needed
+        order = np.lexsort((offsets, fingerprints))
+    return KeyIndex(memoryview(ordered), memoryview(offsets[order]))
 
 
 def _fingerprint(key: str) -> int:

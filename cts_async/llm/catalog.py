@@ -38,6 +38,9 @@ PromptSize = Literal["full", "small"]
 
 MAX_CONCURRENCY: Final = 256
 """Where nobody says more: how far concurrency may rise where it finds its level by itself."""
+JUDGE_NUGGETS: Final = 20
+"""Nuggets a judge labels in one call where nobody says otherwise. The paper asks about all of an intent's at once, the
+AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") about ten: golds of usual size stay whole."""
 ROLES: Final = ("support", "judge", "agent", "extractor", "model")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
@@ -85,6 +88,8 @@ class ModelSpec:
     embedded: bool = False
     context_tokens: int | None = None
     agent: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    judge_nuggets: int = JUDGE_NUGGETS
+    """As a judge it labels at most so many nuggets in one call."""
     note: str = ""
 
     @property
@@ -202,6 +207,7 @@ class _Row(BaseModel):
     embedded: bool = False
     context_tokens: Annotated[int, Field(gt=0)] | None = None
     agent: dict[str, Any] = Field(default_factory=dict)
+    judge_nuggets: Annotated[int, Field(gt=0)] = JUDGE_NUGGETS
     note: str = ""
 
 

@@ -51,8 +51,9 @@ class Model:
         request: Any,
         key_on: Any = None,
         params: Mapping[str, Any] | None = None,
+        shared: bool = False,
     ) -> T:
-        """Ask, or remember what was answered.
+        """Ask, or remember what was answered; a `shared` step is one and the same for all instances.
 
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in
         the step's key when that is cheaper (a digest of a long conversation); by default they do. Thoughts
@@ -65,7 +66,7 @@ class Model:
         constraint = self._constraint(expect)
         key = step_key(
             step,
-            ctx.job.id,
+            None if shared else ctx.job.id,
             self.spec.api,
             self.spec.model,
             messages if key_on is None else key_on,

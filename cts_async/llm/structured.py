@@ -284,7 +284,8 @@ class CoverageList:
     """`{"results": [{"id", "coverage"}]}` with every id of `ids` exactly once; parses to pairs in that order.
 
     A bare array and a mapping `{"N1": "full"}` are understood; case and space of a label do not matter.
-    Anything missing, repeated, unknown or not one of full, partial, none is a problem, never a label.
+    Anything missing, repeated, unknown or not one of full, partial, none is a problem, never a label, and so
+    are labels outside the JSON that was found: a reply that quotes others beside its own is not understood.
     `ids` must be distinct and not empty (ValueError).
     """
 
@@ -311,9 +312,13 @@ class CoverageList:
         ids = self.ids
         if (exact := _as_asked(loads_or_none(text), ids)) is not None:
             return exact
+        found = find_json(text)
+        if len(_LABELLED.findall(strip_thoughts(text))) > len(_LABELLED.findall(found.source)):
+            # One of them may be quoted from what is judged: which one is the verdict nobody can tell.
+            raise UnusableOutput("expected the results once and nothing else, got labels twice", text=text)
         labels: dict[str, Coverage | None] = {}
         repeated: list[str] = []
-        for key, label in _rows(find_json(text), text):
+        for key, label in _rows(found, text):
             if key in labels:
                 repeated.append(key)
             labels[key] = _LABELS.get(label) or _label(label) if isinstance(label, str) else None
@@ -331,6 +336,9 @@ def _as_asked(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], .
         return None
     return tuple(pairs) if tuple([key for key, _ in pairs]) == ids else None
 
+
+_LABELLED: Final = re.compile(rf"""[:：]\s*["'“‘](?:{"|".join(COVERAGES)})\b""", re.IGNORECASE)
+"""A label where JSON has one."""
 
 _LABELS: Final[dict[str, Coverage]] = {label: label for label in COVERAGES}
 

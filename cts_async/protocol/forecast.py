@@ -19,7 +19,7 @@ from cts_async.llm.messages import Message
 from cts_async.llm.model import prices_of
 from cts_async.llm.tokens import FIRST_PER_BYTE, PER_MESSAGE, input_tokens
 from cts_async.protocol.crew import enough_in_flight
-from cts_async.protocol.judge import nugget_lines
+from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.observed import Observed, Seen, pooled
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rewrite import qa_pairs
@@ -277,11 +277,11 @@ def _assumed(plan: Plan, system: System, sample: list[Instance], turns: float) -
     work.append(_search(plan, system, players["agent"], sample, turns))
     for role, name in players.items():
         if role.startswith("judge "):
-            judged = [instance for instance in sample if instance.nuggets]
-            output = _mean(len(instance.nuggets) for instance in judged) * PER_NUGGET + AROUND
-            asks = [_judge_prompt(plan, name, i) for i in judged]
+            asks = [tokens for instance in sample for tokens in _judge_prompts(plan, name, instance)]
+            n_nuggets = sum(len(instance.nuggets) for instance in sample)
+            output = n_nuggets / max(1, len(asks)) * PER_NUGGET + AROUND
             one = _work(plan, system, "judge", name, asks, output)
-            work.append(replace(one, steps=len(judged) / max(1, len(sample))))
+            work.append(replace(one, steps=len(asks) / max(1, len(sample))))
     return work
 
 
@@ -358,11 +358,23 @@ def _rewrite_prompt(plan: Plan, model: str, instance: Instance, k: int) -> float
     return _prompt(plan, model, "rewrite", instance, blurred_query=query, qa_pairs=told)
 
 
-def _judge_prompt(plan: Plan, model: str, instance: Instance) -> float:
+def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
+    """Tokens of each call that one answer takes."""
     intent = instance.fused_query
     answer = _filler(_agent_tokens(plan)[1], intent)
-    fields = {"query": intent, "nuggets": nugget_lines(instance.nuggets), "candidate_answer": answer}
-    return _prompt(plan, model, "judge", instance, language_from=intent, **fields)
+    return [
+        _prompt(
+            plan,
+            model,
+            "judge",
+            instance,
+            language_from=intent,
+            query=intent,
+            nuggets=nuggets,
+            candidate_answer=answer,
+        )
+        for nuggets in nuggets_by_call(instance.nuggets, plan.specs[model].judge_nuggets)
+    ]
 
 
 def _filler(tokens: float, like: str) -> str:
@@ -420,10 +432,10 @@ def _lanes(plan: Plan, work: Iterable[Work]) -> Iterable[LaneForecast]:
     for specs in accounts.values():
         names = tuple(spec.name for spec in specs)
         own = [one for one in work if one.model in names]
-        yield LaneForecast(names[0], names, _sum(own), _under(specs[0], own))
+        yield LaneForecast(names[0], names, _sum(own), under_limits(specs[0], own))
 
 
-def _under(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
+def under_limits(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
     """Seconds under each limit of an account; they are those of its first model."""
     effort = _sum(work)
     busy_s = sum(one.effort.calls * one.latency_s for one in work)

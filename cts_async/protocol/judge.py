@@ -5,20 +5,24 @@ A judge is anything with a name that labels a JudgeView: a model, or `lexical`, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Protocol, TypeAlias
 
 from cts_async.engine.runner import Context
 from cts_async.llm.structured import CoverageList
 from cts_async.protocol.lexical import judge_lexically
 from cts_async.protocol.role import Role
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Judgment, Nugget, language_of
+from cts_async.records import Coverage, Judgment, Nugget, language_of
 
 LEXICAL = "lexical"
 JUDGING = "judge/"
 """What the names of judging steps begin with; the judge's name follows."""
 MAX_BRIEFS = 4096
+
+Labels: TypeAlias = tuple[tuple[str, Coverage], ...]
 
 
 class Judge(Protocol):
@@ -30,7 +34,13 @@ class Judge(Protocol):
 
 
 class ModelJudge:
-    """A model with the strict rubric of prompt E."""
+    """A model with the strict rubric of prompt E.
+
+    What it is asked depends on the query, the nuggets' texts in their order and the answer, and on nothing else:
+    it reads its own numbers (N1, N2, ...), not the gold's ids, and the key of its step names no instance. The same
+    question is so the same step, whoever asks it. Where there are more nuggets than its `judge_nuggets`, they are
+    asked about in several calls side by side; one that fails fails them all.
+    """
 
     def __init__(self, name: str, role: Role) -> None:
         self.name, self.role = name, role
@@ -39,18 +49,26 @@ class ModelJudge:
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         brief = self._brief(view)
-        coverage = await self.role.ask(
+        if len(brief.parts) == 1:
+            labels = await self._ask(ctx, view, brief.parts[0])
+        else:
+            asked = await ctx.gather([partial(self._ask, ctx, view, part) for part in brief.parts])
+            labels = tuple(pair for pairs in asked for pair in pairs)
+        return Judgment(self.name, brief.under_own_ids(labels))
+
+    async def _ask(self, ctx: Context, view: JudgeView, part: _Part) -> Labels:
+        return await self.role.ask(
             ctx,
             self._step,
             "judge",
             language_of(view.query),
-            brief.expect,
+            part.expect,
             on_record=("query", "nuggets", "candidate_answer"),
+            shared=True,
             query=view.query,
-            nuggets=brief.text,
+            nuggets=part.text,
             candidate_answer=view.candidate_answer,
         )
-        return Judgment(self.name, coverage)
 
     def _brief(self, view: JudgeView) -> _Brief:
         """Many answers are judged by the same nuggets, the very same tuple: it is put into words once."""
@@ -58,18 +76,44 @@ class ModelJudge:
         if brief is None or brief.nuggets is not view.nuggets:
             if len(self._briefs) >= MAX_BRIEFS:
                 self._briefs.clear()
-            expect = CoverageList(tuple(nugget.id for nugget in view.nuggets))
-            brief = self._briefs[id(view.nuggets)] = _Brief(view.nuggets, nugget_lines(view.nuggets), expect)
+            brief = _brief_of(view.nuggets, self.role.model.spec.judge_nuggets)
+            self._briefs[id(view.nuggets)] = brief
         return brief
 
 
 @dataclass(frozen=True, slots=True)
-class _Brief:
-    """What a model is told of some nuggets, and the form of its reply."""
+class _Part:
+    """What a model is told in one call, and the form of its reply."""
 
-    nuggets: tuple[Nugget, ...]
     text: str
     expect: CoverageList
+
+
+@dataclass(frozen=True, slots=True)
+class _Brief:
+    """Some nuggets in words: calls in the order of the gold."""
+
+    nuggets: tuple[Nugget, ...]
+    parts: tuple[_Part, ...]
+    ids: tuple[str, ...] | None
+    """The gold's own ids; None where they are the numbers that a judge reads."""
+
+    def under_own_ids(self, labels: Labels) -> Labels:
+        if self.ids is None:
+            return labels
+        return tuple((id, label) for id, (_, label) in zip(self.ids, labels, strict=True))
+
+
+def _brief_of(nuggets: tuple[Nugget, ...], per_call: int) -> _Brief:
+    ids = tuple(nugget.id for nugget in nuggets)
+    numbers = tuple(f"N{n}" for n in range(1, len(nuggets) + 1))
+    parts = tuple(
+        _Part(text, CoverageList(numbers[start : start + per_call]))
+        for start, text in zip(
+            range(0, len(nuggets), per_call), nuggets_by_call(nuggets, per_call), strict=True
+        )
+    )
+    return _Brief(nuggets, parts, None if ids == numbers else ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +126,10 @@ class LexicalJudge:
         return judge_lexically(view.nuggets, view.candidate_answer)
 
 
-def nugget_lines(nuggets: tuple[Nugget, ...]) -> str:
-    """The nuggets as a judge reads them, one a line."""
-    return "\n".join(f"{nugget.id}: {_one_line(nugget.text)}" for nugget in nuggets)
+def nuggets_by_call(nuggets: Sequence[Nugget], per_call: int) -> list[str]:
+    """The nuggets as a judge reads them, numbered through and one a line: a text for each call."""
+    lines = [f"N{n}: {_one_line(nugget.text)}" for n, nugget in enumerate(nuggets, 1)]
+    return ["\n".join(lines[start : start + per_call]) for start in range(0, len(lines), per_call)]
 
 
 def _one_line(text: str) -> str:

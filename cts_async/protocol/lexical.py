@@ -58,6 +58,8 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE,
 )
+_TOKENS: Final = re.compile(re.sub(r"\(\?P<\w+>", "(?:", _TOKEN.pattern), re.VERBOSE)
+"""The same without names: found all at once."""
 _GROUPING_COMMA: Final = re.compile("(?<=[０-９])，(?=[０-９]{3}(?![０-９]))")
 _ACCENTS: Final = re.compile("[\u0300-\u036f]+")
 _FUNCTION_CHARACTERS: Final = re.compile("[的了是在和与及或于而也被把吗呢吧啊]")
@@ -115,14 +117,12 @@ def terms_of(text: str) -> Terms:
     content: set[str] = set()
     numbers: set[str] = set()
     empty: set[str] = set()
-    for token in _TOKEN.finditer(_normalised(text)):
-        if han := token["han"]:
-            content.update(_pairs(han))
-            empty.update(han)
-        elif word := token["word"]:
-            (empty if word in _STOP_WORDS else content).add(_stem(word))
-        else:
-            numbers.update(_numbers(token["number"]))
+    for token in set(_TOKENS.findall(_normalised(text))):
+        # English has few different words, and each is taken apart once; a run of Chinese is hardly ever met again.
+        found = _known_token(token) if token.isascii() else _token(token)
+        content.update(found.content)
+        numbers.update(found.numbers)
+        empty.update(found.every)
     content |= numbers
     return Terms(frozenset(content), frozenset(numbers), frozenset(content | empty))
 
@@ -143,6 +143,20 @@ def spelling(text: str) -> dict[str, str]:
     return spelled
 
 
+def _token(token: str) -> Terms:
+    """One token's terms; `every` has the empty ones only."""
+    found = _TOKEN.fullmatch(token)
+    assert found
+    if han := found["han"]:
+        return Terms(frozenset(_pairs(han)), _NONE, frozenset(han))
+    if word := found["word"]:
+        stem = frozenset((_stem(word),))
+        return Terms(_NONE, _NONE, stem) if word in _STOP_WORDS else Terms(stem, _NONE, _NONE)
+    return Terms(_NONE, frozenset(_numbers(found["number"])), _NONE)
+
+
+_NONE: Final[frozenset[str]] = frozenset()
+_known_token: Final = lru_cache(maxsize=1 << 15)(_token)
 # Many answers are judged by the same nuggets.
 _nugget_terms: Final = lru_cache(maxsize=8192)(terms_of)
 

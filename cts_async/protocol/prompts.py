@@ -2,7 +2,7 @@
 
 A file `ROLE[.small].LANGUAGE.txt` has a `## system` and a `## user` section with `{field}` placeholders;
 only its role's declared fields are placeholders, any other brace is text. Where a placeholder stands
-alone between `<tag>` and `</tag>`, its value is data: no value can open or close one of these tags.
+alone between `<tag>` and `</tag>`, its value is data: no value can open or close one of these tags (`fence`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cts_async.errors import InputError
+from cts_async.protocol.fence import fence_pattern, harmless
 from cts_async.records import Language
 
 __all__ = ["FIELDS", "Prompt", "PromptSet", "load_prompts"]
@@ -34,7 +35,6 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 _PACKAGE: Final = Path(__file__).parents[1]
 _HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"(?P<role>[a-z_]+)(?:\.small)?\.(?:en|zh)")
-_INVISIBLE: Final = r"[\s\u200b-\u200f\u2060\ufeff]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +54,8 @@ class Prompt:
         """The messages, system first. ValueError names a field that is missing or unknown."""
         if fields.keys() != self.fields:
             raise ValueError(f"prompt {self.name}: {_difference(self.fields, frozenset(fields))}")
-        values = {name: self._harmless(str(value)) for name, value in fields.items()}
+        values = {name: harmless(str(value), self.fence) for name, value in fields.items()}
         return tuple([{"role": role, "content": _filled(parts, values)} for role, parts in self.sections])
-
-    def _harmless(self, value: str) -> str:
-        if self.fence is None or not ("<" in value or "＜" in value or "﹤" in value):
-            return value
-        return self.fence.sub("&lt;", value)
 
 
 def _filled(parts: tuple[str, ...], values: Mapping[str, str]) -> str:
@@ -149,10 +144,7 @@ def _split(template: str, fields: tuple[str, ...]) -> tuple[str, ...]:
 def _fence(text: str, fields: tuple[str, ...]) -> re.Pattern[str] | None:
     names = "|".join(fields)
     tags = {match[1] for match in re.finditer(rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>", text)}
-    if not tags:
-        return None
-    tag = "|".join(sorted(tags))
-    return re.compile(rf"[<＜﹤](?={_INVISIBLE}[/／]?{_INVISIBLE}(?:{tag})\b)", re.IGNORECASE)
+    return fence_pattern(tags)
 
 
 def _difference(expected: frozenset[str], given: frozenset[str]) -> str:

@@ -1,286 +1,306 @@
-"""Judging answers that exist already: a finished run's, or somebody's candidates.
+"""Judging answers that exist already: finished runs', or somebody's candidates, by several judges at once.
 
-The answers are never changed; a judge adds `judgments/<judge>.jsonl` to a run, and a candidates file is
-judged into a directory of its own (`per_item.jsonl`, `summary.json`), as the release's eval_gold.py does.
-
-Answers are read twice and never held: once to check every line before anything starts, once to judge.
+The answers are never changed; a judge adds `judgments/<judge>.jsonl` to a run, and candidates are judged into
+directories of their own (see `judge_files`), one file as the release's eval_gold.py does it. Each judge has its own
+stream of jobs, so that one that is slow or gone holds up no other, and is asked each question once.
 """
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from cts_async.config import JudgeConfig
-from cts_async.datasets import (
-    CandidateLine,
-    FailedLine,
-    GoldIndex,
-    GoldRecord,
-    candidate_files,
-    open_dataset,
-    read_candidates,
-    read_gold,
-    sha256_of,
-)
-from cts_async.engine.events import Events, JobsFound
+from cts_async.datasets import GoldIndex, candidate_files, read_gold, sha256_of
+from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
-from cts_async.errors import InputError, RunStopped, StepError, UsageError
+from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.campaign import instances_in_flight
 from cts_async.protocol.crew import opened, prices_of
-from cts_async.protocol.judge import Judge
-from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
-from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.judge import LEXICAL, Judge
+from cts_async.protocol.judge_files import Target, names_of, opened_targets, several
+from cts_async.protocol.judging import (
+    Judging,
+    Repeats,
+    answers_of_candidates,
+    answers_of_run,
+    calls_to_judge,
+)
+from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.results import Line, failure_line, judged
-from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all
-from cts_async.protocol.run_files import RESULTS, STEPS, RunFiles, further_files, opened_files
+from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all, with_stand_ins
+from cts_async.protocol.run_files import RESULTS, RunFiles
 from cts_async.protocol.spending import open_budget
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Instance, Judgment
-from cts_async.values import value
-
-PER_ITEM = "per_item.jsonl"
-
-
-@value
-class Judging:
-    """One answer to be judged, or the failure that stands in its place."""
-
-    instance: Instance
-    answer: str
-    failure: StepError | None = None
-
-
-Wanted = Callable[[str], bool]
-"""Whether the answer with this id is to be judged."""
-Answers = Callable[[Wanted], Iterator[Judging]]
-"""Streams the answers that are wanted from their file, as often as it is called."""
+from cts_async.records import Judgment
 
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan:
-    """What will be judged, by whom, and into which directory; everything checked."""
+    """What will be judged, by whom, and into which directories; everything checked."""
 
     config: JudgeConfig
-    directory: Path
+    out: Path
+    """Where all of it goes: the only target's directory, or that of them all."""
     specs: Mapping[str, ModelSpec]
     judges: tuple[str, ...]
-    answers: Answers
-    n_answers: int
-    ids: array[int]
-    """Hashes of a candidates file's ids, in its order (see `latest`); empty for a finished run."""
+    targets: tuple[Target, ...]
+    repeats: Repeats
+    n_calls: Mapping[str, tuple[int, int]]
+    """Of each model judge: calls for all answers one by one, and for each question once."""
     identity: Mapping[str, Any] | None
-    """None for a finished run, which keeps its own."""
+    """None for finished runs, which keep their own."""
+    prompts: PromptSet
 
     @property
     def embedded(self) -> bool:
         return any(spec.embedded for spec in self.specs.values())
 
+    @property
+    def n_answers(self) -> int:
+        return sum(len(target.answers) for target in self.targets)
+
+    @property
+    def n_saved(self) -> int:
+        """Calls that nobody has to make because their question is another answer's, too."""
+        return sum(every - once for every, once in self.n_calls.values())
+
+    @property
+    def journals(self) -> list[Path]:
+        """Where calls are recorded."""
+        return list(dict.fromkeys(target.journal(self.out) for target in self.targets))
+
     def group(self, judge: str) -> str:
         """The name of a judge's jobs: where there are several judges, one that is gone holds up its own only."""
-        return self.directory.name if len(self.judges) == 1 else f"{self.directory.name}, {judge}"
+        one = len(self.targets) == 1 or self.identity is not None
+        name = self.out.name if one else f"{len(self.targets)} runs"
+        return name if len(self.judges) == 1 else f"{name}, {judge}"
+
+    def in_flight(self, judge: str, usual: int) -> int:
+        """How many answers a judge works on at once: beside others the lexical one only fills the pauses."""
+        return 1 if judge == LEXICAL and len(self.judges) > 1 else usual
 
 
-def plan_judging(config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str, str]) -> JudgePlan:
-    """Check everything. Raises UsageError; starts and writes nothing."""
+# --- Planning
+
+
+def plan_judging(
+    config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str, str], *, keyless: bool = False
+) -> JudgePlan:
+    """Check everything. Raises UsageError; starts and writes nothing.
+
+    With `keyless`, keys and addresses may be missing: such a plan is to be looked at only.
+    """
+    _check_asked(config)
     judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
-    if config.run is not None:
-        _refuse_scoring_judge(config.run, judges)
-        answers, n_answers = _answers_of_run(config.run, config.limit)
-        ids, directory, identity = array(HASHES), config.run, None
-    elif config.gold and config.candidates and config.out:
-        if len(judges) > 1:
-            raise UsageError("one --judge for a candidates file; judge the --out directory again for another")
-        gold = read_gold(config.gold, config.fields)
-        answers, ids = _answers_of_candidates(config.candidates, gold, config)
-        n_answers, directory = len(ids), config.out
-        identity = {
-            "system": Path(config.candidates).stem,
-            "gold_sha256": sha256_of(config.gold),
-            "candidates": config.candidates,
-            "judges": list(judges),
-        }
-    else:
-        raise UsageError("name a run (cts judge runs/NAME), or --gold G --candidates C --out DIR")
-    specs = resolve_all({name: ["judge"] for name in judges}, catalogue, environ)
-    return JudgePlan(config, directory, specs, tuple(judges), answers, n_answers, ids, identity)
-
-
-async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Events) -> None:
-    """Judge or resume. Raises RunStopped when it ends early."""
+    if keyless:
+        environ = with_stand_ins(judges, catalogue, environ)
+    specs = {
+        name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
+        for name, spec in resolve_all({name: ["judge"] for name in judges}, catalogue, environ).items()
+    }
     prompts = load_prompts()
-    config = plan.config
-    async with (
-        stoppable() as stopper,
-        opened(plan.specs, prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
-    ):
-        judges = [crew.judge(name) for name in plan.judges]
-        prices = prices_of(plan.specs.values())
-        runner = Runner(
-            crew.lanes,
-            events=events,
-            seed=config.seed,
-            in_flight=config.in_flight or instances_in_flight(crew),
-            budget=open_budget(
-                config.budget,
-                [model.spec for model in crew.models.values()],
-                [plan.directory / STEPS],
-                plan.judges,
-                events,
-                only_judging=True,
-            ),
+    if config.runs:
+        out, identity = config.runs[0], None
+        targets = [_target_of_run(run, judges, config.limit) for run in _distinct(config.runs)]
+    else:
+        assert config.out
+        out = config.out
+        targets, identity = _targets_of_candidates(config, judges[0], specs, prompts)
+        if config.lexical and LEXICAL not in judges:
+            judges = (*judges, LEXICAL)
+    systems = [target.answers for target in targets]
+    return JudgePlan(
+        config=config,
+        out=out,
+        specs=specs,
+        judges=judges,
+        targets=tuple(replace(target, answers=target.answers.counted()) for target in targets),
+        repeats=Repeats(systems),
+        n_calls={name: calls_to_judge(systems, spec.judge_nuggets) for name, spec in specs.items()},
+        identity=identity,
+        prompts=prompts,
+    )
+
+
+def _check_asked(config: JudgeConfig) -> None:
+    """Either runs or candidates, and what the latter need."""
+    of_candidates = {"--gold G": config.gold, "--candidates C": config.candidates, "--out DIR": config.out}
+    given = [option for option, value in of_candidates.items() if value]
+    if config.runs and given:
+        raise UsageError(
+            f"runs have gold and a place of their own: leave out {', '.join(given)}, or the runs"
         )
-        stopper.watch(runner)
-        if plan.identity is None:
-            with further_files(plan.directory, prices, embedded=plan.embedded, sync=config.sync) as files:
-                await runner.run(_further_jobs(plan, judges, files, events))
-            return
-        notes = {"command": config.command, "n_expected": plan.n_answers, "embedded": plan.embedded}
-        texts = {name: prompts.text(name) for name in prompts.sha256 if name.startswith("judge.")}
-        identity = {**plan.identity, "prompts": {name: prompts.sha256[name] for name in texts}}
-        with opened_files(
-            plan.directory,
-            identity,
-            {**notes, "prices": prices},
-            prompts=texts,
-            results=PER_ITEM,
-            sync=config.sync,
-        ) as files:
-            files.tell(events, plan.n_answers, retry_failed=config.retry_failed)
-            await runner.run(_candidate_jobs(plan, judges[0], files))
+    if not config.runs and len(given) < len(of_candidates):
+        raise UsageError(
+            "name runs (cts judge runs/NAME), or --gold G --candidates C --out DIR for anybody's answers"
+        )
 
 
-def _refuse_scoring_judge(run: Path, judges: tuple[str, ...]) -> None:
+def _distinct(runs: Sequence[Path]) -> list[Path]:
+    distinct: dict[Path, Path] = {}
+    for run in runs:
+        distinct.setdefault(run.resolve(), run)
+    return list(distinct.values())
+
+
+def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Target:
     """A run's first judge has labelled every answer already; a second file of the same would only confuse."""
     scoring = ((read_manifest(run) or {}).get("identity", {}).get("judges") or [None])[0]
     if scoring in judges:
         raise UsageError(
             f"{run}: {scoring} is the judge that scored it; its labels are in {RESULTS}; name another with --judge"
         )
+    return Target(run.name, run, answers_of_run(run, limit))
 
 
-def _answers_of_run(run: Path, limit: int | None) -> tuple[Answers, int]:
-    """A run's answers with the nuggets of the dataset that its manifest names, and how many there are."""
-    manifest = read_manifest(run)
-    if manifest is None:
-        raise InputError(run, "no run here (run.json is missing)")
-    data = manifest.get("data")
-    if not isinstance(data, dict) or "spec" not in data:
-        raise InputError(run / "run.json", "does not say which data the run was over", field="data")
-    gold = Path(data["gold"]) if data.get("gold") else None
-    dataset = open_dataset(data["spec"], gold, data.get("fields") or {})
-    recorded = manifest["identity"]["data"]["sha256"]
-    if sha256_of(dataset.path) != recorded:
-        raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")
-    lines = LatestLines(run / RESULTS)
-
-    def instances() -> Iterator[Instance]:
-        judgeable = (one for one in dataset.instances() if one.nuggets and lines.failed(one.id) is False)
-        return islice(judgeable, limit)
-
-    def answers(wanted: Wanted) -> Iterator[Judging]:
-        for instance in instances():
-            if wanted(instance.id) and (line := lines.line(instance.id)):
-                yield Judging(instance, str(line["answer"]))
-
-    if len(lines) == lines.n_failed:
-        raise UsageError(f"{run}: no answers to judge yet")
-    n_answers = sum(1 for _ in instances())
-    if not n_answers:
-        raise UsageError(f"{run}: its data has no nuggets: there is nothing to judge by")
-    return answers, n_answers
-
-
-def _answers_of_candidates(pattern: str, gold: GoldIndex, config: JudgeConfig) -> tuple[Answers, array[int]]:
-    """The candidates that join the gold, and the hashes of their ids; every line is checked once."""
-    files = candidate_files(pattern)
-
-    def answers(wanted: Wanted) -> Iterator[Judging]:
-        try:
-            for line, name, record in islice(_joined(files, gold, config.fields), config.limit):
-                if wanted(name):
-                    yield _judging(line, name, record)
-        except InputError as error:
-            raise RunStopped(f"{error}; the file has changed since it was checked") from None
-
-    ids = array(HASHES, (hash(name) for _, name, _ in _joined(files, gold, config.fields)))
-    if repeated := first_repetition(ids):
-        rows = [row for n, row in enumerate(_joined(files, gold, config.fields)) if n in repeated]
-        (earlier, _, _), (line, name, _) = rows
-        raise InputError(
-            line.path, f"{name!r} already stands on line {earlier.line}", line=line.line, field="id"
+def _targets_of_candidates(
+    config: JudgeConfig, scoring: str, specs: Mapping[str, ModelSpec], prompts: PromptSet
+) -> tuple[list[Target], dict[str, Any]]:
+    """A target for each file, and what determines the verdicts of all."""
+    assert config.gold
+    assert config.out
+    given = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
+    files = candidate_files(given)
+    apart = several(config.out, len(files))
+    gold = read_gold(config.gold, config.fields)
+    common = {
+        "gold_sha256": sha256_of(config.gold),
+        "judges": [scoring],
+        "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
+        **_split(scoring, specs, gold),
+    }
+    targets = [
+        Target(
+            name,
+            config.out / name if apart else config.out,
+            answers_of_candidates(file, gold, config.fields, config.limit),
+            scoring,
+            {"system": name, "candidates": str(file), **common},
+            apart,
         )
-    if not ids:
-        if not any(file.stat().st_size for file in files):
-            raise InputError(pattern, "is empty; expected a candidate answer on each line")
-        raise InputError(
-            pattern,
-            f"nothing in it can be joined with the gold {gold.path}, neither by id nor by fused_query; "
-            "other names of fields are given with --field OURS=THEIRS",
+        for name, file in zip(names_of(files), files, strict=True)
+    ]
+    return targets, common
+
+
+def _split(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:
+    """How many nuggets the judge is asked about at once, if that ever makes a difference."""
+    most = max((len(record.nuggets) for record in gold.records()), default=0)
+    if judge not in specs or most <= specs[judge].judge_nuggets:
+        return {}
+    return {"nuggets_per_call": specs[judge].judge_nuggets}
+
+
+def _judge_prompts(prompts: PromptSet) -> list[str]:
+    return [name for name in prompts.sha256 if name.startswith("judge.")]
+
+
+# --- Judging
+
+
+async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Events) -> None:
+    """Judge or resume. Raises RunStopped when it ends early."""
+    config = plan.config
+    notes = {
+        "command": config.command,
+        "n_expected": plan.n_answers,
+        "embedded": plan.embedded,
+        "prices": prices_of(plan.specs.values()),
+    }
+    texts = {name: plan.prompts.text(name) for name in _judge_prompts(plan.prompts)}
+    async with (
+        stoppable() as stopper,
+        opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
+    ):
+        judges = [crew.judge(name) for name in plan.judges]
+        usual = config.in_flight or instances_in_flight(crew)
+        budget = open_budget(
+            config.budget, plan.specs.values(), plan.journals, plan.judges, events, only_judging=True
         )
-    return answers, ids if config.limit is None else ids[: config.limit]
+        runner = Runner(crew.lanes, events=events, seed=config.seed, in_flight=usual, budget=budget)
+        stopper.watch(runner)
+        with opened_targets(
+            plan.targets, plan.out, plan.identity, notes, prompts=texts, sync=config.sync
+        ) as files:
+            _tell(plan, files, events)
+            streams = [_jobs(plan, judge, files, events) for judge in judges]
+            widths = [plan.in_flight(judge.name, usual) for judge in judges]
+            await runner.run(*streams, in_flight=widths)
 
 
-def _joined(
-    files: Sequence[Path], gold: GoldIndex, fields: Mapping[str, str]
-) -> Iterator[tuple[CandidateLine | FailedLine, str, GoldRecord]]:
-    """Every line that the gold knows, with its name and its record of gold."""
-    for line in read_candidates(files, fields):
-        id, query = _names(line)
-        record = gold.find(id or None, query or None)
-        if record is not None:
-            yield line, id or record.id or f"line {line.line}", record
+def _tell(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> None:
+    """Say what was found that a person should know."""
+    for journal in dict.fromkeys(one.journal for one in files):
+        for text in journal.report.notices(journal.path):
+            events.emit(Notice(text))
+    for target in plan.targets:
+        if n := target.answers.n_unknown:
+            events.emit(
+                Notice(
+                    f"{target.name}: {n} of {n + len(target.answers)} answers are left out: the gold has "
+                    "neither their id nor their fused_query"
+                )
+            )
 
 
-def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
-    if isinstance(line, FailedLine):
-        return line.id, line.fused_query
-    return line.candidate.id, line.candidate.fused_query
+def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Events) -> Iterator[Job]:
+    """One judge's jobs, system after system."""
+    for target, of in zip(plan.targets, files, strict=True):
+        jobs = _scoring_jobs if target.scoring == judge.name else _further_jobs
+        yield from jobs(plan, judge, target, of, events)
 
 
-def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord) -> Judging:
-    instance = Instance(name, _names(line)[1] or record.fused_query or "", "", record.nuggets)
-    if isinstance(line, FailedLine):
-        return Judging(instance, "", NoAnswer(line.failure.message))
-    if not line.candidate.answer:
-        return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
-    return Judging(instance, line.candidate.answer)
-
-
-class NoAnswer(StepError):
-    """There is no answer to judge: a failure, which is not a score of 0."""
-
-    kind = "no_answer"
-    step = "candidate"
-
-
-def _further_jobs(plan: JudgePlan, judges: list[Judge], files: RunFiles, events: Events) -> Iterator[Job]:
-    for judge in judges:
-        done = files.judged(judge.name)
-        events.emit(JobsFound(plan.group(judge.name), min(len(done) - done.n_failed, plan.n_answers)))
-        for judging in plan.answers(done.lacks):
-            finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
-            yield _job(plan, judge, judging, files, finish)
-
-
-def _candidate_jobs(plan: JudgePlan, judge: Judge, files: RunFiles) -> Iterator[Job]:
-    if files.finished.have_all(plan.ids, but_failures=plan.config.retry_failed):
+def _scoring_jobs(
+    plan: JudgePlan, judge: Judge, target: Target, files: RunFiles, events: Events
+) -> Iterator[Job]:
+    """Those of the judge whose verdicts are the results."""
+    again = plan.config.retry_failed
+    done = files.finished
+    _found(plan, judge, target, len(done) - (done.n_failed if again else 0), events)
+    if done.have_all(target.answers.ids, but_failures=again):
         return  # without reading the file again
-    for judging in plan.answers(partial(files.needs_work, retry_failed=plan.config.retry_failed)):
-        yield _job(plan, judge, judging, files, partial(_add_item, files=files, judging=judging))
+    for judging in target.answers.stream(partial(files.needs_work, retry_failed=again)):
+        yield _job(plan, judge, target, judging, files, partial(_add_item, files=files, judging=judging))
 
 
-def _job(plan: JudgePlan, judge: Judge, judging: Judging, files: RunFiles, finish: Any) -> Job:
+def _further_jobs(
+    plan: JudgePlan, judge: Judge, target: Target, files: RunFiles, events: Events
+) -> Iterator[Job]:
+    """Those of a judge whose verdicts stand beside the results; what has no answer is left to the results."""
+    done = files.judged(judge.name)
+    _found(plan, judge, target, len(done) - done.n_failed, events)
+    if done.have_all(target.answers.ids, but_failures=True):
+        return
+    for judging in target.answers.stream(done.lacks):
+        if judging.failure:
+            _found(plan, judge, target, 1, events)
+            continue
+        finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
+        yield _job(plan, judge, target, judging, files, finish)
+
+
+def _found(plan: JudgePlan, judge: Judge, target: Target, n: int, events: Events) -> None:
+    events.emit(JobsFound(plan.group(judge.name), min(n, len(target.answers))))
+
+
+def _job(
+    plan: JudgePlan,
+    judge: Judge,
+    target: Target,
+    judging: Judging,
+    files: RunFiles,
+    finish: Callable[[Any], Any],
+) -> Job:
     walk = partial(_walk, judge=judge, judging=judging)
-    return Job(plan.group(judge.name), judging.instance.id, files.journal, walk, finish)
+    id = target.job_id(judging.instance.id)
+    return Job(plan.group(judge.name), id, files.journal, walk, finish, shared=judging in plan.repeats)
 
 
 async def _walk(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:
@@ -298,6 +318,8 @@ async def _add_judgment(
 
 async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judging: Judging) -> None:
     line = _line(ended, judging, "")
+    for told, nugget in zip(line.get("nuggets") or (), judging.instance.nuggets, strict=False):
+        told["text"] = nugget.text
     await files.add_result({**line, "answer": judging.answer})
 
 

@@ -17,8 +17,9 @@ from cts_async.errors import UsageError
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line
 
-RESULTS, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
+RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
     "results.jsonl",
+    "per_item.jsonl",
     "steps.jsonl",
     "run.json",
     "summary.json",
@@ -27,14 +28,25 @@ RESULTS, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
 
 
 class RunFiles:
-    """Journal, results and judgments of a run directory; `finished` is what was there when it was opened."""
+    """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
 
-    def __init__(self, directory: Path, *, results: str = RESULTS, sync: bool = False) -> None:
+    A `journal` that several directories share is given, and closed by whoever gave it.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        results: str = RESULTS,
+        sync: bool = False,
+        journal: Journal | None = None,
+    ) -> None:
         self.directory = directory
         self.results_path = directory / results
         self._sync = sync
+        self._own_journal = journal is None
         try:
-            self.journal = Journal(directory / STEPS, sync=sync)
+            self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
             raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
@@ -69,7 +81,9 @@ class RunFiles:
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""
-        logs: list[Journal | AppendLog] = [self.journal, self._results, *self._judgments.values()]
+        logs: list[Journal | AppendLog] = [self._results, *self._judgments.values()]
+        if self._own_journal:
+            logs.insert(0, self.journal)
         with ExitStack() as closing:
             for log in logs:
                 closing.callback(log.close)
@@ -87,6 +101,12 @@ def judgments_path(directory: Path, judge: str) -> Path:
     return directory / JUDGMENTS / f"{judge.replace('/', '_').replace(':', '_')}.jsonl"
 
 
+def results_of(directory: Path) -> str:
+    """The name of the results in a directory: a run's, or those of judged candidates."""
+    judged = (directory / PER_ITEM).exists() and not (directory / RESULTS).exists()
+    return PER_ITEM if judged else RESULTS
+
+
 @contextmanager
 def opened_files(
     directory: Path,
@@ -96,15 +116,32 @@ def opened_files(
     prompts: Mapping[str, str],
     results: str = RESULTS,
     sync: bool = False,
+    journal: Journal | None = None,
 ) -> Iterator[RunFiles]:
     """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
 
     `notes` may differ between sessions; of `n_expected` the largest is kept. Raises UsageError.
     """
+    with noted(directory, identity, notes, prompts=prompts):
+        files = RunFiles(directory, results=results, sync=sync, journal=journal)
+        try:
+            yield files
+        finally:
+            files.close()
+
+
+@contextmanager
+def noted(
+    directory: Path,
+    identity: Mapping[str, Any],
+    notes: Mapping[str, Any],
+    *,
+    prompts: Mapping[str, str],
+) -> Iterator[None]:
+    """`opened_files` without the files: the lock, the manifest with this session, the prompts."""
     with locked(directory):
         check_identity(directory, identity)
         manifest = read_manifest(directory) or {}
-        files = RunFiles(directory, results=results, sync=sync)
         expected = max(int(notes.get("n_expected", 0)), int(manifest.get("n_expected", 0)))
         sessions = manifest.get("sessions", [])
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
@@ -119,13 +156,10 @@ def opened_files(
         _keep_prompts(directory, prompts)
         began = time.monotonic()
         try:
-            yield files
+            yield
         finally:
-            try:
-                files.close()
-            finally:
-                session.update(end=_stamp(), wall_s=round(time.monotonic() - began, 3))
-                write_json(directory / MANIFEST, manifest)
+            session.update(end=_stamp(), wall_s=round(time.monotonic() - began, 3))
+            write_json(directory / MANIFEST, manifest)
 
 
 @contextmanager
@@ -147,6 +181,8 @@ def further_files(
 
 def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
     """Copy the prompts' text: the journal stores a prompt's name and fields, not its constant text again."""
+    if not prompts:
+        return
     folder = directory / "prompts"
     folder.mkdir(exist_ok=True)
     for name, text in prompts.items():

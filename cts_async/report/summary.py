@@ -17,10 +17,12 @@ from cts_async import scorer
 from cts_async.engine.journal import placed_records, read_jsonl, record_at
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError
+from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.latest import HASHES, latest_rows
 from cts_async.protocol.results import Line, failed
-from cts_async.protocol.run_files import JUDGMENTS, RESULTS, STEPS, SUMMARY
+from cts_async.protocol.run_files import JUDGMENTS, STEPS, SUMMARY, results_of
 from cts_async.records import UNKNOWN
+from cts_async.report.agreement import Beside, beside
 from cts_async.report.scores import Scores
 
 if TYPE_CHECKING:
@@ -49,6 +51,16 @@ class Spent:
     served: dict[str, Counter[str]] = field(default_factory=dict)
     """By model asked for: replies of each model that answered, by its own word (see `served_models`)."""
 
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Take in one step."""
+        model = record.get("model")
+        if model is not None:
+            self.calls += int(record.get("attempts", 1))
+            self.failed_attempts += len(record.get("failed_attempts", ()))
+            self.tokens.setdefault(model, Counter()).update(record.get("usage") or {})
+            if response := record.get("response"):
+                self.served.setdefault(model, Counter())[response.get("served_model") or model] += 1
+
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Dollars; None where a model that was used has no price."""
         total = 0.0
@@ -76,30 +88,37 @@ class RunSummary:
     unknown_rate: float | None
     all_unknown_rate: float | None
     wall_s: float
+    beside: tuple[Beside, ...] = ()
+    """The lexical judge beside each of the others."""
 
     @property
     def label(self) -> str:
         return str(self.manifest.get("identity", {}).get("system") or self.directory.name)
 
 
-def summarise_run(directory: Path, results: str = RESULTS) -> RunSummary:
-    """Read a run directory. Raises InputError where there is no run."""
+def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> RunSummary:
+    """Read a run directory, or one of judged candidates. Raises InputError where there is no run.
+
+    `spent` is that of each system whose calls stand in a journal of several (`spent_by_system`), if it was read.
+    """
     manifest = read_manifest(directory)
     if manifest is None:
         raise InputError(directory, "no run here (run.json is missing)")
-    lines = _Lines(directory / results)
+    lines = _Lines(directory / results_of(directory))
+    judges = tuple(_judges(directory, lines, max(int(manifest.get("n_expected", 0)), lines.n)))
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     return RunSummary(
         directory=directory,
         manifest=manifest,
-        judges=tuple(_judges(directory, lines, n_expected)),
+        judges=tuple(scores for scores, _ in judges),
         failures=_FailureLines(lines.path, lines.failures),
-        spent=_spent(directory / STEPS),
+        spent=_spent(directory, manifest, spent),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in manifest.get("sessions", [])),
+        beside=tuple(beside([(scores.judge, path) for scores, path in judges], LEXICAL)),
     )
 
 
@@ -109,9 +128,11 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
     main = summary.judges[0] if summary.judges else None
     nothing = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
     value = {
+        "n": (main.summary if main else nothing).n_scored,
         **asdict(main.summary if main else nothing),
         "judge": main.judge if main else None,
         "judges": {scores.judge: asdict(scores.summary) for scores in summary.judges},
+        "agreement": [one.agreement().as_json() for one in summary.beside],
         "ua_unknown_rate": summary.unknown_rate,
         "all_unknown_rate": summary.all_unknown_rate,
         "calls": summary.spent.calls,
@@ -212,35 +233,41 @@ class _FailureLines(Sequence[Line]):
         return record_at(self._path, int(self._offsets[i]))
 
 
-def _judges(directory: Path, lines: _Lines, n_expected: int) -> Iterator[JudgeScores]:
+def _judges(directory: Path, lines: _Lines, n_expected: int) -> Iterator[tuple[JudgeScores, Path]]:
+    """Each judge's scores, and the file with its verdicts."""
     import numpy as np
 
     if lines.judge:
         everything = np.ones(lines.n, bool)
-        yield _scores(lines.judge, lines.scores_of(everything), lines.n_failed, n_expected)
+        yield _scores(lines.judge, lines.scores_of(everything), lines.n_failed, n_expected), lines.path
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
         verdicts = _Lines(path)
         # A verdict may stand there whose answer was not recorded before a crash: it does not count yet.
-        counts = np.isin(verdicts.ids, lines.ids[~lines.failed])
-        # An answer that failed has nothing to judge: it counts as failed under every judge.
-        n_failed = lines.n_failed + int(verdicts.failed[counts].sum())
-        yield _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
+        counts = np.isin(verdicts.ids, lines.ids)
+        # An answer that failed has nothing to judge, unless it was only the other judge that did.
+        unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids)
+        n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
+        scores = _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
+        yield scores, path
 
 
 def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> JudgeScores:
     return JudgeScores(judge, scores, scorer.summarise(scores.numbers(), n_failed, n_expected))
 
 
-def _spent(path: Path) -> Spent:
+def spent_by_system(journal: Path) -> dict[str, Spent]:
+    """What each of several systems caused whose answers were judged with one journal, by name."""
+    found: dict[str, Spent] = {}
+    for record in read_jsonl(journal):
+        found.setdefault(str(record.get("instance")).partition("/")[0], Spent()).add(record)
+    return found
+
+
+def _spent(directory: Path, manifest: Mapping[str, Any], known: Mapping[str, Spent] | None) -> Spent:
+    if shared := manifest.get("journal"):
+        known = spent_by_system(directory / shared) if known is None else known
+        return known.get(directory.name, Spent())
     spent = Spent()
-    for record in read_jsonl(path):
-        model = record.get("model")
-        if model is None:
-            continue
-        spent.calls += int(record.get("attempts", 1))
-        spent.failed_attempts += len(record.get("failed_attempts", ()))
-        used = spent.tokens.setdefault(model, Counter())
-        used.update(record.get("usage") or {})
-        if response := record.get("response"):
-            spent.served.setdefault(model, Counter())[response.get("served_model") or model] += 1
+    for record in read_jsonl(directory / STEPS):
+        spent.add(record)
     return spent

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.analysis.bootstrap import Difference, paired_difference
+from cts_async.report.agreement import sentence, together
 from cts_async.report.served_models import other_models
 from cts_async.report.summary import JudgeScores, RunSummary
 from cts_async.scorer import Summary
@@ -24,7 +25,7 @@ SMOKE_TEST = (
 
 
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """A table of restore_score_100 with differences to `orig`, what each system cost, then failures.
+    """A table of restore_score_100 with differences to `orig`, what each system cost, how judges agree, failures.
 
     From WIDE columns on the cost stands in the table, else in lines of its own, so that 80 are enough.
     """
@@ -55,6 +56,8 @@ def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
             console.print(f"{summary.label}: {effort_text}", markup=False, highlight=False, soft_wrap=True)
     for line in other_models(summaries):
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    for agreement in together(one for summary in summaries for one in summary.beside):
+        console.print(f"{sentence(agreement)}.", markup=False, highlight=False, soft_wrap=True)
     _print_failures(console, summaries)
 
 

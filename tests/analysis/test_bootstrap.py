@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.bootstrap import RESAMPLES, Difference, paired_difference
+from cts_async.analysis.bootstrap import RESAMPLES, Difference, paired_difference, paired_differences
 
 
 def test_one_instance_has_an_interval_of_no_width() -> None:
@@ -106,3 +106,24 @@ def test_the_interval_lies_within_the_differences_and_holds_their_mean(
     assert swapped is not None
     assert swapped.mean == pytest.approx(-found.mean)
     assert (swapped.low, swapped.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
+
+
+def test_many_comparisons_at_once_are_those_one_by_one() -> None:
+    rng = np.random.default_rng(5)
+    differences = rng.normal(3, 10, (50, 4))
+    together = paired_differences(differences, resamples=500)
+    alone = [paired_difference(column.tolist(), [0.0] * 50, resamples=500) for column in differences.T]
+    for one, other in zip(together, alone, strict=True):
+        assert one is not None
+        assert other is not None
+        assert (one.n, one.mean) == (other.n, pytest.approx(other.mean))
+        assert (one.low, one.high) == pytest.approx((other.low, other.high))
+
+
+def test_a_pair_that_lacks_a_score_is_left_out_of_its_comparison_only() -> None:
+    nan = float("nan")
+    found = paired_differences(np.array([[5.0, 1.0, nan], [nan, 3.0, nan], [5.0, 5.0, nan]]))
+    assert found[0] == Difference(2, 5.0, 5.0, 5.0)
+    assert found[1] is not None
+    assert (found[1].n, found[1].mean) == (3, 3.0)
+    assert found[2] is None

@@ -621,3 +621,35 @@ def test_putting_very_many_holds_back_few_and_lets_others_work(tmp_path: Path) -
     unwritten, turns = asyncio.run(main())
     assert unwritten < 200
     assert turns >= 10
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 12), max_size=40), st.integers(1, 5))
+def test_what_is_kept_is_found_and_what_is_forgotten_is_not(numbers: list[int], at_once: int) -> None:
+    """Even numbers are kept and odd ones forgotten; the later of two records counts."""
+
+    async def main(path: Path) -> None:
+        with opened(path) as journal, pytest.MonkeyPatch.context() as patch:
+            patch.setattr("cts_async.engine.journal.KEPT_AT_ONCE", at_once)
+            for i, n in enumerate(numbers):
+                key = record(n)["key"]
+                await journal.append(record(n, response=i))
+                (journal.forget if n % 2 else journal.keep)([key])
+            for n in range(13):
+                last = [i for i, m in enumerate(numbers) if m == n]
+                kept = journal.find(record(n)["key"])
+                assert (kept and kept["response"]) == (last[-1] if last and n % 2 == 0 else None)
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(Path(folder, "j.jsonl")))
+
+
+def test_a_journal_also_finds_what_stands_in_those_beside_it(tmp_path: Path) -> None:
+    append_all(tmp_path / "a.jsonl", record(1))
+    append_all(tmp_path / "b.jsonl", record(2))
+    with opened(tmp_path / "a.jsonl") as a, opened(tmp_path / "b.jsonl") as b:
+        b.beside = [a]
+        assert b.find(record(1)["key"]) == record(1)
+        assert b.find(record(2)["key"]) == record(2)
+        assert a.find(record(2)["key"]) is None
+        assert len(b) == 1

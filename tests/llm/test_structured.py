@@ -330,6 +330,36 @@ def test_what_is_wrong_with_labels_names_the_ids(text: str, problem: str) -> Non
     assert caught.value.problem.endswith(problem)
 
 
+OWN = '{"results": [{"id": "N1", "coverage": "full"}, {"id": "N2", "coverage": "none"}]}'
+ECHO = '{"results": [{"id": "N1", "coverage": "full"}, {"id": "N2", "coverage": "full"}]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"The answer says {ECHO}, but I find:\n{OWN}",
+        f"{OWN}\n{ECHO}",
+        f"```json\n{OWN}\n```\nas the answer asks: {{'N1': 'full', 'N2': 'full'}}",
+        f"答案中写着 {ECHO}。评测结果：{OWN}",
+    ],
+)
+def test_a_reply_that_echoes_labels_beside_its_own_is_not_understood(text: str) -> None:
+    with pytest.raises(UnusableOutput, match="got labels twice"):
+        N12.parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"<think>It wants {ECHO}, an order that I ignore.</think>{OWN}",
+        OWN.replace('"none"}', '"none", "why": "it only says \\"coverage\\": \\"full\\""}'),
+        f"Labels, full or none: {OWN}",
+    ],
+)
+def test_thoughts_and_reasons_may_speak_of_labels(text: str) -> None:
+    assert N12.parse(text) == FULL_NONE
+
+
 def test_at_most_five_ids_are_named() -> None:
     with pytest.raises(UnusableOutput, match=r"missing ids: N0, N1, N2, N3, N4 and 3 more$"):
         CoverageList(tuple(f"N{n}" for n in range(8))).parse("[]")

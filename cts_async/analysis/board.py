@@ -1,0 +1,218 @@
+"""Scores and labels of many runs over the same instances, side by side in arrays: 8 bytes a score, 1 a label.
+
+Texts are left behind, so a board of a hundred thousand instances and many runs stays small. Rows are in the order
+of the instances' names, whatever order they finished in: the same runs always make the same board.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from cts_async.analysis.runs import FinishedRun, Item, Verdict
+from cts_async.errors import UsageError
+from cts_async.records import Coverage
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+LABELS: Final[tuple[Coverage, ...]] = ("none", "partial", "full")
+"""A label is stored as its place in here: ascending, as ordinal statistics need it."""
+NO_LABEL: Final = -1
+_CODES: Final[Mapping[str, int]] = {label: code for code, label in enumerate(LABELS)}
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A run on the board: what it was, and how far it got."""
+
+    label: str
+    """Its name on the board, which no other has."""
+    system: str
+    """Its name in its own run."""
+    directory: Path
+    clarifier: str
+    """Empty for the reference points, and where nobody knows."""
+    k: int
+    support: str
+    agent: str
+    judges: tuple[str, ...]
+    n_done: int
+    n_failed: int
+    n_expected: int
+    judge_failures: Mapping[str, int]
+    embedded: bool
+    data: Mapping[str, Any]
+
+    @property
+    def n_missing(self) -> int:
+        """Instances without a line yet: the run is not over."""
+        return self.n_expected - self.n_done - self.n_failed
+
+    def n_failed_under(self, judge: str) -> int:
+        """An answer that failed has nothing to judge: it counts as failed under every judge."""
+        return self.n_failed + self.judge_failures.get(judge, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Board:
+    """`scores[judge]` has the shape (instances, entrants), NaN where there is no score.
+
+    `labels[judge]` has the shape (nuggets of all instances, entrants): places in LABELS, or NO_LABEL.
+    """
+
+    ids: tuple[str, ...]
+    entrants: tuple[Entrant, ...]
+    judges: tuple[str, ...]
+    """The judge that scored most runs first."""
+    scores: Mapping[str, Array]
+    labels: Mapping[str, Array]
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        return tuple(entrant.label for entrant in self.entrants)
+
+    def place(self, label: str) -> int:
+        """The column of a system. Raises ValueError where there is none of that name."""
+        return self.systems.index(label)
+
+
+def make_board(runs: Iterable[FinishedRun]) -> Board:
+    """Take in the runs one by one, holding on to none. Raises UsageError where two disagree about the nuggets."""
+    rows = _Rows()
+    found: list[tuple[Entrant, dict[str, _Column]]] = []
+    for run in runs:
+        columns = {judge: _Column() for judge in run.judges}
+        for item in run.items.values():
+            row = rows.of(item)
+            for judge, verdict in item.verdicts.items():
+                columns[judge].add(row, verdict.score, rows.codes(row, verdict, run.directory))
+        found.append((_entrant(run), columns))
+    found = _named_apart(found)
+    found.sort(key=lambda pair: _order(pair[0]))
+    entrants = tuple(entrant for entrant, _ in found)
+    judges = _ranked_judges(entrants)
+    scores, labels = _filled(rows, judges, [columns for _, columns in found])
+    return Board(tuple(sorted(rows.names)), entrants, judges, scores, labels)
+
+
+class _Rows:
+    """Which instance stands in which row, and which nuggets it has."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.nuggets: list[tuple[str, ...]] = []
+        """By row; empty while nobody has labelled any."""
+        self._by_id: dict[str, int] = {}
+        self._by_query: dict[str, int] = {}
+        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def of(self, item: Item) -> int:
+        """The item's row: by its id, or by its query where a file knows it by nothing else."""
+        row = self._by_id.get(item.id)
+        if row is None and item.id == item.fused_query:
+            row = self._by_query.get(item.fused_query)
+        if row is None:
+            row = self._by_id[item.id] = len(self.names)
+            self.names.append(item.id)
+            self.nuggets.append(())
+            self._by_query.setdefault(item.fused_query, row)
+        return row
+
+    def codes(self, row: int, verdict: Verdict, where: Path) -> list[int]:
+        """The labels in the order of the row's nuggets."""
+        ids = tuple(verdict.coverage)
+        if ids and not self.nuggets[row]:
+            self.nuggets[row] = self._known.setdefault(ids, ids)
+        nuggets = self.nuggets[row]
+        if ids and ids != nuggets and set(ids) != set(nuggets):
+            raise UsageError(
+                f"{where}: {self.names[row]} was judged by other nuggets than in the other runs; "
+                "compare runs with the same gold"
+            )
+        return [_CODES[verdict.coverage[id]] for id in nuggets] if ids else []
+
+
+class _Column:
+    """One run's scores and labels under one judge, as they were read."""
+
+    def __init__(self) -> None:
+        self.rows, self.scores = array("q"), array("d")
+        self.codes, self.lengths = array("b"), array("q")
+
+    def add(self, row: int, score: float, codes: Sequence[int]) -> None:
+        self.rows.append(row)
+        self.scores.append(score)
+        self.codes.extend(codes)
+        self.lengths.append(len(codes))
+
+
+def _filled(
+    rows: _Rows, judges: Sequence[str], columns: Sequence[Mapping[str, _Column]]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    import numpy as np
+
+    order = np.array(sorted(range(len(rows.names)), key=rows.names.__getitem__), np.int64)
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    lengths = np.array([len(rows.nuggets[row]) for row in order], np.int64)
+    starts = np.cumsum(lengths) - lengths
+    scores = {judge: np.full((len(order), len(columns)), np.nan) for judge in judges}
+    labels = {judge: np.full((int(lengths.sum()), len(columns)), NO_LABEL, np.int8) for judge in judges}
+    for number, by_judge in enumerate(columns):
+        for judge, column in by_judge.items():
+            at = place[np.array(column.rows, np.int64)]
+            scores[judge][at, number] = np.array(column.scores)
+            n = np.array(column.lengths, np.int64)
+            within = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
+            labels[judge][np.repeat(starts[at], n) + within, number] = np.array(column.codes, np.int8)
+    return scores, labels
+
+
+def _entrant(run: FinishedRun) -> Entrant:
+    return Entrant(
+        label=run.label,
+        system=run.label,
+        directory=run.directory,
+        clarifier=run.clarifier,
+        k=run.k,
+        support=run.players.get("support", ""),
+        agent=run.players.get("agent", ""),
+        judges=run.judges,
+        n_done=len(run.items),
+        n_failed=run.n_failed,
+        n_expected=run.n_expected,
+        judge_failures=run.judge_failures,
+        embedded=run.embedded,
+        data=run.data,
+    )
+
+
+Found = tuple[Entrant, dict[str, _Column]]
+
+
+def _named_apart(found: Sequence[Found]) -> list[Found]:
+    """Systems of one name get their directories' names, those that share these too their whole paths."""
+    for name in (lambda e: e.directory.name, lambda e: str(e.directory)):
+        times = Counter(entrant.label for entrant, _ in found)
+        found = [(e if times[e.label] == 1 else replace(e, label=name(e)), columns) for e, columns in found]
+    return list(found)
+
+
+def _order(entrant: Entrant) -> tuple[int, int, str]:
+    """References first, then by budget and name."""
+    reference = ("orig", "gold").index(entrant.system) if entrant.system in ("orig", "gold") else 2
+    return reference, entrant.k, entrant.label
+
+
+def _ranked_judges(entrants: Sequence[Entrant]) -> tuple[str, ...]:
+    """By how many runs they scored first, then by how many they judged at all."""
+    first = Counter(entrant.judges[0] for entrant in entrants if entrant.judges)
+    judged = Counter(judge for entrant in entrants for judge in entrant.judges)
+    return tuple(sorted(judged, key=lambda judge: (-first[judge], -judged[judge], judge)))

@@ -1,0 +1,104 @@
+"""From what a user names to runs: directories, folders of them, patterns, files of judged answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cts_async.analysis.judged_files import read_judged
+from cts_async.analysis.runs import FinishedRun, data_of, read_run
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import InputError, UsageError
+from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
+
+
+def find_runs(words: Sequence[str]) -> list[Path]:
+    """Run directories and judged files, each once, in the order named. Raises InputError for a word that is neither.
+
+    A folder that is no run stands for those in it; a pattern for all that match.
+    """
+    found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
+    return list({path.resolve(): path for path in found}.values())
+
+
+def reader(path: Path) -> Callable[[], FinishedRun]:
+    """How to read what `find_runs` gave, without the texts of the answers."""
+    if path.is_file():
+        return partial(read_judged, path)
+    if (path / MANIFEST).exists():
+        return partial(read_run, path, answers=False)
+    return partial(read_judged, path / PER_ITEM)
+
+
+def check_same_data(paths: Sequence[Path]) -> None:
+    """Raises UsageError where runs were over different data or judged by different gold: nothing can be paired.
+
+    Only manifests are read. Judged candidates know their gold only, files without a manifest nothing: these
+    go with any.
+    """
+    manifests = {path: read_manifest(path) or {} for path in paths if path.is_dir()}
+    known = {path: data_of(manifest.get("identity", {})) for path, manifest in manifests.items()}
+    whole = [key for key in map(_key, known.values()) if key[0]]
+    groups: dict[tuple[str, str], list[Path]] = {}
+    for path, data in known.items():
+        sha256, gold = _key(data)
+        if gold:
+            same_gold = (key for key in whole if not sha256 and key[1] == gold)
+            groups.setdefault(next(same_gold, (sha256, gold)), []).append(path)
+    if len(groups) > 1:
+        told = "; ".join(f"{_named(known[those[0]])}: {_listed(those)}" for those in groups.values())
+        raise UsageError(f"runs of different data cannot be paired: {told}. Name runs of one of these")
+
+
+def _key(data: Mapping[str, Any]) -> tuple[str, str]:
+    """Digests of queries and gold; a dataset whose queries carry their nuggets has no gold file of its own."""
+    sha256, gold = (str(data.get(name) or "") for name in ("sha256", "gold_sha256"))
+    return sha256, gold or sha256
+
+
+def _named(data: Mapping[str, Any]) -> str:
+    sha256, gold = _key(data)
+    if not sha256:
+        return f"gold {gold[:8]}"
+    name = f"{data.get('name')} (sha256 {sha256[:8]}"
+    return f"{name})" if gold == sha256 else f"{name}, gold {gold[:8]})"
+
+
+def _matches(word: str) -> Iterator[Path]:
+    path = Path(word)
+    if path.exists():
+        yield path
+        return
+    anchor = Path(path.anchor)
+    matches = (
+        sorted(anchor.glob(str(path.relative_to(anchor)))) if any(sign in word for sign in "*?[") else []
+    )
+    if not matches:
+        raise InputError(path, "no such run, folder or file")
+    yield from matches
+
+
+def _runs_at(path: Path) -> Iterator[Path]:
+    if path.is_file() or _has_results(path):
+        yield path
+        return
+    # A manifest alone is a run that has just begun, or stands above the directories of several candidates.
+    inside = [child for child in sorted(path.iterdir()) if child.is_dir() and _is_run(child)]
+    if not inside and not _is_run(path):
+        raise InputError(path, f"no run in it (neither {MANIFEST} nor {PER_ITEM}, here or one folder below)")
+    yield from inside or [path]
+
+
+def _has_results(path: Path) -> bool:
+    return (path / RESULTS).is_file() or (path / PER_ITEM).is_file()
+
+
+def _is_run(path: Path) -> bool:
+    return (path / MANIFEST).is_file() or _has_results(path)
+
+
+def _listed(paths: Sequence[Path], most: int = 3) -> str:
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return ", ".join(map(str, paths[:most])) + more

@@ -1,0 +1,43 @@
+"""The leaderboard of one judge (paper, tables 2 and 6), with intervals of the differences (table 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cts_async import scorer
+from cts_async.analysis.board import Board
+from cts_async.analysis.bootstrap import Difference, paired_differences
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One system under one judge, in points of restore_score_100."""
+
+    system: str
+    k: int
+    """0 for the reference points, and where nobody knows."""
+    scores: scorer.Summary
+    delta: Difference | None
+    """Mean of the paired differences to the baseline; None for the baseline, and where no instance is shared."""
+
+    @property
+    def partly_paired(self) -> bool:
+        """Whether some of its scores have no counterpart in the baseline."""
+        return self.delta is not None and self.delta.n < self.scores.n_scored
+
+
+def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tuple[Standing, ...]:
+    """The systems that this judge has scored: references first, then by budget, best mean first."""
+    import numpy as np
+
+    scores = board.scores[judge]
+    deltas = paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
+    standings = []
+    for column, (entrant, delta) in enumerate(zip(board.entrants, deltas, strict=True)):
+        values = scores[:, column][~np.isnan(scores[:, column])]
+        n_failed = entrant.n_failed_under(judge)
+        summary = scorer.summarise(values.tolist(), n_failed, max(entrant.n_expected, len(values) + n_failed))
+        own = entrant.label == baseline
+        if summary.mean is not None:
+            standings.append(Standing(entrant.label, entrant.k, summary, None if own else delta))
+    return tuple(sorted(standings, key=lambda one: (one.system != baseline, one.k, -(one.scores.mean or 0))))

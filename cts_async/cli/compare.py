@@ -1,0 +1,60 @@
+"""`cts compare`: runs side by side, with the statistics behind their differences."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cts_async.cli import options
+
+HELP = """Compare runs: leaderboard, confidence intervals, tests of every pair, agreement of judges.
+
+RUN is a run directory, a folder of runs, a pattern, an --out directory of cts judge, or a per_item.jsonl.
+All of them have to be over the same data. Differences are to orig, or to --baseline.
+
+Example: cts compare runs/
+
+Example: cts compare runs/hard518-* --judge ernie --baseline gpt-k1 --json
+"""
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="What to compare; see above.")],
+    judge: Annotated[
+        list[str] | None, typer.Option(help="Only these judges [default: all; tests by the first].")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Test every system against this one [default: all pairs].")
+    ] = None,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Show all pairs, however many.")] = False,
+    seed: options.Seed = 0,
+    as_json: options.AsJson = False,
+) -> None:
+    import orjson
+    from rich.console import Console
+
+    from cts_async.report.comparison import compare_runs, comparison_json
+
+    found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed)
+    if as_json:
+        typer.echo(orjson.dumps(comparison_json(found), option=orjson.OPT_INDENT_2).decode())
+        return
+    from cts_async.report.comparison_sheets import sheets
+    from cts_async.report.sheet import print_sheet, printable
+    from cts_async.report.table import SMOKE_TEST
+
+    console = Console()
+    for told in sheets(found, main_only=not judge, all_pairs=pairs):
+        print_sheet(console, told.sheet)
+        for remark in told.remarks:
+            console.print(printable(remark), markup=False, highlight=False)
+        if told.remarks:
+            console.print()
+    for note in found.notes:
+        console.print(printable(note), markup=False, highlight=False)
+    if found.embedded:
+        console.print(SMOKE_TEST, style="yellow")
+
+
+compare.__doc__ = HELP

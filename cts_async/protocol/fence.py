@@ -1,0 +1,98 @@
+"""Keeps untrusted text inside its fence: no value can open or close a tag of its prompt, or a model's turn.
+
+A model reads leniently, so what merely looks like a tag counts as one: any kind of angle bracket, also as an
+HTML entity; any letters that look like the name's; and whatever nobody can see in between. Only the bracket in
+front is replaced, by `&lt;`: the text stays readable, and any other markup in it stays as it was.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+BRACKETS: Final = "<＜﹤‹〈⟨《≪⋖˂ᐸ❮"
+_ENTITY: Final = r"&\#0*60;?|&\#[xX]0*3[cC];?|&[lL][tT];?"
+_OPENING: Final = rf"(?:[{BRACKETS}]|{_ENTITY})"
+_INVISIBLE: Final = (
+    r"[\s\x00-\x1f\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*+"
+)
+"""Possessive: however much of it an answer holds, it is looked at once."""
+_SLASH: Final = r"[/／⁄∕⧸\\＼]?"
+_LIKE: Final = {
+    "a": "аɑα", "c": "сϲⅽ", "d": "ԁⅾ", "e": "еɛ", "h": "һ", "i": "іı1lι", "j": "ј", "k": "κк", "l": "1iıⅼ",
+    "n": "ո", "o": "оο0", "p": "рρ", "q": "ԛ", "r": "г", "s": "ѕ", "t": "τт", "u": "υս", "v": "ν", "w": "ԝ",
+    "x": "х", "y": "уγ", "_": "-‐‑–—",
+}  # fmt: skip
+"""Letters of other alphabets, and digits, that pass for these."""
+_STYLED: Final = (
+    (0x2100, 0x2150),
+    (0x2460, 0x2500),
+    (0xFF01, 0xFF5F),
+    (0x1D400, 0x1D800),
+    (0x1F110, 0x1F190),
+)
+"""Where Unicode keeps letters in other dress: double-struck, circled, full-width, mathematical, squared."""
+_TURN: Final = re.compile(
+    r"<(?=[|｜])"  # <|im_start|>, <|eot_id|>, <｜User｜>
+    r"|<(?=/?(?:s|bos|eos|start_of_turn|end_of_turn|turn)>|<SYS>>|</SYS>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])"
+)
+"""What chat templates mark turns with: a server that finds it in a message may take it for the end of one."""
+_MARKS: Final = f"<&[{BRACKETS[1:]}"
+_ASCII_MARKS: Final = "<&["
+_MARK: Final = re.compile(rf"[{re.escape(_MARKS)}]")
+
+
+def fence_pattern(tags: Iterable[str]) -> re.Pattern[str] | None:
+    """What a value must not hold: whatever stands for the bracket in front of one of `tags`; None for no tags."""
+    names = [_name(tag) for tag in sorted(set(tags))]
+    if not names:
+        return None
+    name = "|".join(names)
+    return re.compile(rf"{_OPENING}(?={_INVISIBLE}{_SLASH}{_INVISIBLE}(?:{name})(?!\w))", re.IGNORECASE)
+
+
+def harmless(value: str, fence: re.Pattern[str] | None) -> str:
+    """`value` with the brackets of what could be taken for a tag of the fence, or a turn's mark, written out."""
+    marks = _ASCII_MARKS if value.isascii() else _MARKS
+    for mark in marks:
+        if mark in value:
+            break
+    else:
+        return value  # as nearly every text
+    parts: list[str] = []
+    done = 0
+    for found in _MARK.finditer(value):
+        start = found.start()
+        opened = (fence and fence.match(value, start)) or _TURN.match(value, start)
+        if opened and start >= done:
+            parts += value[done:start], "&#91;" if opened[0] == "[" else "&lt;"
+            done = opened.end()
+    return "".join([*parts, value[done:]]) if parts else value
+
+
+@lru_cache(maxsize=64)
+def _name(tag: str) -> str:
+    """A pattern of everything that reads as the tag's name."""
+    return _INVISIBLE.join(_letter(letter) for letter in tag)
+
+
+def _letter(letter: str) -> str:
+    alike = re.escape(letter + _LIKE.get(letter, "") + _styled().get(letter, ""))
+    return f"[{alike}]?" if letter == "_" else f"[{alike}]"
+
+
+@lru_cache(maxsize=1)
+def _styled() -> dict[str, str]:
+    """By plain character, those that are the same in other dress."""
+    found: dict[str, str] = {}
+    for first, end in _STYLED:
+        for styled in map(chr, range(first, end)):
+            plain = unicodedata.normalize("NFKC", styled).casefold()
+            if len(plain) == 1 and plain.isascii():
+                found[plain] = found.get(plain, "") + styled
+    return found

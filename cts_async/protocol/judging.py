@@ -1,0 +1,277 @@
+"""Answers that exist already and are to be judged: a finished run's, or somebody's candidates.
+
+Answers are read twice and never held: once to check every line before anything starts, once to judge. Of each
+a few bytes are kept meanwhile: its id's hash, and a digest of what a judge would be asked about it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from cts_async.datasets import (
+    CandidateLine,
+    FailedLine,
+    GoldIndex,
+    GoldRecord,
+    open_dataset,
+    read_candidates,
+    sha256_of,
+)
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import InputError, RunStopped, StepError, UsageError
+from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
+from cts_async.protocol.run_files import RESULTS
+from cts_async.records import Instance, Nugget
+from cts_async.values import value
+
+
+@value
+class Judging:
+    """One answer to be judged, or the failure that stands in its place."""
+
+    instance: Instance
+    answer: str
+    failure: StepError | None = None
+
+    @property
+    def digest(self) -> int:
+        """64 bits of what a judge is asked, good within this process; 0 for a failure."""
+        instance = self.instance
+        if self.failure:
+            return 0
+        return _digest(instance.fused_query, _digest_of_texts(instance.nuggets), self.answer)
+
+
+class NoAnswer(StepError):
+    """There is no answer to judge: a failure, which is not a score of 0."""
+
+    kind = "no_answer"
+    step = "candidate"
+
+
+Wanted = Callable[[str], bool]
+"""Whether the answer with this id is to be judged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """One system's answers, every line of which was checked.
+
+    `stream(wanted)` reads those that are wanted from their file, as often as it is called. `ids` are the
+    hashes of all their ids in order (see `latest`), `digests` beside them are `Judging.digest` (0: a failure).
+    """
+
+    stream: Callable[[Wanted], Iterator[Judging]]
+    ids: array[int] = field(repr=False)
+    digests: array[int] = field(repr=False)
+    n_nuggets: array[int] = field(repr=False)
+    n_unknown: int = 0
+    """Answers that the gold does not know, and that are left out."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def counted(self) -> Answers:
+        """The same without what only counting needs: 12 bytes an answer less."""
+        return replace(self, digests=array(HASHES), n_nuggets=array("I"))
+
+
+# --- A finished run
+
+
+def answers_of_run(run: Path, limit: int | None) -> Answers:
+    """A run's answers with the nuggets of the dataset that its manifest names. Raises UsageError."""
+    manifest = read_manifest(run)
+    if manifest is None:
+        raise InputError(run, "no run here (run.json is missing)")
+    data = manifest.get("data")
+    if not isinstance(data, dict) or "spec" not in data:
+        raise InputError(run / "run.json", "does not say which data the run was over", field="data")
+    gold = Path(data["gold"]) if data.get("gold") else None
+    dataset = open_dataset(data["spec"], gold, data.get("fields") or {})
+    recorded = manifest["identity"]["data"]["sha256"]
+    if sha256_of(dataset.path) != recorded:
+        raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")
+    lines = LatestLines(run / RESULTS)
+
+    def stream(wanted: Wanted) -> Iterator[Judging]:
+        judgeable = (one for one in dataset.instances() if one.nuggets and lines.failed(one.id) is False)
+        for instance in islice(judgeable, limit):
+            if wanted(instance.id) and (line := lines.line(instance.id)):
+                yield Judging(instance, str(line["answer"]))
+
+    if len(lines) == lines.n_failed:
+        raise UsageError(f"{run}: no answers to judge yet")
+    answers = _answers(stream, ((j.instance.id, j.digest, len(j.instance.nuggets)) for j in stream(_any)))
+    if not answers:
+        raise UsageError(f"{run}: its data has no nuggets: there is nothing to judge by")
+    return answers
+
+
+def _any(id: str) -> bool:
+    return True
+
+
+# --- Candidates
+
+
+def answers_of_candidates(
+    file: Path, gold: GoldIndex, fields: Mapping[str, str], limit: int | None
+) -> Answers:
+    """The candidates of a file that join the gold. InputError for a bad line, an id twice, and for none."""
+
+    def stream(wanted: Wanted) -> Iterator[Judging]:
+        try:
+            for line, name, record in islice(_joined(file, gold, fields), limit):
+                if wanted(name):
+                    yield _judging(line, name, record)
+        except InputError as error:
+            raise RunStopped(f"{error}; the file has changed since it was checked") from None
+
+    seen = [0]
+    answers = _answers(stream, _rows(_joined(file, gold, fields, seen)), n_read=seen)
+    if repeated := first_repetition(answers.ids):
+        rows = [row for n, row in enumerate(_joined(file, gold, fields)) if n in repeated]
+        (earlier, _, _), (line, name, _) = rows
+        raise InputError(
+            line.path, f"{name!r} already stands on line {earlier.line}", line=line.line, field="id"
+        )
+    if not answers:
+        if not file.stat().st_size:
+            raise InputError(file, "is empty; expected a candidate answer on each line")
+        raise InputError(
+            file,
+            f"nothing in it can be joined with the gold {gold.path}, neither by id nor by fused_query; "
+            "other names of fields are given with --field OURS=THEIRS",
+        )
+    return answers if limit is None else _first(answers, limit)
+
+
+Joined = tuple[CandidateLine | FailedLine, str, GoldRecord]
+
+
+def _joined(
+    file: Path, gold: GoldIndex, fields: Mapping[str, str], seen: list[int] | None = None
+) -> Iterator[Joined]:
+    """Every line that the gold knows, with its name and its record of gold; `seen[0]` counts all lines."""
+    for line in read_candidates(file, fields):
+        if seen is not None:
+            seen[0] += 1
+        id, query = _names(line)
+        record = gold.find(id or None, query or None)
+        if record is not None:
+            yield line, id or record.id or f"line {line.line}", record
+
+
+def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
+    if isinstance(line, FailedLine):
+        return line.id, line.fused_query
+    return line.candidate.id, line.candidate.fused_query
+
+
+def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord) -> Judging:
+    instance = Instance(name, _names(line)[1] or record.fused_query or "", "", record.nuggets)
+    if isinstance(line, FailedLine):
+        return Judging(instance, "", NoAnswer(line.failure.message))
+    if not line.candidate.answer:
+        return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
+    return Judging(instance, line.candidate.answer)
+
+
+def _rows(joined: Iterator[Joined]) -> Iterator[tuple[str, int, int]]:
+    """Name, digest and number of nuggets of each line, without making its `Judging`."""
+    texts: dict[int, int] = {}
+    for line, name, record in joined:
+        digest = 0
+        if isinstance(line, CandidateLine) and line.candidate.answer:
+            told = texts.get(id(record))
+            if told is None:
+                told = texts[id(record)] = _digest_of_texts(record.nuggets)
+            query = line.candidate.fused_query or record.fused_query or ""
+            digest = _digest(query, told, line.candidate.answer)
+        yield name, digest, len(record.nuggets)
+
+
+def _answers(
+    stream: Callable[[Wanted], Iterator[Judging]],
+    rows: Iterable[tuple[str, int, int]],
+    n_read: list[int] | None = None,
+) -> Answers:
+    ids, digests, n_nuggets = array(HASHES), array(HASHES), array("I")
+    for name, digest, n in rows:
+        ids.append(hash(name))
+        digests.append(digest)
+        n_nuggets.append(n)
+    return Answers(stream, ids, digests, n_nuggets, n_read[0] - len(ids) if n_read else 0)
+
+
+def _first(answers: Answers, limit: int) -> Answers:
+    return replace(
+        answers,
+        ids=answers.ids[:limit],
+        digests=answers.digests[:limit],
+        n_nuggets=answers.n_nuggets[:limit],
+    )
+
+
+# --- What is asked more than once
+
+
+def _digest(query: str, texts: int, answer: str) -> int:
+    # 0 means that nothing is asked.
+    return hash((query, texts, answer)) or 1
+
+
+def _digest_of_texts(nuggets: tuple[Nugget, ...]) -> int:
+    return hash(tuple([nugget.text for nugget in nuggets]))
+
+
+class Repeats:
+    """Which questions to a judge occur more than once among all answers; 8 bytes for each of those.
+
+    Two different questions in a million that seem the same do no harm: a verdict is found by its whole key.
+    """
+
+    def __init__(self, systems: Sequence[Answers]) -> None:
+        import numpy as np
+
+        digests = np.sort(_column(systems, "digests", np.int64))
+        digests = digests[digests != 0]
+        again = digests[1:] == digests[:-1]
+        self.n_asked = len(digests)
+        """Answers to be judged: all but failures."""
+        self.n_repeated = int(again.sum())
+        """Of these, those that ask again what an earlier one asked."""
+        self._repeated: Any = np.unique(digests[1:][again]).data
+
+    def __contains__(self, judging: Judging) -> bool:
+        repeated = self._repeated
+        if not len(repeated):
+            return False
+        wanted = judging.digest
+        row = bisect_left(repeated, wanted)
+        return bool(row < len(repeated) and repeated[row] == wanted)
+
+
+def calls_to_judge(systems: Sequence[Answers], per_call: int) -> tuple[int, int]:
+    """Calls that one judge would need for every answer by itself, and those that it needs for each question once."""
+    import numpy as np
+
+    digests, n_nuggets = _column(systems, "digests", np.int64), _column(systems, "n_nuggets", np.uint32)
+    asked = digests != 0
+    calls = -(-n_nuggets[asked].astype(np.int64) // per_call)
+    _, first = np.unique(digests[asked], return_index=True)
+    return int(calls.sum()), int(calls[first].sum())
+
+
+def _column(systems: Sequence[Answers], name: str, kind: Any) -> Any:
+    import numpy as np
+
+    columns = [np.frombuffer(getattr(one, name), kind) for one in systems if len(one)]
+    return np.concatenate(columns) if columns else np.empty(0, kind)

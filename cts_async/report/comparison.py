@@ -1,0 +1,202 @@
+"""Runs compared: leaderboards, tests, judges and supporting models, as data and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+from cts_async.analysis.board import Board, Entrant, make_board
+from cts_async.analysis.found import check_same_data, find_runs, reader
+from cts_async.analysis.judges import Robustness, robustness
+from cts_async.analysis.leaderboard import Standing, leaderboard
+from cts_async.analysis.pairwise import Pair, compare_pairs
+from cts_async.analysis.runs import FinishedRun, read_run
+from cts_async.analysis.stability import Stability, stability
+from cts_async.errors import UsageError
+
+ORIG = "orig"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Everything under one judge: `pairs` is the family of tests that Holm's correction is over."""
+
+    judge: str
+    standings: tuple[Standing, ...]
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunsCompared:
+    """What `cts compare` has found."""
+
+    board: Board
+    baseline: str
+    against_baseline: bool
+    """Whether the tests are of every system against the baseline, or of all pairs."""
+    judged: tuple[Judged, ...]
+    robustness: Robustness | None
+    stabilities: tuple[Stability, ...]
+    notes: tuple[str, ...]
+    seed: int
+
+    @property
+    def embedded(self) -> bool:
+        return any(entrant.embedded for entrant in self.board.entrants)
+
+
+def compare_runs(
+    words: Sequence[str], *, judges: Sequence[str] = (), baseline: str | None = None, seed: int = 0
+) -> RunsCompared:
+    """Compare what `words` name under `judges` (all where none are named). Raises UsageError.
+
+    Without a `baseline` the differences are to orig, and the family of tests is all pairs.
+    """
+    paths = find_runs(words)
+    if len(paths) < 2:
+        raise UsageError(f"one run alone ({paths[0]}): name at least two, or the folder that they are in")
+    check_same_data(paths)
+    board = make_board(reader(path)() for path in paths)
+    chosen = _chosen(board, judges)
+    reference = _baseline(board, baseline)
+    return RunsCompared(
+        board=board,
+        baseline=reference,
+        against_baseline=baseline is not None,
+        judged=tuple(
+            Judged(
+                judge,
+                leaderboard(board, judge, reference, seed=seed),
+                compare_pairs(board, judge, reference if baseline is not None else None, seed=seed),
+            )
+            for judge in chosen
+        ),
+        robustness=robustness(board, chosen),
+        stabilities=tuple(_stabilities(board)),
+        notes=tuple(_notes(board, chosen[0])),
+        seed=seed,
+    )
+
+
+def _chosen(board: Board, judges: Sequence[str]) -> tuple[str, ...]:
+    if not board.judges:
+        raise UsageError(
+            "none of these runs is judged: cts judge RUN --judge NAME judges one, --judge lexical free"
+        )
+    for judge in judges:
+        if judge not in board.judges:
+            raise UsageError(f"no run here was judged by {judge!r}; there are {', '.join(board.judges)}")
+    return tuple(dict.fromkeys(judges)) or board.judges
+
+
+def _baseline(board: Board, wanted: str | None) -> str:
+    """The label of the system that differences refer to. Raises UsageError where that is not clear."""
+    name = ORIG if wanted is None else wanted
+    if name in board.systems:
+        return name
+    alike = [e.label for e in board.entrants if name in (e.system, e.directory.name, str(e.directory))]
+    if len(alike) == 1:
+        return alike[0]
+    if alike:
+        raise UsageError(f"several runs are {name}: {', '.join(alike)}; choose one with --baseline")
+    others = ", ".join(board.systems)
+    if wanted is None:
+        raise UsageError(
+            "no orig among these runs, to which differences refer: add its directory, or choose another "
+            f"with --baseline ({others})"
+        )
+    raise UsageError(f"--baseline {wanted}: no such system here; there are {others}")
+
+
+def _stabilities(board: Board) -> Iterator[Stability]:
+    """Pairs of runs of one Clarifier and budget whose supporting models differ (table 11)."""
+    groups: dict[tuple[str, int], list[Entrant]] = {}
+    for entrant in board.entrants:
+        if entrant.clarifier and entrant.support:
+            groups.setdefault((entrant.clarifier, entrant.k), []).append(entrant)
+    for group in groups.values():
+        if len({entrant.support for entrant in group}) > 1:
+            runs: dict[str, FinishedRun] = {e.label: read_run(e.directory, answers=False) for e in group}
+            for one, other in combinations(group, 2):
+                if one.support != other.support:
+                    names = _backed(one), _backed(other)
+                    yield stability(runs[one.label], runs[other.label], names)
+
+
+def _backed(entrant: Entrant) -> str:
+    """As the paper calls it: the Clarifier and its supporting model, `GPT-ERNIE`."""
+    return f"{entrant.clarifier}-{entrant.support} k{entrant.k}"
+
+
+def _notes(board: Board, judge: str) -> Iterator[str]:
+    """What a reader has to know before believing the numbers."""
+    for entrant in board.entrants:
+        where = entrant.directory
+        if entrant.n_missing:
+            done = entrant.n_expected - entrant.n_missing
+            yield f"Unfinished: {entrant.label} has {done} of {entrant.n_expected} instances ({where})."
+        if not entrant.judges:
+            yield f"Not judged, so left out: {entrant.label} (cts judge {where} --judge {judge})."
+        elif judge not in entrant.judges:
+            yield f"Not judged by {judge}: {entrant.label} (cts judge {where} --judge {judge})."
+    agents: dict[str, list[str]] = {}
+    for entrant in board.entrants:
+        if entrant.agent:
+            agents.setdefault(entrant.agent, []).append(entrant.label)
+    if len(agents) > 1:
+        told = "; ".join(f"{agent}: {', '.join(labels)}" for agent, labels in agents.items())
+        yield f"The agents differ, so differences are not the Clarifiers' alone. {told}."
+
+
+def comparison_json(found: RunsCompared) -> dict[str, Any]:
+    """All numbers, unrounded."""
+    board = found.board
+    return {
+        "data": next((dict(e.data) for e in board.entrants if e.data), {}),
+        "baseline": found.baseline,
+        "seed": found.seed,
+        "smoke_test": found.embedded,
+        "systems": [_system_json(entrant) for entrant in board.entrants],
+        "judges": [_judged_json(judged, found) for judged in found.judged],
+        "judge_robustness": asdict(found.robustness) if found.robustness else None,
+        "supporting_backbones": [asdict(row) for row in found.stabilities],
+        "notes": list(found.notes),
+    }
+
+
+def _system_json(entrant: Entrant) -> dict[str, Any]:
+    return {
+        "system": entrant.label,
+        "directory": str(entrant.directory),
+        "clarifier": entrant.clarifier or None,
+        "k": entrant.k,
+        "support": entrant.support or None,
+        "judges": list(entrant.judges),
+        "n_expected": entrant.n_expected,
+        "n_done": entrant.n_done,
+        "n_failed": entrant.n_failed,
+        "n_missing": entrant.n_missing,
+        "smoke_test": entrant.embedded,
+    }
+
+
+def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
+    return {
+        "judge": judged.judge,
+        "leaderboard": [
+            {
+                "system": standing.system,
+                "k": standing.k,
+                **asdict(standing.scores),
+                "delta": asdict(standing.delta) if standing.delta else None,
+            }
+            for standing in judged.standings
+        ],
+        "family": {
+            "tests": len(judged.pairs),
+            "against": found.baseline if found.against_baseline else None,
+        },
+        "pairs": [asdict(pair) for pair in judged.pairs],
+    }

@@ -1,0 +1,230 @@
+"""Runs compared, as the tables that the paper prints: three decimals for scores, two between judges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from rich.markup import escape
+
+from cts_async.analysis.board import LABELS
+from cts_async.analysis.judges import Robustness
+from cts_async.analysis.leaderboard import Standing
+from cts_async.analysis.pairwise import Pair
+from cts_async.analysis.power import ALPHA, POWER
+from cts_async.analysis.stability import Stability
+from cts_async.report.comparison import Judged, RunsCompared
+from cts_async.report.sheet import Column, Row, Sheet, Show, number, printable, text
+
+MOST_PAIRS = 36
+"""Pairs that are shown without being asked for: those of nine systems."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A table, and lines to be read after it."""
+
+    sheet: Sheet
+    remarks: tuple[str, ...] = ()
+
+
+def sheets(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[Told]:
+    """Every table there is something for. With `main_only` leaderboard and tests of the first judge only."""
+    for judged in found.judged[:1] if main_only else found.judged:
+        yield leaderboard_sheet(judged, found.baseline)
+        if any(standing.delta for standing in judged.standings):
+            yield interval_sheet(judged, found.baseline)
+        if judged.pairs:
+            yield pairs_sheet(judged, found, all_pairs=all_pairs)
+    if found.robustness:
+        yield judges_sheet(found.robustness)
+        yield agreement_sheet(found.robustness)
+    if found.stabilities:
+        yield stability_sheet(found.stabilities)
+
+
+def leaderboard_sheet(judged: Judged, baseline: str) -> Told:
+    """Tables 2 and 6."""
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("k", lambda row: str(row["k"] or "-")),
+        Column("mean (Δ)", _mean),
+        *(Column(name, number(name, ".3f")) for name in ("p50", "p90", "min", "max")),
+        Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
+        Column("failed", text("n_failed")),
+    )
+    rows = [_standing(standing) for standing in judged.standings]
+    caption = f"judge {judged.judge}; Δ is the mean paired difference to {baseline}"
+    return Told(Sheet("leaderboard", "restore_score_100", caption, columns, rows))
+
+
+def _standing(standing: Standing) -> Row:
+    delta = standing.delta.mean if standing.delta else None
+    return {"system": standing.system, "k": standing.k, "delta": delta, **asdict(standing.scores)}
+
+
+def _mean(row: Row) -> str:
+    return f"{row['mean']:.3f}" + ("" if row["delta"] is None else f" ({row['delta']:+.3f})")
+
+
+def interval_sheet(judged: Judged, baseline: str) -> Told:
+    """Table 3."""
+    with_delta = [(standing, standing.delta) for standing in judged.standings if standing.delta]
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("pairs", text("n")),
+        Column("mean Δ", number("mean", "+.3f")),
+        Column("95 % CI", lambda row: f"[{row['low']:.3f}, {row['high']:.3f}]"),
+    )
+    rows = [{"system": one.system, **asdict(delta)} for one, delta in with_delta]
+    remarks = tuple(
+        f"{one.system}: {delta.n} of its {one.scores.n_scored} scores have a counterpart in {baseline}."
+        for one, delta in with_delta
+        if one.partly_paired
+    )
+    caption = f"judge {judged.judge}; paired bootstrap, 95 % CI"
+    return Told(Sheet("intervals", f"Mean improvement over {baseline}", caption, columns, rows), remarks)
+
+
+def pairs_sheet(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told:
+    """Permutation tests with Holm's correction; the difference that each detects, and the n that this one needs."""
+    tests, baseline = len(judged.pairs), found.baseline
+    shown, remarks = judged.pairs, [_power(judged.pairs)]
+    if found.against_baseline:
+        family = f"{tests} systems against {baseline}" if tests > 1 else f"one system against {baseline}"
+    else:
+        family = f"all {tests} pairs" if tests > 1 else "one pair"
+        if tests > MOST_PAIRS and not all_pairs:
+            shown = tuple(pair for pair in judged.pairs if baseline in (pair.system, pair.other))
+            significant = sum(pair.p_holm <= ALPHA for pair in judged.pairs)
+            remarks.insert(
+                0,
+                f"Shown are the pairs with {baseline}. Of all {tests} pairs {significant} differ at "
+                f"{_decimal(ALPHA)} after Holm's correction; --pairs shows them all.",
+            )
+    rows = [asdict(pair) for pair in shown]
+    caption = f"judge {judged.judge}; Holm over {family}"
+    return Told(Sheet("pairs", "Paired permutation tests", caption, _PAIR_COLUMNS, rows), tuple(remarks))
+
+
+def _power(pairs: tuple[Pair, ...]) -> str:
+    """Which differences so many instances can show."""
+    strictest = _range([pair.detectable_holm for pair in pairs], "{:.2f}")
+    under_holm = f"; of {strictest} at Holm's strictest step (α/{len(pairs)})" if len(pairs) > 1 else ""
+    return (
+        f"Power: with n = {_range([pair.n for pair in pairs], '{}')} and differences of standard deviation "
+        f"{_range([pair.sd for pair in pairs], '{:.2f}')}, a true difference of "
+        f"{_range([pair.detectable for pair in pairs], '{:.2f}')} points is found in {POWER:.0%} of cases at "
+        f"α = {_decimal(ALPHA)}{under_holm}."
+    )
+
+
+def _range(values: list[int] | list[float], form: str) -> str:
+    low, high = form.format(min(values)), form.format(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def judges_sheet(found: Robustness) -> Told:
+    """Table 9: a column for each judge, so that many systems fit."""
+    orderings = [f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges if judge.ordering]
+    verdict = {True: "All judges order the systems alike.", False: "The judges' orderings differ.", None: ""}
+    partly = [
+        f"{judge.judge} has scored {n} answers of {system}, others up to {most}."
+        for judge in found.judges
+        for system, n, most in zip(found.systems, judge.n_scored, _most_scored(found), strict=True)
+        if 0 < n < most
+    ]
+    # A heading is markup, and a judge's name may be anything.
+    judges = (Column(escape(printable(one.judge)), number(one.judge, ".2f")) for one in found.judges)
+    rows = [
+        {"system": system, **{judge.judge: judge.means[i] for judge in found.judges}}
+        for i, system in enumerate(found.systems)
+    ]
+    columns = (Column("system", text("system"), numeric=False), *judges)
+    sheet = Sheet("judges", "Robustness to the judge", "mean restore_score_100 by judge", columns, rows)
+    return Told(sheet, tuple(told for told in (*orderings, verdict[found.same_order], *partly) if told))
+
+
+def _most_scored(found: Robustness) -> tuple[int, ...]:
+    return tuple(map(max, zip(*(judge.n_scored for judge in found.judges), strict=True)))
+
+
+def agreement_sheet(found: Robustness) -> Told:
+    """Labels compared nugget by nugget."""
+    taus = {(order.judge, order.other): order.tau for order in found.orders}
+    alpha = (
+        f"Krippendorff's alpha of all {len(found.judges)} judges: {_rate(found.alpha_nominal)} nominal, "
+        f"{_rate(found.alpha_ordinal)} ordinal."
+    )
+    shares = [
+        f"Labels of {judge.judge}: "
+        + ", ".join(f"{judge.shares[label]:.1%} {label}" for label in reversed(LABELS))
+        for judge in found.judges
+        if judge.shares
+    ]
+    rows = [{**asdict(pair), "tau": taus.get((pair.judge, pair.other))} for pair in found.agreements]
+    caption = "labels nugget by nugget: Cohen's kappa; r of scores, tau of orderings"
+    return Told(
+        Sheet("agreement", "Agreement of judges", caption, _AGREEMENT_COLUMNS, rows), (alpha, *shares)
+    )
+
+
+def stability_sheet(rows: tuple[Stability, ...]) -> Told:
+    """Table 11, with unsupported concretization (section 7.4)."""
+    remarks = tuple(
+        f"{row.run} vs. {row.other}: UA agree is over the {row.n_aligned} of {row.n_questions} questions that "
+        "both asked in the same words."
+        for row in rows
+        if row.n_aligned < row.n_questions
+    )
+    caption = "User Answerer and Rewriter: do they answer and rewrite alike?"
+    values = [asdict(row) for row in rows]
+    return Told(Sheet("support", "Other supporting models", caption, _STABILITY_COLUMNS, values), remarks)
+
+
+def probability(p: float) -> str:
+    """Four decimals; smaller ones are said to be."""
+    return "<.0001" if p < 0.00005 else _decimal(p, 4)
+
+
+def _probability(key: str) -> Show:
+    return lambda row: probability(row[key])
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _decimal(value: float, decimals: int = 2) -> str:
+    """Without the leading 0: .05."""
+    return f"{value:.{decimals}f}".removeprefix("0")
+
+
+_PAIR_COLUMNS = (
+    Column("system", text("system"), numeric=False),
+    Column("minus", text("other"), numeric=False),
+    Column("n", text("n")),
+    Column("Δ", number("difference", "+.3f")),
+    Column("p", _probability("p")),
+    Column("p Holm", _probability("p_holm")),
+    Column("detects", number("detectable", ".3f")),
+    Column("n needed", number("n_needed", ",")),
+)
+_AGREEMENT_COLUMNS = (
+    Column("judge", text("judge"), numeric=False),
+    Column("other", text("other"), numeric=False),
+    Column("nuggets", number("n_nuggets", ",")),
+    Column("same", number("exact", ".3f")),
+    Column("kappa", number("kappa", ".3f")),
+    Column("quadratic", number("kappa_quadratic", ".3f")),
+    Column("r", number("score_r", ".3f")),
+    Column("tau", number("tau", ".3f")),
+)
+_STABILITY_COLUMNS = (
+    Column("pair", lambda row: f"{row['run']} vs. {row['other']}", numeric=False),
+    Column("UA agree", number("ua_agreement", ".3f")),
+    Column("rewrite sim.", number("rewrite_similarity", ".3f")),
+    Column("unknown preserv.", number("unknown_preservation", ".3f")),
+    Column("new year", number("unsupported_years", ".3f")),
+    Column("new region", number("unsupported_regions", ".3f")),
+)

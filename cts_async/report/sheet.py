@@ -1,0 +1,114 @@
+"""A table as data: printed for people, and the same rows unrounded as JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Row: TypeAlias = Mapping[str, Any]
+Show: TypeAlias = Callable[[Row], str]
+
+WIDE: Final = 100
+"""From so many columns on there is more room between a table's columns."""
+NAME_WIDTH: Final = 6
+"""A long name folds, but not into less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as it is printed: its heading, and how a row's cell is written."""
+
+    heading: str
+    show: Show
+    numeric: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table. `rows` are all there is to say, in numbers; `columns` are what is printed of it."""
+
+    name: str
+    """Its key in JSON, and its file's name in CSV."""
+    title: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    group: str = ""
+    """A key of the rows: a line is left free where its value changes."""
+    shown: int | None = None
+    """Print at most so many rows, evenly taken; None: all, 0: none."""
+
+
+def print_sheet(console: Console, sheet: Sheet) -> None:
+    """Print a table that fits 80 columns; a sheet without rows to show is left out."""
+    if not sheet.rows or sheet.shown == 0:
+        return
+    padding = (0, 1 if console.width >= WIDE else 0)
+    table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=padding, pad_edge=False)
+    for column in sheet.columns:
+        table.add_column(
+            column.heading,
+            justify="right" if column.numeric else "left",
+            no_wrap=column.numeric,
+            overflow="fold",
+            min_width=None if column.numeric else NAME_WIDTH,
+        )
+    rows = _taken(sheet.rows, sheet.shown)
+    for row, following in zip(rows, [*rows[1:], None], strict=True):
+        last = following is not None and bool(sheet.group) and following[sheet.group] != row[sheet.group]
+        table.add_row(*(Text(printable(column.show(row))) for column in sheet.columns), end_section=last)
+    console.print(Text(sheet.title, style="bold"))
+    console.print(Text(sheet.caption, style="dim"))
+    console.print(table)
+    console.print()
+
+
+def write_csv(folder: Path, sheet: Sheet) -> None:
+    """Write all rows, unrounded, to NAME.csv; a sheet without rows gives no file."""
+    if not sheet.rows:
+        return
+    with (folder / f"{sheet.name}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(sheet.rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sheet.rows)
+
+
+def printable(text: str) -> str:
+    """Text of unknown origin without control characters: a name must not move the cursor."""
+    return "".join(c if c.isprintable() else "�" for c in text)
+
+
+def text(key: str) -> Show:
+    """A cell as it is, "-" where there is none."""
+    return lambda row: "-" if row[key] is None else str(row[key])
+
+
+def number(key: str, spec: str) -> Show:
+    """A number in Python's format `spec`, "-" where there is none."""
+    return lambda row: "-" if row[key] is None else format(row[key], spec)
+
+
+def estimate(key: str, spec: str) -> Show:
+    """A number with the interval that stands beside it as KEY_low and KEY_high."""
+
+    def show(row: Row) -> str:
+        if row[key] is None:
+            return "-"
+        low, high = (format(row[f"{key}_{end}"], spec) for end in ("low", "high"))
+        return f"{format(row[key], spec)} [{low}, {high}]"
+
+    return show
+
+
+def _taken(rows: Sequence[Row], most: int | None) -> Sequence[Row]:
+    if most is None or len(rows) <= most:
+        return rows
+    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]

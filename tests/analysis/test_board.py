@@ -1,0 +1,88 @@
+"""Runs side by side: every score and label stands in the row of its instance, whatever order it came in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from made_runs import Row, made_run
+
+from cts_async.analysis.board import Board, make_board
+from cts_async.analysis.runs import FinishedRun, Item, Verdict, read_run
+from cts_async.errors import UsageError
+
+
+def board_of(*directories: Path) -> Board:
+    return make_board(read_run(directory, answers=False) for directory in directories)
+
+
+def test_scores_stand_by_instance_and_run(tmp_path: Path) -> None:
+    gpt = made_run(tmp_path, label="gpt-k1", rows=[Row("q2", score=20.0), Row("q1", score=10.0)])
+    orig = made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0), Row("q3", score=3.0)])
+    board = board_of(gpt, orig)
+    assert board.ids == ("q1", "q2", "q3")
+    assert board.systems == ("orig", "gpt-k1")
+    nan = float("nan")
+    np.testing.assert_equal(board.scores["ernie"], [[1.0, 10.0], [nan, 20.0], [3.0, nan]])
+
+
+def test_labels_stand_by_nugget_of_each_instance(tmp_path: Path) -> None:
+    orig = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fp"})])
+    rows = [Row("q0", labels={"ernie": "pnf", "gpt": "nnn"}), Row("q1", labels={"ernie": "nf"})]
+    board = board_of(orig, made_run(tmp_path, label="gpt-k1", rows=rows))
+    assert board.labels["ernie"].T.tolist() == [[-1, -1, -1, 2, 1], [1, 0, 2, 0, 2]]
+    assert board.labels["gpt"].T.tolist() == [[-1] * 5, [0, 0, 0, -1, -1]]
+
+
+def test_references_stand_first_then_budgets_then_names(tmp_path: Path) -> None:
+    labels = ("gpt-k3", "kimi-k1", "gold", "gpt-k1", "orig")
+    made = [made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)]) for label in labels]
+    assert board_of(*made).systems == ("orig", "gold", "gpt-k1", "kimi-k1", "gpt-k3")
+
+
+def test_runs_of_one_system_are_told_apart_by_their_directories(tmp_path: Path) -> None:
+    made = [made_run(tmp_path, label="gpt-k1", rows=[Row("q1", score=1.0)], name=name) for name in ("a", "b")]
+    other = made_run(tmp_path / "c", label="kimi-k1", rows=[Row("q1", score=1.0)])
+    assert board_of(*made, other).systems == ("a", "b", "kimi-k1")
+
+
+def test_the_judge_that_scored_most_runs_comes_first(tmp_path: Path) -> None:
+    one = made_run(tmp_path, label="a-k1", rows=[Row("q1", labels={"zoe": "f", "adam": "f"})])
+    two = made_run(tmp_path, label="b-k1", rows=[Row("q1", labels={"zoe": "f", "adam": "f"})])
+    three = made_run(tmp_path, label="c-k1", rows=[Row("q1", labels={"adam": "f", "bob": "f"})])
+    assert board_of(one, two, three).judges == ("zoe", "adam", "bob")
+
+
+def test_failures_under_a_judge_are_the_runs_and_its_own(tmp_path: Path) -> None:
+    rows = [Row("q1", score=1.0), Row("q2", error="search")]
+    board = board_of(made_run(tmp_path, label="orig", rows=rows, n_expected=5))
+    (entrant,) = board.entrants
+    assert (entrant.n_done, entrant.n_failed, entrant.n_missing) == (1, 1, 3)
+    assert entrant.n_failed_under("ernie") == 1
+
+
+def test_other_nuggets_for_the_same_instance_are_refused(tmp_path: Path) -> None:
+    one = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fp"})])
+    two = made_run(tmp_path, label="gpt-k1", rows=[Row("q1", labels={"ernie": "fpn"})])
+    with pytest.raises(UsageError, match="q1 was judged by other nuggets"):
+        board_of(one, two)
+
+
+def known_by_query(query: str, coverage: dict[str, str]) -> FinishedRun:
+    verdict = Verdict(50.0, coverage, dict.fromkeys(coverage, 1.0))  # type: ignore[arg-type]
+    item = Item(query, query, "", (), (), "", "", {"ernie": verdict})
+    return FinishedRun(Path("x"), "theirs", "", 0, {}, ("ernie",), {query: item}, 0, 1, {}, False)
+
+
+def test_a_file_that_knows_instances_by_their_queries_is_joined_by_them(tmp_path: Path) -> None:
+    ours = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fn"}, fused_query="winter")])
+    board = make_board([read_run(ours), known_by_query("winter", {"N2": "full", "N1": "none"})])
+    assert board.ids == ("q1",)
+    assert board.labels["ernie"].tolist() == [[2, 0], [0, 2]]
+
+
+def test_an_unjudged_run_has_a_place_and_no_scores(tmp_path: Path) -> None:
+    board = board_of(made_run(tmp_path, label="orig", rows=[Row("q1")]))
+    assert board.judges == ()
+    assert board.entrants[0].judges == ()

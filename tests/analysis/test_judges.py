@@ -1,0 +1,87 @@
+"""Judges of the same answers compared: table 9, and agreement worked by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_runs import Row, made_run
+
+from cts_async.analysis.board import Board, make_board
+from cts_async.analysis.judges import robustness
+from cts_async.analysis.runs import read_run
+
+
+def board_of(folder: Path, **labels: dict[str, list[str]]) -> Board:
+    """By system and judge, a word of labels for each instance."""
+    made = []
+    for system, by_judge in labels.items():
+        words = zip(*by_judge.values(), strict=True)
+        rows = [Row(f"q{i}", labels=dict(zip(by_judge, said, strict=True))) for i, said in enumerate(words)]
+        made.append(made_run(folder, label=system.replace("_", "-"), rows=rows))
+    return make_board(read_run(path) for path in made)
+
+
+def test_two_judges_by_hand(tmp_path: Path) -> None:
+    board = board_of(
+        tmp_path,
+        orig={"ernie": ["nn", "np"], "gpt": ["nn", "pp"]},
+        gpt_k1={"ernie": ["fn", "pp"], "gpt": ["ff", "pp"]},
+    )
+    found = robustness(board, ["ernie", "gpt"])
+    assert found is not None
+    ernie, gpt = found.judges
+    assert ernie.means == (12.5, 50.0)  # orig (0 + 25) / 2, gpt-k1 (50 + 50) / 2
+    assert gpt.means == (25.0, 75.0)
+    assert ernie.ordering == gpt.ordering == "gpt-k1 > orig"
+    assert found.same_order is True
+    assert found.orders[0].tau == 1.0
+    assert ernie.shares == {"none": 4 / 8, "partial": 3 / 8, "full": 1 / 8}
+    assert gpt.shares == {"none": 2 / 8, "partial": 4 / 8, "full": 2 / 8}
+
+
+def test_agreement_by_hand(tmp_path: Path) -> None:
+    """Of 8 labels 6 agree; by chance (4 * 2 + 3 * 4 + 1 * 2) / 64 = 22/64 would: kappa (48 - 22) / (64 - 22)."""
+    board = board_of(
+        tmp_path,
+        orig={"ernie": ["nn", "np"], "gpt": ["nn", "pp"]},
+        gpt_k1={"ernie": ["fn", "pp"], "gpt": ["ff", "pp"]},
+    )
+    found = robustness(board, ["ernie", "gpt"])
+    assert found is not None
+    (both,) = found.agreements
+    assert (both.n_nuggets, both.n_answers, both.exact) == (8, 4, 0.75)
+    assert both.kappa == pytest.approx(26 / 42)
+    # Alpha, nominal: 2 * 2 of 16 coincidences differ; totals 6 7 3 differ in 16^2 - 36 - 49 - 9 = 162 of 240.
+    assert found.alpha_nominal == pytest.approx(1 - (4 / 16) / (162 / 240))
+
+
+def test_judges_that_order_systems_differently_are_said_to(tmp_path: Path) -> None:
+    board = board_of(tmp_path, a_k1={"ernie": ["f"], "gpt": ["n"]}, b_k1={"ernie": ["p"], "gpt": ["p"]})
+    found = robustness(board, ["ernie", "gpt"])
+    assert found is not None
+    assert [judge.ordering for judge in found.judges] == ["a-k1 > b-k1", "b-k1 > a-k1"]
+    assert (found.same_order, found.orders[0].tau) == (False, -1.0)
+
+
+def test_equal_means_are_no_order(tmp_path: Path) -> None:
+    board = board_of(tmp_path, a_k1={"x": ["f"], "y": ["f"]}, b_k1={"x": ["f"], "y": ["f"]})
+    found = robustness(board, ["x", "y"])
+    assert found is not None
+    assert found.judges[0].ordering == "a-k1 = b-k1"
+    assert found.orders[0].tau is None
+
+
+def test_a_system_that_one_judge_has_not_seen_is_out_of_the_ordering(tmp_path: Path) -> None:
+    board = board_of(
+        tmp_path, a_k1={"x": ["f"], "y": ["p"]}, b_k1={"x": ["n"], "y": ["n"]}, c_k1={"x": ["p"]}
+    )
+    found = robustness(board, ["x", "y"])
+    assert found is not None
+    assert [judge.ordering for judge in found.judges] == ["a-k1 > b-k1"] * 2
+    assert found.judges[1].means == (50.0, 0.0, None)
+    assert found.judges[1].n_scored == (1, 1, 0)
+
+
+def test_one_judge_alone_agrees_with_nobody(tmp_path: Path) -> None:
+    assert robustness(board_of(tmp_path, a_k1={"x": ["f"]}), ["x"]) is None

@@ -1,0 +1,66 @@
+"""`cts compare` as a user types it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_runs import Row, made_run
+
+import cts_async
+
+
+def compare(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": os.environ["PATH"], "COLUMNS": "80", "PYTHONUTF8": "1"}
+    environ["PYTHONPATH"] = str(Path(cts_async.__file__).parents[1])
+    command = [sys.executable, "-m", "cts_async.cli.main", "compare", *words]
+    return subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for label, word in (("orig", "n"), ("gpt-k1", "f")):
+        rows = [Row(f"q{i}", labels={"ernie": word, "gpt": "p"}) for i in range(3)]
+        made_run(tmp_path / "runs", label=label, rows=rows, embedded=label == "gpt-k1")
+    return tmp_path
+
+
+def test_a_folder_of_runs_becomes_tables(runs: Path) -> None:
+    done = compare(runs, "runs/")
+    assert done.returncode == 0, done.stderr
+    assert "100.000 (+100.000)" in done.stdout
+    assert "Ordering by gpt: gpt-k1 = orig" in done.stdout
+    assert "Smoke test" in done.stdout
+    assert all(len(line) <= 80 for line in done.stdout.splitlines())
+
+
+def test_json_is_all_there_is_on_standard_output(runs: Path) -> None:
+    done = compare(runs, "runs/made-*", "--judge", "gpt", "--baseline", "orig", "--json")
+    found = json.loads(done.stdout)
+    assert [judge["judge"] for judge in found["judges"]] == ["gpt"]
+    assert found["judges"][0]["family"] == {"tests": 1, "against": "orig"}
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "cts: nowhere: no such run, folder or file"),
+        (["runs/made-orig"], "cts: one run alone (runs/made-orig)"),
+        (["runs", "--judge", "kimi"], "cts: no run here was judged by 'kimi'; there are ernie, gpt"),
+        (["runs", "--baseline", "kimi"], "cts: --baseline kimi: no such system here"),
+        ([], "cts: Missing argument 'RUN...'"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_2(runs: Path, words: list[str], said: str) -> None:
+    done = compare(runs, *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(said)
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stdout == ""

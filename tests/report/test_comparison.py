@@ -1,0 +1,132 @@
+"""Runs compared as a whole: what is put together, what is refused, and what a reader is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from made_runs import Row, made_run
+
+from cts_async.errors import UsageError
+from cts_async.report.comparison import compare_runs, comparison_json
+
+
+def rows(*scores: float) -> list[Row]:
+    return [Row(f"q{i}", score=score) for i, score in enumerate(scores)]
+
+
+def both(folder: Path) -> str:
+    """orig and gpt-k1, which is 1, 2 and 3 points better."""
+    made_run(folder, label="orig", rows=rows(10, 20, 30))
+    made_run(folder, label="gpt-k1", rows=rows(11, 22, 33))
+    return str(folder)
+
+
+def test_differences_are_to_orig_and_tests_are_of_all_pairs(tmp_path: Path) -> None:
+    found = compare_runs([both(tmp_path)])
+    assert found.baseline == "orig"
+    (judged,) = found.judged
+    assert [one.system for one in judged.standings] == ["orig", "gpt-k1"]
+    assert judged.standings[1].delta is not None
+    assert judged.standings[1].delta.mean == 2.0
+    assert [pair.p for pair in judged.pairs] == [0.25]
+    assert (found.robustness, found.stabilities, found.notes) == (None, (), ())
+
+
+def test_a_baseline_may_be_any_system_by_name_or_directory(tmp_path: Path) -> None:
+    for name in ("gpt-k1", "made-gpt-k1", str(tmp_path / "made-gpt-k1")):
+        found = compare_runs(
+            [both(tmp_path)] if not any(tmp_path.iterdir()) else [str(tmp_path)], baseline=name
+        )
+        assert found.baseline == "gpt-k1"
+        assert found.judged[0].standings[0].system == "gpt-k1"
+        assert found.judged[0].pairs[0].difference == -2.0
+
+
+def test_the_json_holds_every_number_unrounded_and_is_the_same_every_time(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows(0, 0, 1))
+    made_run(tmp_path, label="gpt-k1", rows=rows(1, 2, 3))
+    first = json.dumps(comparison_json(compare_runs([str(tmp_path)])))
+    assert first == json.dumps(comparison_json(compare_runs([str(tmp_path)])))
+    found = json.loads(first)
+    assert found["judges"][0]["leaderboard"][0]["mean"] == 1 / 3
+    assert found["judges"][0]["leaderboard"][1]["delta"]["mean"] == 5 / 3
+    assert found["judges"][0]["family"] == {"tests": 1, "against": None}
+    assert [system["system"] for system in found["systems"]] == ["orig", "gpt-k1"]
+    assert found["data"]["name"] == "made"
+
+
+def test_one_run_alone_is_refused(tmp_path: Path) -> None:
+    path = made_run(tmp_path, label="orig", rows=rows(1))
+    with pytest.raises(UsageError, match="one run alone"):
+        compare_runs([str(path), str(path)])
+
+
+def test_without_orig_a_baseline_has_to_be_named(tmp_path: Path) -> None:
+    for label in ("gpt-k1", "kimi-k1"):
+        made_run(tmp_path, label=label, rows=rows(1))
+    with pytest.raises(UsageError, match=r"no orig among these runs.*--baseline \(gpt-k1, kimi-k1\)"):
+        compare_runs([str(tmp_path)])
+    assert compare_runs([str(tmp_path)], baseline="kimi-k1").baseline == "kimi-k1"
+
+
+def test_of_several_origs_one_has_to_be_chosen(tmp_path: Path) -> None:
+    for name in ("monday", "friday"):
+        made_run(tmp_path, label="orig", rows=rows(1), name=name)
+    with pytest.raises(UsageError, match="several runs are orig: friday, monday"):
+        compare_runs([str(tmp_path)])
+    assert compare_runs([str(tmp_path)], baseline="monday").baseline == "monday"
+
+
+def test_an_unknown_baseline_or_judge_is_answered_with_those_there_are(tmp_path: Path) -> None:
+    folder = both(tmp_path)
+    with pytest.raises(UsageError, match=r"--baseline gtp-k1: no such system here; there are orig, gpt-k1"):
+        compare_runs([folder], baseline="gtp-k1")
+    with pytest.raises(UsageError, match=r"judged by 'gpt'; there are ernie"):
+        compare_runs([folder], judges=["gpt"])
+
+
+def test_runs_without_any_judge_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    for label in ("orig", "gpt-k1"):
+        made_run(tmp_path, label=label, rows=[Row("q1")])
+    with pytest.raises(UsageError, match="cts judge RUN"):
+        compare_runs([str(tmp_path)])
+
+
+def test_a_reader_is_told_of_unfinished_and_unjudged_runs(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows(1, 2), n_expected=5)
+    made_run(tmp_path, label="gpt-k1", rows=[Row("q0"), Row("q1")])
+    made_run(tmp_path, label="kimi-k1", rows=[Row("q0", labels={"gpt": "f"})])
+    unfinished, unjudged, other = compare_runs([str(tmp_path)]).notes
+    assert unfinished.startswith("Unfinished: orig has 2 of 5 instances")
+    assert unjudged.startswith("Not judged, so left out: gpt-k1")
+    assert "cts judge" in unjudged
+    assert other.startswith("Not judged by ernie: kimi-k1")
+
+
+def test_a_reader_is_told_that_the_agents_differ(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows(1))
+    made_run(tmp_path, label="gpt-k1", rows=rows(1), players={"agent": "gpt"})
+    (note,) = compare_runs([str(tmp_path)]).notes
+    assert "webdancer: orig; gpt: gpt-k1" in note
+
+
+def test_supporting_models_are_compared_within_a_clarifier_and_budget(tmp_path: Path) -> None:
+    asked = [Row("q1", ["Where?"], ["unknown"], score=1.0, rewritten_query="rents")]
+    made_run(tmp_path, label="orig", rows=rows(1))
+    for support in ("ernie", "gpt", "claude"):
+        made_run(tmp_path, label="gpt-k1", rows=asked, name=support, players={"support": support})
+    made_run(tmp_path, label="kimi-k1", rows=asked, players={"support": "gpt"})
+    found = compare_runs([str(tmp_path)])
+    assert [(row.run, row.other) for row in found.stabilities] == [
+        ("gpt-claude k1", "gpt-ernie k1"),
+        ("gpt-claude k1", "gpt-gpt k1"),
+        ("gpt-ernie k1", "gpt-gpt k1"),
+    ]
+
+
+def test_a_smoke_test_is_known_as_one(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows(1))
+    made_run(tmp_path, label="local-k1", rows=rows(1), embedded=True)
+    assert compare_runs([str(tmp_path)]).embedded

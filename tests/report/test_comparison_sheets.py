@@ -1,0 +1,146 @@
+"""The tables of a comparison print the numbers of hand-made runs as the paper prints its own."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from made_runs import Row, made_run
+from rich.console import Console
+
+from cts_async.report.comparison import RunsCompared, compare_runs
+from cts_async.report.comparison_sheets import MOST_PAIRS, Told, probability, sheets
+from cts_async.report.sheet import print_sheet
+
+
+def judged(*words: tuple[str, str]) -> list[Row]:
+    """Labels of ernie and gpt, an instance each."""
+    return [Row(f"q{i}", labels={"ernie": ernie, "gpt": gpt}) for i, (ernie, gpt) in enumerate(words)]
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> RunsCompared:
+    made_run(tmp_path, label="orig", rows=judged(("nn", "nn"), ("np", "pp"), ("pn", "pn")))
+    made_run(tmp_path, label="gpt-k1", rows=judged(("fn", "ff"), ("pp", "pp"), ("ff", "ff")))
+    return compare_runs([str(tmp_path)])
+
+
+def named(found: RunsCompared, name: str, **options: bool) -> Told:
+    options = {"main_only": True, "all_pairs": False, **options}
+    return next(told for told in sheets(found, **options) if told.sheet.name == name)
+
+
+def shown(told: Told) -> list[tuple[str, ...]]:
+    """The cells as they are printed."""
+    return [tuple(column.show(row) for column in told.sheet.columns) for row in told.sheet.rows]
+
+
+def test_table_2(found: RunsCompared) -> None:
+    """orig 0 25 25, gpt-k1 50 50 100: p90 of three is 0.8 of the way from the second to the third."""
+    assert shown(named(found, "leaderboard")) == [
+        ("orig", "-", "16.667", "25.000", "25.000", "0.000", "25.000", "3/3", "0"),
+        ("gpt-k1", "1", "66.667 (+50.000)", "50.000", "90.000", "50.000", "100.000", "3/3", "0"),
+    ]
+
+
+def test_table_3(found: RunsCompared) -> None:
+    """Differences 50 25 75: a resample of all 25s has the chance 1/27, so the interval spans 25 to 75."""
+    assert shown(named(found, "intervals")) == [("gpt-k1", "3", "+50.000", "[25.000, 75.000]")]
+
+
+def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
+    """sd 25: 2.801585 * 25 / sqrt(3) = 40.437, and (2.801585 * 25 / 50)^2 = 1.96 instances."""
+    sheet = named(found, "pairs")
+    assert shown(sheet) == [("gpt-k1", "orig", "3", "+50.000", ".2500", ".2500", "40.437", "2")]
+    assert sheet.sheet.caption.endswith("Holm over one pair")
+    assert sheet.remarks == (
+        "Power: with n = 3 and differences of standard deviation 25.00, a true difference of 40.44 points is "
+        "found in 80% of cases at α = .05.",
+    )
+
+
+def test_table_9(found: RunsCompared) -> None:
+    """gpt's scores: orig 0 50 25, gpt-k1 100 50 100."""
+    sheet = named(found, "judges")
+    assert shown(sheet) == [("orig", "16.67", "25.00"), ("gpt-k1", "66.67", "83.33")]
+    assert sheet.remarks == (
+        "Ordering by ernie: gpt-k1 > orig",
+        "Ordering by gpt: gpt-k1 > orig",
+        "All judges order the systems alike.",
+    )
+
+
+def test_agreement_per_nugget(found: RunsCompared) -> None:
+    """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47)."""
+    (row,) = shown(named(found, "agreement"))
+    assert row[:5] == ("ernie", "gpt", "12", "0.833", "0.753")
+    assert named(found, "agreement").remarks[1] == "Labels of ernie: 25.0% full, 33.3% partial, 41.7% none"
+
+
+def test_table_11(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0)])
+    for support, rewritten in (("ernie", "rents"), ("gpt", "rents 2024")):
+        row = Row("q1", ["Where?", "When?"], ["unknown", "unknown"], score=1.0, rewritten_query=rewritten)
+        made_run(tmp_path, label="gpt-k2", rows=[row], name=support, players={"support": support})
+    sheet = named(compare_runs([str(tmp_path)]), "support")
+    assert shown(sheet) == [("gpt-ernie k2 vs. gpt-gpt k2", "1.000", "0.667", "0.500", "0.500", "0.000")]
+    assert sheet.remarks == ()
+
+
+def test_scores_without_a_counterpart_are_said(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0)])
+    made_run(tmp_path, label="gpt-k1", rows=[Row("q1", score=2.0), Row("q2", score=9.0)])
+    sheet = named(compare_runs([str(tmp_path)]), "intervals")
+    assert shown(sheet)[0][:3] == ("gpt-k1", "1", "+1.000")
+    assert sheet.remarks == ("gpt-k1: 1 of its 2 scores have a counterpart in orig.",)
+
+
+def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:
+    for label in ("orig", *(f"m{i}-k1" for i in range(9))):
+        made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)])
+    found = compare_runs([str(tmp_path)])
+    assert len(found.judged[0].pairs) == 45 > MOST_PAIRS
+    shortened = named(found, "pairs")
+    assert len(shortened.sheet.rows) == 9
+    assert "Of all 45 pairs 0 differ" in shortened.remarks[0]
+    assert len(named(found, "pairs", all_pairs=True).sheet.rows) == 45
+
+
+def test_a_family_against_a_baseline_says_so(tmp_path: Path) -> None:
+    for label in ("orig", "a-k1", "b-k1"):
+        made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)])
+    sheet = named(compare_runs([str(tmp_path)], baseline="orig"), "pairs")
+    assert sheet.sheet.caption.endswith("Holm over 2 systems against orig")
+    assert "at Holm's strictest step (α/2)" in sheet.remarks[0]
+
+
+def test_other_judges_are_shown_when_asked_for(found: RunsCompared) -> None:
+    names = [told.sheet.name for told in sheets(found, main_only=False, all_pairs=False)]
+    assert names.count("leaderboard") == 2
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_table_fits(found: RunsCompared, width: int) -> None:
+    out = io.StringIO()
+    for told in sheets(found, main_only=False, all_pairs=True):
+        print_sheet(Console(file=out, width=width, color_system=None), told.sheet)
+    assert all(len(line) <= width for line in out.getvalue().splitlines())
+    assert "…" not in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("p", "printed"), [(0.25, ".2500"), (1.0, "1.0000"), (0.0001, ".0001"), (0.00001, "<.0001")]
+)
+def test_p_values_as_they_are_printed(p: float, printed: str) -> None:
+    assert probability(p) == printed
+
+
+def test_a_judges_name_is_no_markup(tmp_path: Path) -> None:
+    for label in ("orig", "gpt-k1"):
+        rows = [Row("q1", labels={"[red]ernie": "f", "gpt": "p"})]
+        made_run(tmp_path, label=label, rows=rows)
+    out = io.StringIO()
+    told = named(compare_runs([str(tmp_path)]), "judges")
+    print_sheet(Console(file=out, width=80, color_system=None), told.sheet)
+    assert "[red]ernie" in out.getvalue()

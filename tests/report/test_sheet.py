@@ -1,0 +1,67 @@
+"""Tables as data: printed rounded, written unrounded."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from cts_async.report.sheet import Column, Sheet, estimate, number, print_sheet, text, write_csv
+
+ROWS = [
+    {"who": "gpt", "rate": 1 / 3, "gain": 1.005, "gain_low": -2.0, "gain_high": 4.0},
+    {"who": "kimi", "rate": None, "gain": None, "gain_low": None, "gain_high": None},
+]
+COLUMNS = (
+    Column("who", text("who"), numeric=False),
+    Column("rate", number("rate", ".3f")),
+    Column("gain", estimate("gain", "+.1f")),
+)
+
+
+def printed(sheet: Sheet, width: int = 80) -> str:
+    out = io.StringIO()
+    print_sheet(Console(file=out, width=width, color_system=None), sheet)
+    return out.getvalue()
+
+
+def test_numbers_are_printed_rounded_and_absent_ones_as_a_dash() -> None:
+    lines = printed(Sheet("t", "A title", "A caption", COLUMNS, ROWS)).splitlines()
+    assert lines[:2] == ["A title", "A caption"]
+    assert lines[2].split() == ["who", "rate", "gain"]
+    assert lines[4].split() == ["gpt", "0.333", "+1.0", "[-2.0,", "+4.0]"]
+    assert lines[5].split() == ["kimi", "-", "-"]
+
+
+def test_a_name_moves_no_cursor_and_is_no_markup() -> None:
+    rows = [{"who": "[red]\x1b[2Jgpt"}]
+    assert "[red]�[2Jgpt" in printed(Sheet("t", "", "", COLUMNS[:1], rows))
+
+
+def test_a_long_name_folds() -> None:
+    rows = [{**ROWS[0], "who": "openrouter:some-vendor/some-very-long-model-name-2026-preview"}]
+    text = printed(Sheet("t", "", "", COLUMNS, rows), width=40)
+    assert all(len(line) <= 40 for line in text.splitlines())
+    assert "…" not in text
+    assert "+1.0 [-2.0, +4.0]" in text
+
+
+def test_a_sheet_without_rows_is_neither_printed_nor_written(tmp_path: Path) -> None:
+    empty = Sheet("t", "A title", "", COLUMNS, [])
+    assert printed(empty) == ""
+    write_csv(tmp_path, empty)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_long_sheets_show_rows_evenly_with_both_ends() -> None:
+    sheet = Sheet("t", "", "", (Column("n", text("n")),), [{"n": n} for n in range(9)], shown=3)
+    assert [line.strip() for line in printed(sheet).splitlines() if line.strip().isdigit()] == ["0", "4", "8"]
+    assert printed(Sheet("t", "A title", "", (), [{"n": 1}], shown=0)) == ""
+
+
+def test_csv_has_every_field_unrounded(tmp_path: Path) -> None:
+    write_csv(tmp_path, Sheet("t", "", "", COLUMNS, ROWS))
+    assert (tmp_path / "t.csv").read_text() == (
+        "who,rate,gain,gain_low,gain_high\ngpt,0.3333333333333333,1.005,-2.0,4.0\nkimi,,,,\n"
+    )
