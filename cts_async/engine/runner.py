@@ -87,6 +87,11 @@ class Context:
         """
         return await self._runner.perform(self, step)
 
+    def recall(self, key: str) -> Any:
+        """What the journal remembers under `key`, None if nothing; nothing is executed."""
+        record = self.job.journal.find(key)
+        return None if record is None else record["response"]
+
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
         """Run the calls side by side and give their results in order.
 

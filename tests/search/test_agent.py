@@ -16,6 +16,7 @@ from cts_async.errors import StepError, ToolError, UnusableOutput
 from cts_async.records import Trace
 from cts_async.search.agent import Agent, AgentSettings
 from cts_async.search.backends import Hit, Page
+from cts_async.search.toolbox import Toolbox
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
 SEARCH = '<think>look</think><tool_call>{"name": "search", "arguments": {"query": ["ferry"]}}</tool_call>'
@@ -62,7 +63,8 @@ class Documents:
 
 def run_agent(tmp_path: Path, script: Script, documents: Documents, **settings: int) -> Trace | StepError:
     ended: list[Any] = []
-    agent = Agent(script, documents, "digest", AgentSettings(**settings))  # type: ignore[arg-type]
+    limits = AgentSettings(**settings)
+    agent = Agent(script, Toolbox(documents, documents, "digest", limits), limits)  # type: ignore[arg-type]
 
     async def finish(result: Any) -> None:
         ended.append(result)
