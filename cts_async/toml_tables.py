@@ -87,10 +87,10 @@ def secret_name(key: str) -> bool:
     return _SECRET.fullmatch(key) is not None
 
 
-def refuse_secrets(table: str, row: Mapping[str, Any], inner: str, path: Path) -> None:
-    """A key has no place in a file: neither as a field nor within the field `inner`, a table itself."""
-    within = row.get(inner)
-    for key in (*row, *(within if isinstance(within, dict) else ())):
+def refuse_secrets(table: str, row: Mapping[str, Any], path: Path) -> None:
+    """A key has no place among the fields of `[table]`, nor among its request parameters."""
+    params = row.get("params")
+    for key in (*row, *(params if isinstance(params, dict) else ())):
         if secret_name(key):
             raise field_error(path, table, key, KEYS_COME)
 

@@ -205,7 +205,7 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
     """Validate one merged table; InputError blames `path`."""
     table = f"models.{name}"
     named(name, "a model's", path)
-    refuse_secrets(table, row, "params", path)
+    refuse_secrets(table, row, path)
     try:
         valid = _Row.model_validate(row)
     except ValidationError as error:

@@ -1,0 +1,163 @@
+"""Which addresses a page may be fetched from: only those of the public internet, unless the user allows more.
+
+A model chooses what is visited, and a page chooses where it redirects: without this either could read what
+only this machine can reach (server-side request forgery). Names are judged by the addresses they resolve to,
+at the moment of connecting (`resolver.py`); here is what needs no network. Pure.
+
+Sources: IANA's special-purpose address registries (RFC 6890), the WHATWG URL standard's spellings of IPv4.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
+from typing import Final, Self
+
+__all__ = ["PUBLIC_PORTS", "REFUSED", "AllowList", "canonical_host", "is_refused", "spelled_address"]
+
+IPAddress = IPv4Address | IPv6Address
+IPNetwork = IPv4Network | IPv6Network
+
+PUBLIC_PORTS: Final = frozenset({80, 443})
+
+REFUSED: Final[tuple[IPNetwork, ...]] = tuple(
+    ip_network(network)
+    for network in (
+        "0.0.0.0/8",  # this network, and this host
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # carrier-grade NAT; also where some clouds keep their metadata
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # Azure's wire server, public only by its number
+        "169.254.0.0/16",  # link-local, with most clouds' metadata
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # 6to4 relays
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarking
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+        "::/3",  # unspecified, loopback, IPv4 mapped and embedded, NAT64 (64:ff9b::/96), discard
+        "2001::/23",  # protocol assignments, with Teredo
+        "2001:db8::/32",  # documentation
+        "2002::/16",  # 6to4, which embeds an IPv4 address
+        "3fff::/20",  # documentation
+        "4000::/2",  # not assigned
+        "8000::/1",  # not assigned, unique local, link-local, site-local, multicast
+    )
+)
+"""Everything that is no public host: of IPv6 all but the assigned 2000::/3."""
+
+_LOCAL_NAMES: Final = frozenset({"localhost", "localdomain", "local", "internal", "intranet", "lan", "home"})
+_DOTS: Final = str.maketrans("。．｡", "...")
+_LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
+_PART = re.compile(r"0x[0-9a-f]{0,60}|[0-9]{1,60}")
+_MAX_NAME: Final = 253
+
+
+def is_refused(address: IPAddress) -> bool:
+    """Whether `address` is not one of a public host."""
+    if isinstance(address, IPv6Address) and address.scope_id:
+        return True
+    return not address.is_global or any(
+        address in network for network in REFUSED if network.version == address.version
+    )
+
+
+def spelled_address(host: str) -> IPAddress | None:
+    """The address that `host` spells out, None if it is a name.
+
+    IPv4 in all spellings that a browser or `inet_aton` takes: 1 to 4 parts, each decimal, octal (`0177`) or
+    hexadecimal (`0x7f`), the last one filling what is left. ValueError if it looks like an address and is none.
+    """
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if ":" in bare:
+        return IPv6Address(bare)
+    parts = bare.lower().removesuffix(".").split(".")
+    if not re.match(r"[0-9]+$|0x", parts[-1], re.ASCII):
+        return None
+    numbers = [_number(part) for part in parts]
+    *leading, last = numbers
+    if len(numbers) > 4 or max(leading, default=0) > 255 or last >= 256 ** (5 - len(numbers)):
+        raise ValueError(f"{host!r} is no address")
+    value = last
+    for place, number in enumerate(leading):
+        value += number << (8 * (3 - place))
+    return IPv4Address(value)
+
+
+def _number(part: str) -> int:
+    """One part of an IPv4 address, as the C library reads it; ValueError if it is none."""
+    if not _PART.fullmatch(part):
+        raise ValueError(f"{part!r} is no part of an address")
+    if part.startswith("0x"):
+        return int(part, 16) if len(part) > 2 else 0
+    return int(part, 8 if part.startswith("0") else 10)
+
+
+def canonical_host(host: str) -> str:
+    """`host` as it is looked up: lower case, in ASCII (IDNA), no final dot, an address in its usual spelling.
+
+    ValueError if it is none.
+    """
+    import idna
+
+    plain = unicodedata.normalize("NFKC", host.translate(_DOTS)).translate(_DOTS).lower()
+    address = spelled_address(plain)
+    if address is not None:
+        return str(address)
+    name = plain.removesuffix(".")
+    if not name.isascii():
+        name = idna.encode(name, uts46=True, transitional=False).decode("ascii")  # its errors are ValueErrors
+    if len(name) > _MAX_NAME or not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        raise ValueError(f"{host!r} is no host name")
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class AllowList:
+    """Hosts and networks that may be private, and may be asked at any port."""
+
+    hosts: frozenset[str] = frozenset()
+    networks: tuple[IPNetwork, ...] = ()
+
+    @classmethod
+    def parse(cls, entries: Iterable[str]) -> Self:
+        """Read names (`wiki.lan`), addresses and networks (`10.1.0.0/16`); ValueError names one that is neither."""
+        hosts: set[str] = set()
+        networks: list[IPNetwork] = []
+        for entry in entries:
+            try:
+                networks.append(ip_network(entry.strip().strip("[]")))
+            except ValueError:
+                hosts.add(_allowed_name(entry))
+        return cls(frozenset(hosts), tuple(networks))
+
+    def host_problem(self, host: str) -> str | None:
+        """Why the canonical `host` may not even be looked up, None if it may."""
+        if host in self.hosts:
+            return None
+        if host.rpartition(".")[2] in _LOCAL_NAMES and not self.networks:
+            return "is a name of this machine or its network"
+        return None
+
+    def permits(self, host: str, address: IPAddress, port: int) -> bool:
+        """Whether the canonical `host` may be asked at `address`, which it resolved to or is, and `port`."""
+        if host in self.hosts or any(address in network for network in self.networks):
+            return True
+        return port in PUBLIC_PORTS and not is_refused(address)
+
+
+def _allowed_name(entry: str) -> str:
+    try:
+        name = canonical_host(entry.strip())
+        if spelled_address(name) is None:
+            return name
+    except ValueError:
+        pass
+    raise ValueError(f"{entry!r} is neither a host nor a network such as 10.1.0.0/16")
