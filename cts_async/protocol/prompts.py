@@ -27,6 +27,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "rewrite": ("blurred_query", "qa_pairs"),
     "judge": ("query", "nuggets", "candidate_answer"),
     "agent": ("current_date", "question"),
+    "visit": ("goal", "page"),
 }
 """What each role's prompt is rendered with: all of these and nothing else."""
 
