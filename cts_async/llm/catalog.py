@@ -38,7 +38,7 @@ PromptSize = Literal["full", "small"]
 
 MAX_CONCURRENCY: Final = 256
 """Where nobody says more: how far concurrency may rise where it finds its level by itself."""
-ROLES: Final = ("support", "judge", "agent", "extractor", "model")
+ROLES: Final = ("support", "judge", "agent", "extractor", "model", "visit")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
 _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})

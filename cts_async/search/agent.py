@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
@@ -180,7 +180,7 @@ class _Search:
         note = (
             "(You made this call before; its result is the same.)\n" if times == 2 and not told.lost else ""
         )
-        kind = "search" if isinstance(call, SearchCall) else "visit"
+        kind: Literal["search", "visit"] = "search" if isinstance(call, SearchCall) else "visit"
         talk.turns.append(Turn(kind, note + told.text, asked, told.sources))
         return note + told.text, {f"{prefix}{piece}": of for piece, of in told.lost.items()}
 
