@@ -22,6 +22,7 @@ from cts_async.protocol.results import Line, failed
 from cts_async.protocol.run_files import JUDGMENTS, RESULTS, STEPS, SUMMARY
 from cts_async.records import UNKNOWN
 from cts_async.report.scores import Scores
+from cts_async.report.tool_health import HealthColumns, ToolHealth
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,6 +75,7 @@ class RunSummary:
     unknown_rate: float | None
     all_unknown_rate: float | None
     wall_s: float
+    tools: ToolHealth = field(default_factory=ToolHealth)
 
     @property
     def label(self) -> str:
@@ -98,6 +100,7 @@ def summarise_run(directory: Path, results: str = RESULTS) -> RunSummary:
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in manifest.get("sessions", [])),
+        tools=lines.tools,
     )
 
 
@@ -117,6 +120,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         "tokens": {model: dict(used) for model, used in summary.spent.tokens.items()},
         "cost_usd": summary.spent.cost_usd(prices),
         "wall_s": round(summary.wall_s, 3),
+        "tool_health": summary.tools.as_json(),
         "smoke_test": bool(summary.manifest.get("embedded")),
     }
     write_json(summary.directory / SUMMARY, value)
@@ -136,6 +140,7 @@ class _Lines:
         self.judge: str | None = None
         """The first judge that a line names."""
         ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        health = HealthColumns()
         failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
         for offset, line in placed_records(path):
             if not isinstance(id := line.get("id"), str):
@@ -146,11 +151,13 @@ class _Lines:
             if failed(line):
                 failures.append(len(ids))
                 failed_at.append(offset)
+            health.add(len(ids), line)
             ids.append(hash(id))
             scores.append(_NO_SCORE if score is None else score)
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
+        self.tools = health.of(rows)
         self.failed: Array = np.isin(rows, _array(failures))
         self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
         """Where the failures that count begin, in the order of the file."""
