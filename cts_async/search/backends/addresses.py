@@ -15,8 +15,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Final, Self
+from urllib.parse import urlsplit
 
-__all__ = ["PUBLIC_PORTS", "REFUSED", "AllowList", "canonical_host", "is_refused", "spelled_address"]
+from cts_async.errors import ToolError
+
+__all__ = [
+    "PUBLIC_PORTS",
+    "REFUSED",
+    "AllowList",
+    "canonical_host",
+    "is_refused",
+    "page_host",
+    "spelled_address",
+]
 
 IPAddress = IPv4Address | IPv6Address
 IPNetwork = IPv4Network | IPv6Network
@@ -117,6 +128,18 @@ def canonical_host(host: str) -> str:
     if len(name) > _MAX_NAME or not all(_LABEL.fullmatch(label) for label in name.split(".")):
         raise ValueError(f"{host!r} is no host name")
     return name
+
+
+def page_host(url: str) -> str:
+    """The host of an http(s) address; ToolError if it is none."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        host = ""
+    if not host or parts.scheme.lower() not in ("http", "https"):
+        raise ToolError("only http and https addresses can be visited", reason="refused address")
+    return host
 
 
 @dataclass(frozen=True, slots=True)

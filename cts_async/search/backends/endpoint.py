@@ -1,0 +1,188 @@
+"""One exchange with a search or reading service, and what each of its answers means.
+
+The seam between such services and our errors. A service that is refusing the key or is paid no more stops its
+part of the run; what may pass is a `TransientError`, for the lane to try again; the rest is a `ToolError`,
+told to the agent.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from cts_async import __version__
+from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
+from cts_async.llm.retry_after import reset_s, retry_after_s
+from cts_async.search.backends.network_errors import trouble_of
+from cts_async.search.backends.text import as_text, one_line
+
+CONNECT_S: Final = 10.0
+SECRET_CHARS: Final = 8
+"""A shorter key is a dummy, such as servers of one's own are given."""
+_BLOCK: Final = 65_536
+
+SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
+"""With these a search endpoint refuses every search: key, bill or address."""
+READER_REFUSALS: Final = frozenset({401, 402})
+"""With these a reader refuses every page; its other 4xx are about the page asked for."""
+
+_TRANSIENT: Final = frozenset({408, 409, 425})
+_UNPAID: Final = re.compile(
+    r"credits?\b|insufficient|billing|payment|\bbalance|(monthly|daily|plan)\W+(quota|limit)", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Who is asked, with which key ("" for none), and how long and how large an answer may be."""
+
+    name: str
+    key_env: str | None
+    key: str
+    timeout_s: float
+    refusals: frozenset[int]
+    max_bytes: int = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer that is not an error."""
+
+    headers: Mapping[str, str]
+    data: bytes
+
+    @property
+    def charset(self) -> str:
+        """The charset that its content type names, else UTF-8."""
+        found = re.search(r"charset=[\"']?([\w.:-]+)", self.headers.get("Content-Type", ""), re.IGNORECASE)
+        return found[1] if found else "utf-8"
+
+    @property
+    def text(self) -> str:
+        """The body as text; bytes that do not fit are replaced."""
+        try:
+            return self.data.decode(self.charset, "replace")
+        except LookupError:
+            return self.data.decode("utf-8", "replace")
+
+
+async def ask(
+    service: Service,
+    session: aiohttp.ClientSession,
+    method: str,
+    url: URL,
+    headers: Mapping[str, str],
+    body: object = None,
+    *,
+    about: str = "",
+) -> Answer:
+    """Send one request, `body` as JSON if there is one, and take a whole good answer.
+
+    `about` is the host that the request is about, by default the service's own: a ToolError names it.
+    Redirects are not followed, as they would carry the key elsewhere.
+    """
+    host = about or url.host or ""
+    timeout = aiohttp.ClientTimeout(total=service.timeout_s, connect=min(CONNECT_S, service.timeout_s))
+    sent = {"User-Agent": f"cts-async/{__version__}", **headers}
+    data = None
+    if body is not None:
+        sent["Content-Type"] = "application/json"
+        data = orjson.dumps(body)
+    try:
+        async with session.request(
+            method, url, headers=sent, data=data, timeout=timeout, allow_redirects=False
+        ) as response:
+            content = await _read(response, service, host)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        trouble = trouble_of(error, service.timeout_s)
+        kind = TimedOut if trouble.reason == "timeout" else TransientError
+        raise kind(f"{service.name}: {url.host}: {trouble.text}", unsent=trouble.unsent) from None
+    if failure := failure_of(service, host, response.status, response.headers, content, time.time()):
+        raise failure
+    return Answer(response.headers, content)
+
+
+async def _read(response: aiohttp.ClientResponse, service: Service, host: str) -> bytes:
+    content = bytearray()
+    async for block in response.content.iter_chunked(_BLOCK):
+        content += block
+        if len(content) > service.max_bytes:
+            response.close()
+            raise ToolError(
+                f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
+            )
+    return bytes(content)
+
+
+def json_of(answer: Answer, service: Service, host: str) -> Any:
+    """The answer's JSON. TransientError if it is none; an `error` in it is one, even under HTTP 200."""
+    try:
+        data = orjson.loads(answer.data)
+    except orjson.JSONDecodeError:
+        raise TransientError(f"{service.name}: the answer is not JSON") from None
+    if isinstance(data, dict) and data.get("error"):
+        raise _said(service, host, 200, _message(answer.data, service), "failed")
+    return data
+
+
+def failure_of(
+    service: Service, host: str, status: int, headers: Mapping[str, str], data: bytes, now: float
+) -> CTSError | None:
+    """What an answer with this status means, None if it is a good one. `now` is the wall clock's."""
+    if 200 <= status < 300:
+        return None
+    message = _message(data, service)
+    if status < 400:
+        return ProviderRefused(
+            f"{service.name}: HTTP {status}: its address has moved; correct url in cts.toml"
+        )
+    if status >= 500 or status in _TRANSIENT:
+        wait_s = retry_after_s(headers, now)
+        return TransientError(
+            f"{service.name}: HTTP {status}{_colon(message)}", retry_after_s=wait_s, status=status
+        )
+    if status == 429 and not _UNPAID.search(message):
+        wait_s = retry_after_s(headers, now)
+        wait_s = reset_s(headers, now) if wait_s is None else wait_s
+        return RateLimited(f"{service.name}: HTTP 429{_colon(message)}", retry_after_s=wait_s, status=429)
+    return _said(service, host, status, message, f"http {status}")
+
+
+def _said(service: Service, host: str, status: int, message: str, reason: str) -> CTSError:
+    """A final refusal: of everything from now on, or of this one request."""
+    if status in service.refusals or status in (402, 429) or (status <= 403 and _UNPAID.search(message)):
+        key = f" (key: {service.key_env})" if service.key_env else ""
+        return ProviderRefused(f"{service.name}: HTTP {status}{_colon(message)}{key}")
+    return ToolError(f"{service.name}: HTTP {status}{_colon(message)}", reason=reason, host=host)
+
+
+def _message(data: bytes, service: Service) -> str:
+    """What an error's body says, in one line and without the key."""
+    try:
+        body = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        body = data[:2000].decode("utf-8", "replace")
+    if isinstance(body, dict):
+        error = body.get("error") or body.get("errors") or body
+        error = error[0] if isinstance(error, list) and error else error
+        parts = (
+            [error.get(name) for name in ("message", "detail", "name", "code")]
+            if isinstance(error, dict)
+            else []
+        )
+        body = next((as_text(part) for part in parts if as_text(part)), as_text(error))
+    text = as_text(body)
+    if len(service.key) >= SECRET_CHARS:
+        text = text.replace(service.key, "(key)")
+    return one_line(text)
+
+
+def _colon(message: str) -> str:
+    return f": {message}" if message else ""

@@ -1,0 +1,165 @@
+"""The readable text of a page. Runs as a program of its own, which may hang, swell or crash without harm.
+
+As a program it imports nothing of this package. It reads requests from standard input, each a line of JSON
+`{"bytes": n, "kind": "html" | "xml" | "plain", "charset": "", "max_chars": n}` and then the page's n bytes, and
+writes a line of JSON for each: `{"title": "", "text": "", "chars": n}`, with the text's full length, or `{}`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+import sys
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+_MEMORY_BYTES: Final = 2 << 30
+_META_BYTES: Final = 4096
+_META = re.compile(
+    rb"""<(?:meta|\?xml)[^>]{0,400}?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]{1,40})""", re.IGNORECASE
+)
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_WIDER: Final = {
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "iso8859-1": "cp1252",
+    "ascii": "cp1252",
+    "shift_jis": "cp932",
+}
+"""What a label means in practice (WHATWG's encoding standard)."""
+_CHARSETS: Final = re.compile(
+    r"utf-8|ascii|gb2312|gbk|gb18030|hz|big5|big5hkscs|euc_jp|euc_kr|shift_jis|iso2022_jp"
+    r"|cp\d+|iso8859-\d+|koi8-[rut]|mac-\w+|tis-620"
+)
+"""Charsets of pages; Python knows codecs that are none, and that a page could do harm with."""
+_VAGUE: Final = "cp1252"
+"""What servers say by default: believed only after the page itself was asked."""
+
+
+def decoded(data: bytes, charset: str) -> str:
+    """A page's text: by its byte order mark, the charset of its header, its own declaration, else by its looks.
+
+    The first that fits all bytes is taken; if none does, the first that was named, with replacements.
+    """
+    for bom, name in _BOMS:
+        if data.startswith(bom):
+            return data[len(bom) :].decode(name, "replace")
+    named = list(dict.fromkeys(_named(data, charset)))
+    named.sort(key=lambda name: name == _VAGUE)
+    for name in (*named, "utf-8"):
+        try:
+            return data.decode(name)
+        except UnicodeDecodeError:
+            continue
+    name = next(iter(named), None) or _guessed(data)
+    return data.decode(name, "replace")
+
+
+def _named(data: bytes, charset: str) -> Iterator[str]:
+    declared = _META.search(data[:_META_BYTES])
+    for label in (charset, declared[1].decode("ascii", "replace") if declared else ""):
+        try:
+            name = codecs.lookup(label).name if label else ""
+        except LookupError:
+            continue
+        if _CHARSETS.fullmatch(name):
+            yield _WIDER.get(name, name)
+
+
+def _guessed(data: bytes) -> str:
+    """The likeliest charset of text that is not UTF-8 and says nothing."""
+    from trafilatura.utils import detect_encoding
+
+    sample = data[:20_000]
+    guesses = [_WIDER.get(codecs.lookup(name).name, name) for name in detect_encoding(sample)]
+    return next(iter(guesses), "gb18030" if _fits(sample, "gb18030") else _VAGUE)
+
+
+def _fits(sample: bytes, name: str) -> bool:
+    """Whether `sample`, perhaps cut within a character, is text in this charset."""
+    try:
+        codecs.getincrementaldecoder(name)().decode(sample)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def page_text(data: bytes, kind: str, charset: str) -> tuple[str, str]:
+    """Title and readable text of a page, "" where there is none."""
+    text = decoded(data, charset)
+    if kind == "plain":
+        return "", text
+    return _html(text) if kind == "html" else _xml(text)
+
+
+def _html(text: str) -> tuple[str, str]:
+    """The main text as trafilatura finds it; of a page that it finds none in, all text."""
+    import trafilatura
+    from lxml.html import HTMLParser, document_fromstring
+
+    parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
+    try:
+        tree = document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    except (ValueError, SyntaxError):  # lxml's ParserError, of an empty document, is both
+        return "", ""
+    title = " ".join((tree.findtext(".//title") or "").split())
+    main = trafilatura.extract(
+        tree, output_format="txt", favor_recall=True, include_tables=True, include_comments=False
+    )
+    return title, main or trafilatura.html2txt(tree)
+
+
+def _xml(text: str) -> tuple[str, str]:
+    """The text of all elements: feeds and the like. Entities and outside documents are not followed."""
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, recover=True
+    )
+    try:
+        tree = etree.fromstring(text.encode("utf-8", "replace"), parser)
+    except etree.XMLSyntaxError:
+        tree = None
+    if tree is None:
+        return "", ""
+    title = " ".join((tree.findtext(".//{*}title") or "").split())
+    return title, "\n".join(line for part in tree.itertext() if (line := " ".join(part.split())))
+
+
+def answered(data: bytes, kind: str, charset: str, max_chars: int) -> dict[str, object]:
+    """What is answered to one request; nothing for a page that cannot be read."""
+    try:
+        title, text = page_text(data, kind, charset)
+    except (MemoryError, RecursionError):
+        return {}
+    text = text.strip()
+    return {"title": title[:1000], "text": text[:max_chars], "chars": len(text)}
+
+
+def serve(requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answer requests until there are no more."""
+    while line := requests.readline():
+        request = json.loads(line)
+        data = requests.read(request["bytes"])
+        answer = answered(data, request["kind"], request["charset"], request["max_chars"])
+        answers.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        answers.flush()
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    _limit_memory()
+    serve(sys.stdin.buffer, sys.stdout.buffer)
