@@ -382,7 +382,8 @@ class Runner:
         outage = False
         if isinstance(error, TransientError) and step.lane and permit:
             outage = step.lane.failed(permit, error, step.key)
-        wait_s = wait_before_retry(error, attempts.failures, self.policy, self._jitter, outage=outage)
+        policy = step.policy or self.policy
+        wait_s = wait_before_retry(error, attempts.failures, policy, self._jitter, outage=outage)
         if step.lane and step.lane.gave_up(step.key):
             wait_s = None
         attempts.fail(error, latency_s)

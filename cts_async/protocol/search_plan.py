@@ -12,6 +12,7 @@ from cts_async.datasets import sha256_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.run_files import STEPS
+from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
 
 CORPUS = "corpus"
@@ -76,7 +77,7 @@ def plan_search(
     if config.allow_addresses:
         if reader.kind != "direct":
             raise UsageError(f"--allow-address is for direct fetches, and --visit is {reader.name}")
-        reader = replace(reader, allow=(*reader.allow, *config.allow_addresses))
+        reader = replace(reader, allow=(*reader.allow, *_addresses(config.allow_addresses)))
     corpus = _corpus(engine, reader, documents)
     return SearchPlan(
         engine=engine,
@@ -98,6 +99,14 @@ def _engine(
             "or search the web with --search serper"
         )
     return catalogue.engine(name or CORPUS)
+
+
+def _addresses(allowed: Sequence[str]) -> Sequence[str]:
+    try:
+        AllowList.parse(allowed)
+    except ValueError as error:
+        raise UsageError(f"--allow-address: {error}") from None
+    return allowed
 
 
 def _reader_for(engine: EngineSpec, environ: Mapping[str, str]) -> str:

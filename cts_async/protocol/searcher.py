@@ -17,6 +17,7 @@ from cts_async.protocol.search_plan import CORPUS
 from cts_async.protocol.visit import PageVisitor
 from cts_async.search.agent import Agent
 from cts_async.search.backends import CorpusBackend, PageReader, SearchEngine
+from cts_async.search.backends.direct import DirectReader
 from cts_async.search.catalog import EngineSpec, ReaderSpec, open_engine, open_reader
 from cts_async.search.replay import Recorded
 from cts_async.search.toolbox import Toolbox
@@ -61,6 +62,8 @@ async def _opened(plan: Plan, crew: Crew, stack: AsyncExitStack) -> tuple[Search
     if session is not None:
         engine = engine or open_engine(search.engine, crew.environ, session)
         reader = reader or open_reader(search.reader, crew.environ, session)
+    if isinstance(reader, DirectReader):
+        stack.callback(reader.close)
     if engine is None or reader is None:
         raise AssertionError("what is no corpus is opened")
     return engine, reader

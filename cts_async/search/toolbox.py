@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from cts_async.engine.lane import Lane
+from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import (
@@ -38,6 +39,8 @@ T = TypeVar("T")
 
 MAX_PAGE_CHARS: Final = 200_000
 """More of a page is neither remembered nor read."""
+PAGE_PATIENCE: Final = RetryPolicy(max_transient=4, patience_s=0.0)
+"""A page that a reader cannot bring is one of many; as many attempts as it takes to tell an outage."""
 _LONG_PAGE_CHARS: Final = 20_000
 """Looking through more takes so long that it is done in a thread."""
 
@@ -75,6 +78,7 @@ class Toolbox:
     reader_lane: Lane | None = None
     keeps_pages: bool = True
     """Whether fetched pages are remembered; not those that lie on this machine's disk."""
+    page_patience: RetryPolicy = PAGE_PATIENCE
 
     async def use(
         self, ctx: Context, call: SearchCall | VisitCall, name: str, lost: Mapping[str, Lost]
@@ -203,6 +207,7 @@ class Toolbox:
                 decode=read_page,
                 request={"url": visit.url},
                 lane=self.reader_lane,
+                policy=self.page_patience,
             )
         )
 
@@ -223,7 +228,6 @@ class Toolbox:
                 execute=execute,
                 decode=_read_evidence,
                 request={"url": visit.url},
-                lane=self.reader_lane,
             )
         )
 

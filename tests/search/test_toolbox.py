@@ -83,7 +83,8 @@ def journal(tmp_path: Path) -> Path:
 
 
 def toolbox(web: Web, **options: Any) -> Toolbox:
-    return Toolbox(web, web, "identity", AgentSettings(page_chars=300), **options)
+    settings = AgentSettings(page_chars=300)
+    return Toolbox(web, web, "identity", settings, page_patience=IMPATIENT, **options)
 
 
 def used(journal: Path, box: Toolbox, *calls: SearchCall | VisitCall, lost: Any = None) -> list[Told]:
