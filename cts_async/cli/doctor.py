@@ -12,7 +12,7 @@ from cts_async.cli import options
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
-    from cts_async.search.catalog import SearchCatalogue
+    from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
 
 HELP = """Check Python, packages, keys, endpoints, search engines, page readers and (with --ask) whether models answer.
 
@@ -116,12 +116,10 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
 
 def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Whether each search engine and page reader has its key; nothing is asked of it."""
-    from itertools import chain
-
-    named = chain(
-        (("search", spec) for spec in catalogue.engines.values()),
-        (("visit", spec) for spec in catalogue.readers.values()),
-    )
+    named: list[tuple[str, EngineSpec | ReaderSpec]] = [
+        *(("search", engine) for engine in catalogue.engines.values()),
+        *(("visit", reader) for reader in catalogue.readers.values()),
+    ]
     for what, spec in named:
         lacks = catalogue.missing_variables([spec], environ)
         key = f"{', '.join(lacks)} is not set" if lacks else "key is set" if spec.key_env else "needs no key"
