@@ -29,13 +29,15 @@ class FakeWeb:
     """HTTP status by a word in a query or an address; 200 for others."""
     asked: Counter[str] = field(default_factory=Counter)
     """Queries ("search q") and pages ("page https://...") by how often they were asked for."""
+    port: int | None = None
+    """Its address is part of what a run is: the same one again for a run that resumes."""
     _server: TestServer | None = None
 
     async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_get("/search", self._search)
         app.router.add_post("/read", self._read)
-        self._server = TestServer(app)
+        self._server = TestServer(app, port=self.port)
         await self._server.start_server()
         return self
 
