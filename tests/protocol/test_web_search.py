@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp.test_utils import unused_port
-from fake_web import PAGE, FakeModels, FakeWeb
+from fake_small_web import PAGE, FakeModels, FakeWeb
 
 from cts_async.config import RunConfig
 from cts_async.engine import runner

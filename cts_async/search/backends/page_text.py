@@ -30,6 +30,8 @@ _WIDER: Final = {
     "iso8859-1": "cp1252",
     "ascii": "cp1252",
     "shift_jis": "cp932",
+    "euc_kr": "cp949",
+    "big5": "big5hkscs",
 }
 """What a label means in practice (WHATWG's encoding standard)."""
 _CHARSETS: Final = re.compile(
@@ -65,7 +67,7 @@ def _named(data: bytes, charset: str) -> Iterator[str]:
     for label in (charset, declared[1].decode("ascii", "replace") if declared else ""):
         try:
             name = codecs.lookup(label).name if label else ""
-        except LookupError:
+        except (LookupError, ValueError):
             continue
         if _CHARSETS.fullmatch(name):
             yield _WIDER.get(name, name)
@@ -100,12 +102,13 @@ def page_text(data: bytes, kind: str, charset: str) -> tuple[str, str]:
 def _html(text: str) -> tuple[str, str]:
     """The main text as trafilatura finds it; of a page that it finds none in, all text."""
     import trafilatura
+    from lxml import etree
     from lxml.html import HTMLParser, document_fromstring
 
     parser = HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
     try:
         tree = document_fromstring(text.encode("utf-8", "replace"), parser=parser)
-    except (ValueError, SyntaxError):  # lxml's ParserError, of an empty document, is both
+    except etree.LxmlError:  # an empty document
         return "", ""
     title = " ".join((tree.findtext(".//title") or "").split())
     main = trafilatura.extract(

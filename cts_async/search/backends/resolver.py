@@ -25,7 +25,7 @@ Lookup = Callable[[str], Awaitable[Sequence[str]]]
 """Gives the addresses of a name; OSError if there are none."""
 
 MAX_URL_CHARS: Final = 8000
-_UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
+_UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
 async def system_lookup(host: str) -> Sequence[str]:

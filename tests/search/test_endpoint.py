@@ -1,0 +1,255 @@
+"""What each answer of a search or reading service becomes, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from fake_web import Handler, raw, served
+from yarl import URL
+
+from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
+from cts_async.search.backends.endpoint import (
+    READER_REFUSALS,
+    SEARCH_REFUSALS,
+    Answer,
+    Service,
+    ask,
+    failure_of,
+    json_of,
+)
+
+KEY = "secret-key-0123456789"
+SEARCH = Service("mine", "MY_KEY", KEY, 5.0, SEARCH_REFUSALS)
+READER = Service("mine", "MY_KEY", KEY, 5.0, READER_REFUSALS)
+
+
+def failure(
+    status: int, data: bytes = b"", headers: Mapping[str, str] | None = None, service: Service = SEARCH
+) -> CTSError | None:
+    return failure_of(service, "h.example", status, headers or {}, data, now=0.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "data", "kind"),
+    [
+        (400, b"", ToolError),
+        (400, b'{"message": "Not enough credits", "statusCode": 400}', ProviderRefused),
+        (401, b"", ProviderRefused),
+        (402, b"", ProviderRefused),
+        (403, b"", ProviderRefused),
+        (404, b"", ProviderRefused),
+        (408, b"", TransientError),
+        (409, b"", TransientError),
+        (413, b"", ToolError),
+        (422, b"", ToolError),
+        (425, b"", TransientError),
+        (429, b'{"message": "Too many requests"}', RateLimited),
+        (429, b'{"message": "Monthly quota exceeded"}', ProviderRefused),
+        (429, b'{"error": {"message": "insufficient balance"}}', ProviderRefused),
+        (500, b"", TransientError),
+        (502, b"<html>Bad gateway</html>", TransientError),
+        (503, b"", TransientError),
+        (529, b"", TransientError),
+        (302, b"", ProviderRefused),
+    ],
+)
+def test_each_status_of_a_search_engine_means_one_thing(
+    status: int, data: bytes, kind: type[CTSError]
+) -> None:
+    assert type(failure(status, data)) is kind
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, ToolError),
+        (401, ProviderRefused),
+        (402, ProviderRefused),
+        (403, ToolError),
+        (404, ToolError),
+        (422, ToolError),
+        (429, RateLimited),
+        (451, ToolError),
+        (500, TransientError),
+    ],
+)
+def test_a_reader_s_4xx_is_mostly_about_the_page(status: int, kind: type[CTSError]) -> None:
+    error = failure(status, service=READER)
+    assert type(error) is kind
+    if isinstance(error, ToolError):
+        assert (error.reason, error.host) == (f"http {status}", "h.example")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "wait_s"),
+    [
+        (429, {"retry-after": "7"}, 7.0),
+        (429, {"retry-after-ms": "250"}, 0.25),
+        (429, {"x-ratelimit-reset": "12"}, 12.0),
+        (429, {}, None),
+        (503, {"retry-after": "3"}, 3.0),
+        (503, {}, None),
+    ],
+)
+def test_how_long_to_wait_is_taken_from_the_headers(
+    status: int, headers: dict[str, str], wait_s: float | None
+) -> None:
+    error = failure(status, headers=headers)
+    assert isinstance(error, TransientError)
+    assert (error.retry_after_s, error.status) == (wait_s, status)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"message": "Bad \\u001b[31mquery"}', "mine: HTTP 400: Bad [31mquery"),
+        (b'{"error": {"message": "no", "code": 3}}', "mine: HTTP 400: no"),
+        (b'{"error": "no"}', "mine: HTTP 400: no"),
+        (b'{"errors": [{"detail": "no"}]}', "mine: HTTP 400: no"),
+        (b'{"x": 1}', "mine: HTTP 400"),
+        (b"[1]", "mine: HTTP 400"),
+        (b"plain\n\nwords", "mine: HTTP 400: plain words"),
+        (b"\xff\xfe", "mine: HTTP 400: \ufffd\ufffd"),
+        (f'{{"message": "key {KEY} is bad"}}'.encode(), "mine: HTTP 400: key (key) is bad"),
+        (f"<p>{KEY}</p>".encode(), "mine: HTTP 400: <p>(key)</p>"),
+    ],
+)
+def test_what_a_service_says_is_told_in_one_line_without_the_key(data: bytes, said: str) -> None:
+    assert str(failure(400, data)) == said
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(str(failure(400, b"word " * 1000))) < 250
+
+
+def test_an_error_under_http_200_is_one() -> None:
+    for data in (b'{"error": "no such engine"}', b'{"error": {"message": "no such engine"}, "results": []}'):
+        with pytest.raises(ToolError, match="no such engine") as caught:
+            json_of(Answer({}, data), SEARCH, "h.example")
+        assert caught.value.reason == "failed"
+    with pytest.raises(ProviderRefused, match=r"out of credits \(key: MY_KEY\)"):
+        json_of(Answer({}, b'{"error": "out of credits"}'), SEARCH, "h.example")
+    assert json_of(Answer({}, b'{"error": null, "results": []}'), SEARCH, "h.example")["results"] == []
+
+
+def test_a_broken_body_may_pass() -> None:
+    with pytest.raises(TransientError, match="not JSON"):
+        json_of(Answer({}, b'{"organic": ['), SEARCH, "h.example")
+
+
+def test_an_answer_s_text_is_read_by_its_charset() -> None:
+    def text(content_type: str, data: bytes) -> str:
+        return Answer({"Content-Type": content_type}, data).text
+
+    assert text("text/plain; charset=gb18030", "渡轮".encode("gb18030")) == "渡轮"
+    assert text("text/plain", "渡轮".encode()) == "渡轮"
+    assert text("text/plain; charset=nonsense", b"a\xff") == "a\ufffd"
+
+
+# --- Over HTTP ------------------------------------------------------------------------------------------
+
+
+async def asked(url: str, service: Service = SEARCH, body: Any = None) -> Answer:
+    async with aiohttp.ClientSession() as session:
+        return await ask(service, session, "POST", URL(f"{url}/s"), {"X-API-KEY": service.key}, body)
+
+
+async def failing(handler: Handler, **changes: Any) -> CTSError:
+    service = Service(**{**_fields(SEARCH), **changes})
+    async with served(handler) as url:
+        with pytest.raises(CTSError) as caught:
+            await asked(url, service)
+    assert KEY not in str(caught.value)
+    return caught.value
+
+
+def _fields(service: Service) -> dict[str, Any]:
+    return {name: getattr(service, name) for name in service.__slots__}
+
+
+async def test_a_request_carries_its_headers_and_its_json() -> None:
+    async def echo(request: web.Request) -> web.Response:
+        kept = {name: request.headers.get(name, "") for name in ("X-API-KEY", "Content-Type", "User-Agent")}
+        return web.json_response({**kept, "body": await request.json()})
+
+    async with served(echo) as url:
+        data = json_of(await asked(url, body={"q": "渡轮"}), SEARCH, "")
+    assert (data["X-API-KEY"], data["Content-Type"], data["body"]) == (KEY, "application/json", {"q": "渡轮"})
+    assert data["User-Agent"].startswith("cts-async/")
+
+
+async def test_no_answer_in_time_may_pass() -> None:
+    async def hang(_: web.Request) -> web.Response:
+        await asyncio.sleep(60)
+        return web.Response()
+
+    error = await failing(hang, timeout_s=0.2)
+    assert isinstance(error, TimedOut)
+    assert "no whole answer within 0.2 s" in str(error)
+    assert not error.unsent
+
+
+async def test_a_drip_is_no_answer_in_time_either() -> None:
+    async def drip(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(b" ")
+            await asyncio.sleep(0.05)
+        return response
+
+    assert isinstance(await failing(drip, timeout_s=0.3), TimedOut)
+
+
+async def test_a_dropped_connection_may_pass() -> None:
+    async with raw(b"") as url:
+        with pytest.raises(TransientError, match="connection was lost") as caught:
+            await asked(url)
+    assert not caught.value.unsent
+
+
+async def test_an_answer_that_breaks_off_may_pass() -> None:
+    async with raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}") as url:
+        with pytest.raises(TransientError, match="broke off"):
+            await asked(url)
+
+
+async def test_what_is_no_http_may_pass() -> None:
+    async with raw(b"SSH-2.0-OpenSSH\r\n\r\n") as url:
+        with pytest.raises(TransientError, match="no valid HTTP answer"):
+            await asked(url)
+
+
+async def test_a_refused_connection_may_pass_and_was_not_sent() -> None:
+    with pytest.raises(TransientError, match="no connection") as caught:
+        await asked("http://127.0.0.1:9")
+    assert caught.value.unsent
+
+
+async def test_a_redirect_is_not_followed_with_the_key() -> None:
+    seen: list[str] = []
+
+    async def move(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        return web.Response(status=302, headers={"Location": "/elsewhere"})
+
+    assert isinstance(await failing(move), ProviderRefused)
+    assert seen == ["/s"]
+
+
+async def test_an_answer_without_end_is_not_taken() -> None:
+    async def flood(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(bytes(10_000))
+        return response
+
+    error = await failing(flood, max_bytes=50_000)
+    assert isinstance(error, ToolError)
+    assert error.reason == "too large"

@@ -1,0 +1,215 @@
+"""Endpoints described in cts.toml: what their tables make of queries, pages and answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from fake_web import served
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cts_async.errors import ProviderRefused, ToolError, TransientError
+from cts_async.search.backends import http
+from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends.http import filled, filled_url, value_at
+from cts_async.search.catalog import load_search, open_engine, open_reader
+
+KEY = "http-key-0123456789"
+ENVIRON = {"BRAVE_API_KEY": KEY, "TAVILY_API_KEY": KEY, "FIRECRAWL_API_KEY": KEY, "MY_KEY": KEY}
+
+
+def documented() -> str:
+    """The example tables of the module's own docstring."""
+    lines = (http.__doc__ or "").splitlines()
+    return "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
+
+
+class Recorded:
+    """A server that gives one answer and remembers what it was asked."""
+
+    def __init__(self, answer: Any, *, text: str | None = None, status: int = 200) -> None:
+        self.answer, self.text, self.status = answer, text, status
+        self.method, self.path, self.headers, self.body = "", "", {}, None
+
+    async def reply(self, request: web.Request) -> web.Response:
+        self.method, self.path, self.headers = request.method, request.raw_path, dict(request.headers)
+        self.body = await request.json() if request.can_read_body else None
+        if self.text is not None:
+            return web.Response(text=self.text, status=self.status)
+        return web.json_response(self.answer, status=self.status)
+
+
+async def searched(
+    toml: str, name: str, server: Recorded, tmp_path: Path, query: str, limit: int = 10
+) -> list[Hit]:
+    """Search with the engine `name` of `toml`, whose addresses are all the fake server's."""
+    async with served(server.reply) as url, aiohttp.ClientSession() as session:
+        spec = load_search(moved(toml, url, tmp_path)).engine(name)
+        return await open_engine(spec, ENVIRON, session).search(query, limit)
+
+
+async def visited(toml: str, name: str, server: Recorded, tmp_path: Path, page: str) -> Page:
+    async with served(server.reply) as url, aiohttp.ClientSession() as session:
+        spec = load_search(moved(toml, url, tmp_path)).reader(name)
+        return await open_reader(spec, ENVIRON, session).fetch(page)
+
+
+def moved(toml: str, url: str, folder: Path) -> Path:
+    for host in (
+        "http://127.0.0.1:8888",
+        "https://api.search.brave.com",
+        "https://api.tavily.com",
+        "http://h",
+    ):
+        toml = toml.replace(f'"{host}/', f'"{url}/')
+    toml = toml.replace('"https://api.firecrawl.dev/', f'"{url}/')
+    path = folder / "cts.toml"
+    path.write_text(toml, encoding="utf-8")
+    return path
+
+
+async def test_searxng_as_documented(tmp_path: Path) -> None:
+    found = {"title": "Ferries", "url": "https://a.org/", "content": "At nine.", "engine": "bing"}
+    server = Recorded({"query": "x", "results": [{**found, "publishedDate": "2024-01-02"}]})
+    hits = await searched(documented(), "searx", server, tmp_path, "a&b=c #渡轮")
+    assert server.path == "/search?q=a%26b%3Dc%20%23%E6%B8%A1%E8%BD%AE&format=json"
+    assert (server.method, server.body) == ("GET", None)
+    assert hits == [Hit("https://a.org/", "https://a.org/", "Ferries", "At nine.", 1.0, "2024-01-02", "bing")]
+
+
+async def test_brave_as_documented(tmp_path: Path) -> None:
+    row = {"title": "T", "url": "https://a.org/", "description": "S", "profile": {"name": "A"}}
+    server = Recorded({"web": {"results": [row]}})
+    (hit,) = await searched(documented(), "brave", server, tmp_path, "ferry", limit=3)
+    assert server.path == "/res/v1/web/search?q=ferry&count=3"
+    assert server.headers["X-Subscription-Token"] == KEY
+    assert "Authorization" not in server.headers
+    assert (hit.snippet, hit.source, hit.date) == ("S", "A", "")
+
+
+async def test_tavily_as_documented(tmp_path: Path) -> None:
+    server = Recorded({"results": [{"title": "T", "url": "https://a.org/", "content": "S"}]})
+    (hit,) = await searched(documented(), "tavily", server, tmp_path, "{limit} ferries", limit=3)
+    assert server.method == "POST"
+    assert server.body == {"query": "{limit} ferries", "max_results": 3}
+    assert server.headers["Authorization"] == f"Bearer {KEY}"
+    assert hit.snippet == "S"
+
+
+async def test_bing_s_kind_of_answer_with_the_key_in_the_address(tmp_path: Path) -> None:
+    toml = """
+    [search.bing]
+    url = "http://h/v7.0/search?q={query}&key={key}"
+    key_env = "MY_KEY"
+    headers = { X-Lang = "de" }
+    results = "webPages.value"
+    fields = { title = "name", date = "datePublished" }
+    """
+    server = Recorded({"webPages": {"value": [{"name": "T", "url": "https://a.org/", "snippet": "S"}]}})
+    (hit,) = await searched(toml, "bing", server, tmp_path, "ferry")
+    assert server.path == f"/v7.0/search?q=ferry&key={KEY}"
+    assert server.headers["X-Lang"] == "de"
+    assert (hit.title, hit.snippet) == ("T", "S")
+    assert await searched(toml, "bing", Recorded({"_type": "SearchResponse"}), tmp_path, "ferry") == []
+
+
+ENGINE = '[search.m]\nurl = "http://h/?q={query}"\n'
+
+
+async def test_an_answer_may_be_the_list_itself(tmp_path: Path) -> None:
+    server = Recorded([{"url": "https://a.org/"}, {"url": "https://b.org/", "title": 7}, {"title": "no url"}])
+    hits = await searched(ENGINE + 'results = ""', "m", server, tmp_path, "x", limit=2)
+    assert [(hit.url, hit.title, hit.score) for hit in hits] == [
+        ("https://a.org/", "https://a.org/", 1.0),
+        ("https://b.org/", "7", 0.5),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"results": {"a": 1}}, "'results' is no list: correct results in cts.toml"),
+        ({"results": [{"link": "https://a.org/"}]}, "no result has a 'url': correct fields.url in cts.toml"),
+    ],
+)
+async def test_a_table_that_does_not_fit_the_answer_stops_the_run(
+    tmp_path: Path, answer: Any, said: str
+) -> None:
+    with pytest.raises(ProviderRefused, match=said):
+        await searched(ENGINE, "m", Recorded(answer), tmp_path, "x")
+
+
+async def test_an_error_says_what_the_service_said_and_not_the_key(tmp_path: Path) -> None:
+    toml = '[search.m]\nurl = "http://h/?q={query}&key={key}"\nkey_env = "MY_KEY"\n'
+    server = Recorded({"detail": f"bad request: /?q=x&key={KEY}"}, status=422)
+    with pytest.raises(ToolError, match=r"m: HTTP 422: bad request: /\?q=x&key=\(key\)"):
+        await searched(toml, "m", server, tmp_path, "x")
+    with pytest.raises(TransientError, match="not JSON"):
+        await searched(toml, "m", Recorded(None, text="<html>"), tmp_path, "x")
+
+
+async def test_a_reader_as_documented(tmp_path: Path) -> None:
+    server = Recorded({"data": {"markdown": "# Ferries\nAt nine.", "metadata": {"title": "Ferries"}}})
+    page = await visited(documented(), "firecrawl", server, tmp_path, "https://a.org/x?y=1")
+    assert server.body == {"url": "https://a.org/x?y=1", "formats": ["markdown"]}
+    assert page == Page("https://a.org/x?y=1", "https://a.org/x?y=1", "Ferries", "# Ferries\nAt nine.")
+
+
+READER = '[visit.m]\nurl = "http://h/read?u={url}"\nmax_chars = 12\n'
+
+
+async def test_a_reader_may_answer_with_the_text_itself(tmp_path: Path) -> None:
+    server = Recorded(None, text="At nine. And at ten, too.")
+    page = await visited(READER, "m", server, tmp_path, "https://a.org/?a=b&c=d#e")
+    assert server.path == "/read?u=https%3A%2F%2Fa.org%2F%3Fa%3Db%26c%3Dd%23e"
+    assert page.text == "At nine. And\n\n[Cut here: the page has 25 characters.]"
+
+
+@pytest.mark.parametrize(
+    ("server", "page", "reason"),
+    [
+        (Recorded(None, text=" \n"), "https://a.org/", "no text"),
+        (Recorded(None, text="gone", status=404), "https://a.org/", "http 404"),
+        (Recorded(None, text="x"), "file:///etc/passwd", "refused address"),
+        (Recorded(None, text="x"), "https://", "refused address"),
+        (Recorded(None, text="x"), "http://[", "refused address"),
+    ],
+)
+async def test_a_page_that_cannot_be_had_is_told(
+    tmp_path: Path, server: Recorded, page: str, reason: str
+) -> None:
+    with pytest.raises(ToolError) as caught:
+        await visited(READER, "m", server, tmp_path, page)
+    assert caught.value.reason == reason
+    assert caught.value.host == ("a.org" if page == "https://a.org/" else "")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("", {"a": [{"b": 1}]}), ("a.0.b", 1), ("a", [{"b": 1}]), ("a.1.b", None), ("a.b", None), ("x.y", None)],
+)
+def test_a_dotted_path_leads_to_a_value_or_nowhere(path: str, value: Any) -> None:
+    assert value_at({"a": [{"b": 1}]}, path) == value
+
+
+def test_places_are_filled_at_any_depth_once() -> None:
+    template = {"q": "{query}!", "n": "{limit}", "deep": [{"k": "{key}", "x": 1, "y": None}], "z": "{other}"}
+    values = {"query": "{key}", "limit": "3", "key": "K"}
+    assert filled(template, values) == {
+        "q": "{key}!",
+        "n": 3,
+        "deep": [{"k": "K", "x": 1, "y": None}],
+        "z": "{other}",
+    }
+
+
+@given(st.text(st.characters(codec="utf-8")))
+def test_no_query_changes_the_address_it_is_put_into(query: str) -> None:
+    url = filled_url("http://h:1/a/{query}?q={query}&n={limit}", {"query": query, "limit": "3"})
+    assert (url.host, url.port, url.raw_path.count("/"), url.raw_fragment) == ("h", 1, 2, "")
+    assert url.query["q"] == query
+    assert list(url.query) == ["q", "n"]

@@ -1,0 +1,161 @@
+"""What is read of a page: its charset, its main text, and nothing that harms."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fake_web import article
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cts_async.search.backends import page_text as module
+from cts_async.search.backends.page_text import answered, decoded, page_text, serve
+
+ZH = "渡轮每天早上九点从旧码头开往小岛,星期一除外。成人票价为四欧元,儿童半价。" * 5
+
+
+@pytest.mark.parametrize(
+    ("data", "charset", "text"),
+    [
+        ("渡轮".encode("gbk"), "gbk", "渡轮"),
+        ("渡轮㐀".encode("gb18030"), "gb2312", "渡轮㐀"),
+        ("渡輪".encode("big5"), "big5", "渡輪"),
+        ("フェリー".encode("shift_jis"), "Shift_JIS", "フェリー"),
+        ("Fähre “x”".encode("cp1252"), "iso-8859-1", "Fähre “x”"),
+        ("Fähre".encode(), "", "Fähre"),
+        ("Fähre".encode("utf-8-sig"), "gbk", "Fähre"),
+        ("渡轮".encode("utf-16"), "utf-8", "渡轮"),
+        (b"plain", "nonsense", "plain"),
+        (b"\xff\xfe\x00", "utf-8", "\ufffd"),
+        (b"ok \xff", "utf-8", "ok \ufffd"),
+    ],
+)
+def test_bytes_become_text_by_what_is_said_of_them(data: bytes, charset: str, text: str) -> None:
+    assert decoded(data, charset) == text
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '<meta charset="gbk">',
+        "<meta charset=gb2312>",
+        '<meta http-equiv="Content-Type" content="text/html; charset=gbk">',
+        '<?xml version="1.0" encoding="GBK"?>',
+    ],
+)
+@pytest.mark.parametrize("charset", ["", "iso-8859-1", "ascii", "utf-8"])
+def test_a_page_s_own_word_counts_where_the_server_is_silent_vague_or_wrong(head: str, charset: str) -> None:
+    page = f"<html><head>{head}</head><body>{ZH}</body></html>"
+    assert ZH in decoded(page.encode("gbk"), charset)
+
+
+def test_chinese_that_says_nothing_of_its_charset_is_recognised() -> None:
+    assert decoded(ZH.encode("gb18030"), "") == ZH
+
+
+@pytest.mark.parametrize(
+    "charset", ["zip", "hex", "rot13", "unicode_escape", "punycode", "undefined", "utf-7"]
+)
+def test_codecs_that_are_no_charset_of_pages_are_not_used(charset: str) -> None:
+    assert decoded(b"plain \\u0041 +AGE-", charset) == "plain \\u0041 +AGE-"
+
+
+@given(st.binary(max_size=200), st.text(max_size=20))
+@settings(max_examples=200)
+def test_any_bytes_under_any_label_are_text(data: bytes, charset: str) -> None:
+    decoded(data, charset).encode("utf-8")
+
+
+def test_the_main_text_is_found_and_the_rest_is_not() -> None:
+    page = article().replace(
+        "<article>", "<nav>Home | About | Imprint</nav><script>alert(1)</script><article>"
+    )
+    title, text = page_text(page.encode(), "html", "utf-8")
+    assert title == "Ferries"
+    assert "Sentence number 3 says that the ferry leaves at 3 o'clock from pier 3." in text
+    assert "alert" not in text
+    assert "Imprint" not in text
+
+
+def test_a_table_is_text_too() -> None:
+    rows = "".join(f"<tr><td>Pier {i}</td><td>{i}:30</td></tr>" for i in range(20))
+    page = article().replace("</article>", f"<table>{rows}</table></article>")
+    assert "Pier 7" in page_text(page.encode(), "html", "")[1]
+
+
+def test_a_page_with_little_text_is_still_read() -> None:
+    assert page_text(b"<html><title>T</title><body>Closed on Mondays.</body></html>", "html", "") == (
+        "T",
+        "Closed on Mondays.",
+    )
+
+
+def test_a_chinese_page_is_read() -> None:
+    page = article().replace("<article>", f'<meta charset="gbk"><article><p>{ZH}</p>')
+    title, text = page_text(page.encode("gbk"), "html", "")
+    assert title == "Ferries"
+    assert "渡轮每天早上九点" in text
+
+
+@pytest.mark.parametrize("data", [b"", b" ", b"<html></html>", b"<!-- x -->", b"<script>x</script>"])
+def test_an_empty_page_has_no_text(data: bytes) -> None:
+    assert page_text(data, "html", "")[1].strip() == ""
+
+
+def test_a_feed_s_text_is_read_without_its_entities() -> None:
+    feed = b"<?xml version='1.0'?><rss><title>News</title><item><title>A</title>B &amp; C</item></rss>"
+    assert page_text(feed, "xml", "") == ("News", "News\nA\nB & C")
+    secret = b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>before &x; after</a>'
+    assert "root:" not in page_text(secret, "xml", "")[1]
+    laughs = b'<!DOCTYPE a [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]><a>&b;</a>'
+    assert "haha" not in page_text(laughs, "xml", "")[1]
+    assert page_text(b"no xml", "xml", "") == ("", "")
+
+
+def test_plain_text_is_itself() -> None:
+    assert page_text(b'{"a": "<b>"}', "plain", "") == ("", '{"a": "<b>"}')
+
+
+@pytest.mark.parametrize("depth", [300, 20_000])
+def test_deep_nesting_is_survived(depth: int) -> None:
+    page = b"<html><body>" + b"<div>" * depth + b"deep" + b"</div>" * depth + b"</body></html>"
+    page_text(page, "html", "")
+
+
+def test_a_text_is_cut_and_its_length_told() -> None:
+    assert answered(b" 0123456789 ", "plain", "", 4) == {"title": "", "text": "0123", "chars": 10}
+
+
+def test_a_page_that_exhausts_the_process_is_answered_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (MemoryError, RecursionError):
+
+        def fail(*_: object, error: type[Exception] = error) -> tuple[str, str]:
+            raise error
+
+        monkeypatch.setattr(module, "page_text", fail)
+        assert answered(b"x", "plain", "", 4) == {}
+
+
+def test_requests_are_answered_one_by_one_until_there_are_no_more() -> None:
+    requests = io.BytesIO()
+    for data in (b"one", b"two\nlines"):
+        head = {"bytes": len(data), "kind": "plain", "charset": "", "max_chars": 99}
+        requests.write(json.dumps(head).encode() + b"\n" + data)
+    requests.seek(0)
+    answers = io.BytesIO()
+    serve(requests, answers)
+    assert [json.loads(line)["text"] for line in answers.getvalue().splitlines()] == ["one", "two\nlines"]
+
+
+def test_the_program_imports_nothing_of_this_package() -> None:
+    code = (
+        f"import runpy, sys; runpy.run_path({str(Path(module.__file__))!r}); "
+        "print([name for name in sys.modules if name.startswith('cts_async')])"
+    )
+    done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
