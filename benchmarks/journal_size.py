@@ -30,7 +30,7 @@ from cts_async.llm.messages import Reply
 from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.rejudge import plan_judging, run_judging
-from cts_async.search.toolbox import read_hits
+from cts_async.search.kept import read_hits
 from cts_async.search.tools import format_search
 
 K, TURNS, INSTANCES = 3, 6, 28

@@ -17,6 +17,7 @@ from cts_async.errors import RejectedError, UnusableOutput
 from cts_async.llm.messages import Message
 from cts_async.llm.model import Model
 from cts_async.records import Language, Trace, Turn
+from cts_async.search.failures import Lost
 from cts_async.search.repeats import Repeats
 from cts_async.search.settings import AgentSettings
 from cts_async.search.tags import (
@@ -31,7 +32,7 @@ from cts_async.search.tags import (
     turn_grammar,
 )
 from cts_async.search.talk import Talk
-from cts_async.search.toolbox import Lost, Toolbox
+from cts_async.search.toolbox import Toolbox
 
 __all__ = ["Agent", "AgentSettings", "AgentTurn"]
 

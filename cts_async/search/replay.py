@@ -19,7 +19,7 @@ from cts_async.engine.journal import record_at
 from cts_async.errors import ToolError, UnusableOutput
 from cts_async.search.backends import Hit, Page
 from cts_async.search.backends.documents import canonical_url
-from cts_async.search.toolbox import read_hits, read_page
+from cts_async.search.kept import read_hits, read_page
 
 NOT_RECORDED: Final = "not recorded"
 _TOOL: Final = b'"step":"search/tool/'

@@ -7,11 +7,10 @@ from which the agent's text is made anew each time: a page is fetched once howev
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Literal, TypeVar
-from urllib.parse import urlsplit
+from typing import Final
 
 import anyio.to_thread
 
@@ -19,23 +18,15 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
-from cts_async.errors import (
-    RateLimited,
-    RejectedError,
-    StepError,
-    TimedOut,
-    ToolError,
-    TransientError,
-    UnusableOutput,
-)
-from cts_async.records import Source, ToolFailure, ToolUse
+from cts_async.errors import StepError, UnusableOutput
+from cts_async.records import Source, ToolUse
 from cts_async.search.backends import Hit, Page, PageReader, SearchEngine
 from cts_async.search.evidence import Evidence, Extractor, read_lexically
+from cts_async.search.failures import Failed, Lost, attempted, host_of
+from cts_async.search.kept import hit_row, read_evidence, read_hits, read_page
 from cts_async.search.settings import AgentSettings
 from cts_async.search.tags import SearchCall, VisitCall
 from cts_async.search.tools import SEPARATOR, format_failure, format_search, format_visit
-
-T = TypeVar("T")
 
 MAX_PAGE_CHARS: Final = 200_000
 """More of a page is neither remembered nor read."""
@@ -43,9 +34,6 @@ PAGE_PATIENCE: Final = RetryPolicy(max_transient=4, patience_s=0.0)
 """A page that a reader cannot bring is one of many; as many attempts as it takes to tell an outage."""
 _LONG_PAGE_CHARS: Final = 20_000
 """Looking through more takes so long that it is done in a thread."""
-
-Lost = Mapping[str, str]
-"""What a step that was not remembered came to: `error`, `reason` and `host`, or `lexical` (why no model read)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +86,7 @@ class Toolbox:
         pieces = await ctx.gather(
             [
                 partial(
-                    _attempt,
+                    attempted,
                     partial(self._query, ctx, f"search/tool/{name}/query/{i}", query),
                     lost.get(f"query/{i}"),
                     self.engine.name,
@@ -108,7 +96,7 @@ class Toolbox:
         )
         texts, sources, new, failures = [], [], {}, []
         for i, (query, found) in enumerate(zip(call.queries, pieces, strict=True), 1):
-            if isinstance(found, _Failed):
+            if isinstance(found, Failed):
                 texts.append(format_failure(f"the search for '{query}'", found.lost["error"]))
                 new[f"query/{i}"] = found.lost
                 failures.append(found.as_failure("search"))
@@ -161,8 +149,8 @@ class Toolbox:
     async def _page_for_goal(self, visit: _Visit, lost: Mapping[str, Lost]) -> Told:
         """One page, fetched and read."""
         piece = f"page/{visit.i}"
-        found = await _attempt(partial(self._read_page, visit, lost), lost.get(piece), _host_of(visit.url))
-        if isinstance(found, _Failed):
+        found = await attempted(partial(self._read_page, visit, lost), lost.get(piece), host_of(visit.url))
+        if isinstance(found, Failed):
             text = format_failure(f"the visit to {visit.url}", found.lost["error"])
             use = ToolUse(failures=(found.as_failure("visit"),))
             return Told(text, (), use, {piece: found.lost})
@@ -226,7 +214,7 @@ class Toolbox:
                     "evidence", visit.ctx.job.id, self.identity, visit.url, visit.goal, visit.max_chars
                 ),
                 execute=execute,
-                decode=_read_evidence,
+                decode=read_evidence,
                 request={"url": visit.url},
             )
         )
@@ -249,84 +237,3 @@ async def _lexically(page: Page, visit: _Visit) -> Evidence:
     if len(page.text) < _LONG_PAGE_CHARS:
         return read()
     return await anyio.to_thread.run_sync(read)
-
-
-# --- Failures
-
-
-@dataclass(frozen=True, slots=True)
-class _Failed:
-    lost: Lost
-
-    def as_failure(self, tool: Literal["search", "visit"]) -> ToolFailure:
-        return ToolFailure(tool, self.lost["host"], self.lost["reason"])
-
-
-async def _attempt(work: Callable[[], Awaitable[T]], before: Lost | None, host: str) -> T | _Failed:
-    """The result of `work`, or how it failed; a failure from `before` stays one. RunStopped passes."""
-    if before is not None:
-        return _Failed(before)
-    try:
-        return await work()
-    except StepError as error:
-        asked = getattr(error, "host", "") or host
-        return _Failed({"error": str(error), "reason": reason_of(error), "host": asked})
-
-
-def reason_of(error: StepError) -> str:
-    """A short stable word for statistics: a ToolError's own, else "timeout", "http 503", "connection" ..."""
-    if isinstance(error, ToolError):
-        return error.reason
-    if isinstance(error, TimedOut):
-        return "timeout"
-    if isinstance(error, RateLimited):
-        return "rate limited"
-    if isinstance(error, TransientError | RejectedError):
-        return f"http {error.status}" if error.status else "connection"
-    return error.kind
-
-
-def _host_of(url: str) -> str:
-    try:
-        return urlsplit(url if "//" in url else f"//{url}").hostname or ""
-    except ValueError:
-        return ""
-
-
-# --- What a journal keeps
-
-
-def hit_row(hit: Hit) -> list[str]:
-    """`[url, title, snippet, date, source]`; what is empty at the end is left out."""
-    row = [hit.url, hit.title, hit.snippet, hit.date, hit.source]
-    while len(row) > 1 and not row[-1]:
-        row.pop()
-    return row
-
-
-def read_hits(response: Any) -> list[Hit]:
-    """The hits of a remembered search, best first. Raises UnusableOutput for anything else."""
-    try:
-        rows = [[str(cell) for cell in row] + [""] * (5 - len(row)) for row in response["hits"]]
-        return [
-            Hit(url, url, title, snippet, 0.0, date, source) for url, title, snippet, date, source in rows
-        ]
-    except (KeyError, TypeError, ValueError):
-        raise UnusableOutput("no search results") from None
-
-
-def read_page(response: Any) -> Page:
-    """A remembered page. Raises UnusableOutput for anything else."""
-    try:
-        url, title, text = (str(response[name]) for name in ("url", "title", "text"))
-    except (KeyError, TypeError):
-        raise UnusableOutput("no page") from None
-    return Page(url, url, title, text)
-
-
-def _read_evidence(response: Any) -> tuple[str, Evidence]:
-    try:
-        title, evidence, summary = (str(response[name]) for name in ("title", "evidence", "summary"))
-    except (KeyError, TypeError):
-        raise UnusableOutput("no evidence") from None
-    return title, Evidence(evidence, summary)

@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from virtual_time import run_virtual
 
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
@@ -25,9 +26,11 @@ from cts_async.errors import (
 from cts_async.records import Source, ToolFailure, ToolUse
 from cts_async.search.backends import Hit, Page
 from cts_async.search.evidence import Evidence
+from cts_async.search.failures import reason_of
+from cts_async.search.kept import hit_row, read_hits
 from cts_async.search.settings import AgentSettings
 from cts_async.search.tags import SearchCall, VisitCall
-from cts_async.search.toolbox import Told, Toolbox, hit_row, read_hits, reason_of
+from cts_async.search.toolbox import Told, Toolbox
 
 IMPATIENT = RetryPolicy(max_transient=0, patience_s=0.0)
 
@@ -261,6 +264,36 @@ def test_an_interruption_between_fetch_and_reading_pays_for_no_second_fetch(jour
     (told,) = used(journal, toolbox(web, extractor=Reading()), call)
     assert "It is old." in told.text
     assert web.fetched == ["https://x/1"]
+
+
+# --- Limits
+
+
+def test_searches_keep_the_limit_of_their_account(tmp_path: Path) -> None:
+    """Thirteen queries at twelve a minute: the first at once, the last after a minute."""
+
+    class Quick(Web):
+        async def search(self, query: str, limit: int) -> list[Hit]:
+            self.searched.append(query)
+            return []
+
+    async def main() -> float:
+        web, lane = Quick(), Lane("web", LaneLimits(requests_per_min=12))
+        box, opened = toolbox(web, engine_lane=lane), Journal(tmp_path / "steps.jsonl")
+
+        async def walk(ctx: Context) -> None:
+            await box.use(ctx, SearchCall(tuple(f"{ctx.job.id} {i}" for i in range(13))), "1.1", {})
+
+        async def finish(_: object) -> None:
+            return
+
+        loop = asyncio.get_running_loop()
+        await Runner([lane], clock=loop.time).run([Job("run", "q1", opened, walk, finish)])
+        opened.close()
+        assert len(web.searched) == 13
+        return loop.time()
+
+    assert 60 <= run_virtual(main) <= 62
 
 
 # --- Data
