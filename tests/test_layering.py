@@ -43,6 +43,8 @@ SLOW = (
     "pydantic",
     "bm25s",
     "jieba",
+    "trafilatura",
+    "lxml",
     "xllamacpp",
     "uvloop",
 )

@@ -48,7 +48,11 @@ class Extractor:
     def __init__(self, timeout_s: float = 20.0, workers: int | None = None) -> None:
         self.timeout_s = timeout_s
         self._idle: list[_Worker] = []
-        self._slots = anyio.Semaphore(workers or max(1, min(MAX_WORKERS, os.cpu_count() or 1)))
+        workers = workers or max(1, min(MAX_WORKERS, os.cpu_count() or 1))
+        self._slots = anyio.Semaphore(workers)
+        # They only wait for a process. Not the default ones, which have work to do; and twice as many, as
+        # the thread of a page that was given up lasts a little longer than its place.
+        self._threads = anyio.CapacityLimiter(2 * workers)
         self.close = weakref.finalize(self, _stop_all, self._idle)
         """End all processes that wait for work."""
 
@@ -72,7 +76,7 @@ class Extractor:
         try:
             with anyio.move_on_after(self.timeout_s):
                 line = await anyio.to_thread.run_sync(
-                    worker.ask, request, abandon_on_cancel=True, limiter=_THREADS
+                    worker.ask, request, abandon_on_cancel=True, limiter=self._threads
                 )
                 done = bool(line)
                 answer: dict[str, int | str] = orjson.loads(line) if line else {}
@@ -83,10 +87,6 @@ class Extractor:
             else:
                 worker.kill()
         raise ToolError(f"reading the page takes longer than {self.timeout_s:g} s", reason="too large")
-
-
-_THREADS: Final = anyio.CapacityLimiter(4 * MAX_WORKERS)
-"""Threads that only wait for a process; not the default ones, which have work to do."""
 
 
 class _Worker:
