@@ -30,6 +30,8 @@ from cts_async.llm.messages import Reply
 from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.rejudge import plan_judging, run_judging
+from cts_async.search.kept import read_hits
+from cts_async.search.tools import format_search
 
 K, TURNS, INSTANCES = 3, 6, 28
 THOUGHT = (
@@ -67,8 +69,16 @@ async def chat(self: Client, spec: Any, request: Any) -> Reply:
 def ratio(path: Path) -> tuple[int, float]:
     """Steps in a journal, and its bytes over what it had to remember."""
     steps = list(read_jsonl(path))
-    needed = sum(32 + len(step["response"]["text"].encode()) for step in steps)
+    needed = sum(32 + len(result_of(step).encode()) for step in steps)
     return len(steps), path.stat().st_size / needed
+
+
+def result_of(step: dict[str, Any]) -> str:
+    """What a model wrote, or the agent was given to read."""
+    response = step["response"]
+    if "hits" in response:
+        return format_search(step["request"]["query"], read_hits(response))
+    return str(response["text"])
 
 
 def a_run(folder: Path) -> Path:

@@ -34,6 +34,11 @@ class RunConfig:
     data: str = "sample"
     gold: Path | None = None
     corpus: Path | None = None
+    search: str | None = None
+    visit: str | None = None
+    visit_model: str | None = None
+    allow_addresses: tuple[str, ...] = ()
+    replay: tuple[Path, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
     support: str | None = None
     judges: tuple[str, ...] = ()

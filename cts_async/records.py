@@ -76,15 +76,40 @@ class Source:
 class Turn:
     """One event of a deep-search trace, in order.
 
-    `kind` is "think", "search", "visit", "invalid" (a call nobody could read), "forced" (the budget
-    was spent and the answer demanded) or "answer"; `request` is what the agent asked of a tool and
-    `text` what was thought, returned or answered. `sources` are what a tool call brought, as data.
+    `kind` is "think", "search", "visit", "invalid" (a call nobody could read), "repeated" (a call made
+    before, not made again), "dropped" (an earlier tool response left out of the conversation, for which
+    there was no room; `request` names the turn that it answered), "forced" (the budget or the room was
+    spent and the answer demanded) or "answer"; `request` is what the agent asked of a tool and `text` what
+    was thought, returned or answered. `sources` are what a tool call brought, as data.
     """
 
-    kind: Literal["think", "search", "visit", "invalid", "forced", "answer"]
+    kind: Literal["think", "search", "visit", "invalid", "repeated", "dropped", "forced", "answer"]
     text: str
     request: str = ""
     sources: tuple[Source, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFailure:
+    """A query or a page that a tool could not bring. `host` is who was asked (of a search: its engine) and
+    `reason` a short stable word such as "timeout" or "http 404"."""
+
+    tool: Literal["search", "visit"]
+    host: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """Queries that were searched and pages that were visited, failed ones counted, and those failures.
+
+    `lexical` are pages read by their words because the model that should have read them could not.
+    """
+
+    searches: int = 0
+    visits: int = 0
+    failures: tuple[ToolFailure, ...] = ()
+    lexical: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +125,7 @@ class Trace:
     answer_from: Literal["tag", "open_tag", "last_turn"]
     model_calls: int
     forced: bool
+    tools: ToolUse = ToolUse()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,27 @@ from cts_async.cli import options
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
+    from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
 
-HELP = """Check Python, packages, keys, endpoints and (with --ask) whether models answer.
+HELP = """Check Python, packages, keys, endpoints, search engines, page readers and (with --ask) whether models answer.
 
 Keys are only looked for, never shown. Exit 1 if the embedded default could not run.
 
 Example: cts doctor --ask local --ask gpt
 """
 
-PACKAGES = ("aiohttp", "aiolimiter", "orjson", "anyio", "rich", "bm25s", "jieba", "json-repair", "xllamacpp")
+PACKAGES = (
+    "aiohttp",
+    "aiolimiter",
+    "orjson",
+    "anyio",
+    "rich",
+    "bm25s",
+    "jieba",
+    "json-repair",
+    "xllamacpp",
+    "trafilatura",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +54,11 @@ def doctor(
 
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
+    from cts_async.search.catalog import load_search
 
     catalogue = load_catalogue(options.config_file(config))
-    findings = [*_machine(), *_models(catalogue, os.environ)]
+    tools = load_search(options.config_file(config))
+    findings = [*_machine(), *_models(catalogue, os.environ), *_tools(tools, os.environ)]
     findings += [_asked(catalogue.resolve(name, os.environ), os.environ) for name in ask or ()]
     if as_json:
         import orjson
@@ -98,6 +112,19 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
         endpoint = f"{spec.base_url} {'reachable' if unreachable is None else unreachable}"
         ready = None if variable or unreachable else True
         yield Finding(f"model {spec.name}", ready, f"{spec.model}: {key}; {endpoint}")
+
+
+def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Whether each search engine and page reader has its key; nothing is asked of it."""
+    named: list[tuple[str, EngineSpec | ReaderSpec]] = [
+        *(("search", engine) for engine in catalogue.engines.values()),
+        *(("visit", reader) for reader in catalogue.readers.values()),
+    ]
+    for what, spec in named:
+        lacks = catalogue.missing_variables([spec], environ)
+        key = f"{', '.join(lacks)} is not set" if lacks else "key is set" if spec.key_env else "needs no key"
+        where = f"; {spec.url}" if spec.url else ""
+        yield Finding(f"{what} {spec.name}", None if lacks else True, f"{key}{where}")
 
 
 async def _reach(urls: list[str]) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.protocol.plan import Plan
+    from cts_async.protocol.search_plan import SearchPlan
     from cts_async.report.summary import RunSummary
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
@@ -66,18 +67,25 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
 
 
 def _introduce(err: Console, plan: Plan) -> None:
-    from pathlib import PurePath
-
     labels = ", ".join(system.label for system in plan.systems)
     of = f"the first {plan.n_instances}" if plan.limit else str(plan.n_instances)
     err.print(
-        f"{labels} over {of} instances of {plan.dataset.name}; documents: {PurePath(plan.corpus).name}; "
+        f"{labels} over {of} instances of {plan.dataset.name}; {_where(plan.search)}; "
         f"agent {plan.roles.agent}, support {plan.roles.support}"
         + ("" if plan.config.no_judge else f", judges {', '.join((*plan.roles.judges, 'lexical'))}"),
         markup=False,
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _where(search: SearchPlan) -> str:
+    """What is searched and visited, in a few words."""
+    if search.replayed:
+        return f"tools: replayed from {', '.join(str(run) for run in search.replayed)}"
+    if search.corpus and search.engine.kind == search.reader.kind:
+        return f"documents: {search.corpus.name}"
+    return f"search: {search.engine.name}, pages: {search.reader.name}"
 
 
 def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:

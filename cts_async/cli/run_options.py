@@ -29,6 +29,26 @@ def _read(
     corpus: Annotated[
         Path | None, typer.Option(help="Documents {id,url,title,text} (JSONL) to search.")
     ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(help="Searches: corpus, serper, or one of cts.toml [corpus if there is one]."),
+    ] = None,
+    visit: Annotated[
+        str | None,
+        typer.Option(help="Pages: jina, direct, or one of cts.toml [of the web: jina if its key is set]."),
+    ] = None,
+    visit_model: Annotated[
+        str | None,
+        typer.Option(help="Model that reads pages for a goal, or lexical for none [of the web: support]."),
+    ] = None,
+    allow_address: Annotated[
+        list[str] | None,
+        typer.Option(metavar="HOST_OR_NET", help="Private host or network that may be fetched directly."),
+    ] = None,
+    replay: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="RUN", help="Answer searches and visits from this run's journal only."),
+    ] = None,
     support: Annotated[str | None, typer.Option(help="User Answerer and Rewriter [paper: ernie].")] = None,
     judge: Annotated[
         list[str] | None, typer.Option(help="Judge; the first gives the score [paper: ernie].")
@@ -57,6 +77,11 @@ def _read(
         data=data,
         gold=gold,
         corpus=corpus,
+        search=search,
+        visit=visit,
+        visit_model=visit_model,
+        allow_addresses=tuple(allow_address or ()),
+        replay=tuple(replay or ()),
         support=support,
         judges=tuple(judge or ()),
         agent=agent,

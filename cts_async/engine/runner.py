@@ -100,6 +100,11 @@ class Context:
         """
         return await self._runner.perform(self, step)
 
+    def recall(self, key: str) -> Any:
+        """What the journal remembers under `key`, None if nothing; nothing is executed."""
+        record = self.job.journal.find(key)
+        return None if record is None else record["response"]
+
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
         """Run the calls side by side and give their results in order.
 
@@ -423,7 +428,8 @@ class Runner:
         outage = False
         if isinstance(error, TransientError) and step.lane and permit:
             outage = step.lane.failed(permit, error, step.key)
-        wait_s = wait_before_retry(error, attempts.failures, self.policy, self._jitter, outage=outage)
+        policy = step.policy or self.policy
+        wait_s = wait_before_retry(error, attempts.failures, policy, self._jitter, outage=outage)
         if step.lane and step.lane.gave_up(step.key):
             wait_s = None
         attempts.fail(error, latency_s)

@@ -12,6 +12,7 @@ import orjson
 from cts_async.engine.events import Cost, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.quota import Quotas
+from cts_async.engine.retry import RetryPolicy
 from cts_async.errors import UnusableOutput
 from cts_async.values import value
 
@@ -65,6 +66,8 @@ class Step(Generic[T]):
     most: Callable[[UnusableOutput | None], Usage] | None = None
     """A cautious upper estimate of the next attempt's usage, asked for only where there is a budget;
     None for a step that no budget counts."""
+    policy: RetryPolicy | None = None
+    """Its own patience; None: the runner's."""
     prices: Prices | None = None
     """None where they are unknown: then its dollars count as 0."""
 

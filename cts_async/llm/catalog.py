@@ -41,7 +41,7 @@ MAX_CONCURRENCY: Final = 256
 JUDGE_NUGGETS: Final = 20
 """Nuggets a judge labels in one call where nobody says otherwise. The paper asks about all of an intent's at once, the
 AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") about ten: golds of usual size stay whole."""
-ROLES: Final = ("support", "judge", "agent", "extractor", "model")
+ROLES: Final = ("support", "judge", "agent", "extractor", "model", "visit")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
 _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})

@@ -65,8 +65,8 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
 
 
 def instances_in_flight(crew: Crew) -> int:
-    """Enough for the crew's lanes."""
-    return enough_in_flight(lane.limits.max_concurrency for lane in crew.lanes)
+    """Enough for the lanes of the crew's models; what tools allow makes no more instances useful."""
+    return enough_in_flight(model.lane.limits.max_concurrency for model in crew.models.values())
 
 
 def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
@@ -85,8 +85,9 @@ def _files(plan: Plan, system: System, planned: Forecast) -> Any:
             "path": str(plan.dataset.path),
             "gold": str(plan.config.gold) if plan.config.gold else None,
             "fields": dict(plan.config.fields),
-            "corpus": str(plan.corpus),
+            "corpus": str(plan.search.corpus) if plan.search.corpus else None,
         },
+        "tools": plan.search.notes,
         "players": plan.players(system),
         "prices": prices_of(plan.specs.values()),
         "embedded": plan.embedded,

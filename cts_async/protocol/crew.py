@@ -26,11 +26,28 @@ EMBEDDED_OUTAGE_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Crew:
-    """Models by the name they were asked for, each bound to its account's lane."""
+    """Models by the name they were asked for, each bound to its account's lane.
+
+    Others that send something over a network get their lanes here too, so that one engine drives them all.
+    """
 
     prompts: PromptSet
     models: Mapping[str, Model]
-    lanes: Sequence[Lane] = field(default_factory=tuple)
+    environ: Mapping[str, str]
+    events: Events
+    max_outage_s: float
+    accounts: dict[str, Lane] = field(default_factory=dict)
+    """Lanes by account."""
+
+    @property
+    def lanes(self) -> Sequence[Lane]:
+        return tuple(self.accounts.values())
+
+    def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
+        """The lane of `account`, made with `name` and `limits` if there is none yet."""
+        if account not in self.accounts:
+            self.accounts[account] = Lane(name, limits, self.events)
+        return self.accounts[account]
 
     def role(self, name: str) -> Role:
         return Role(self.models[name], self.prompts)
@@ -52,15 +69,13 @@ async def opened(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))
         served = ServedModels(events)
-        lanes: dict[str, Lane] = {}
         models: dict[str, Model] = {}
+        crew = Crew(prompts, models, environ, events, max_outage_s)
         for name, spec in specs.items():
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
-            lane = lanes.get(spec.account)
-            if lane is None:
-                lane = lanes[spec.account] = Lane(name, _limits(spec, max_outage_s), events)
+            lane = crew.lane(spec.account, name, _limits(spec, max_outage_s))
             models[name] = Model(ready, client, lane, served)
-        yield Crew(prompts, models, tuple(lanes.values()))
+        yield crew
 
 
 def enough_in_flight(widths: Iterable[int]) -> int:

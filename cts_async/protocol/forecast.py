@@ -25,7 +25,9 @@ from cts_async.protocol.plan import Plan
 from cts_async.protocol.rewrite import qa_pairs
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import RewriterView
+from cts_async.protocol.visit import page_tokens
 from cts_async.records import Instance, language_of
+from cts_async.search.catalog import EngineSpec, ReaderSpec
 
 SAMPLE = 200
 """Instances whose prompts are rendered, evenly over the data."""
@@ -35,6 +37,8 @@ TURN, FINAL = 250.0, 500.0
 PER_NUGGET, AROUND = 12.0, 10.0
 """Tokens of a reply: a question, an answer to it, a rewritten query; a thought with its tool call, the agent's
 answer; a nugget's label, and the JSON around a list."""
+PAGE, EVIDENCE = 4000.0, 350.0
+"""Tokens of a page that a model reads for a goal, and of what it says about it."""
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """A call takes so long, and longer by its reply at so many tokens a second."""
 LINK_CHARS, VISIT_CHARS = 80, 300
@@ -190,7 +194,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in _players(plan))
     return Forecast(
         work=tuple(work),
-        lanes=tuple(_lanes(plan, work)),
+        lanes=(*_lanes(plan, work), *_tool_lanes(plan, sum(left.values()) * _visited(turns))),
         left={system.label: n for system, n in left.items()},
         chain_s=max(walks.values(), default=0.0),
         in_flight=width,
@@ -275,6 +279,8 @@ def _assumed(plan: Plan, system: System, sample: list[Instance], turns: float) -
         asks = [_rewrite_prompt(plan, support, i, k) for i in sample]
         work.append(_work(plan, system, "rewrite", support, asks, REWRITE))
     work.append(_search(plan, system, players["agent"], sample, turns))
+    if "visit" in players:
+        work.append(_visits(plan, system, players["visit"], sample, turns))
     for role, name in players.items():
         if role.startswith("judge "):
             asks = [tokens for instance in sample for tokens in _judge_prompts(plan, name, instance)]
@@ -310,6 +316,23 @@ def _search(plan: Plan, system: System, model: str, sample: list[Instance], turn
     output = (turn * (turns - 1) + final) / turns
     work = _work(plan, system, "search", model, inputs, output)
     return replace(work, steps=turns, in_a_row=turns)
+
+
+def _visits(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
+    """Pages that a model reads: one for every other call of a tool."""
+    page = min(PAGE, page_tokens(plan.specs[model]))
+    asks = []
+    for instance in sample:
+        query = instance.blurred_query
+        fields = {"goal": query, "page": _filler(page, query)}
+        asks.append(_prompt(plan, model, "visit", instance, **fields))
+    work = _work(plan, system, "visit", model, asks, EVIDENCE)
+    return replace(work, steps=_visited(turns), in_a_row=_visited(turns))
+
+
+def _visited(turns: float) -> float:
+    """Pages that a search visits, and as many queries: every turn but the last calls a tool."""
+    return (turns - 1) / 2
 
 
 def _agent_tokens(plan: Plan) -> tuple[float, float]:
@@ -435,6 +458,20 @@ def _lanes(plan: Plan, work: Iterable[Work]) -> Iterable[LaneForecast]:
         yield LaneForecast(names[0], names, _sum(own), under_limits(specs[0], own))
 
 
+def _tool_lanes(plan: Plan, calls: float) -> Iterable[LaneForecast]:
+    """What is asked of the accounts of search engine and page reader; what that costs nobody here knows."""
+    accounts: dict[str, list[EngineSpec | ReaderSpec]] = {}
+    for spec in plan.search.opened:
+        accounts.setdefault(spec.account, []).append(spec)
+    for specs in accounts.values():
+        total = calls * len(specs)
+        under = {"concurrency": total * SENDING_S / specs[0].max_concurrency}
+        if specs[0].requests_per_min:
+            under["requests/min"] = total / specs[0].requests_per_min * 60
+        names = tuple(spec.name for spec in specs)
+        yield LaneForecast(names[0], names, Effort(total, priced=False), under)
+
+
 def under_limits(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
     """Seconds under each limit of an account; they are those of its first model."""
     effort = _sum(work)
@@ -465,6 +502,12 @@ def _said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Itera
         f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
         f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
     )
+    if plan.roles.visit:
+        page = min(PAGE, page_tokens(plan.specs[plan.roles.visit]))
+        yield (
+            f"every other tool call visits one page: {plan.roles.visit} reads {page:,.0f} tokens of it and says "
+            f"{EVIDENCE:g}"
+        )
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
     shown = {(one.kind, one.model): one.observed for one in work if one.observed}
     if shown:

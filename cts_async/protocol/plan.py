@@ -15,12 +15,15 @@ from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.local import model_file
+from cts_async.llm.model import output_limit
 from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all, with_stand_ins
+from cts_async.protocol.search_plan import SearchPlan, check_replays, plan_search
 from cts_async.protocol.spending import check_prices
 from cts_async.protocol.systems import System, run_names, systems_of
 from cts_async.records import Instance
-from cts_async.search.agent import AgentSettings
+from cts_async.search.catalog import SearchCatalogue, load_search
+from cts_async.search.settings import AgentSettings
 
 SMOKE_LIMIT = 8
 """Instances of the default run: enough to see everything work within minutes on two cores."""
@@ -38,12 +41,16 @@ class Plan:
     instances: Callable[[], Iterator[Instance]]
     n_instances: int
     limit: int | None
-    corpus: Path
-    corpus_sha256: str
+    search: SearchPlan
     prompts: PromptSet
     settings: AgentSettings
     current_date: str
     data_identity: Mapping[str, Any]
+
+    @property
+    def corpus(self) -> Path | None:
+        """The documents that are searched, None where none are."""
+        return self.search.corpus
 
     @property
     def embedded(self) -> bool:
@@ -59,7 +66,8 @@ class Plan:
             "data": dict(self.data_identity),
             "models": {role: _model_identity(self.specs[name]) for role, name in named.items()},
             "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
-            "corpus_sha256": self.corpus_sha256,
+            "corpus_sha256": self.search.corpus_sha256,
+            "tools": self.search.identity,
             "prompts": {p: self.prompts.sha256[p] for p in self._prompts_of(system)},
             "judges": [] if self.config.no_judge else list(self.roles.judges),
             "current_date": self.current_date,
@@ -69,6 +77,8 @@ class Plan:
     def players(self, system: System) -> dict[str, str]:
         """Role to model name, for the roles that this system has."""
         named = {"agent": self.roles.agent}
+        if self.roles.visit:
+            named["visit"] = self.roles.visit
         if system.kind == "clarify":
             named = {"clarifier": system.clarifier, "support": self.roles.support, **named}
         if not self.config.no_judge:
@@ -84,7 +94,7 @@ class Plan:
         return {name: self.prompts.text(name) for name in self._prompts_of(system)}
 
     def _prompts_of(self, system: System) -> list[str]:
-        roles = ["agent"] + ([] if self.config.no_judge else ["judge"])
+        roles = ["agent"] + ([] if self.config.no_judge else ["judge"]) + ["visit"] * bool(self.roles.visit)
         if system.kind == "clarify":
             roles += ["clarify", "answer", "rewrite"]
         if self.config.extractor:
@@ -100,6 +110,9 @@ def make_plan(
     With `keyless`, keys and addresses may be missing: such a plan is to be looked at only.
     """
     systems = systems_of(config.models, config.ks, config.references)
+    dataset = open_dataset(config.data, config.gold, config.fields)
+    engines = load_search(config.config_file)
+    search = plan_search(config, engines, environ, dataset.corpus)
     roles = choose_roles(
         config.models,
         catalogue.roles,
@@ -107,28 +120,27 @@ def make_plan(
         judges=config.judges,
         agent=config.agent,
         every_role=config.every_role,
+        visit=config.visit_model,
+        web=search.web,
     )
     wanted = _wanted(config, roles)
     if keyless:
         environ = with_stand_ins(wanted, catalogue, environ)
-    specs = resolve_all(wanted, catalogue, environ)
+    specs = resolve_all(
+        wanted, catalogue, environ, also_missing=() if keyless else _missing(search, engines, environ)
+    )
     if any(spec.embedded for spec in specs.values()):
         # The file's name is the model's: results of one embedded model are not another's.
         stem = model_file(environ).stem
         specs = {n: _served(spec, stem) if spec.embedded else spec for n, spec in specs.items()}
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    dataset = open_dataset(config.data, config.gold, config.fields)
     limit = _limit(config, specs)
     instances = _selection(dataset, limit)
     n_instances = _check_instances(instances, dataset, config)
-    corpus = config.corpus or dataset.corpus
-    if corpus is None:
-        raise UsageError(
-            f"--data {config.data} has no documents of its own: name some with --corpus FILE.jsonl"
-        )
     names = run_names(systems, dataset.name, config.name)
     directories = {system: config.runs_dir / names[system] for system in systems}
+    check_replays(search.replayed, list(directories.values()))
     return Plan(
         config=config,
         systems=directories,
@@ -138,8 +150,7 @@ def make_plan(
         instances=instances,
         n_instances=n_instances,
         limit=limit,
-        corpus=corpus,
-        corpus_sha256=sha256_of(corpus),
+        search=search,
         prompts=load_prompts(),
         settings=_settings(config, specs[roles.agent]),
         current_date=_current_date(directories),
@@ -157,9 +168,20 @@ def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
         for name in roles.judges:
             wanted.setdefault(name, []).append("judge")
     wanted.setdefault(roles.agent, []).append("agent")
+    if roles.visit:
+        wanted.setdefault(roles.visit, []).append("visit")
     if config.extractor:
         wanted.setdefault(config.extractor, []).append("extractor")
     return wanted
+
+
+def _missing(search: SearchPlan, engines: SearchCatalogue, environ: Mapping[str, str]) -> list[str]:
+    """The variables that searches and visits lack, each with who needs it."""
+    lacks: dict[str, list[str]] = {}
+    for spec in search.opened:
+        for variable in engines.missing_variables([spec], environ):
+            lacks.setdefault(variable, []).append(spec.name)
+    return [f"{variable} (tools: {', '.join(dict.fromkeys(names))})" for variable, names in lacks.items()]
 
 
 def _served(spec: ModelSpec, stem: str) -> ModelSpec:
@@ -198,6 +220,9 @@ def _settings(config: RunConfig, agent: ModelSpec) -> AgentSettings:
     settings = {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
     if config.max_turns is not None:
         settings["max_turns"] = config.max_turns
+    if agent.context_tokens is not None:
+        room = agent.context_tokens - (output_limit(agent.params) or 0)
+        settings["max_input_tokens"] = min(room, settings.get("max_input_tokens") or room)
     return AgentSettings(**settings)
 
 

@@ -29,6 +29,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "judge": ("query", "nuggets", "candidate_answer"),
     "gold": ("query", "answer", "sources"),
     "agent": ("current_date", "question"),
+    "visit": ("goal", "page"),
 }
 """What each role's prompt is rendered with: all of these and nothing else."""
 

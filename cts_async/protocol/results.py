@@ -6,13 +6,14 @@ supersedes an earlier one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from cts_async.engine.journal import read_jsonl
 from cts_async.errors import StepError
-from cts_async.records import Instance, Judgment, Nugget, Outcome, Trace
+from cts_async.records import Instance, Judgment, Nugget, Outcome, ToolUse, Trace
 from cts_async.scorer import restore_score_100
 
 Line = dict[str, Any]
@@ -37,6 +38,10 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     }
 
 
+MAX_CAUSES = 20
+"""Different failures of tools that one line names."""
+
+
 def search_json(trace: Trace) -> Line:
     """What a search took, in numbers."""
     kinds = [turn.kind for turn in trace.turns]
@@ -45,7 +50,24 @@ def search_json(trace: Trace) -> Line:
         "searches": kinds.count("search"),
         "visits": kinds.count("visit"),
         "forced": trace.forced,
+        "tools": _tools(trace.tools),
     }
+
+
+def _tools(use: ToolUse) -> Line:
+    """Queries and pages asked for, and what failed of them as rows {tool, host, reason, n}."""
+    causes = Counter(
+        (failure.tool, failure.host[:100], failure.reason[:60]) for failure in use.failures
+    ).most_common()
+    failed = [
+        {"tool": tool, "host": host, "reason": reason, "n": n}
+        for (tool, host, reason), n in causes[:MAX_CAUSES]
+    ]
+    rest = Counter({"search": 0, "visit": 0})
+    for (tool, _, _), n in causes[MAX_CAUSES:]:
+        rest[tool] += n
+    failed += [{"tool": tool, "host": "", "reason": "other", "n": n} for tool, n in rest.items() if n]
+    return {"searches": use.searches, "visits": use.visits, "failed": failed, "lexical": use.lexical}
 
 
 def judgment_line(id: str, nuggets: tuple[Nugget, ...], judgment: Judgment) -> Line:

@@ -21,6 +21,8 @@ class RoleNames:
     support: str
     judges: tuple[str, ...]
     agent: str
+    visit: str | None = None
+    """Who reads pages for the agent; None: they are read by their words."""
 
 
 def choose_roles(
@@ -31,10 +33,13 @@ def choose_roles(
     judges: Sequence[str],
     agent: str | None,
     every_role: str | None,
+    visit: str | None = None,
+    web: bool = False,
 ) -> RoleNames:
     """An option wins over `--all`, that over cts.toml's [roles], that over the paper's choice.
 
-    Where every Clarifier is the embedded model, so is everything else: it needs no key.
+    Where every Clarifier is the embedded model, so is everything else: it needs no key. Pages of the `web` are
+    read by the support model, documents of one's own by their words, unless [roles] or an option says otherwise.
     """
     embedded = bool(clarifiers) and all(name == "local" for name in clarifiers)
     paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
@@ -42,7 +47,14 @@ def choose_roles(
     def name(role: str) -> str:
         return every_role or defaults.get(role) or ("local" if embedded else paper[role])
 
-    return RoleNames(support or name("support"), tuple(judges) or (name("judge"),), agent or name("agent"))
+    support = support or name("support")
+    reader = visit or (every_role if web else None) or defaults.get("visit") or (support if web else LEXICAL)
+    return RoleNames(
+        support,
+        tuple(judges) or (name("judge"),),
+        agent or name("agent"),
+        None if reader == LEXICAL else reader,
+    )
 
 
 def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
@@ -72,11 +84,15 @@ def with_stand_ins(wanted: Iterable[str], catalogue: Catalogue, environ: Mapping
 
 
 def resolve_all(
-    wanted: Mapping[str, Sequence[str]], catalogue: Catalogue, environ: Mapping[str, str]
+    wanted: Mapping[str, Sequence[str]],
+    catalogue: Catalogue,
+    environ: Mapping[str, str],
+    *,
+    also_missing: Sequence[str] = (),
 ) -> dict[str, ModelSpec]:
     """Specs by name. Raises UsageError that lists every missing variable at once, with who needs it.
 
-    `wanted` maps a model's name to the roles it plays.
+    `wanted` maps a model's name to the roles it plays; `also_missing` is what others lack, in the same words.
     """
     specs: dict[str, ModelSpec] = {}
     missing: list[str] = []
@@ -88,7 +104,7 @@ def resolve_all(
             missing += [f"{variable} ({', '.join(roles)}: {name})" for variable in lacks]
         else:
             specs[name] = catalogue.resolve(name, environ)
-    if missing:
+    if missing := [*missing, *also_missing]:
         raise UsageError(
             f"missing in the environment: {', '.join(missing)}. Set them, or choose models you have "
             "(--support, --judge, --agent, --all NAME), or try without any key: --all local"

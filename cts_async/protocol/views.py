@@ -45,6 +45,14 @@ class SearchView:
 
 
 @dataclass(frozen=True, slots=True)
+class VisitView:
+    """The page reader sees a goal that the agent named, and one page."""
+
+    goal: str
+    page: str
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeView:
     """The coverage judge sees the intent, its nuggets and the candidate answer."""
 

@@ -24,6 +24,7 @@ from cts_async.protocol.run_files import JUDGMENTS, STEPS, SUMMARY, results_of
 from cts_async.records import UNKNOWN
 from cts_async.report.agreement import Beside, beside
 from cts_async.report.scores import Scores
+from cts_async.report.tool_health import HealthColumns, ToolHealth
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,6 +91,7 @@ class RunSummary:
     wall_s: float
     beside: tuple[Beside, ...] = ()
     """The lexical judge beside each of the others."""
+    tools: ToolHealth = field(default_factory=ToolHealth)
 
     @property
     def label(self) -> str:
@@ -119,6 +121,7 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
         all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in manifest.get("sessions", [])),
         beside=tuple(beside([(scores.judge, path) for scores, path in judges], LEXICAL)),
+        tools=lines.tools,
     )
 
 
@@ -141,6 +144,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         "served_models": {model: dict(served) for model, served in summary.spent.served.items()},
         "cost_usd": summary.spent.cost_usd(prices),
         "wall_s": round(summary.wall_s, 3),
+        "tool_health": summary.tools.as_json(),
         "smoke_test": bool(summary.manifest.get("embedded")),
     }
     write_json(summary.directory / SUMMARY, value)
@@ -160,6 +164,7 @@ class _Lines:
         self.judge: str | None = None
         """The first judge that a line names."""
         ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        health = HealthColumns()
         failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
         for offset, line in placed_records(path):
             if not isinstance(id := line.get("id"), str):
@@ -170,11 +175,13 @@ class _Lines:
             if failed(line):
                 failures.append(len(ids))
                 failed_at.append(offset)
+            health.add(len(ids), line)
             ids.append(hash(id))
             scores.append(_NO_SCORE if score is None else score)
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
+        self.tools = health.of(rows)
         self.failed: Array = np.isin(rows, _array(failures))
         self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
         """Where the failures that count begin, in the order of the file."""

@@ -58,6 +58,7 @@ def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
         console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for agreement in together(one for summary in summaries for one in summary.beside):
         console.print(f"{sentence(agreement)}.", markup=False, highlight=False, soft_wrap=True)
+    _print_tool_health(console, summaries)
     _print_failures(console, summaries)
 
 
@@ -88,6 +89,16 @@ def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:
         f"{summary.n_scored}/{summary.n_expected}",
         str(summary.n_failed),
     )
+
+
+def _print_tool_health(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """A line for each system and tool of which something failed: scores fall with it."""
+    for summary in summaries:
+        for text in summary.tools.lines():
+            line = f"{summary.label}: {text}"
+            # Hosts and reasons come from web pages and servers: nothing in them reaches the terminal but text.
+            shown = "".join(letter if letter.isprintable() else "?" for letter in line)
+            console.print(shown, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_failures(console: Console, summaries: Sequence[RunSummary], most: int = 10) -> None:

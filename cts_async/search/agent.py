@@ -1,28 +1,29 @@
 """The WebDancer loop: think, call tools, read their responses, and end with an answer.
 
-A turn is a step, and so is each tool call: an interrupted search resumes in mid-conversation. The loop
-stops at a turn without a call; at the budget's last call the answer is demanded, and the trace says so.
+A turn is a step, and so is every piece of a tool call: an interrupted search resumes in mid-conversation. The
+loop stops at a turn without a call; at the budget's last call, or where the conversation has no more room, the
+answer is demanded, and the trace says so.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
-from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
-from cts_async.errors import ToolError, UnusableOutput
+from cts_async.errors import RejectedError, UnusableOutput
 from cts_async.llm.messages import Message
 from cts_async.llm.model import Model
 from cts_async.records import Language, Trace, Turn
-from cts_async.search.backends import Backend
+from cts_async.search.failures import Lost
+from cts_async.search.repeats import Repeats
+from cts_async.search.settings import AgentSettings
 from cts_async.search.tags import (
     InvalidCall,
-    ParsedTurn,
     SearchCall,
+    ToolCall,
     VisitCall,
     final_answer,
     format_tool_response,
@@ -30,32 +31,18 @@ from cts_async.search.tags import (
     parse_turn,
     turn_grammar,
 )
-from cts_async.search.tools import ToolResult, run_search, run_visit
+from cts_async.search.talk import Talk
+from cts_async.search.toolbox import Toolbox
 
+__all__ = ["Agent", "AgentSettings", "AgentTurn"]
+
+MAX_CALLS: Final = 10
+"""Tool calls of one turn that are answered."""
 _DEMAND: Final[dict[Language, str]] = {
     "en": "Answer with the facts above, inside <answer></answer>. No tool calls are left.",
     "zh": "请根据以上信息作答，写在<answer></answer>中。不能再调用工具。",
 }
 _QUESTION: Final[dict[Language, str]] = {"en": "Question: ", "zh": "问题："}
-_LINK: Final = re.compile(r"\]\((https?://[^\s)]+)\)")
-
-
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
-    """Budgets of one search. WebDancer's demo allows 20 model calls and shows 10 results a query."""
-
-    max_turns: int = 20
-    results_per_query: int = 10
-    snippet_chars: int = 240
-    page_chars: int = 4000
-    """Characters of a page that a visit gives back at most."""
-    think_chars: int = 200
-    answer_chars: int = 600
-    """Bounds for a constrained model's thoughts and answers; free models have none."""
-    urls_offered: int = 6
-    """How many of the latest links a constrained model may choose from."""
-    repeat_question: bool = False
-    """Repeat the question after every tool response: a tiny model has lost it by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +68,11 @@ class AgentTurn:
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """A model with tools. `tool_lane` paces the tools where the backend needs it."""
+    """A model with tools."""
 
     model: Model
-    backend: Backend
-    documents: str
-    """What the backend searches, as a digest: other documents make other steps."""
+    tools: Toolbox
     settings: AgentSettings
-    tool_lane: Lane | None = None
 
     async def run(
         self,
@@ -100,24 +84,46 @@ class Agent:
     ) -> Trace:
         """Search for `question`, which the opening messages put; `request` describes them in the journal."""
         reminder = f"\n{_QUESTION[language]}{question}" if self.settings.repeat_question else ""
-        talk = _Talk(list(opening), step_key(opening), request, reminder)
-        budget = self.settings.max_turns
-        for number in range(1, budget + 1):
-            forced = number == budget
-            if forced and number > 1:
-                talk.demand(_DEMAND[language])
-            text = await self._turn(ctx, talk, number, must_answer=forced)
+        talk = Talk(opening, request, reminder=reminder, limit=self.settings.max_input_tokens)
+        search = _Search(self, ctx, talk, _DEMAND[language])
+        for number in range(1, self.settings.max_turns + 1):
+            text, forced = await search.turn(number)
             turn = parse_turn(text)
             talk.turns.extend(Turn("think", thought) for thought in turn.thoughts)
             if forced or not turn.calls:
                 return talk.ended(text, number, forced=forced and number > 1)
-            await self._call_tools(ctx, talk, turn, text, number)
+            await search.call_tools(turn.calls, text, number)
         raise AssertionError("the last turn returns")
 
-    async def _turn(self, ctx: Context, talk: _Talk, number: int, *, must_answer: bool) -> str:
-        settings = self.settings
+
+class _Search:
+    """One search under way."""
+
+    def __init__(self, agent: Agent, ctx: Context, talk: Talk, demand: str) -> None:
+        self._agent, self._ctx, self._talk, self._demand = agent, ctx, talk, demand
+        self._repeats = Repeats()
+        self._untold: Step[Any] | None = None
+
+    async def turn(self, number: int) -> tuple[str, bool]:
+        """What the model says, and whether it had to be an answer.
+
+        A server that finds the conversation too long is asked again with less of it.
+        """
+        talk, last = self._talk, number == self._agent.settings.max_turns
+        while True:
+            forced = (not talk.make_room() and number > 1) or last
+            if forced and number > 1:
+                talk.demand(self._demand)
+            try:
+                return await self._ask(number, must_answer=forced), forced
+            except RejectedError as refused:
+                if not talk.shrink(refused):
+                    raise
+
+    async def _ask(self, number: int, *, must_answer: bool) -> str:
+        model, settings, talk = self._agent.model, self._agent.settings, self._talk
         grammar = None
-        if self.model.spec.structured == "llama":
+        if model.spec.structured == "llama":
             # A tiny model would rather answer at once: its first turn is held to a call.
             grammar = turn_grammar(
                 settings.think_chars,
@@ -126,8 +132,8 @@ class Agent:
                 talk.links(settings.urls_offered),
                 must_call=number == 1,
             )
-        return await self.model.ask(
-            ctx,
+        return await model.ask(
+            self._ctx,
             f"search/turn/{number}",
             talk.messages,
             AgentTurn(must_answer, grammar),
@@ -135,92 +141,60 @@ class Agent:
             key_on=talk.digest,
         )
 
-    async def _call_tools(self, ctx: Context, talk: _Talk, turn: ParsedTurn, text: str, number: int) -> None:
+    async def call_tools(self, calls: Sequence[ToolCall], text: str, number: int) -> None:
+        """Answer the calls of a turn, one after the other."""
+        if self._untold:
+            # The agent has gone on from what it was told: only now that is part of the conversation.
+            await self._ctx.step(self._untold)
+        key = step_key("told", self._ctx.job.id, self._talk.digest, text)
+        before: Mapping[str, Lost] = self._ctx.recall(key) or {}
+        lost: dict[str, Lost] = {}
         responses = []
-        for i, call in enumerate(turn.calls, 1):
-            result = await self._tool(ctx, call, f"search/tool/{number}.{i}")
-            responses.append(format_tool_response(result))
-            talk.turns.append(_told(call, result))
-        talk.said(text, merge_tool_responses(responses), f"search/turn/{number}")
+        for i, call in enumerate(calls[: MAX_CALLS + 1], 1):
+            told, new = await self._call(call, f"{number}.{i}", before)
+            responses.append(format_tool_response(told))
+            lost.update(new)
+        self._talk.said(text, merge_tool_responses(responses), f"search/turn/{number}")
+        self._untold = _failures_told(f"search/told/{number}", key, lost) if lost else None
 
-    async def _tool(self, ctx: Context, call: SearchCall | VisitCall | InvalidCall, name: str) -> str:
+    async def _call(
+        self, call: ToolCall, name: str, before: Mapping[str, Lost]
+    ) -> tuple[str, dict[str, Lost]]:
         """What the agent reads in response; a failure is said, and not remembered as a result."""
+        talk = self._talk
+        turn, _, i = name.partition(".")
+        if int(i) > MAX_CALLS:
+            call = InvalidCall(f"it is one of more than {MAX_CALLS} in a turn; none after these was made", "")
         if isinstance(call, InvalidCall):
-            return f"Error: this tool call could not be read: {call.reason}"
+            text = f"Error: this tool call could not be read: {call.reason}"
+            talk.turns.append(Turn("invalid", text, call.raw))
+            return text, {}
         asked = _asked(call)
-
-        async def execute(_: UnusableOutput | None) -> Executed:
-            result = await self._perform(call)
-            return Executed({"text": result.text, "failures": result.failures})
-
-        step = Step(
-            name=name,
-            key=step_key("tool", ctx.job.id, self.documents, self._bounds(), asked),
-            execute=execute,
-            decode=lambda response: str(response["text"]),
-            request=asked,
-            lane=self.tool_lane,
+        times = self._repeats.count(call, f"search/turn/{turn}", talk)
+        if times > 2:
+            text = "This is the same call again; its result stands above. Ask something else, or answer."
+            talk.turns.append(Turn("repeated", text, asked))
+            return text, {}
+        prefix = f"{i}/"
+        own = {piece.removeprefix(prefix): of for piece, of in before.items() if piece.startswith(prefix)}
+        told = await self._agent.tools.use(self._ctx, call, name, own)
+        talk.used(told.use)
+        note = (
+            "(You made this call before; its result is the same.)\n" if times == 2 and not told.lost else ""
         )
-        try:
-            return await ctx.step(step)
-        except ToolError as error:
-            return f"Error: {error}"
-
-    async def _perform(self, call: SearchCall | VisitCall) -> ToolResult:
-        if isinstance(call, SearchCall):
-            return await run_search(self.backend, call, self.settings.results_per_query)
-        return await run_visit(self.backend, call, self.settings.page_chars)
-
-    def _bounds(self) -> tuple[int, int, int]:
-        settings = self.settings
-        return settings.results_per_query, settings.snippet_chars, settings.page_chars
+        kind: Literal["search", "visit"] = "search" if isinstance(call, SearchCall) else "visit"
+        talk.turns.append(Turn(kind, note + told.text, asked, told.sources))
+        return note + told.text, {f"{prefix}{piece}": of for piece, of in told.lost.items()}
 
 
-class _Talk:
-    """The conversation so far, its digest, and what of it no earlier step has stored."""
+def _failures_told(name: str, key: str, lost: Mapping[str, Lost]) -> Step[Any]:
+    """The record that the agent was told of failures: a resumed search must not tell it otherwise."""
 
-    def __init__(self, messages: list[Message], digest: str, news: Mapping[str, Any], reminder: str) -> None:
-        self.messages, self.digest, self.news = messages, digest, news
-        self._reminder = reminder
-        self.turns: list[Turn] = []
-        self._links: list[str] = []
+    async def execute(_: UnusableOutput | None) -> Executed:
+        return Executed(lost)
 
-    def said(self, text: str, response: str, step: str) -> None:
-        """The agent's turn and what the tools gave back; both stand in the journal already."""
-        response += self._reminder
-        self.messages += [{"role": "assistant", "content": text}, {"role": "user", "content": response}]
-        self.digest = step_key(self.digest, text, response)
-        self.news = {"after": step}
-        for link in _LINK.findall(response):
-            if link not in self._links:
-                self._links.append(link)
-
-    def demand(self, text: str) -> None:
-        """Tell the agent to answer now, at the end of the latest tool response."""
-        last = self.messages[-1]
-        self.messages[-1] = {"role": last["role"], "content": f"{last['content']}\n{text}"}
-        self.digest = step_key(self.digest, text)
-        self.news = {**self.news, "demand": text}
-        self.turns.append(Turn("forced", text))
-
-    def links(self, latest: int) -> list[str]:
-        return self._links[-latest:]
-
-    def ended(self, text: str, calls: int, *, forced: bool) -> Trace:
-        answer, found = final_answer(text)
-        self.turns.append(Turn("answer", answer))
-        return Trace(tuple(self.turns), answer, found, calls, forced)
+    return Step(name=name, key=key, execute=execute, decode=dict)
 
 
-def _asked(call: SearchCall | VisitCall) -> dict[str, Any]:
-    if isinstance(call, SearchCall):
-        return {"tool": "search", "query": call.queries}
-    return {"tool": "visit", "url": call.urls, "goal": call.goal}
-
-
-def _told(call: SearchCall | VisitCall | InvalidCall, result: str) -> Turn:
-    if isinstance(call, SearchCall):
-        return Turn("search", result, " | ".join(call.queries))
-    if isinstance(call, VisitCall):
-        return Turn("visit", result, " ".join(call.urls))
-    return Turn("invalid", result, call.raw)
+def _asked(call: SearchCall | VisitCall) -> str:
+    return " | ".join(call.queries) if isinstance(call, SearchCall) else " ".join(call.urls)

@@ -12,10 +12,12 @@ import pytest
 
 from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import StepError, ToolError, UnusableOutput
+from cts_async.errors import RejectedError, StepError, ToolError, UnusableOutput
+from cts_async.llm.tokens import input_tokens
 from cts_async.records import Trace
 from cts_async.search.agent import Agent, AgentSettings
 from cts_async.search.backends import Hit, Page
+from cts_async.search.toolbox import Toolbox
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
 SEARCH = '<think>look</think><tool_call>{"name": "search", "arguments": {"query": ["ferry"]}}</tool_call>'
@@ -46,14 +48,15 @@ class Documents:
 
     name, engine = "documents", ""
 
-    def __init__(self, *, broken: bool = False) -> None:
+    def __init__(self, *, broken: bool = False, long: bool = False) -> None:
         self.broken, self.searches, self.fetches = broken, [], []
+        self.snippet = "The ferry leaves at nine." + " It is blue." * 30 * long
 
     async def search(self, query: str, limit: int) -> list[Hit]:
         self.searches.append(query)
         if self.broken:
             raise ToolError("the index is gone")
-        return [Hit("1", "https://a.example/1", "Ferry", "The ferry leaves at nine.", 1.0)][:limit]
+        return [Hit("1", "https://a.example/1", "Ferry", self.snippet, 1.0)][:limit]
 
     async def fetch(self, url: str) -> Page:
         self.fetches.append(url)
@@ -62,7 +65,8 @@ class Documents:
 
 def run_agent(tmp_path: Path, script: Script, documents: Documents, **settings: int) -> Trace | StepError:
     ended: list[Any] = []
-    agent = Agent(script, documents, "digest", AgentSettings(**settings))  # type: ignore[arg-type]
+    limits = AgentSettings(**settings)
+    agent = Agent(script, Toolbox(documents, documents, "digest", limits), limits)  # type: ignore[arg-type]
 
     async def finish(result: Any) -> None:
         ended.append(result)
@@ -153,3 +157,149 @@ def test_it_never_calls_the_model_more_often_than_allowed(tmp_path: Path, budget
     trace = run_agent(tmp_path, script, Documents(), max_turns=budget)
     assert isinstance(trace, Trace)
     assert trace.model_calls == budget == len(script.shown)
+
+
+# --- Failures, repeats, room
+
+
+def test_what_the_agent_has_gone_on_from_stays_told_when_it_resumes(tmp_path: Path) -> None:
+    """A search that works now must not make another conversation of the one that is paid for."""
+    first = Script(SEARCH, VISIT, ANSWER)
+    run_agent(tmp_path, first, Documents(broken=True))
+    documents = Documents()
+    second = Script(SEARCH, VISIT, ANSWER)
+    run_agent(tmp_path, second, documents)
+    assert second.shown == first.shown
+    assert (documents.searches, documents.fetches) == ([], [])
+
+
+def test_a_failed_search_is_tried_again_when_the_agent_asks_again(tmp_path: Path) -> None:
+    documents = Documents(broken=True)
+    trace = run_agent(tmp_path, Script(SEARCH, SEARCH, ANSWER), documents)
+    assert documents.searches == ["ferry", "ferry"]
+    assert isinstance(trace, Trace)
+    assert (trace.tools.searches, len(trace.tools.failures)) == (2, 2)
+
+
+def test_the_third_identical_call_is_not_made_and_the_agent_is_told(tmp_path: Path) -> None:
+    script = Script(SEARCH, SEARCH, SEARCH, SEARCH, ANSWER)
+    documents = Documents(broken=True)
+    trace = run_agent(tmp_path, script, documents)
+    assert isinstance(trace, Trace)
+    assert [turn.kind for turn in trace.turns if turn.kind != "think"] == [
+        "search",
+        "search",
+        "repeated",
+        "repeated",
+        "answer",
+    ]
+    assert "the same call again" in script.shown[3][-1]["content"]
+    assert len(documents.searches) == 2
+
+
+def test_a_call_from_memory_says_that_it_is(tmp_path: Path) -> None:
+    script = Script(SEARCH, SEARCH, ANSWER)
+    run_agent(tmp_path, script, Documents())
+    first, second = (script.shown[i][-1]["content"] for i in (1, 2))
+    assert "You made this call before" not in first
+    assert "You made this call before" in second
+    assert "leaves at nine" in second
+
+
+def test_more_calls_in_a_turn_than_anybody_needs_are_not_all_made(tmp_path: Path) -> None:
+    calls = ", ".join(f'{{"name": "search", "arguments": {{"query": "q{i}"}}}}' for i in range(40))
+    documents = Documents()
+    script = Script(f"<tool_call>[{calls}]</tool_call>", ANSWER)
+    run_agent(tmp_path, script, documents)
+    assert documents.searches == [f"q{i}" for i in range(10)]
+    assert script.shown[1][-1]["content"].count("more than 10 in a turn") == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        '{"name": "search", "arguments": {"query": {"a": [1, {}]}}}',
+        '{"name": "visit", "arguments": {"url": [null, true, "#", "http://[::1"], "goal": ["x"]}}',
+        '{"name": "visit", "arguments": {"url": "#"}}',
+        '{"name": "search", "arguments": {"query": ["\\ud800", "\\u0000"]}}',
+        "[]",
+        '"' + "x" * 9000,
+    ],
+)
+def test_odd_arguments_end_no_search(tmp_path: Path, call: str) -> None:
+    trace = run_agent(tmp_path, Script(f"<tool_call>{call}</tool_call>", ANSWER), Documents())
+    assert isinstance(trace, Trace)
+    assert trace.answer == "At nine."
+
+
+LOOKS = [SEARCH.replace("ferry", f"ferry {i}") for i in range(4)]
+
+
+def test_the_oldest_tool_responses_make_room_and_trace_and_journal_say_so(tmp_path: Path) -> None:
+    script = Script(*LOOKS, ANSWER)
+    # 20 tokens of opening, 167 of each turn with its response, of which leaving out the response saves 104:
+    # the fourth call would have 520 (now 416), the fifth 582 (now 478).
+    trace = run_agent(tmp_path, script, Documents(long=True), max_input_tokens=500)
+    assert isinstance(trace, Trace)
+    assert not trace.forced
+    assert [(turn.kind, turn.request) for turn in trace.turns if turn.kind == "dropped"] == [
+        ("dropped", "search/turn/1"),
+        ("dropped", "search/turn/2"),
+    ]
+    assert script.news[3:] == [
+        {"after": "search/turn/3", "dropped": ["search/turn/1"]},
+        {"after": "search/turn/4", "dropped": ["search/turn/2"]},
+    ]
+    last = [message["content"] for message in script.shown[4]]
+    assert ["left out" in content for content in last[3::2]] == [True, True, False, False]
+    assert [round(input_tokens(shown)) for shown in script.shown] == [20, 186, 353, 416, 478]
+    assert all(input_tokens(shown) <= 500 for shown in script.shown)
+
+
+def test_without_room_for_even_the_latest_response_the_answer_is_demanded(tmp_path: Path) -> None:
+    script = Script(SEARCH, ANSWER)
+    trace = run_agent(tmp_path, script, Documents(), max_input_tokens=60)
+    assert isinstance(trace, Trace)
+    assert trace.forced
+    assert "No tool calls are left" in script.shown[1][-1]["content"]
+    assert [turn.kind for turn in trace.turns] == ["think", "search", "dropped", "forced", "think", "answer"]
+
+
+class Narrow(Script):
+    """A server whose context is shorter than anybody knew."""
+
+    def __init__(self, *lines: str, limit: float, said: str) -> None:
+        super().__init__(*lines)
+        self.limit, self.said, self.refused = limit, said, 0
+
+    async def ask(self, ctx: Context, step: str, messages: Sequence[Any], expect: Any, **rest: Any) -> str:
+        if input_tokens(messages) > self.limit:
+            self.refused += 1
+            raise RejectedError(self.said, status=400)
+        return await super().ask(ctx, step, messages, expect, **rest)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens",
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "The input (70000 tokens) is longer than the model's context length (65536 tokens).",
+        "Range of input length should be [1, 30720]",
+        "Your request exceeded model token limit: 8192",
+        "the request exceeds the available context size. try increasing it",
+    ],
+)
+def test_a_server_that_finds_it_too_long_is_asked_with_less(tmp_path: Path, said: str) -> None:
+    script = Narrow(*LOOKS, ANSWER, limit=500, said=said)
+    trace = run_agent(tmp_path, script, Documents(long=True))
+    assert isinstance(trace, Trace)
+    assert trace.answer == "At nine."
+    assert script.refused >= 1
+    assert "dropped" in [turn.kind for turn in trace.turns]
+
+
+@pytest.mark.parametrize(("limit", "said"), [(500, "content refused"), (5, "maximum context length is 5")])
+def test_other_refusals_and_those_of_the_question_itself_fail(tmp_path: Path, limit: int, said: str) -> None:
+    ended = run_agent(tmp_path, Narrow(*LOOKS, ANSWER, limit=limit, said=said), Documents(long=True))
+    assert isinstance(ended, RejectedError)

@@ -170,5 +170,6 @@ class CorpusBackend:
         corpus = await self.load()
         page = await anyio.to_thread.run_sync(corpus.page, url)
         if page is None:
-            raise ToolError(f"there is no page at {url} in this collection")
+            host = canonical_url(url).partition("/")[0]
+            raise ToolError(f"there is no page at {url} in this collection", reason="no such page", host=host)
         return page

@@ -1,0 +1,99 @@
+"""The page reader: what a page says about the agent's goal, told by a model (WebDancer's visit)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from cts_async.engine.runner import Context
+from cts_async.errors import UnusableOutput
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.json_text import find_json
+from cts_async.llm.model import output_limit
+from cts_async.llm.tokens import FIRST_PER_BYTE
+from cts_async.protocol.role import Role
+from cts_async.protocol.views import VisitView
+from cts_async.records import language_of
+from cts_async.search.backends import Page
+from cts_async.search.evidence import Evidence
+
+PAGE_TOKENS: Final = 20_000
+"""Estimated tokens of a page that a model is given at most; what comes after them is left out, and it is told."""
+AROUND_TOKENS: Final = 700
+"""What the prompt takes beside the page."""
+_CUT: Final = "\n(The page goes on; the rest is left out here.)"
+
+
+class EvidenceForm:
+    """`{"rational", "evidence", "summary"}`; parses to an Evidence of which not both texts are empty."""
+
+    name: ClassVar[str] = "evidence"
+    grammar: ClassVar[str | None] = None
+    json_schema: ClassVar[dict[str, Any] | None] = {
+        "type": "object",
+        "properties": {part: {"type": "string"} for part in ("rational", "evidence", "summary")},
+        "required": ["rational", "evidence", "summary"],
+        "additionalProperties": False,
+    }
+
+    def parse(self, text: str) -> Evidence:
+        found = find_json(text)
+        if not isinstance(found.value, dict) or found.cut_off:
+            problem = "it is cut off" if found.cut_off else "it is a list"
+            raise UnusableOutput(
+                f"expected a JSON object with evidence and summary, but {problem}", text=text
+            )
+        evidence, summary = _text(found.value.get("evidence")), _text(found.value.get("summary"))
+        if evidence is None or summary is None:
+            missing = "evidence" if evidence is None else "summary"
+            raise UnusableOutput(f"expected a string under {missing!r}", text=text)
+        if not (evidence or summary):
+            raise UnusableOutput(
+                "evidence and summary are both empty: say at least what is missing", text=text
+            )
+        return Evidence(evidence, summary)
+
+
+def _text(value: object) -> str | None:
+    """The text itself, or passages given as a list; None for anything else."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        value = "\n".join(value)
+    return value.strip() if isinstance(value, str) else None
+
+
+@dataclass(frozen=True, slots=True)
+class PageVisitor:
+    """The model that reads pages."""
+
+    role: Role
+
+    async def extract(self, ctx: Context, step: str, page: Page, goal: str) -> Evidence:
+        """Read a page as a durable step; of a long one its first `page_tokens`."""
+        text = f"{page.title}\n\n{page.text}" if page.title else page.text
+        view = VisitView(goal, cut(text, page_tokens(self.role.model.spec)))
+        # Goal and page stand in the journal (the agent's turn, the page's step) or in the documents already.
+        return await self.role.ask(
+            ctx,
+            step,
+            "visit",
+            language_of(goal),
+            EvidenceForm(),
+            on_record=("goal", "page"),
+            goal=view.goal,
+            page=view.page,
+        )
+
+
+def page_tokens(spec: ModelSpec) -> int:
+    """Estimated tokens of a page that fit into a model's context, PAGE_TOKENS at most."""
+    if spec.context_tokens is None:
+        return PAGE_TOKENS
+    reply = output_limit(spec.params) or AROUND_TOKENS
+    return max(AROUND_TOKENS, min(PAGE_TOKENS, spec.context_tokens - reply - AROUND_TOKENS))
+
+
+def cut(text: str, tokens: int) -> str:
+    """`text` up to so many estimated tokens, with a note where it was longer."""
+    most = int(tokens / FIRST_PER_BYTE)
+    data = text.encode(errors="replace")
+    return text if len(data) <= most else data[:most].decode(errors="ignore") + _CUT

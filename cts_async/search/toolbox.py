@@ -1,0 +1,239 @@
+"""The agent's tools: every query, every page and every extraction is a durable step of its own.
+
+Two rules. The pieces of a call run side by side and are told in the order asked, and a failure of one is never
+remembered while the results of the others are. And what is remembered is data (hits as rows, a page's text),
+from which the agent's text is made anew each time: a page is fetched once however often it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import anyio.to_thread
+
+from cts_async.engine.lane import Lane
+from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.runner import Context
+from cts_async.engine.step import Executed, Step, step_key
+from cts_async.errors import StepError, UnusableOutput
+from cts_async.records import Source, ToolUse
+from cts_async.search.backends import Hit, Page, PageReader, SearchEngine
+from cts_async.search.evidence import Evidence, Extractor, read_lexically
+from cts_async.search.failures import Failed, Lost, attempted, host_of
+from cts_async.search.kept import hit_row, read_evidence, read_hits, read_page
+from cts_async.search.settings import AgentSettings
+from cts_async.search.tags import SearchCall, VisitCall
+from cts_async.search.tools import SEPARATOR, format_failure, format_search, format_visit
+
+MAX_PAGE_CHARS: Final = 200_000
+"""More of a page is neither remembered nor read."""
+PAGE_PATIENCE: Final = RetryPolicy(max_transient=4, patience_s=0.0)
+"""A page that a reader cannot bring is one of many; as many attempts as it takes to tell an outage."""
+_LONG_PAGE_CHARS: Final = 20_000
+"""Looking through more takes so long that it is done in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one call brought: the text for the agent, the same as data, and what no step remembers of it.
+
+    `lost` is by piece ("query/1", "page/2", "extract/2").
+    """
+
+    text: str
+    sources: tuple[Source, ...] = ()
+    use: ToolUse = field(default_factory=ToolUse)
+    lost: Mapping[str, Lost] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """Where searches and visits go, and within which limits.
+
+    `identity` is a digest of all that determines what they bring: it is part of every step's key.
+    """
+
+    engine: SearchEngine
+    reader: PageReader
+    identity: str
+    settings: AgentSettings
+    extractor: Extractor | None = None
+    """None: pages are read by their words."""
+    engine_lane: Lane | None = None
+    reader_lane: Lane | None = None
+    keeps_pages: bool = True
+    """Whether fetched pages are remembered; not those that lie on this machine's disk."""
+    page_patience: RetryPolicy = PAGE_PATIENCE
+
+    async def use(
+        self, ctx: Context, call: SearchCall | VisitCall, name: str, lost: Mapping[str, Lost]
+    ) -> Told:
+        """Do what `call`, the agent's call number `name` ("3.1"), asks for.
+
+        `lost` is what earlier sessions told the agent of pieces that failed, and it went on from: they
+        are not tried again. Raises RunStopped only.
+        """
+        if isinstance(call, SearchCall):
+            return await self._search(ctx, call, name, lost)
+        return await self._visit(ctx, call, name, lost)
+
+    # --- Searching
+
+    async def _search(self, ctx: Context, call: SearchCall, name: str, lost: Mapping[str, Lost]) -> Told:
+        pieces = await ctx.gather(
+            [
+                partial(
+                    attempted,
+                    partial(self._query, ctx, f"search/tool/{name}/query/{i}", query),
+                    lost.get(f"query/{i}"),
+                    self.engine.name,
+                )
+                for i, query in enumerate(call.queries, 1)
+            ]
+        )
+        texts, sources, new, failures = [], [], {}, []
+        for i, (query, found) in enumerate(zip(call.queries, pieces, strict=True), 1):
+            if isinstance(found, Failed):
+                texts.append(format_failure(f"the search for '{query}'", found.lost["error"]))
+                new[f"query/{i}"] = found.lost
+                failures.append(found.as_failure("search"))
+                continue
+            texts.append(format_search(query, found, self.engine.engine))
+            sources += [Source(hit.url, hit.title, hit.snippet, "snippet") for hit in found]
+        use = ToolUse(searches=len(pieces), failures=tuple(failures))
+        return Told(SEPARATOR.join(texts), tuple(sources), use, new)
+
+    async def _query(self, ctx: Context, step: str, query: str) -> list[Hit]:
+        limit = self.settings.results_per_query
+
+        async def execute(_: UnusableOutput | None) -> Executed:
+            hits = await self.engine.search(query, limit)
+            return Executed({"hits": [hit_row(hit) for hit in hits[:limit]]})
+
+        return await ctx.step(
+            Step(
+                name=step,
+                key=step_key("query", ctx.job.id, self.identity, limit, query),
+                execute=execute,
+                decode=read_hits,
+                request={"query": query},
+                lane=self.engine_lane,
+            )
+        )
+
+    # --- Visiting
+
+    async def _visit(self, ctx: Context, call: VisitCall, name: str, lost: Mapping[str, Lost]) -> Told:
+        urls = tuple(dict.fromkeys(url.partition("#")[0] for url in call.urls))
+        share = self.settings.page_chars // len(urls)
+        visits = await ctx.gather(
+            [
+                partial(self._page_for_goal, _Visit(ctx, name, i, url, call.goal, share), lost)
+                for i, url in enumerate(urls, 1)
+            ]
+        )
+        return Told(
+            SEPARATOR.join(told.text for told in visits),
+            tuple(source for told in visits for source in told.sources),
+            ToolUse(
+                visits=len(urls),
+                failures=tuple(failure for told in visits for failure in told.use.failures),
+                lexical=sum(told.use.lexical for told in visits),
+            ),
+            {piece: of for told in visits for piece, of in told.lost.items()},
+        )
+
+    async def _page_for_goal(self, visit: _Visit, lost: Mapping[str, Lost]) -> Told:
+        """One page, fetched and read."""
+        piece = f"page/{visit.i}"
+        found = await attempted(partial(self._read_page, visit, lost), lost.get(piece), host_of(visit.url))
+        if isinstance(found, Failed):
+            text = format_failure(f"the visit to {visit.url}", found.lost["error"])
+            use = ToolUse(failures=(found.as_failure("visit"),))
+            return Told(text, (), use, {piece: found.lost})
+        title, read, why = found
+        text = format_visit(visit.url, visit.goal, read.evidence, read.summary)
+        if why is not None:
+            text += f"\n(Chosen by its words: no model could read this page for the goal. {why})\n"
+        source = Source(visit.url, title, f"{read.evidence}\n\n{read.summary}".strip(), "page")
+        new = {} if why is None else {f"extract/{visit.i}": {"lexical": why}}
+        return Told(text, (source,), ToolUse(lexical=why is not None), new)
+
+    async def _read_page(self, visit: _Visit, lost: Mapping[str, Lost]) -> tuple[str, Evidence, str | None]:
+        """A page's title, what it says about the goal, and why no model read it, if one should have."""
+        if self.extractor is None and not self.keeps_pages:
+            title, read = await self._evidence(visit)
+            return title, read, None
+        page = await (self._kept_page(visit) if self.keeps_pages else self.reader.fetch(visit.url))
+        page = Page(page.id, page.url, page.title, page.text[:MAX_PAGE_CHARS])
+        if self.extractor is None:
+            return page.title, await _lexically(page, visit), None
+        before = lost.get(f"extract/{visit.i}")
+        if before is not None:
+            return page.title, await _lexically(page, visit), before["lexical"]
+        try:
+            step = f"visit/{visit.call}/{visit.i}"
+            read = await self.extractor.extract(visit.ctx, step, page, visit.goal)
+        except StepError as error:
+            # A page that no model can read (it is refused, or drives the model out of its form) is still a page.
+            return page.title, await _lexically(page, visit), f"{error.kind}: {error}"[:120]
+        return page.title, read.within(visit.max_chars), None
+
+    async def _kept_page(self, visit: _Visit) -> Page:
+        async def execute(_: UnusableOutput | None) -> Executed:
+            page = await self.reader.fetch(visit.url)
+            return Executed({"url": page.url, "title": page.title, "text": page.text[:MAX_PAGE_CHARS]})
+
+        return await visit.ctx.step(
+            Step(
+                name=f"search/tool/{visit.call}/page/{visit.i}",
+                key=step_key("page", visit.ctx.job.id, self.identity, visit.url),
+                execute=execute,
+                decode=read_page,
+                request={"url": visit.url},
+                lane=self.reader_lane,
+                policy=self.page_patience,
+            )
+        )
+
+    async def _evidence(self, visit: _Visit) -> tuple[str, Evidence]:
+        """A page that lies on the disk: only what the agent reads of it is remembered."""
+
+        async def execute(_: UnusableOutput | None) -> Executed:
+            page = await self.reader.fetch(visit.url)
+            read = await _lexically(page, visit)
+            return Executed({"title": page.title, "evidence": read.evidence, "summary": read.summary})
+
+        return await visit.ctx.step(
+            Step(
+                name=f"search/tool/{visit.call}/page/{visit.i}",
+                key=step_key(
+                    "evidence", visit.ctx.job.id, self.identity, visit.url, visit.goal, visit.max_chars
+                ),
+                execute=execute,
+                decode=read_evidence,
+                request={"url": visit.url},
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """Page number `i` of a call, to be read for its goal within `max_chars`."""
+
+    ctx: Context
+    call: str
+    i: int
+    url: str
+    goal: str
+    max_chars: int
+
+
+async def _lexically(page: Page, visit: _Visit) -> Evidence:
+    read = partial(read_lexically, page, visit.goal, visit.max_chars)
+    if len(page.text) < _LONG_PAGE_CHARS:
+        return read()
+    return await anyio.to_thread.run_sync(read)

@@ -1,0 +1,102 @@
+"""How many searches and visits worked, counted from the lines that count."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from rich.console import Console
+
+from cts_async.protocol.results import outcome_line
+from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
+from cts_async.report.summary import summarise_run, write_summary
+from cts_async.report.table import print_results
+from cts_async.report.tool_health import HealthColumns, ToolHealth
+
+
+def line(id: str, use: ToolUse, **fields: Any) -> dict[str, Any]:
+    trace = Trace((), "answer", "tag", 3, False, use)
+    outcome = Outcome(Instance(id, "q*", "q"), 0, (), (), "q", trace, ())
+    return {**outcome_line("orig", outcome), **fields}
+
+
+def visits(n: int, *reasons: tuple[str, str], searches: int = 0) -> ToolUse:
+    return ToolUse(searches, n, tuple(ToolFailure("visit", host, reason) for host, reason in reasons))
+
+
+def health(*lines: dict[str, Any], rows: list[int] | None = None) -> ToolHealth:
+    columns = HealthColumns()
+    for row, one in enumerate(lines):
+        columns.add(row, one)
+    return columns.of(np.array(range(len(lines)) if rows is None else rows))
+
+
+def test_a_results_line_counts_what_was_asked_and_what_failed() -> None:
+    use = ToolUse(
+        5, 3, (*[ToolFailure("visit", "a.org", "timeout")] * 2, ToolFailure("search", "web", "http 503")), 1
+    )
+    assert line("1", use)["search"]["tools"] == {
+        "searches": 5,
+        "visits": 3,
+        "failed": [
+            {"tool": "visit", "host": "a.org", "reason": "timeout", "n": 2},
+            {"tool": "search", "host": "web", "reason": "http 503", "n": 1},
+        ],
+        "lexical": 1,
+    }
+
+
+def test_a_line_names_a_bounded_number_of_causes_and_still_counts_all() -> None:
+    use = visits(30, *[(f"h{i}.org", "x" * 500) for i in range(30)])
+    failed = line("1", use)["search"]["tools"]["failed"]
+    assert len(failed) == 21
+    assert failed[-1] == {"tool": "visit", "host": "", "reason": "other", "n": 10}
+    assert sum(cause["n"] for cause in failed) == 30
+    assert max(len(cause["reason"]) for cause in failed) == 60
+
+
+def test_shares_are_of_all_lines_that_count_together() -> None:
+    found = health(
+        line("1", visits(4, ("a.org", "http 404"), searches=2)),
+        line("2", visits(4, ("a.org", "http 404"), ("b.org", "timeout"))),
+        line("3", visits(92)),
+        rows=[0, 1],
+    )
+    assert (found.share("search"), found.share("visit")) == (1.0, 1 - 3 / 8)
+    assert found.failed == {("visit", "a.org", "http 404"): 2, ("visit", "b.org", "timeout"): 1}
+    assert found.lines() == ["visits worked: 62 % (http 404 at a.org 2, timeout at b.org 1)"]
+
+
+def test_where_nothing_was_asked_there_is_no_share_and_no_line() -> None:
+    found = health({"id": "1"}, {"id": "2", "search": {"tools": 3}}, {"id": "3", "error": {}})
+    assert found == ToolHealth({"search": 0, "visit": 0})
+    assert found.share("visit") is None
+    assert found.lines() == []
+    assert found.as_json()["visits"] == {"asked": 0, "failed": 0, "worked": None}
+
+
+def test_a_hundred_percent_is_said_of_nothing_that_failed() -> None:
+    (said,) = health(line("1", visits(10_000, ("a.org", "dns")))).lines()
+    assert said.startswith("visits worked: 99 %")
+
+
+def test_hosts_and_reasons_are_text_of_others(tmp_path: Path) -> None:
+    """Neither rich markup nor an escape sequence in them reaches the terminal."""
+    hostile = ToolFailure("visit", "[red]evil\x1b[2J.org", "a\x07b\n" + "c" * 200)
+    (tmp_path / "run.json").write_bytes(orjson.dumps({"identity": {"system": "orig"}, "n_expected": 2}))
+    rows = [line("1", visits(8)), line("1", ToolUse(1, 8, (hostile,))), line("2", visits(0))]
+    (tmp_path / "results.jsonl").write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    summary = summarise_run(tmp_path)
+    told = write_summary(summary)["tool_health"]
+    assert told["visits"] == {"asked": 8, "failed": 1, "worked": 0.875}
+    assert told["searches"] == {"asked": 1, "failed": 0, "worked": 1.0}
+    assert (len(told["failures"]), told["other_failures"]) == (1, 0)
+    out = io.StringIO()
+    print_results(Console(file=out, width=80), [summary])
+    shown = next(row for row in out.getvalue().splitlines() if "visits worked" in row)
+    assert shown.startswith("orig: visits worked: 88 % (a?b ccc")
+    assert "at [red]evil?[2J.org 1)" in shown
+    assert "\x1b" not in shown
