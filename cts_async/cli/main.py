@@ -11,7 +11,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from cts_async import __version__
-from cts_async.cli import doctor, judge, plan, run, score
+from cts_async.cli import audit, doctor, judge, plan, run, score
 from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 
@@ -38,6 +38,7 @@ app.command(
     options_metavar="[--gold G] [--json] FILE...",
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )(score.score)
+app.command("audit", short_help="Prove that nobody saw what they must not see.")(audit.audit)
 app.command("doctor", short_help="Is everything here that a run needs?")(doctor.doctor)
 
 
