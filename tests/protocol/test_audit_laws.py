@@ -167,3 +167,20 @@ def test_two_neighbours_of_the_intent_are_found_wherever_they_are_planted(
     if step != "answer/1":  # who sees q* anyway is only held to the form
         leaks = [finding.text for finding in audit.findings if finding.level == "leak"]
         assert any(planted.casefold() in text for text in leaks)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(WALKS, st.data())
+def test_whatever_stands_in_a_journal_the_audit_gives_a_verdict(walk: Walk, data: st.DataObject) -> None:
+    records = walk.records()
+    damaged = data.draw(st.sampled_from(records))
+    within = data.draw(st.sampled_from([damaged, damaged["request"], damaged["response"]]))
+    within[data.draw(st.sampled_from(sorted(within)))] = data.draw(JSON)
+    assert audited(walk, records).verdict().startswith("closed book: ")

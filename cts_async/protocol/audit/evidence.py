@@ -78,6 +78,8 @@ class Evidence:
     def _follows(self, line: Line, said: Dialogue, queries: Queries) -> bool:
         """Whether questions, answers and rewritten query are remembered ones."""
         questions, answers = line.get("questions") or [], line.get("answers") or []
+        if not (isinstance(questions, list) and isinstance(answers, list)):
+            return False
         if self._book.kind != "clarify":
             searched = queries.blurred if self._book.kind == "orig" else queries.fused
             return not questions and not answers and line.get("rewritten_query") == searched

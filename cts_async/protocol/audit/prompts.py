@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from cts_async.protocol.audit.findings import Finding
 from cts_async.protocol.audit.sources import Queries
-from cts_async.protocol.audit.text import normalised, units
+from cts_async.protocol.audit.text import names
 from cts_async.protocol.audit.words import FUNCTION_WORDS
 
 LEAST_WORDS: Final = 2
@@ -40,25 +40,25 @@ class Prompts:
                 self._broken("provenance", name, "the prompt's text is not what the manifest's sha256 says")
         if not self.expected:
             self._broken("missing", "", "run.json names no prompts")
-        self._read = {name: [u.text for u in units(normalised(text))] for name, text in self.texts.items()}
+        self._read = {name: names(text) for name, text in self.texts.items()}
         self._grams = {name: _grams(read, LONG_RUN) for name, read in self._read.items()}
         self._all = frozenset().union(*self._grams.values()) if self._grams else frozenset()
 
     def leaks(self, instance: str, queries: Queries) -> Iterator[Finding]:
         """Every prompt that holds text of the instance's q*."""
-        intent = [unit.text for unit in units(normalised(queries.fused))]
+        intent = names(queries.fused)
         if len(intent) < LONG_RUN:
             yield from self._whole(instance, tuple(intent), queries)
             return
         shared = _grams(intent, LONG_RUN) & self._all
         if shared:
-            shared -= _grams([unit.text for unit in units(normalised(queries.blurred))], LONG_RUN)
+            shared -= _grams(names(queries.blurred), LONG_RUN)
         for name, grams in self._grams.items():
             if found := shared & grams:
                 yield self._leak(instance, name, min(found))
 
     def _whole(self, instance: str, intent: Gram, queries: Queries) -> Iterator[Finding]:
-        own = set(intent) - {unit.text for unit in units(normalised(queries.blurred))} - FUNCTION_WORDS
+        own = set(intent) - set(names(queries.blurred)) - FUNCTION_WORDS
         if len(own) < LEAST_WORDS:
             return
         for name, read in self._read.items():

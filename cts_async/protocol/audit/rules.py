@@ -14,7 +14,7 @@ for q-hat found, and may well hold what q* asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -136,13 +136,14 @@ class Rules:
             yield self._finding("provenance", step, "current_date is not the run's")
         if self._book.kind != "gold":
             yield from self._leaks(step, request, self._agent, {"current_date": self._book.current_date})
-        yield from self._foreign(step, {n: v for n, v in request.items() if n not in ("prompt", "fields")})
+        beyond = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
+        yield from self._foreign(step, _free_texts(beyond))
 
     def _turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
-        yield from self._foreign(step, request)
-        if self._book.kind != "gold":
-            pieces = [text for _, text in _strings(request) if not _plain(text)]
-            yield from self._leaks(step, pieces, self._agent, {})
+        free = list(_free_texts(request))
+        yield from self._foreign(step, free)
+        if free and self._book.kind != "gold":
+            yield from self._leaks(step, free, self._agent, {})
 
     def _form(
         self,
@@ -158,8 +159,8 @@ class Rules:
 
         With `more`, further keys are allowed: what stands there is checked as a later turn's.
         """
-        prompt, fields = request.get("prompt"), request.get("fields")
-        if prompt not in self._book.prompts or str(prompt).split(".")[0] != role:
+        prompt, fields = str(request.get("prompt")), request.get("fields")
+        if prompt not in self._book.prompts or prompt.split(".")[0] != role:
             yield self._finding(
                 "provenance", step, f"its prompt {prompt!r} is no prompt of this role and run"
             )
@@ -202,11 +203,9 @@ class Rules:
                     return (answer, *later)
         return None
 
-    def _foreign(self, step: str, value: Any) -> Iterator[Finding]:
-        """Free text where only numbers, names of steps and the demand may stand."""
-        for _, text in _strings(value):
-            if not _plain(text):
-                yield self._finding("provenance", step, "its request holds free text", text)
+    def _foreign(self, step: str, texts: Iterable[str]) -> Iterator[Finding]:
+        for text in texts:
+            yield self._finding("provenance", step, "its request holds free text", text)
 
     def _leaks(self, step: str, request: Any, secret: Secret, known: Mapping[str, str]) -> Iterator[Finding]:
         """Text that occurs only in q*. `known` are fields whose value is the run's, whatever q* says."""
@@ -223,9 +222,11 @@ class Rules:
         return Finding(level, self._instance, step, problem, text)
 
 
-def _plain(text: str) -> bool:
-    """Whether a text is one that later turns may hold."""
-    return text in DEMANDS or _STEP_NAME.fullmatch(text) is not None
+def _free_texts(value: Any) -> Iterator[str]:
+    """What stands in a JSON value beside numbers, names of steps and the demand to answer."""
+    for _, text in _strings(value):
+        if text not in DEMANDS and not _STEP_NAME.fullmatch(text):
+            yield text
 
 
 def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:

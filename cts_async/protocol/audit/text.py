@@ -56,6 +56,11 @@ def units(text: str) -> list[Unit]:
     return [Unit(_plain(found[0]), found.start(), found.end()) for found in _UNIT.finditer(text)]
 
 
+def names(text: str) -> list[str]:
+    """The units of any text, in order, without their places."""
+    return [_plain(unit) for unit in _UNIT.findall(normalised(text))]
+
+
 def _plain(unit: str) -> str:
     return _THOUSANDS.sub("", unit) if unit[0].isdecimal() else unit
 
@@ -72,7 +77,7 @@ class Told:
         singles: set[str] = set()
         pairs: set[tuple[str, str]] = set()
         for text in texts:
-            found = [unit.text for unit in units(normalised(text))]
+            found = names(text)
             singles.update(found)
             pairs.update(pairwise(found))
         return cls(frozenset(singles), frozenset(pairs))
@@ -97,8 +102,8 @@ class Secret:
                 unit.is_number or not (unit.is_han or unit.text in FUNCTION_WORDS or unit.text in vocabulary)
             )
         }
-        names = [unit.text for unit in own]
-        return cls(frozenset(singles), frozenset(pairwise(names)) - known.pairs)
+        pairs = pairwise(unit.text for unit in own)
+        return cls(frozenset(singles), frozenset(pairs) - known.pairs)
 
     def spans(self, text: str) -> Iterator[str]:
         """The longest pieces of `text` (normalised) that are made of this, in order."""
