@@ -11,7 +11,7 @@ from datetime import date
 
 from benchmarks.shared.result import Result
 
-QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight")
+QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight", "scorer")
 BY_NAME = ("judging", "judge_memory", "where", "peers", "crash", "outage", "faults")
 """Minutes long, or in need of other packages: run when asked for."""
 

@@ -3,9 +3,10 @@
 This file stands alone. Copy it anywhere and run it with Python 3.11 or newer; it needs nothing but the
 standard library, and uses orjson where that is installed.
 
-    python scorer.py judgments.jsonl [more.jsonl ...] [--gold gold.jsonl] [--json]
+    python scorer.py judgments.jsonl [more.csv 'outputs/*/per_item.jsonl' ...] [--gold gold.jsonl] [--json]
 
-A file of judgments is JSON Lines, one object a line, in one of these forms:
+A directory stands for its results.jsonl or per_item.jsonl, or for those of its subdirectories; any file may
+be gzipped (.gz). A file of judgments is JSON Lines, one object a line, in one of these forms:
 
     {"id": "q1", "nuggets": [{"id": "N1", "weight": 3, "coverage": "full"}], "restore_score_100": 100.0}
     {"id": "q1", "results": [{"id": "N1", "coverage": "full"}]}             weights from --gold
@@ -16,28 +17,44 @@ Nuggets may also stand under `per_nugget` or `judgments`, a label under `label` 
 `query_id` or `qid`. A line without an id is known by its `fused_query` (or `query`). A line of gold is
 `{"id", "fused_query", "gold": {"nuggets": [{"id", "text", "weight"}]}}`, or has `nuggets` at its top.
 
+A .csv or .tsv file has a header and either a row for each nugget, in any order, or one for each item:
+
+    id,nugget_id,weight,coverage          an item is failed if a row of it says so under `error`,
+    q1,N1,3,full                          unjudged if no row of it has a coverage
+    id,restore_score_100                  scores that somebody computed: taken as they are, an empty one
+    q1,62.5                               is failed with an `error` beside it, else unjudged
+
 Two rules. A failure is never a score: what cannot be scored is counted apart or refused, never taken as 0.
-The last line of an id counts: a resumed or retried run supersedes what it wrote before.
+The last line of an id counts: a resumed or retried run supersedes what it wrote before. (Rows for nuggets
+have no such order: there a nugget that is judged twice is refused.)
 """
 
 from __future__ import annotations
 
 import argparse
 import codecs
+import csv
+import errno
+import glob
+import gzip
 import json
 import math
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from itertools import chain
+from operator import itemgetter, mul
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, TypeVar, cast
 
 __all__ = [
     "BadInput",
     "Gold",
     "Summary",
     "Unscored",
+    "judged_files",
     "main",
     "percentile",
     "read_gold",
@@ -175,6 +192,7 @@ except ImportError:
 else:
     _loads = orjson.loads
 
+T = TypeVar("T")
 Report = Callable[[str], None]
 """Takes one line that a person should see but that stops nothing."""
 
@@ -185,8 +203,8 @@ def _to_stderr(line: str) -> None:
 
 def _records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object). A torn last line is told to `report`; without one it is an error."""
-    with open(path, "rb") as lines:
-        for number, raw in enumerate(lines, 1):
+    with _opened(path) as lines:
+        for number, raw in enumerate(_read_whole(path, lines), 1):
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             if not line.strip():
                 continue
@@ -200,6 +218,21 @@ def _records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dic
             if not isinstance(record, dict):
                 raise BadInput(path, number, "not a JSON object")
             yield number, record
+
+
+def _opened(path: Path | str) -> IO[bytes]:
+    """The file's bytes, unpacked where its name ends in .gz."""
+    return cast("IO[bytes]", gzip.open(path, "rb")) if str(path).endswith(".gz") else open(path, "rb")
+
+
+def _read_whole(path: Path | str, lines: Iterable[T]) -> Iterator[T]:
+    """The lines; BadInput where a gzipped file is damaged or ends too early."""
+    number = 0
+    try:
+        for number, line in enumerate(lines, 1):  # noqa: B007
+            yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadInput(path, number + 1, f"cannot be unpacked: {error}") from None
 
 
 def _name(value: object) -> str | None:
@@ -298,11 +331,13 @@ def read_outcomes(
 ) -> dict[str, Outcome]:
     """Read a file of judgments: item id to `restore_score_100`, or why it has none.
 
-    The lines are read one by one, and only what is returned is kept.
+    The lines are read one by one, and only what is returned is kept (of CSV, the judged nuggets too).
     With gold, the weights are the gold's whatever the line says, and each of its nuggets must be judged
     exactly once. Raises BadInput at the first line that is broken, OSError if there is no file. A torn
     last line and a stored score that disagrees are told to `report`.
     """
+    if _is_csv(path):
+        return _csv_outcomes(path, gold)
     outcomes: dict[str, Outcome] = {}
     for number, record in _records(path, report):
         try:
@@ -342,12 +377,46 @@ def _item_name(record: Mapping[str, Any]) -> str:
 def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
     if record.get("error") not in (None, "", False):
         return Unscored.FAILED
+    if gold is None and (usual := _usual_score(record.get("nuggets"))) is not None:
+        return usual
     found = [(name, record[name]) for name in _NUGGET_FIELDS if record.get(name) is not None]
     if not found:
         return _unjudged(record)
     name, nuggets = next(((n, v) for n, v in found if _looks_judged(v)), found[0])
     pairs = {key: (n.get("weight"), _label(n)) for key, n in _by_id(nuggets, name).items()}
     return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
+
+
+_USUAL = itemgetter("id", "weight", "coverage")
+_NAMES, _NUMBERS = frozenset({str}), frozenset({int, float})
+
+
+def _usual_score(nuggets: Any) -> float | None:
+    """The score of nuggets that are written as usual; None for any others, which want a closer look.
+
+    The same arithmetic as `restore_score_100`, without a line of Python for each nugget.
+    """
+    try:
+        names, weights, labels = zip(*map(_USUAL, nuggets), strict=True)
+        if not (
+            _NUMBERS.issuperset(map(type, weights))
+            and _NAMES.issuperset(map(type, names))
+            and len(set(names)) == len(names)
+            and all(names)
+            and min(weights) > 0
+            and max(weights) <= _LARGEST
+        ):
+            return None
+        return _score(weights, labels)
+    except (TypeError, ValueError, KeyError, OverflowError):
+        return None
+
+
+def _score(weights: Iterable[float], labels: Iterable[str]) -> float:
+    """`restore_score_100` of positive finite weights and true labels; OverflowError, KeyError otherwise."""
+    weights = tuple(weights)
+    gains = map(mul, weights, map(GAIN.__getitem__, labels))
+    return 100.0 * (math.fsum(gains) / math.fsum(weights))
 
 
 def _unjudged(record: Mapping[str, Any]) -> Unscored:
@@ -419,6 +488,226 @@ def _fields(record: Mapping[str, Any]) -> str:
     return ", ".join(sorted(record)) or "none"
 
 
+# -- CSV ----------------------------------------------------------------------------------------------
+
+_MOST_CELL_CHARS: Final = 1 << 26
+_COLUMN_NAMES: Final[Mapping[str, Sequence[str]]] = {
+    "id": (*_ID_FIELDS, "item_id", "instance_id", "example_id", *_QUERY_FIELDS),
+    "nugget": ("nugget_id", "nugget", "nid"),
+    "weight": ("weight", "w", "nugget_weight", "importance"),
+    "coverage": ("coverage", "label", "cov", "nugget_coverage"),
+    "score": ("restore_score_100", "restore_score", "score_100", "score"),
+    "query": _QUERY_FIELDS,
+    "error": ("error", "error_message"),
+}
+"""What a column may be called, best first; case, spaces and hyphens do not matter."""
+
+Columns = dict[str, int]
+"""Where the columns that are there stand."""
+Pair = tuple[float, str]
+
+
+def _is_csv(path: Path | str) -> bool:
+    return str(path).lower().removesuffix(".gz").endswith((".csv", ".tsv"))
+
+
+def _csv_outcomes(path: Path | str, gold: Gold | None) -> dict[str, Outcome]:
+    rows = _rows(path)
+    line, header = next(rows, (1, []))
+    columns = _columns(header)
+    if "id" not in columns or not ("coverage" in columns or "score" in columns):
+        wanted = "an id, and either coverage (a row for each nugget) or restore_score_100 (for each item)"
+        raise BadInput(path, line, f"a header with {wanted} is needed; it has {', '.join(header) or 'none'}")
+    table = _Table(path, header, columns)
+    if "coverage" in columns:
+        return _CsvNuggets(table, gold).outcomes(rows)
+    if gold is not None:
+        raise BadInput(path, line, "scores without their nuggets cannot be weighed by --gold")
+    return dict(_stored_scores(table, rows))
+
+
+def _rows(path: Path | str) -> Iterator[tuple[int, list[str]]]:
+    """The rows with the lines they end on, the header first: blank ones left out, all as long as the header."""
+    csv.field_size_limit(_MOST_CELL_CHARS)
+    lines = _text_lines(path)
+    first = next(lines, "")
+    delimiter = max(",;\t", key=first.count)
+    reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+    width = 0
+    try:
+        for row in reader:
+            width = width or len(row)
+            if len(row) == width:
+                yield reader.line_num, row
+            elif row:
+                raise BadInput(path, reader.line_num, f"{len(row)} cells, but the header has {width}")
+    except csv.Error as error:
+        raise BadInput(path, reader.line_num, f"not CSV: {error}") from None
+
+
+def _text_lines(path: Path | str) -> Iterator[str]:
+    with _opened(path) as lines:
+        for number, raw in enumerate(_read_whole(path, lines), 1):
+            try:
+                yield (raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw).decode("utf-8")
+            except UnicodeDecodeError:
+                raise BadInput(path, number, "not UTF-8 text") from None
+
+
+def _columns(header: Sequence[str]) -> Columns:
+    places = {name.strip().lower().replace(" ", "_").replace("-", "_"): i for i, name in enumerate(header)}
+    found = {what: [places[n] for n in names if n in places] for what, names in _COLUMN_NAMES.items()}
+    return {what: places[0] for what, places in found.items() if places}
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A CSV file's header."""
+
+    path: Path | str
+    header: Sequence[str]
+    columns: Columns
+
+    def cell(self, row: Sequence[str], column: str) -> str:
+        """What stands in a column, "" where there is no such column."""
+        return row[self.columns[column]].strip() if column in self.columns else ""
+
+    def bad(self, line: int, column: str, problem: str) -> BadInput:
+        """The error for a cell, under the column's own name."""
+        named = self.header[self.columns[column]].strip() if column in self.columns else column
+        return BadInput(self.path, line, f"field {named!r}: {problem}")
+
+
+class _CsvNuggets:
+    """Items whose judged nuggets have a row each, in any order."""
+
+    def __init__(self, table: _Table, gold: Gold | None) -> None:
+        self._table, self._columns, self._gold = table, table.columns, gold
+        self._pairs: dict[str, dict[str, Pair]] = {}
+        self._records: dict[str, tuple[int, dict[str, str]]] = {}
+        """Of each item the line it begins on, and the names to look it up in the gold by."""
+        self._failed: set[str] = set()
+        self._blank: dict[str, int] = {}
+        """Items with a nugget that has no label, and the line of that."""
+        self._known: dict[tuple[str, str], Pair] = {}
+        """Pairs as they are written and read: few are different, and one of each is enough."""
+
+    def outcomes(self, rows: Iterable[tuple[int, list[str]]]) -> dict[str, Outcome]:
+        place_of_id, place_of_label = self._columns["id"], self._columns["coverage"]
+        place_of_nugget, place_of_weight = self._columns.get("nugget"), self._columns.get("weight")
+        place_of_error = self._columns.get("error")
+        known, items = self._known, self._pairs
+        for line, row in rows:
+            name = row[place_of_id].strip()
+            pairs = items.get(name)
+            if pairs is None:
+                pairs = items[name] = self._begin(line, name, row)
+            if place_of_error is not None and row[place_of_error].strip():
+                self._failed.add(name)
+                continue
+            nugget = row[place_of_nugget].strip() if place_of_nugget is not None else ""
+            nugget = nugget or f"#{len(pairs) + 1}"
+            written = ("" if place_of_weight is None else row[place_of_weight], row[place_of_label])
+            pair = known.get(written) or self._read(line, name, written)
+            if nugget in pairs:
+                raise self._table.bad(line, "nugget", f"nugget {nugget!r} of {name!r} is judged twice")
+            pairs[nugget] = pair
+        return {name: self._outcome(name, pairs) for name, pairs in items.items()}
+
+    def _begin(self, line: int, name: str, row: Sequence[str]) -> dict[str, Pair]:
+        if not name:
+            raise self._table.bad(line, "id", "is empty")
+        if self._gold is not None:
+            by_query = self._columns["id"] == self._columns.get("query")
+            record = {"fused_query": name} if by_query else {"id": name}
+            if "query" in self._columns:
+                record["fused_query"] = self._table.cell(row, "query")
+            self._records[name] = line, record
+        return {}
+
+    def _read(self, line: int, name: str, written: tuple[str, str]) -> Pair:
+        """A weight and a label from their cells; the weight is 0 where the gold gives it."""
+        label = written[1].strip()
+        if label and label not in GAIN:
+            raise self._table.bad(line, "coverage", f"{label!r} is not one of full, partial, none")
+        weight = 0.0 if self._gold is not None else _cell_number(written[0])
+        if weight is None or (self._gold is None and not 0 < weight <= _LARGEST):
+            hint = "" if written[0].strip() else " (weights can come from --gold)"
+            raise self._table.bad(line, "weight", f"{written[0]!r} is not a positive finite number{hint}")
+        pair = weight, label
+        if label:
+            self._known[written] = pair
+        else:
+            self._blank.setdefault(name, line)
+        return pair
+
+    def _outcome(self, name: str, pairs: Mapping[str, Pair]) -> Outcome:
+        if name in self._failed:
+            return Unscored.FAILED
+        if name in self._blank:
+            if any(label for _, label in pairs.values()):
+                raise self._table.bad(
+                    self._blank[name], "coverage", f"is empty, but {name!r} has other labels"
+                )
+            return Unscored.UNJUDGED
+        if self._gold is not None:
+            line, record = self._records[name]
+            try:
+                return _require_score(_reweighted(pairs, self._gold.weights_of(record)))
+            except ValueError as problem:
+                raise BadInput(self._table.path, line, f"{name!r}: {problem}") from None
+        try:
+            return _score(*zip(*pairs.values(), strict=True))
+        except OverflowError:
+            raise BadInput(self._table.path, 1, f"{name!r}: the weights are too large to add up") from None
+
+
+def _stored_scores(table: _Table, rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[str, Outcome]]:
+    """Each row's item and the score it has in a cell, in [0, 100]."""
+    for line, row in rows:
+        name, written = table.cell(row, "id"), table.cell(row, "score")
+        if not name:
+            raise table.bad(line, "id", "is empty")
+        score = _cell_number(written)
+        if table.cell(row, "error"):
+            yield name, Unscored.FAILED
+        elif not written:
+            yield name, Unscored.UNJUDGED
+        elif score is None or not 0 <= score <= 100:
+            raise table.bad(line, "score", f"{written!r} is not a number in [0, 100]")
+        else:
+            yield name, score
+
+
+def _cell_number(written: str) -> float | None:
+    try:
+        return float(written)
+    except ValueError:
+        return None
+
+
+# -- files --------------------------------------------------------------------------------------------
+
+_JUDGED_NAMES: Final = ("results.jsonl", "per_item.jsonl")
+
+
+def judged_files(word: str) -> list[str]:
+    """The files that a word of the command line names: a file, a directory's, or what a pattern finds.
+
+    FileNotFoundError for a directory without judged files; a pattern that finds nothing is its own name.
+    """
+    path = Path(word)
+    if path.is_dir():
+        found = [str(path / name) for name in _JUDGED_NAMES if (path / name).is_file()][:1]
+        found = found or sorted(str(deeper) for name in _JUDGED_NAMES for deeper in path.glob(f"*/{name}"))
+        if not found:
+            raise FileNotFoundError(errno.ENOENT, f"holds no {' or '.join(_JUDGED_NAMES)}", word)
+        return found
+    if path.exists() or not glob.has_magic(word):
+        return [word]
+    return [file for name in sorted(glob.glob(word, recursive=True)) for file in judged_files(name)] or [word]
+
+
 # -- the command --------------------------------------------------------------------------------------
 
 _COLUMNS: Final = ("expected", "scored", "failed", "unjudged", "mean", "p50", "p90", "min", "max")
@@ -426,7 +715,7 @@ _COLUMNS: Final = ("expected", "scored", "failed", "unjudged", "mean", "p50", "p
 _EXAMPLE: Final = """\
 example:
   python -m cts_async.scorer runs/gpt-k3/results.jsonl
-  python scorer.py per_item.jsonl --gold gold_public_hard518.jsonl --json
+  python scorer.py 'outputs/*/per_item.jsonl' --gold gold_public_hard518.jsonl --json
 
 exit code: 0 all scored, 1 some items failed, 2 bad input
 """
@@ -459,7 +748,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "judgments", nargs="+", metavar="JUDGMENTS.jsonl", help="judged nuggets, one item a line"
+        "judgments",
+        nargs="+",
+        metavar="JUDGMENTS",
+        help="judged nuggets: a .jsonl, .csv or .tsv file, one of them gzipped, a directory, a pattern",
     )
     parser.add_argument("--gold", metavar="GOLD.jsonl", help="take the nuggets' weights from this gold")
     parser.add_argument("--json", action="store_true", help="print a JSON list, one object per file")
@@ -471,7 +763,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         gold = read_gold(options.gold) if options.gold else None
-        rows = [(name, score_file(name, gold)) for name in options.judgments]
+        names = dict.fromkeys(name for word in options.judgments for name in judged_files(word))
+        rows = [(name, score_file(name, gold)) for name in names]
     except BadInput as problem:
         print(f"scorer: error: {problem}", file=sys.stderr)
         return 2

@@ -11,7 +11,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from cts_async import __version__
-from cts_async.cli import compare, diagnose, doctor, gold, judge, models, plan, run, score
+from cts_async.cli import audit, compare, diagnose, doctor, gold, judge, models, plan, run, score
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
@@ -47,6 +47,7 @@ app.command(
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)
+app.command("audit", short_help="Prove that nobody saw what they must not see.")(audit.audit)
 app.command("doctor", short_help="Is everything here that a run needs?")(doctor.doctor)
 
 

@@ -6,12 +6,13 @@ A subscriber of the engine's events; it writes to stderr only.
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from cts_async.engine.budget import amount
@@ -20,6 +21,7 @@ from cts_async.engine.events import (
     BudgetUsed,
     CircuitChanged,
     Event,
+    GroupHeldUp,
     JobEnded,
     JobsFound,
     JobStarted,
@@ -44,6 +46,12 @@ class Tally:
         self.calls = self.replayed = self.retries = 0
         self.usage = Usage()
         self.budget: BudgetUsed | None = None
+        self._lanes: defaultdict[str, set[str]] = defaultdict(set)
+        """By group, the lanes that it was seen to need."""
+        self._away: set[str] = set()
+        """Lanes whose provider does not answer just now."""
+        self._held_up: dict[str, str] = {}
+        """By group, the lane that is gone for good."""
 
     def take(self, event: Event) -> None:
         if isinstance(event, JobEnded):
@@ -55,10 +63,27 @@ class Tally:
             self.replayed += event.replayed
             self.calls += not event.replayed
             self.usage += event.usage
+            self._lanes[event.group].add(event.lane)
         elif isinstance(event, AttemptFailed):
             self.retries += event.wait_s is not None
+            self._lanes[event.group].add(event.lane)
+        elif isinstance(event, CircuitChanged):
+            (self._away.add if event.open else self._away.discard)(event.lane)
+        elif isinstance(event, GroupHeldUp):
+            self._held_up[event.group] = event.lane
         elif isinstance(event, BudgetUsed):
             self.budget = event
+
+    def note(self, group: str) -> str:
+        """What a person should know about one run: why it does not go on, and what failed."""
+        parts = [f"{self.failed[group]} failed"] if self.failed[group] else []
+        away = sorted(self._lanes[group] & self._away)
+        if group in self._held_up:
+            lane = self._held_up[group]
+            parts.append(f"held up: {lane} is gone" if lane else "held up")
+        elif away and self.done[group] < self.totals.get(group, 0):
+            parts.append(f"waiting for {', '.join(away)}")
+        return ", ".join(parts)
 
     def line(self) -> str:
         return f"{sum(self.done.values())}/{sum(self.totals.values())} instances, {self.efforts()}"
@@ -155,9 +180,9 @@ class _Bars:
     def move(self) -> None:
         """Bring the bars up to what was counted."""
         for group, bar in self._bars.items():
-            failed = self._tally.failed[group]
-            note = f"[red]{failed} failed[/red]" if failed else ""
-            self._progress.update(bar, completed=self._tally.done[group], note=note)
+            note = self._tally.note(group)
+            marked = f"[red]{escape(note)}[/red]" if note else ""
+            self._progress.update(bar, completed=self._tally.done[group], note=marked)
         self._progress.update(self._sum, completed=sum(self._tally.done.values()), note=self._tally.efforts())
 
 

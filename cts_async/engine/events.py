@@ -120,6 +120,14 @@ class CircuitChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupHeldUp:
+    """A group's jobs are not run any more in this process: a provider it needs is gone (`lane`, "" if unknown)."""
+
+    group: str
+    lane: str
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetUsed:
     """What is spent by now, all sessions together, of the lines that were drawn (None: no line)."""
 
@@ -152,6 +160,7 @@ Event = (
     | LanePaused
     | LimitLearned
     | CircuitChanged
+    | GroupHeldUp
     | BudgetUsed
     | Stopping
     | Notice

@@ -22,6 +22,7 @@ from cts_async.engine.budget import NOTHING, Budget
 from cts_async.engine.events import (
     AttemptFailed,
     Events,
+    GroupHeldUp,
     JobEnded,
     JobStarted,
     Notice,
@@ -199,7 +200,7 @@ class Runner:
         if reason := self._stopped or self._late or next(iter(self._held_up.values()), None):
             raise reason
 
-    def _end(self, reason: RunStopped, group: str | None = None) -> None:
+    def _end(self, reason: RunStopped, group: str | None = None, lane: str = "") -> None:
         """Stop, as far as `reason` reaches.
 
         Where only the time grows short, no job is begun and those under way go on as they can. A provider
@@ -213,7 +214,9 @@ class Runner:
             # Everything that was in flight brings the same news.
             if str(reason) not in map(str, self._held_up.values()):
                 self.events.emit(Notice(f"{reason}; what does not need it goes on"))
-            self._held_up.setdefault(group, reason)
+            if group not in self._held_up:
+                self._held_up[group] = reason
+                self.events.emit(GroupHeldUp(group, lane))
         else:
             self.stop(reason)
 
@@ -325,7 +328,8 @@ class Runner:
             if isinstance(error, ProviderGone) and step.lane:
                 step.lane.stop(error)
             if isinstance(error, RunStopped):
-                self._end(error, ctx.job.group)  # at once: the job's other branches may run for long yet
+                # At once: the job's other branches may run for long yet.
+                self._end(error, ctx.job.group, step.lane.name if step.lane else "")
             if attempts.failed:
                 error_json = {"kind": getattr(error, "kind", "stopped"), "message": str(error)}
                 await ctx.job.journal.append(

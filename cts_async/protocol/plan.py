@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
@@ -20,7 +20,7 @@ from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all, with_stand_ins
 from cts_async.protocol.search_plan import SearchPlan, check_replays, plan_search
 from cts_async.protocol.spending import check_prices
-from cts_async.protocol.systems import System, run_names, systems_of
+from cts_async.protocol.systems import System, mark, run_names, systems_of
 from cts_async.records import Instance
 from cts_async.search.catalog import SearchCatalogue, load_search
 from cts_async.search.settings import AgentSettings
@@ -138,7 +138,7 @@ def make_plan(
     limit = _limit(config, specs)
     instances = _selection(dataset, limit)
     n_instances = _check_instances(instances, dataset, config)
-    names = run_names(systems, dataset.name, config.name)
+    names = run_names(systems, dataset.name, config.name, _marks(systems, roles, config, catalogue))
     directories = {system: config.runs_dir / names[system] for system in systems}
     check_replays(search.replayed, list(directories.values()))
     return Plan(
@@ -156,6 +156,14 @@ def make_plan(
         current_date=_current_date(directories),
         data_identity=_data_identity(dataset),
     )
+
+
+def _marks(
+    systems: Sequence[System], roles: RoleNames, config: RunConfig, catalogue: Catalogue
+) -> dict[System, str]:
+    """What tells this command's runs from those with the roles that nobody had to name."""
+    usual = choose_roles(config.models, catalogue.roles, support=None, judges=(), agent=None, every_role=None)
+    return {system: mark(system, roles, usual, judged=not config.no_judge) for system in systems}
 
 
 def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:

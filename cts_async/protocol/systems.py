@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from cts_async.protocol.pipeline import SystemKind
+from cts_async.protocol.roles import RoleNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,40 @@ def systems_of(clarifiers: Sequence[str], budgets: Sequence[int], references: Se
     return [known[name] for name in dict.fromkeys(references)] + asked
 
 
-def run_names(systems: Sequence[System], dataset: str, name: str | None) -> dict[System, str]:
-    """Directory names: DATASET-SYSTEM, or under a chosen name NAME for the only Clarifier, else NAME-SYSTEM."""
+def run_names(
+    systems: Sequence[System], dataset: str, name: str | None, marks: Mapping[System, str] | None = None
+) -> dict[System, str]:
+    """Directory names: DATASET-SYSTEM+MARK, or under a chosen name NAME for the only Clarifier, else NAME-SYSTEM.
+
+    `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself.
+    """
     asked = [system for system in systems if system.kind == "clarify"]
-    names = {system: f"{name or dataset}-{system.label}".replace(":", "_") for system in systems}
+    marks = {} if name or marks is None else marks
+    names = {
+        system: f"{name or dataset}-{system.label}{marks.get(system, '')}".replace(":", "_")
+        for system in systems
+    }
     if name and len(asked or systems) == 1:
         names[(asked or systems)[0]] = name
     return names
+
+
+def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -> str:
+    """What a system's run is called beyond its label, by the fixed roles that differ from the usual ones.
+
+    `+support-gpt+agent-kimi`; `+all-kimi` where all of several roles are played by one model; "" where
+    none differs. Only roles that the system has count: a reference asks nobody, so `support` does not.
+    """
+    has = ["support"] * (system.kind == "clarify") + ["agent"] + ["judge"] * judged
+    players, defaults = _players(chosen), _players(usual)
+    different = [role for role in has if players[role] != defaults[role]]
+    everybody = {players[role] for role in has}
+    if different and len(has) > 1 and len(everybody) == 1:
+        return f"+all-{everybody.pop()}"
+    return "".join(f"+{role}-{players[role]}" for role in different)
+
+
+def _players(roles: RoleNames) -> dict[str, str]:
+    """Who plays each fixed role, as a directory may be called; several judges joined."""
+    named = {"support": roles.support, "agent": roles.agent, "judge": "-".join(roles.judges)}
+    return {role: name.replace("/", "_") for role, name in named.items()}

@@ -35,7 +35,7 @@ def cts(cwd: Path, *args: str, timeout: float = 60) -> subprocess.CompletedProce
     )
 
 
-def summary(cwd: Path, name: str = "sample-fake-k2") -> dict[str, Any]:
+def summary(cwd: Path, name: str = "sample-fake-k2+all-fake") -> dict[str, Any]:
     return json.loads((cwd / "runs" / name / "summary.json").read_text())
 
 
@@ -83,7 +83,7 @@ def test_systems_of_one_command_share_one_budget(priced: Remote, tmp_path: Path)
     command = [option for option in RUN if option != "--no-orig"]
     assert cts(tmp_path, *command, "--max-calls", "12").returncode == 75
     assert len(priced.seen()) == 12
-    assert summary(tmp_path)["calls"] + summary(tmp_path, "sample-orig")["calls"] == 12
+    assert summary(tmp_path)["calls"] + summary(tmp_path, "sample-orig+all-fake")["calls"] == 12
     assert cts(tmp_path, *command, "--max-calls", "12").returncode == 75
     assert len(priced.seen()) == 12
 
@@ -128,7 +128,7 @@ def test_at_the_deadline_a_run_ends_in_order_and_resumes(priced: Remote, tmp_pat
 
 def test_judging_has_a_budget_of_its_own(priced: Remote, tmp_path: Path) -> None:
     assert cts(tmp_path, *RUN, "--no-judge").returncode == 0
-    judging = ("judge", "runs/sample-fake-k2", "--judge", "fake", "-q", "--max-calls")
+    judging = ("judge", "runs/sample-fake-k2+all-fake", "--judge", "fake", "-q", "--max-calls")
     before = len(priced.seen())
     # The run's own 18 calls do not count: the command is another one.
     done = cts(tmp_path, *judging, "2")
@@ -139,5 +139,8 @@ def test_judging_has_a_budget_of_its_own(priced: Remote, tmp_path: Path) -> None
     assert cts(tmp_path, *judging, "3").returncode == 0
     assert len(priced.seen()) == before + 3
     assert (
-        cts(tmp_path, "judge", "runs/sample-fake-k2", "--judge", "unpriced", "--max-usd", "1").returncode == 2
+        cts(
+            tmp_path, "judge", "runs/sample-fake-k2+all-fake", "--judge", "unpriced", "--max-usd", "1"
+        ).returncode
+        == 2
     )

@@ -47,7 +47,7 @@ def test_a_plan_is_kept_up_by_the_run_and_compared_at_its_end(priced: Remote, tm
     value = plan(tmp_path)
     assert value["total"]["calls"] == 0
     assert (value["planned"]["calls"], value["actual"]["calls"]) == (CALLS, CALLS)
-    summary = json.loads((tmp_path / "runs" / "sample-fake-k2" / "summary.json").read_text())
+    summary = json.loads((tmp_path / "runs" / "sample-fake-k2+all-fake" / "summary.json").read_text())
     assert abs(value["actual"]["cost_usd"] - summary["cost_usd"]) < 1e-6
     # More instances of the same run: what it showed is what they are expected to take.
     more = plan(tmp_path, "--limit", "5")

@@ -79,7 +79,8 @@ def provider(tmp_path: Path) -> Iterator[Provider]:
             "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n"
             for role in ("clarifier", "support", "agent", "judge", "mute")
         ]
-        (tmp_path / "cts.toml").write_text("".join(tables))
+        usual = '[roles]\nsupport = "support"\njudge = "judge"\nagent = "agent"\n'
+        (tmp_path / "cts.toml").write_text("".join(tables) + usual)
         yield server
         server.shutdown()
         thread.join()

@@ -15,7 +15,7 @@ import cts_async
 
 OURS = str(Path(cts_async.__file__).parents[1])
 """Where the package under test is, whatever is installed."""
-COMMANDS = ("run", "plan", "gold", "judge", "score", "diagnose", "compare", "models", "doctor")
+COMMANDS = ("run", "plan", "gold", "judge", "score", "diagnose", "compare", "audit", "models", "doctor")
 NUGGET = {"id": "N1", "text": "the ferry leaves at nine", "weight": 3}
 
 

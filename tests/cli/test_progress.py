@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from cts_async.cli.progress import Tally, notable
-from cts_async.engine.events import JobEnded, JobsFound, JobStarted, LimitLearned, Notice, StepEnded, Usage
+from cts_async.engine.events import (
+    AttemptFailed,
+    CircuitChanged,
+    GroupHeldUp,
+    JobEnded,
+    JobsFound,
+    JobStarted,
+    LimitLearned,
+    Notice,
+    StepEnded,
+    Usage,
+)
 from cts_async.errors import RejectedError
 
 
@@ -29,3 +40,30 @@ def test_what_happens_all_the_time_is_only_counted() -> None:
     learned = "gpt: its answers name a limit of 1,200 requests a minute"
     assert notable(LimitLearned("gpt", "requests", 1200.0)) == learned
     assert notable(Notice("line 3 is damaged")) == "line 3 is damaged"
+
+
+def test_a_bar_says_whom_its_run_waits_for() -> None:
+    tally = Tally({"orig": 2, "gpt-k1": 2})
+    tally.take(StepEnded("orig", "q1", "search/turn/1", "webdancer", False, 0.5, Usage()))
+    tally.take(AttemptFailed("gpt-k1", "q1", "answer/1", "ernie", "transient", "503", 1.0))
+    assert (tally.note("orig"), tally.note("gpt-k1")) == ("", "")
+    tally.take(CircuitChanged("ernie", open=True, reason="503"))
+    assert (tally.note("orig"), tally.note("gpt-k1")) == ("", "waiting for ernie")
+    tally.take(CircuitChanged("ernie", open=False, reason="back"))
+    assert tally.note("gpt-k1") == ""
+
+
+def test_a_bar_that_will_not_move_says_why_beside_what_failed() -> None:
+    tally = Tally({"gpt-k1": 2})
+    tally.take(JobEnded("gpt-k1", "q1", None, RejectedError("no")))
+    tally.take(CircuitChanged("ernie", open=True, reason="503"))
+    tally.take(GroupHeldUp("gpt-k1", "ernie"))
+    assert tally.note("gpt-k1") == "1 failed, held up: ernie is gone"
+
+
+def test_a_finished_run_waits_for_nobody() -> None:
+    tally = Tally({"orig": 1})
+    tally.take(StepEnded("orig", "q1", "search/turn/1", "webdancer", False, 0.5, Usage()))
+    tally.take(JobEnded("orig", "q1", None, None))
+    tally.take(CircuitChanged("webdancer", open=True, reason="503"))
+    assert tally.note("orig") == ""

@@ -20,7 +20,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import run_virtual
 
-from cts_async.engine.events import AttemptFailed, Event, Events, Notice, StepEnded, Stopping, Usage
+from cts_async.engine.events import (
+    AttemptFailed,
+    Event,
+    Events,
+    GroupHeldUp,
+    Notice,
+    StepEnded,
+    Stopping,
+    Usage,
+)
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.retry import RetryPolicy
@@ -598,6 +607,8 @@ def test_what_everybody_in_flight_learns_of_a_provider_is_told_once(tmp_path: Pa
         run_virtual(main)
     notices = [event for event in told if isinstance(event, Notice)]
     assert notices == [Notice("the key is not valid; what does not need it goes on")]
+    held_up = [event for event in told if isinstance(event, GroupHeldUp)]
+    assert held_up == [GroupHeldUp("bad", "bad")]
 
 
 def test_the_first_reason_to_stop_counts(bench: Bench) -> None:

@@ -1,0 +1,47 @@
+"""`cts audit`: the closed book proved from what runs wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cts_async.cli import options
+
+HELP = """Prove from a run's journal that nobody saw what they must not see.
+
+Every request to the Clarifier, the User Answerer, the Rewriter and the agent has to be exactly what the
+protocol makes of the data and the remembered replies, and is searched for text that occurs only in the
+intent q*. Every rewritten query is checked for constraints that no answer elicited. What a search found is
+no leak: it is what the rewritten query led to. Reads only; exit code 0 where the closed book held, else 1.
+
+Example: cts audit runs/hard518-orig runs/hard518-gpt-k3
+"""
+
+
+def audit(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories.")],
+    data: Annotated[
+        str | None,
+        typer.Option(help="The data, as for cts run, where it is no longer where the run found it."),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    import orjson
+    from rich.console import Console
+
+    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
+    from cts_async.protocol.audit import audit_run
+    from cts_async.report.audited import audit_json, print_audits
+
+    audits = [audit_run(run, data) for run in runs]
+    if as_json:
+        rows = [audit_json(found) for found in audits]
+        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+    else:
+        print_audits(Console(), audits)
+    raise typer.Exit(EXIT_OK if all(found.held for found in audits) else EXIT_SOME_FAILED)
+
+
+audit.__doc__ = HELP

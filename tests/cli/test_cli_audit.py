@@ -1,0 +1,73 @@
+"""`cts audit` from end to end: its exit codes, its JSON, and hostile text on the terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audited_runs import copied, made, plant, record_of
+
+import cts_async
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return made(tmp_path_factory.mktemp("audit"), limit=2)
+
+
+def audit(*arguments: str | Path) -> Any:
+    command = [sys.executable, "-m", "cts_async.cli.main", "audit", *map(str, arguments)]
+    environ = {**os.environ, "PYTHONPATH": str(Path(cts_async.__file__).parents[1]), "PYTHONUTF8": "1"}
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_runs_that_held_exit_0_with_a_verdict_each(runs: dict[str, Path]) -> None:
+    done = audit(*runs.values())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("closed book: held for 2/2 instances; 0 leaks") == 3
+    assert "given q* by design" in done.stdout
+
+
+def test_a_leak_exits_1_and_stands_in_the_json(runs: dict[str, Path], tmp_path: Path) -> None:
+    run = copied(runs["fake-k2"], tmp_path)
+    plant(
+        run, "s01", "clarify", lambda r: r["request"]["fields"].update(blurred_query="the North Quay ferry")
+    )
+    done = audit(runs["orig"], run, "--json")
+    assert done.returncode == 1
+    held, leaked = json.loads(done.stdout)
+    assert (held["held"], leaked["held"], leaked["n_held"], leaked["n_leaks"]) == (True, False, 1, 1)
+    assert {
+        "level": "leak",
+        "instance": "s01",
+        "step": "clarify",
+        "problem": "its request holds text that occurs only in q*",
+        "text": "north quay",
+    } in leaked["findings"]
+
+
+def test_ten_findings_are_listed_and_none_steers_the_terminal(runs: dict[str, Path], tmp_path: Path) -> None:
+    run = copied(runs["fake-k2"], tmp_path)
+    said = record_of(run, "s01", "rewrite")["response"]["text"]
+    years = " ".join(map(str, range(1901, 1912)))
+    hostile = f"{said} [bold]\x1b[31m{years}"
+    plant(run, "s01", "rewrite", lambda r: r["response"].update(text=hostile))
+    plant(
+        run, "s02", "clarify", lambda r: r["request"]["fields"].update({"blurred_query": "x", "\x1b[2J": "y"})
+    )
+    done = audit(run)
+    assert done.returncode == 1
+    assert "\x1b" not in done.stdout
+    assert "\\u001b[2j" in done.stdout.casefold()
+    assert "more (--json lists them all)" in done.stdout
+
+
+def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
+    done = audit(tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"cts: {tmp_path}: no run here (run.json is missing)\n"

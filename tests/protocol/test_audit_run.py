@@ -1,0 +1,327 @@
+"""Clean runs pass; whatever is planted in one is found, in English (s01, s02) and in Chinese (s03, s06)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from audited_runs import Record, copied, made, plant, record_of, write
+
+from cts_async.engine.journal import read_jsonl
+from cts_async.errors import InputError, UsageError
+from cts_async.protocol.audit import Audit, Finding, audit_run
+
+INSTANCES = 6
+ENGLISH, CHINESE = "s01", "s03"
+Q_STAR = {
+    ENGLISH: "winter weekday ferry times and fares from North Quay to Brack Island",
+    CHINESE: "考试季图书馆二楼安静区的座位预约办法和开放时间",
+}
+PIECE = {ENGLISH: "north quay", CHINESE: "考试季"}
+"""Text that stands in q* and, whatever the User Answerer of these runs says, in no answer."""
+both = pytest.mark.parametrize("instance", [ENGLISH, CHINESE])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return made(tmp_path_factory.mktemp("audited"))
+
+
+@pytest.fixture
+def run(runs: dict[str, Path], tmp_path: Path) -> Path:
+    return copied(runs["fake-k2"], tmp_path)
+
+
+def violations(audit: Audit) -> list[Finding]:
+    return [finding for finding in audit.findings if finding.violates]
+
+
+def leaked(audit: Audit, instance: str, step: str) -> str:
+    """The texts that were found to leak in one step, and nowhere else."""
+    leaks = [finding for finding in audit.findings if finding.level == "leak"]
+    assert {(finding.instance, finding.step) for finding in leaks} == {(instance, step)}
+    return " ".join(finding.text for finding in leaks)
+
+
+def fields(record: Record) -> dict[str, str]:
+    found: dict[str, str] = record["request"]["fields"]
+    return found
+
+
+# --- Untouched ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("system", ["orig", "gold", "fake-k2"])
+def test_a_run_as_it_was_made_is_held(runs: dict[str, Path], system: str) -> None:
+    audit = audit_run(runs[system])
+    assert audit.findings == []
+    assert (audit.n_held, audit.n_instances) == (INSTANCES, INSTANCES)
+    # Clarify, two answers, rewrite; the fake agent takes two turns.
+    assert audit.n_requests == INSTANCES * (6 if system == "fake-k2" else 2)
+
+
+def test_the_verdict_is_one_line(runs: dict[str, Path]) -> None:
+    assert audit_run(runs["orig"]).verdict() == "closed book: held for 6/6 instances; 0 leaks"
+    said = audit_run(runs["fake-k2"]).verdict()
+    assert (
+        said == "closed book: held for 6/6 instances; 0 leaks; unsupported constraints in 0 rewrites (0.0 %)"
+    )
+
+
+def test_an_agent_told_to_answer_is_told_nothing_else(tmp_path: Path) -> None:
+    for system, path in made(tmp_path, max_turns=2, ks=(1,)).items():
+        demands = {record["request"].get("demand") for record in read_jsonl(path / "steps.jsonl")}
+        assert len(demands) == 3, "English, Chinese, and steps without"
+        assert audit_run(path).held, system
+
+
+def test_every_budget_and_language_is_held_over_the_whole_sample(tmp_path: Path) -> None:
+    for system, path in made(tmp_path, ks=(1, 3), limit=28).items():
+        audit = audit_run(path)
+        assert (violations(audit), audit.n_held) == ([], 28), system
+
+
+# --- Planted -----------------------------------------------------------------------------------------------
+
+
+@both
+def test_the_intent_in_the_clarifiers_request(run: Path, instance: str) -> None:
+    plant(run, instance, "clarify", lambda r: fields(r).update(blurred_query=Q_STAR[instance]))
+    audit = audit_run(run)
+    assert PIECE[instance] in leaked(audit, instance, "clarify")
+    assert (audit.n_held, audit.held) == (INSTANCES - 1, False)
+    assert audit.verdict().startswith("closed book: NOT held: proved for 5/6 instances; ")
+
+
+@pytest.mark.parametrize(
+    ("instance", "word"), [("s01", "weekday"), ("s03", "安静"), ("s04", "seniors"), ("s02", "Millwharf")]
+)
+def test_one_word_of_the_intent_in_the_rewriters_fields(run: Path, instance: str, word: str) -> None:
+    def change(record: Record) -> None:
+        fields(record)["blurred_query"] += f" {word}"
+
+    # What is planted must not be what the User Answerer said.
+    assert word not in fields(record_of(run, instance, "rewrite"))["qa_pairs"]
+    plant(run, instance, "rewrite", change)
+    assert leaked(audit_run(run), instance, "rewrite") == word.casefold()
+
+
+@both
+def test_an_extra_pair(run: Path, instance: str) -> None:
+    def change(record: Record) -> None:
+        fields(record)["qa_pairs"] += "\nQuestion 3: Which one?\nAnswer 3: the usual one"
+
+    plant(run, instance, "rewrite", change)
+    (finding,) = violations(audit_run(run))
+    assert finding == Finding(
+        "provenance", instance, "rewrite", "qa_pairs is not exactly what was asked and answered"
+    )
+
+
+def test_another_answer_than_the_one_remembered(run: Path) -> None:
+    def change(record: Record) -> None:
+        pairs = fields(record)["qa_pairs"]
+        fields(record)["qa_pairs"] = pairs[: pairs.rindex(": ")] + ": at noon"
+
+    plant(run, ENGLISH, "rewrite", change)
+    assert [finding.level for finding in violations(audit_run(run))] == ["provenance"]
+
+
+@both
+def test_the_intent_in_the_agents_question(run: Path, instance: str) -> None:
+    plant(run, instance, "search/turn/1", lambda r: fields(r).update(question=Q_STAR[instance]))
+    audit = audit_run(run)
+    assert PIECE[instance] in leaked(audit, instance, "search/turn/1")
+    assert "the agent's question is not the Rewriter's reply" in {f.problem for f in audit.findings}
+
+
+def test_the_intent_in_the_question_of_orig(runs: dict[str, Path], tmp_path: Path) -> None:
+    run = copied(runs["orig"], tmp_path)
+    plant(run, ENGLISH, "search/turn/1", lambda r: fields(r).update(question=Q_STAR[ENGLISH]))
+    assert PIECE[ENGLISH] in leaked(audit_run(run), ENGLISH, "search/turn/1")
+
+
+def test_gold_is_given_the_intent_and_nothing_else(runs: dict[str, Path], tmp_path: Path) -> None:
+    run = copied(runs["gold"], tmp_path)
+    plant(run, ENGLISH, "search/turn/1", lambda r: fields(r).update(question=f"{Q_STAR[ENGLISH]} in 2033"))
+    (finding,) = audit_run(run).findings
+    assert (finding.level, finding.problem) == ("provenance", "the agent's question is not q*")
+
+
+@both
+def test_the_intent_in_a_later_turn(run: Path, instance: str) -> None:
+    plant(
+        run, instance, "search/turn/2", lambda r: r["request"].update(demand=f"Think of {Q_STAR[instance]}")
+    )
+    audit = audit_run(run)
+    assert PIECE[instance] in leaked(audit, instance, "search/turn/2")
+    assert "its request holds free text" in {finding.problem for finding in audit.findings}
+
+
+def test_a_later_turn_may_name_steps_and_count(run: Path) -> None:
+    notes = {
+        "dropped": ["search/tool/1.1", "search/tool/1.2/page/3"],
+        "chars": 1200,
+        "again": False,
+        "x": None,
+    }
+    plant(run, ENGLISH, "search/turn/2", lambda r: r["request"].update(notes))
+    assert audit_run(run).findings == []
+    plant(run, ENGLISH, "search/turn/2", lambda r: r["request"].update(dropped=["search/weekday"]))
+    assert not audit_run(run).held
+
+
+@both
+def test_a_prompt_with_text_of_an_intent(run: Path, instance: str) -> None:
+    path = run / "prompts" / "clarify.en.txt"
+    path.write_text(f"{path.read_text()}\nFor example: {Q_STAR[instance]}\n")
+    audit = audit_run(run)
+    assert leaked(audit, instance, "prompts")
+    assert ("provenance", "prompts/clarify.en.txt") in {(f.level, f.step) for f in audit.findings}
+
+
+def test_a_prompt_that_the_manifest_vouches_for_is_searched_all_the_same(run: Path) -> None:
+    path = run / "prompts" / "rewrite.zh.txt"
+    path.write_text(f"{path.read_text()}\n{Q_STAR[CHINESE]}\n")
+    manifest = orjson.loads((run / "run.json").read_bytes())
+    manifest["identity"]["prompts"]["rewrite.zh"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (run / "run.json").write_bytes(orjson.dumps(manifest))
+    assert {finding.level for finding in audit_run(run).findings} == {"leak"}
+
+
+def test_a_prompt_that_is_gone_or_not_the_roles(run: Path) -> None:
+    (run / "prompts" / "clarify.en.txt").unlink()
+    assert [finding.level for finding in audit_run(run).findings] == ["missing"]
+    plant(run, ENGLISH, "clarify", lambda r: r["request"].update(prompt="answer.en"))
+    assert "provenance" in {finding.level for finding in audit_run(run).findings}
+
+
+@both
+def test_an_answerer_that_was_asked_two_questions(run: Path, instance: str) -> None:
+    second = fields(record_of(run, instance, "answer/2"))["clarification_question"]
+
+    def change(record: Record) -> None:
+        fields(record)["clarification_question"] += f" {second}"
+
+    plant(run, instance, "answer/1", change)
+    problems = {(f.instance, f.step, f.problem) for f in violations(audit_run(run))}
+    assert (instance, "answer/1", "it was not asked exactly question 1 of the Clarifier's reply") in problems
+
+
+def test_an_answerer_that_saw_more_than_the_intent(run: Path) -> None:
+    plant(run, ENGLISH, "answer/1", lambda r: r["request"].update(on_record="0123456789abcdef"))
+    (finding,) = violations(audit_run(run))
+    assert finding.problem == "what it saw beside the question is not q* alone"
+
+
+@pytest.mark.parametrize("step", ["clarify", "rewrite"])
+def test_nothing_may_hide_under_a_digest(run: Path, step: str) -> None:
+    plant(run, ENGLISH, step, lambda r: r["request"].update(on_record="0123456789abcdef"))
+    (finding,) = violations(audit_run(run))
+    assert (finding.problem, finding.text) == ("its request holds more than prompt and fields", "on_record")
+
+
+def test_a_rewritten_query_that_knows_what_nobody_said(run: Path) -> None:
+    said = record_of(run, ENGLISH, "rewrite")["response"]["text"] + " on a weekday in 1999"
+    plant(run, ENGLISH, "rewrite", lambda r: r["response"].update(text=said))
+    plant(run, ENGLISH, "search/turn/1", lambda r: fields(r).update(question=said))
+    audit = audit_run(run)
+    assert leaked(audit, ENGLISH, "rewrite") == "weekday"
+    assert [f.text for f in audit.findings if f.level == "unsupported"] == ["1999"]
+    assert audit.n_unsupported == 1
+    assert audit.verdict().endswith("; 1 leak; unsupported constraints in 1 rewrites (16.7 %)")
+
+
+# --- What is missing, damaged or done again ------------------------------------------------------------------
+
+
+def test_a_result_without_its_steps_is_not_proved(run: Path) -> None:
+    records = [
+        r for r in read_jsonl(run / "steps.jsonl") if (r["instance"], r["step"]) != ("s02", "answer/1")
+    ]
+    write(run / "steps.jsonl", records)
+    found = audit_run(run)
+    assert ("missing", "it has a result, but not these steps: answer/1") in {
+        (finding.level, finding.problem) for finding in found.findings
+    }
+    assert found.n_held == INSTANCES - 1
+    (run / "steps.jsonl").unlink()
+    found = audit_run(run)
+    assert (found.n_held, found.n_instances) == (0, INSTANCES)
+    assert "there is no journal" in found.notes[0]
+
+
+def test_a_damaged_line_is_named_and_what_was_done_again_counts(run: Path) -> None:
+    path = run / "steps.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    numbers = {(r["instance"], r["step"]): i for i, r in enumerate(map(orjson.loads, lines))}
+    clarify, turn = numbers[ENGLISH, "clarify"], numbers[CHINESE, "search/turn/2"]
+    again = lines[clarify]
+    lines[clarify] = again[: len(again) // 2] + b"\n"
+    lines[turn] = lines[turn].replace(b'"response":{', b'"response":{{')
+    path.write_bytes(b"".join([*lines, again]))
+    audit = audit_run(run)
+    assert audit.held
+    assert f"2 damaged lines (line {min(clarify, turn) + 1}, {max(clarify, turn) + 1})" in audit.notes[0]
+
+
+def test_a_step_that_was_done_again_with_another_reply_is_held(run: Path) -> None:
+    """The Clarifier asked again: its first reply, and what followed from it, stays legal."""
+    first = [r for r in read_jsonl(run / "steps.jsonl") if r["instance"] == ENGLISH]
+    other = json.loads(
+        json.dumps(first, ensure_ascii=False).replace("Which time do you mean", "Which hour do you mean")
+    )
+    write(run / "steps.jsonl", [*read_jsonl(run / "steps.jsonl"), *other])
+    assert audit_run(run).held
+
+
+def test_a_run_that_is_not_finished_is_audited_as_far_as_it_went(run: Path) -> None:
+    write(run / "steps.jsonl", list(read_jsonl(run / "steps.jsonl"))[:7])
+    (run / "results.jsonl").write_text("")
+    audit = audit_run(run)
+    assert audit.held
+    assert 0 < audit.n_instances < INSTANCES + 1
+
+
+def test_a_result_that_does_not_follow_from_its_steps(run: Path) -> None:
+    lines = list(read_jsonl(run / "results.jsonl"))
+    lines[0]["rewritten_query"] += " today"
+    write(run / "results.jsonl", lines)
+    (finding,) = audit_run(run).findings
+    assert (finding.level, finding.step) == ("provenance", "results")
+
+
+# --- The data ------------------------------------------------------------------------------------------------
+
+
+def test_data_that_moved_is_named_and_otherwise_the_results_tell(run: Path, tmp_path: Path) -> None:
+    manifest = orjson.loads((run / "run.json").read_bytes())
+    manifest["data"]["spec"] = "sample:gone"
+    (run / "run.json").write_bytes(orjson.dumps(manifest))
+    audit = audit_run(run)
+    assert audit.held
+    assert "those that results.jsonl recorded" in audit.notes[0]
+    assert audit_run(run, data="sample").notes == ()
+
+
+def test_other_data_than_the_runs_is_refused(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": "s01", "fused_query": "a", "blurred_query": "b"}\n')
+    with pytest.raises(UsageError, match="sha256 differs"):
+        audit_run(run, data=str(other))
+
+
+def test_what_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no run here"):
+        audit_run(tmp_path / "nowhere")
+    manifest: dict[str, Any] = orjson.loads((run / "run.json").read_bytes())
+    del manifest["identity"]["system"], manifest["identity"]["models"]["clarifier"]
+    (run / "run.json").write_bytes(orjson.dumps(manifest))
+    with pytest.raises(InputError, match="nobody was asked"):
+        audit_run(run)
+    shutil.rmtree(run)
