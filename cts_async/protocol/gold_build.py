@@ -105,6 +105,7 @@ def _files(plan: GoldPlan) -> Any:
             "fields": dict(config.fields),
             "corpus": str(inner.corpus) if inner.corpus else None,
         },
+        "tools": inner.search.notes,
         "players": inner.players(plan.system),
         "prices": prices_of(inner.specs.values()),
         "embedded": inner.embedded,

@@ -138,7 +138,7 @@ def make_plan(
     limit = _limit(config, specs)
     instances = _selection(dataset, limit)
     n_instances = _check_instances(instances, dataset, config)
-    names = run_names(systems, dataset.name, config.name, _marks(systems, roles, config, catalogue))
+    names = run_names(systems, dataset.name, config.name, _marks(systems, roles, search, config, catalogue))
     directories = {system: config.runs_dir / names[system] for system in systems}
     check_replays(search.replayed, list(directories.values()))
     return Plan(
@@ -159,11 +159,12 @@ def make_plan(
 
 
 def _marks(
-    systems: Sequence[System], roles: RoleNames, config: RunConfig, catalogue: Catalogue
+    systems: Sequence[System], roles: RoleNames, search: SearchPlan, config: RunConfig, catalogue: Catalogue
 ) -> dict[System, str]:
-    """What tells this command's runs from those with the roles that nobody had to name."""
+    """What tells this command's runs from those with the roles and the search that nobody had to name."""
     usual = choose_roles(config.models, catalogue.roles, support=None, judges=(), agent=None, every_role=None)
-    return {system: mark(system, roles, usual, judged=not config.no_judge) for system in systems}
+    judged = not config.no_judge
+    return {system: mark(system, roles, usual, judged=judged) + search.mark(config) for system in systems}
 
 
 def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:

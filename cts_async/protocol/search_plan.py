@@ -52,6 +52,16 @@ class SearchPlan:
         identity: dict[str, Any] = {"search": dict(self.engine.identity), "visit": visit}
         return {**identity, "replay": list(self.replayed_sha256)} if self.replayed else identity
 
+    def mark(self, config: RunConfig) -> str:
+        """What a run's name says of it: `+serper`, `+visit-direct` where that was asked for, `+replay`.
+
+        "" for documents on this machine.
+        """
+        parts = [self.engine.name] if self.engine.kind != CORPUS else []
+        parts += [f"visit-{self.reader.name}"] if config.visit and self.web else []
+        parts += ["replay"] if self.replayed else []
+        return "".join(f"+{part}" for part in parts)
+
     @property
     def notes(self) -> dict[str, Any]:
         """The same by the names that were asked for, for a manifest; `--replay` reads it again."""

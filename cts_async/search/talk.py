@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cts_async.engine.step import step_key
-from cts_async.errors import RejectedError
+from cts_async.errors import ContentRefused, RejectedError
 from cts_async.llm.messages import Message
 from cts_async.llm.tokens import input_tokens
 from cts_async.records import ToolUse, Trace, Turn
@@ -112,6 +112,8 @@ class Talk:
 
     def shrink(self, refused: RejectedError) -> bool:
         """Set a lower limit if a server `refused` for the conversation's length; False if nothing can go."""
+        if isinstance(refused, ContentRefused):
+            return False
         if not _TOO_LONG.search(str(refused)) or all(response.dropped for response in self._responses):
             return False
         self._limit = SHRINK * input_tokens(self.messages)

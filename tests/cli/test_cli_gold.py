@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import pytest
 from fake_provider import Remote
-from gold_world import QUERIES, lines_of, sourced_searcher, write_world
+from gold_world import QUERIES, lines_of, write_world
 
 from cts_async.cli.gold import NOT_FOR_GOLD
 from cts_async.cli.main import main
 from cts_async.cli.run_options import read_config
-from cts_async.protocol import gold_build
 
 
 class Done(NamedTuple):
@@ -32,8 +31,7 @@ Cts = Callable[..., Done]
 
 @pytest.fixture
 def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
-    """`cts WORDS` in this process, in a folder of its own, with a search that tells its sources."""
-    monkeypatch.setattr(gold_build, "opened_searcher", sourced_searcher)
+    """`cts WORDS` in this process, in a folder of its own."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     thresholds = gc.get_threshold()
@@ -73,14 +71,14 @@ def test_gold_then_run_then_judge(priced: Remote, tmp_path: Path, cts: Cts) -> N
     assert following == "Next: cts run --data world.jsonl --gold GOLD.jsonl --corpus documents.jsonl"
     ran = cts(*following.split()[2:], "--all", "fake", "--no-orig", "-q")
     assert ran.code == 0, ran.err
-    results = lines_of(tmp_path / "runs" / "world-fake-k1" / "results.jsonl")
+    results = lines_of(tmp_path / "runs" / "world-fake-k1+all-fake" / "results.jsonl")
     assert len(results) == len(QUERIES)
     assert all(isinstance(line["restore_score_100"], float) for line in results)
-    again = cts("judge", "runs/world-fake-k1", "--judge", "fake:other", "-q")
+    again = cts("judge", "runs/world-fake-k1+all-fake", "--judge", "fake:other", "-q")
     assert again.code == 0, again.err
-    assert len(lines_of(tmp_path / "runs" / "world-fake-k1" / "judgments" / "fake_other.jsonl")) == len(
-        QUERIES
-    )
+    assert len(
+        lines_of(tmp_path / "runs" / "world-fake-k1+all-fake" / "judgments" / "fake_other.jsonl")
+    ) == len(QUERIES)
 
 
 def test_json_has_every_number_and_the_same_command_adds_no_call(

@@ -32,11 +32,11 @@ class Ran:
         self.provider, self.said = provider, said
         self.results = [self._lines(directory, system, "results.jsonl") for system in ("orig", "claude-k1")]
         self.steps = self._lines(directory, "claude-k1", "steps.jsonl")
-        self.summary = write_summary(summarise_run(directory / "runs" / "sample-claude-k1"))
+        self.summary = write_summary(summarise_run(directory / "runs" / "sample-claude-k1+all-claude"))
 
     @staticmethod
     def _lines(directory: Path, system: str, name: str) -> list[dict[str, Any]]:
-        path = directory / "runs" / f"sample-{system}" / name
+        path = directory / "runs" / f"sample-{system}+all-claude" / name
         return sorted(map(json.loads, path.read_text().splitlines()), key=lambda line: line.get("id", ""))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from fake_provider import FakeProvider, Settings
-from gold_world import DOCUMENTS, QUERIES, lines_of, sourced_searcher, write_world
+from gold_world import DOCUMENTS, QUERIES, lines_of, write_world
 
 from cts_async.config import BudgetConfig, GoldConfig, RunConfig
 from cts_async.datasets import open_dataset, read_gold
@@ -19,7 +19,6 @@ from cts_async.engine.events import Events
 from cts_async.engine.retry import RetryPolicy
 from cts_async.errors import BudgetSpent, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol import gold_build
 from cts_async.protocol.gold_build import build_gold
 from cts_async.protocol.gold_plan import plan_gold
 from cts_async.protocol.prompts import load_prompts
@@ -31,7 +30,6 @@ CALLS = INTENTS * (2 + 1)
 
 @pytest.fixture(autouse=True)
 def _world(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gold_build, "opened_searcher", sourced_searcher)
     monkeypatch.setattr(runner, "RetryPolicy", lambda: RetryPolicy(base_s=0.01, cap_s=0.05, patience_s=0.0))
 
 

@@ -155,3 +155,12 @@ def test_a_forecast_counts_pages_read_and_what_tools_are_asked(tmp_path: Path) -
     assert lanes["serper"].effort.calls == lanes["jina"].effort.calls == 2 * 2 * 4.5
     assert lanes["jina"].under["requests/min"] == pytest.approx(18 / 500 * 60)
     assert any("reader reads 2,696 tokens" in said for said in made.assumptions)
+
+
+def test_a_run_s_name_says_where_it_searched_unless_in_documents(documents: Path, tmp_path: Path) -> None:
+    direct = RunConfig(search="serper", visit="direct")
+    assert searching(documents=documents).mark(RunConfig()) == ""
+    assert searching(search="serper").mark(RunConfig(search="serper")) == "+serper"
+    assert searching(search="serper", visit="direct").mark(direct) == "+serper+visit-direct"
+    replayed = replace(searching(documents=documents), replayed=(tmp_path,))
+    assert replayed.mark(RunConfig()) == "+replay"
