@@ -54,6 +54,9 @@ def print_foreseen(console: Console, plan: JudgePlan, foreseen: JudgingForecast)
     if not foreseen.judges:
         say("The lexical judge asks nobody and costs nothing.")
         return
+    if not foreseen.total.calls:
+        say("Every one of them is judged: nothing is left to do.")
+        return
     console.print(_table(foreseen))
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in foreseen.lanes]
     say(f"At least {duration(foreseen.time_s)} ({'; '.join(times)}).")
