@@ -267,7 +267,8 @@ def _scoring_jobs(
     if done.have_all(target.answers.ids, but_failures=again):
         return  # without reading the file again
     for judging in target.answers.stream(partial(files.needs_work, retry_failed=again)):
-        yield _job(plan, judge, target, judging, files, partial(_add_item, files=files, judging=judging))
+        finish = partial(_add_item, files=files, judge=judge, judging=judging)
+        yield _job(plan, judge, target, judging, files, finish)
 
 
 def _further_jobs(
@@ -316,8 +317,8 @@ async def _add_judgment(
     await files.add_judgment(judge.name, _line(ended, judging, judge.name))
 
 
-async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judging: Judging) -> None:
-    line = _line(ended, judging, "")
+async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judge: Judge, judging: Judging) -> None:
+    line = _line(ended, judging, judge.name)
     for told, nugget in zip(line.get("nuggets") or (), judging.instance.nuggets, strict=False):
         told["text"] = nugget.text
     await files.add_result({**line, "answer": judging.answer})
@@ -326,5 +327,5 @@ async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judging: Ju
 def _line(ended: Judgment | StepError, judging: Judging, judge: str) -> Line:
     instance = judging.instance
     if isinstance(ended, StepError):
-        return {**failure_line("", instance, ended), "judge": judge or None}
+        return {**failure_line("", instance, ended), "judge": judge}
     return {"id": instance.id, "fused_query": instance.fused_query, **judged(instance.nuggets, ended)}
