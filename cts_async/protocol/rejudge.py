@@ -116,14 +116,15 @@ def plan_judging(
         if config.lexical and LEXICAL not in judges:
             judges = (*judges, LEXICAL)
     systems = [target.answers for target in targets]
+    repeats = Repeats(systems)
     return JudgePlan(
         config=config,
         out=out,
         specs=specs,
         judges=judges,
         targets=tuple(replace(target, answers=target.answers.counted()) for target in targets),
-        repeats=Repeats(systems),
-        n_calls={name: calls_to_judge(systems, spec.judge_nuggets) for name, spec in specs.items()},
+        repeats=repeats,
+        n_calls={name: calls_to_judge(systems, repeats, spec.judge_nuggets) for name, spec in specs.items()},
         identity=identity,
         prompts=prompts,
     )

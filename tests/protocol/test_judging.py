@@ -33,6 +33,10 @@ def system(*judgings: Judging) -> Answers:
     )
 
 
+def calls(systems: list[Answers], per_call: int) -> tuple[int, int]:
+    return calls_to_judge(systems, Repeats(systems), per_call)
+
+
 A, B, C, NONE = judging("a"), judging("b"), judging("c"), judging("")
 
 
@@ -56,9 +60,9 @@ def test_calls_by_hand() -> None:
     """Seven nuggets in calls of three are three calls; asked twice, three of six are saved."""
     long = judging("long", n_nuggets=7)
     systems = [system(long, A), system(NONE, long)]
-    assert calls_to_judge(systems, 3) == (7, 4)
-    assert calls_to_judge(systems, 7) == (3, 2)
-    assert calls_to_judge([system(NONE)], 3) == calls_to_judge([], 3) == (0, 0)
+    assert calls(systems, 3) == (7, 4)
+    assert calls(systems, 7) == (3, 2)
+    assert calls([system(NONE)], 3) == calls([], 3) == (0, 0)
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdef "), max_size=8), max_size=4))
@@ -67,7 +71,7 @@ def test_repeats_are_what_a_count_finds(answers: list[list[str]]) -> None:
     systems = [system(*(judging(answer.strip()) for answer in own)) for own in answers]
     repeats = Repeats(systems)
     assert (repeats.n_asked, repeats.n_repeated) == (len(asked), len(asked) - len(set(asked)))
-    assert calls_to_judge(systems, 5) == (len(asked), len(set(asked)))
+    assert calls(systems, 5) == (len(asked), len(set(asked)))
     for answer in set(asked):
         assert (judging(answer) in repeats) == (asked.count(answer) > 1)
 
