@@ -44,6 +44,8 @@ class Plan:
     settings: AgentSettings
     current_date: str
     data_identity: Mapping[str, Any]
+    most_nuggets: int = 0
+    """Of any instance's."""
 
     @property
     def embedded(self) -> bool:
@@ -53,6 +55,11 @@ class Plan:
     def identity(self, system: System) -> dict[str, Any]:
         """What determines this system's results; a resumed run must agree on it."""
         named = self.players(system)
+        split = {
+            name: self.specs[name].judge_nuggets
+            for role, name in named.items()
+            if role.startswith("judge ") and self.most_nuggets > self.specs[name].judge_nuggets
+        }
         return {
             "system": system.label,
             "k": system.k,
@@ -62,6 +69,7 @@ class Plan:
             "corpus_sha256": self.corpus_sha256,
             "prompts": {p: self.prompts.sha256[p] for p in self._prompts_of(system)},
             "judges": [] if self.config.no_judge else list(self.roles.judges),
+            **({"nuggets_per_call": split} if split else {}),
             "current_date": self.current_date,
             "seed": self.config.seed,
         }
@@ -117,7 +125,7 @@ def make_plan(
     dataset = open_dataset(config.data, config.gold, config.fields)
     limit = _limit(config, specs)
     instances = _selection(dataset, limit)
-    n_instances = _check_instances(instances, dataset, config)
+    n_instances, most_nuggets = _check_instances(instances, dataset, config)
     corpus = config.corpus or dataset.corpus
     if corpus is None:
         raise UsageError(
@@ -140,6 +148,7 @@ def make_plan(
         settings=_settings(config, specs[roles.agent]),
         current_date=_current_date(directories),
         data_identity=_data_identity(dataset),
+        most_nuggets=most_nuggets,
     )
 
 
@@ -171,11 +180,17 @@ def _selection(dataset: Dataset, limit: int | None) -> Callable[[], Iterator[Ins
     return lambda: islice(dataset.instances(), limit)
 
 
-def _check_instances(instances: Callable[[], Iterator[Instance]], dataset: Dataset, config: RunConfig) -> int:
-    """Read them all once, so that a broken line is found before the first call is paid."""
-    count, without_gold, first = 0, 0, ""
+def _check_instances(
+    instances: Callable[[], Iterator[Instance]], dataset: Dataset, config: RunConfig
+) -> tuple[int, int]:
+    """Read them all once, so that a broken line is found before the first call is paid.
+
+    Gives how many there are, and the most nuggets that one of them has.
+    """
+    count, most, without_gold, first = 0, 0, 0, ""
     for instance in instances():
         count += 1
+        most = max(most, len(instance.nuggets))
         if not instance.nuggets:
             without_gold += 1
             first = first or instance.id
@@ -186,7 +201,7 @@ def _check_instances(instances: Callable[[], Iterator[Instance]], dataset: Datas
             f"{dataset.path}: {without_gold} of {count} instances have no nuggets (first: {first}): "
             "name a gold file with --gold FILE.jsonl, or run without scores with --no-judge"
         )
-    return count
+    return count, most
 
 
 def _settings(config: RunConfig, agent: ModelSpec) -> AgentSettings:

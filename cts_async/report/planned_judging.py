@@ -10,7 +10,7 @@ from rich.table import Table
 
 from cts_async.protocol.forecast import PER_NUGGET, SENDING_S, TOKENS_PER_S
 from cts_async.protocol.judge_forecast import JudgingForecast
-from cts_async.protocol.rejudge import JudgePlan
+from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.report.planned import count, duration, money
 
 HEADINGS = ("judge", "left", "distinct", "calls", "tokens in", "out", "cost")
