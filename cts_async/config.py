@@ -73,7 +73,7 @@ class JudgeConfig:
     gold: Path | None = None
     candidates: str | tuple[str, ...] = ()
     out: Path | None = None
-    lexical: bool = True
+    lexical: bool = False
     """Whether candidates are judged lexically as well, beside the judges asked for."""
     nuggets_per_call: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)

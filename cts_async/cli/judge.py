@@ -13,7 +13,7 @@ from cts_async.cli import options
 
 if TYPE_CHECKING:
     from cts_async.config import JudgeConfig
-    from cts_async.protocol.rejudge import JudgePlan
+    from cts_async.protocol.judge_plan import JudgePlan
     from cts_async.report.summary import RunSummary
 
 HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
@@ -46,7 +46,9 @@ def judge(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "--out_dir", help="Where the verdicts go.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each.")] = None,
-    lexical: Annotated[bool, typer.Option(help="Judge candidates lexically as well.")] = True,
+    lexical: Annotated[
+        bool, typer.Option("--lexical", help="Judge candidates lexically as well, to see how far judges agree.")
+    ] = False,
     nuggets_per_call: Annotated[
         int | None, typer.Option(min=1, help="Ask about at most N nuggets at once [judge_nuggets: 20].")
     ] = None,
@@ -97,7 +99,7 @@ def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
 
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.judge_forecast import foresee
-    from cts_async.protocol.rejudge import plan_judging
+    from cts_async.protocol.judge_plan import plan_judging
     from cts_async.report.planned_judging import foreseen_json, print_foreseen
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
@@ -118,7 +120,8 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.rejudge import plan_judging, run_judging
+    from cts_async.protocol.judge_plan import plan_judging
+    from cts_async.protocol.rejudge import run_judging
     from cts_async.report.summary import write_summary
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ)

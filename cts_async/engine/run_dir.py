@@ -85,8 +85,8 @@ def write_json(path: Path, value: Any) -> None:
         raise UsageError(f"{path}: cannot write ({error.strerror})") from None
 
 
-def check_identity(directory: Path, identity: Mapping[str, Any]) -> None:
-    """Refuse to continue a run as something else, naming each field that differs."""
+def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:
+    """Refuse to continue a run as something else, naming each field that differs; `place` is the option for another."""
     manifest = read_manifest(directory)
     if manifest is None:
         return
@@ -95,7 +95,7 @@ def check_identity(directory: Path, identity: Mapping[str, Any]) -> None:
     if differences:
         raise UsageError(
             f"{directory} was made with other settings: {'; '.join(differences)}. "
-            "Choose another --name for the new ones, or type the old ones to resume"
+            f"Choose another {place} for the new ones, or type the old ones to resume"
         )
 
 

@@ -34,6 +34,7 @@ from cts_async.protocol.run_files import (
 
 SYSTEMS: Final = "systems"
 """The field of a manifest by which an OUT of several candidate files is known: their names, in order."""
+PLACE: Final = "--out"
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are known by their directory's name."""
 _TAKEN: Final = (JUDGMENTS, "prompts")
@@ -135,7 +136,7 @@ def opened_targets(
         if targets[0].shared_journal:
             earlier = (read_manifest(out) or {}).get(SYSTEMS, [])
             systems = {SYSTEMS: list(dict.fromkeys([*earlier, *(one.name for one in targets)]))}
-            stack.enter_context(noted(out, identity, {**notes, **systems}, prompts=prompts))
+            stack.enter_context(noted(out, identity, {**notes, **systems}, prompts=prompts, place=PLACE))
             journal = Journal(out / STEPS, sync=sync)
             stack.callback(journal.close)
             prompts = {}
@@ -164,6 +165,7 @@ def _own(
         results=PER_ITEM,
         sync=sync,
         journal=journal,
+        place=PLACE,
     )
 
 

@@ -29,9 +29,9 @@ from cts_async.protocol.forecast import (
 )
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.judge_files import Target
+from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.judging import Judging, Wanted
 from cts_async.protocol.latest import HASHES, LatestLines
-from cts_async.protocol.rejudge import JudgePlan
 from cts_async.protocol.run_files import PER_ITEM, judgments_path
 from cts_async.records import language_of
 

@@ -242,7 +242,9 @@ class Repeats:
         import numpy as np
 
         digests = np.sort(_column(systems, "digests", np.int64))
-        digests = digests[digests != 0]
+        first, end = np.searchsorted(digests, [0, 1])
+        if first < end:  # failures
+            digests = np.delete(digests, slice(first, end))
         again = digests[1:] == digests[:-1]
         self.n_asked = len(digests)
         """Answers to be judged: all but failures."""
@@ -259,11 +261,14 @@ class Repeats:
         return bool(row < len(repeated) and repeated[row] == wanted)
 
 
-def calls_to_judge(systems: Sequence[Answers], per_call: int) -> tuple[int, int]:
+def calls_to_judge(systems: Sequence[Answers], repeats: Repeats, per_call: int) -> tuple[int, int]:
     """Calls that one judge would need for every answer by itself, and those that it needs for each question once."""
     import numpy as np
 
-    digests, n_nuggets = _column(systems, "digests", np.int64), _column(systems, "n_nuggets", np.uint32)
+    n_nuggets = _column(systems, "n_nuggets", np.uint32)
+    if n_nuggets.max(initial=0) <= per_call:
+        return repeats.n_asked, repeats.n_asked - repeats.n_repeated
+    digests = _column(systems, "digests", np.int64)
     asked = digests != 0
     calls = -(-n_nuggets[asked].astype(np.int64) // per_call)
     _, first = np.unique(digests[asked], return_index=True)
@@ -274,4 +279,6 @@ def _column(systems: Sequence[Answers], name: str, kind: Any) -> Any:
     import numpy as np
 
     columns = [np.frombuffer(getattr(one, name), kind) for one in systems if len(one)]
+    if len(columns) == 1:
+        return columns[0]
     return np.concatenate(columns) if columns else np.empty(0, kind)

@@ -118,8 +118,8 @@ def terms_of(text: str) -> Terms:
     numbers: set[str] = set()
     empty: set[str] = set()
     for token in set(_TOKENS.findall(_normalised(text))):
-        # English has few different words, and each is taken apart once; a run of Chinese is hardly ever met again.
-        found = _known_token(token) if token.isascii() else _token(token)
+        # English has few different words, and each is taken apart once; numbers and runs of Chinese are many.
+        found = _known_word(token) if token.isascii() and token.isalpha() else _token(token)
         content.update(found.content)
         numbers.update(found.numbers)
         empty.update(found.every)
@@ -156,7 +156,7 @@ def _token(token: str) -> Terms:
 
 
 _NONE: Final[frozenset[str]] = frozenset()
-_known_token: Final = lru_cache(maxsize=1 << 15)(_token)
+_known_word: Final = lru_cache(maxsize=8192)(_token)
 # Many answers are judged by the same nuggets.
 _nugget_terms: Final = lru_cache(maxsize=8192)(terms_of)
 

@@ -46,6 +46,8 @@ class Plan:
     settings: AgentSettings
     current_date: str
     data_identity: Mapping[str, Any]
+    most_nuggets: int = 0
+    """Of any instance's."""
 
     @property
     def corpus(self) -> Path | None:
@@ -60,6 +62,11 @@ class Plan:
     def identity(self, system: System) -> dict[str, Any]:
         """What determines this system's results; a resumed run must agree on it."""
         named = self.players(system)
+        split = {
+            name: self.specs[name].judge_nuggets
+            for role, name in named.items()
+            if role.startswith("judge ") and self.most_nuggets > self.specs[name].judge_nuggets
+        }
         return {
             "system": system.label,
             "k": system.k,
@@ -70,6 +77,7 @@ class Plan:
             "tools": self.search.identity,
             "prompts": {p: self.prompts.sha256[p] for p in self._prompts_of(system)},
             "judges": [] if self.config.no_judge else list(self.roles.judges),
+            **({"nuggets_per_call": split} if split else {}),
             "current_date": self.current_date,
             "seed": self.config.seed,
         }
@@ -137,7 +145,7 @@ def make_plan(
         check_prices(specs.values())
     limit = _limit(config, specs)
     instances = _selection(dataset, limit)
-    n_instances = _check_instances(instances, dataset, config)
+    n_instances, most_nuggets = _check_instances(instances, dataset, config)
     names = run_names(systems, dataset.name, config.name, _marks(systems, roles, search, config, catalogue))
     directories = {system: config.runs_dir / names[system] for system in systems}
     check_replays(search.replayed, list(directories.values()))
@@ -155,6 +163,7 @@ def make_plan(
         settings=_settings(config, specs[roles.agent]),
         current_date=_current_date(directories),
         data_identity=_data_identity(dataset),
+        most_nuggets=most_nuggets,
     )
 
 
@@ -207,11 +216,17 @@ def _selection(dataset: Dataset, limit: int | None) -> Callable[[], Iterator[Ins
     return lambda: islice(dataset.instances(), limit)
 
 
-def _check_instances(instances: Callable[[], Iterator[Instance]], dataset: Dataset, config: RunConfig) -> int:
-    """Read them all once, so that a broken line is found before the first call is paid."""
-    count, without_gold, first = 0, 0, ""
+def _check_instances(
+    instances: Callable[[], Iterator[Instance]], dataset: Dataset, config: RunConfig
+) -> tuple[int, int]:
+    """Read them all once, so that a broken line is found before the first call is paid.
+
+    Gives how many there are, and the most nuggets that one of them has.
+    """
+    count, most, without_gold, first = 0, 0, 0, ""
     for instance in instances():
         count += 1
+        most = max(most, len(instance.nuggets))
         if not instance.nuggets:
             without_gold += 1
             first = first or instance.id
@@ -222,7 +237,7 @@ def _check_instances(instances: Callable[[], Iterator[Instance]], dataset: Datas
             f"{dataset.path}: {without_gold} of {count} instances have no nuggets (first: {first}): "
             "name a gold file with --gold FILE.jsonl, or run without scores with --no-judge"
         )
-    return count
+    return count, most
 
 
 def _settings(config: RunConfig, agent: ModelSpec) -> AgentSettings:

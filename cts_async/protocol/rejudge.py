@@ -8,201 +8,24 @@ stream of jobs, so that one that is slow or gone holds up no other, and is asked
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from cts_async.config import JudgeConfig
-from cts_async.datasets import GoldIndex, candidate_files, read_gold, sha256_of
 from cts_async.engine.events import Events, JobsFound, Notice
-from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
-from cts_async.errors import StepError, UsageError
-from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.errors import StepError
 from cts_async.protocol.campaign import instances_in_flight
 from cts_async.protocol.crew import opened, prices_of
-from cts_async.protocol.judge import LEXICAL, Judge
-from cts_async.protocol.judge_files import Target, names_of, opened_targets, several
-from cts_async.protocol.judging import (
-    Judging,
-    Repeats,
-    answers_of_candidates,
-    answers_of_run,
-    calls_to_judge,
-)
-from cts_async.protocol.prompts import PromptSet, load_prompts
+from cts_async.protocol.judge import Judge
+from cts_async.protocol.judge_files import Target, opened_targets
+from cts_async.protocol.judge_plan import JudgePlan
+from cts_async.protocol.judging import Judging
 from cts_async.protocol.results import Line, failure_line, judged
-from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all, with_stand_ins
-from cts_async.protocol.run_files import RESULTS, RunFiles
+from cts_async.protocol.run_files import RunFiles
 from cts_async.protocol.spending import open_budget
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment
-
-
-@dataclass(frozen=True, slots=True)
-class JudgePlan:
-    """What will be judged, by whom, and into which directories; everything checked."""
-
-    config: JudgeConfig
-    out: Path
-    """Where all of it goes: the only target's directory, or that of them all."""
-    specs: Mapping[str, ModelSpec]
-    judges: tuple[str, ...]
-    targets: tuple[Target, ...]
-    repeats: Repeats
-    n_calls: Mapping[str, tuple[int, int]]
-    """Of each model judge: calls for all answers one by one, and for each question once."""
-    identity: Mapping[str, Any] | None
-    """None for finished runs, which keep their own."""
-    prompts: PromptSet
-
-    @property
-    def embedded(self) -> bool:
-        return any(spec.embedded for spec in self.specs.values())
-
-    @property
-    def n_answers(self) -> int:
-        return sum(len(target.answers) for target in self.targets)
-
-    @property
-    def n_saved(self) -> int:
-        """Calls that nobody has to make because their question is another answer's, too."""
-        return sum(every - once for every, once in self.n_calls.values())
-
-    @property
-    def journals(self) -> list[Path]:
-        """Where calls are recorded."""
-        return list(dict.fromkeys(target.journal(self.out) for target in self.targets))
-
-    def group(self, judge: str) -> str:
-        """The name of a judge's jobs: where there are several judges, one that is gone holds up its own only."""
-        one = len(self.targets) == 1 or self.identity is not None
-        name = self.out.name if one else f"{len(self.targets)} runs"
-        return name if len(self.judges) == 1 else f"{name}, {judge}"
-
-    def in_flight(self, judge: str, usual: int) -> int:
-        """How many answers a judge works on at once: beside others the lexical one only fills the pauses."""
-        return 1 if judge == LEXICAL and len(self.judges) > 1 else usual
-
-
-# --- Planning
-
-
-def plan_judging(
-    config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str, str], *, keyless: bool = False
-) -> JudgePlan:
-    """Check everything. Raises UsageError; starts and writes nothing.
-
-    With `keyless`, keys and addresses may be missing: such a plan is to be looked at only.
-    """
-    _check_asked(config)
-    judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
-    if keyless:
-        environ = with_stand_ins(judges, catalogue, environ)
-    specs = {
-        name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
-        for name, spec in resolve_all({name: ["judge"] for name in judges}, catalogue, environ).items()
-    }
-    prompts = load_prompts()
-    if config.runs:
-        out, identity = config.runs[0], None
-        targets = [_target_of_run(run, judges, config.limit) for run in _distinct(config.runs)]
-    else:
-        assert config.out
-        out = config.out
-        targets, identity = _targets_of_candidates(config, judges[0], specs, prompts)
-        if config.lexical and LEXICAL not in judges:
-            judges = (*judges, LEXICAL)
-    systems = [target.answers for target in targets]
-    return JudgePlan(
-        config=config,
-        out=out,
-        specs=specs,
-        judges=judges,
-        targets=tuple(replace(target, answers=target.answers.counted()) for target in targets),
-        repeats=Repeats(systems),
-        n_calls={name: calls_to_judge(systems, spec.judge_nuggets) for name, spec in specs.items()},
-        identity=identity,
-        prompts=prompts,
-    )
-
-
-def _check_asked(config: JudgeConfig) -> None:
-    """Either runs or candidates, and what the latter need."""
-    of_candidates = {"--gold G": config.gold, "--candidates C": config.candidates, "--out DIR": config.out}
-    given = [option for option, value in of_candidates.items() if value]
-    if config.runs and given:
-        raise UsageError(
-            f"runs have gold and a place of their own: leave out {', '.join(given)}, or the runs"
-        )
-    if not config.runs and len(given) < len(of_candidates):
-        raise UsageError(
-            "name runs (cts judge runs/NAME), or --gold G --candidates C --out DIR for anybody's answers"
-        )
-
-
-def _distinct(runs: Sequence[Path]) -> list[Path]:
-    distinct: dict[Path, Path] = {}
-    for run in runs:
-        distinct.setdefault(run.resolve(), run)
-    return list(distinct.values())
-
-
-def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Target:
-    """A run's first judge has labelled every answer already; a second file of the same would only confuse."""
-    scoring = ((read_manifest(run) or {}).get("identity", {}).get("judges") or [None])[0]
-    if scoring in judges:
-        raise UsageError(
-            f"{run}: {scoring} is the judge that scored it; its labels are in {RESULTS}; name another with --judge"
-        )
-    return Target(run.name, run, answers_of_run(run, limit))
-
-
-def _targets_of_candidates(
-    config: JudgeConfig, scoring: str, specs: Mapping[str, ModelSpec], prompts: PromptSet
-) -> tuple[list[Target], dict[str, Any]]:
-    """A target for each file, and what determines the verdicts of all."""
-    assert config.gold
-    assert config.out
-    given = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
-    files = candidate_files(given)
-    apart = several(config.out, len(files))
-    gold = read_gold(config.gold, config.fields)
-    common = {
-        "gold_sha256": sha256_of(config.gold),
-        "judges": [scoring],
-        "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
-        **_split(scoring, specs, gold),
-    }
-    targets = [
-        Target(
-            name,
-            config.out / name if apart else config.out,
-            answers_of_candidates(file, gold, config.fields, config.limit),
-            scoring,
-            {"system": name, "candidates": str(file), **common},
-            apart,
-        )
-        for name, file in zip(names_of(files), files, strict=True)
-    ]
-    return targets, common
-
-
-def _split(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:
-    """How many nuggets the judge is asked about at once, if that ever makes a difference."""
-    most = max((len(record.nuggets) for record in gold.records()), default=0)
-    if judge not in specs or most <= specs[judge].judge_nuggets:
-        return {}
-    return {"nuggets_per_call": specs[judge].judge_nuggets}
-
-
-def _judge_prompts(prompts: PromptSet) -> list[str]:
-    return [name for name in prompts.sha256 if name.startswith("judge.")]
-
-
-# --- Judging
 
 
 async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Events) -> None:
@@ -214,7 +37,7 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
         "embedded": plan.embedded,
         "prices": prices_of(plan.specs.values()),
     }
-    texts = {name: plan.prompts.text(name) for name in _judge_prompts(plan.prompts)}
+    texts = {name: plan.prompts.text(name) for name in plan.prompt_names}
     async with (
         stoppable() as stopper,
         opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
@@ -267,7 +90,8 @@ def _scoring_jobs(
     if done.have_all(target.answers.ids, but_failures=again):
         return  # without reading the file again
     for judging in target.answers.stream(partial(files.needs_work, retry_failed=again)):
-        yield _job(plan, judge, target, judging, files, partial(_add_item, files=files, judging=judging))
+        finish = partial(_add_item, files=files, judge=judge, judging=judging)
+        yield _job(plan, judge, target, judging, files, finish)
 
 
 def _further_jobs(
@@ -316,8 +140,8 @@ async def _add_judgment(
     await files.add_judgment(judge.name, _line(ended, judging, judge.name))
 
 
-async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judging: Judging) -> None:
-    line = _line(ended, judging, "")
+async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judge: Judge, judging: Judging) -> None:
+    line = _line(ended, judging, judge.name)
     for told, nugget in zip(line.get("nuggets") or (), judging.instance.nuggets, strict=False):
         told["text"] = nugget.text
     await files.add_result({**line, "answer": judging.answer})
@@ -326,5 +150,5 @@ async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judging: Ju
 def _line(ended: Judgment | StepError, judging: Judging, judge: str) -> Line:
     instance = judging.instance
     if isinstance(ended, StepError):
-        return {**failure_line("", instance, ended), "judge": judge or None}
+        return {**failure_line("", instance, ended), "judge": judge}
     return {"id": instance.id, "fused_query": instance.fused_query, **judged(instance.nuggets, ended)}

@@ -117,12 +117,14 @@ def opened_files(
     results: str = RESULTS,
     sync: bool = False,
     journal: Journal | None = None,
+    place: str = "--name",
 ) -> Iterator[RunFiles]:
     """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
 
-    `notes` may differ between sessions; of `n_expected` the largest is kept. Raises UsageError.
+    `notes` may differ between sessions; of `n_expected` the largest is kept. `place` is the option that chooses
+    the directory. Raises UsageError.
     """
-    with noted(directory, identity, notes, prompts=prompts):
+    with noted(directory, identity, notes, prompts=prompts, place=place):
         files = RunFiles(directory, results=results, sync=sync, journal=journal)
         try:
             yield files
@@ -137,10 +139,11 @@ def noted(
     notes: Mapping[str, Any],
     *,
     prompts: Mapping[str, str],
+    place: str,
 ) -> Iterator[None]:
     """`opened_files` without the files: the lock, the manifest with this session, the prompts."""
     with locked(directory):
-        check_identity(directory, identity)
+        check_identity(directory, identity, place=place)
         manifest = read_manifest(directory) or {}
         expected = max(int(notes.get("n_expected", 0)), int(manifest.get("n_expected", 0)))
         sessions = manifest.get("sessions", [])

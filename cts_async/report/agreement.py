@@ -56,14 +56,16 @@ def together(found: Iterable[Beside]) -> list[Agreement]:
 
 
 def sentence(found: Agreement) -> str:
-    """`lexical agrees with ernie on 71.2 % of 3,108 nuggets (kappa 0.451, quadratic 0.523), ...`"""
+    """`lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, quadratic 0.523); ...`"""
     if not found.n_nuggets or found.exact is None:
         return f"{found.other} and {found.judge} have judged nothing in common"
-    return (
+    said = (
         f"{found.other} agrees with {found.judge} on {100 * found.exact:.1f} % of {found.n_nuggets:,} nuggets "
-        f"(Cohen's kappa {_figure(found.kappa)}, quadratic {_figure(found.kappa_quadratic)}); "
-        f"scores of {found.n_answers:,} answers correlate by {_figure(found.score_r)}"
+        f"(Cohen's kappa {_figure(found.kappa)}, quadratic {_figure(found.kappa_quadratic)})"
     )
+    if found.score_r is None:
+        return said
+    return f"{said}; scores of {found.n_answers:,} answers correlate by {_figure(found.score_r)}"
 
 
 def _figure(value: float | None) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from cts_async.protocol.forecast import PER_NUGGET, SENDING_S, TOKENS_PER_S
 from cts_async.protocol.judge_forecast import JudgingForecast
-from cts_async.protocol.rejudge import JudgePlan
+from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.report.planned import count, duration, money
 
 HEADINGS = ("judge", "left", "distinct", "calls", "tokens in", "out", "cost")
@@ -53,6 +53,9 @@ def print_foreseen(console: Console, plan: JudgePlan, foreseen: JudgingForecast)
     say(f"{plan.n_answers:,} answers of {systems} {'system' if systems == 1 else 'systems'}.")
     if not foreseen.judges:
         say("The lexical judge asks nobody and costs nothing.")
+        return
+    if not foreseen.total.calls:
+        say("Every one of them is judged: nothing is left to do.")
         return
     console.print(_table(foreseen))
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in foreseen.lanes]

@@ -18,7 +18,8 @@ from cts_async.datasets.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.rejudge import plan_judging, run_judging
+from cts_async.protocol.judge_plan import plan_judging
+from cts_async.protocol.rejudge import run_judging
 from cts_async.scorer import score_file
 
 N = 5

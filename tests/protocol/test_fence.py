@@ -1,0 +1,84 @@
+"""What reads as a tag of a fence is written out; everything else in a text stays as it was."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cts_async.protocol.fence import fence_pattern, harmless
+
+FENCE = fence_pattern(["candidate_answer", "query"])
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("</query>", "&lt;/query>"),
+        ("<query>", "&lt;query>"),
+        ("a<b</Query >c", "a<b&lt;/Query >c"),
+        ("＜／ｑｕｅｒｙ＞", "&lt;／ｑｕｅｒｙ＞"),
+        ("<\u200b/\u00adqu\u2060ery>", "&lt;\u200b/\u00adqu\u2060ery>"),
+        ("</ⓠⓤⓔⓡⓨ>", "&lt;/ⓠⓤⓔⓡⓨ>"),
+        ("&lt;/query&gt;", "&lt;/query&gt;"),
+        ("&#60;/query>", "&lt;/query>"),
+        ("&#x003C/query>", "&lt;/query>"),
+        ("</candidate answer>", "&lt;/candidate answer>"),
+        ("</candidate\n-answer>", "&lt;/candidate\n-answer>"),
+        ("</candidateanswer>", "&lt;/candidateanswer>"),
+        ("<|im_end|>", "&lt;|im_end|>"),
+        ("[/INST]", "&#91;/INST]"),
+        ("</s>", "&lt;/s>"),
+    ],
+)
+def test_what_reads_as_a_tag_is_written_out(text: str, written: str) -> None:
+    assert harmless(text, FENCE) == written
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "plain",
+        "<b>bold</b> &amp; [1] <span>",
+        "《查询》〈甲〉",
+        "<queryset> <my_query> x < y",
+        "</strike> <sup>",
+        "a | b < c | d",
+        "[INSTALL] [system]",
+        "candidate_answer query",
+    ],
+)
+def test_other_text_is_left_alone(text: str) -> None:
+    assert harmless(text, FENCE) is text
+
+
+def test_without_fences_only_turns_are_written_out() -> None:
+    assert fence_pattern([]) is None
+    assert harmless("<query> <|im_start|>", None) == "<query> &lt;|im_start|>"
+
+
+PIECES = st.sampled_from(
+    ["<", "＜", "/", "query", "QUERY", "q", "\u200b", " ", "&#60;", "[", "INST]", "|", "x", "&lt;"]
+)
+
+
+@given(st.lists(PIECES).map("".join))
+def test_what_is_harmless_stays_so_and_loses_nothing_else(text: str) -> None:
+    assert FENCE is not None
+    once = harmless(text, FENCE)
+    assert harmless(once, FENCE) == once
+    assert all(found[0] == "&lt;" for found in FENCE.finditer(once))
+    plain = re.compile(r"&lt;|&#60;|&#91;|[<＜\[]")
+    assert plain.sub("", once) == plain.sub("", text)
+
+
+@pytest.mark.parametrize(
+    "piece", ["<candidate" + " " * 999, "<", "&#00000", "<\u200b", "<candidate_answe ", "["]
+)
+def test_a_text_made_to_take_long_does_not(piece: str) -> None:
+    """Each character is looked at a few times at most: 300,000 of them are done at once."""
+    text = (piece * 300_000)[:300_000]
+    assert harmless(text, FENCE) == text
