@@ -66,7 +66,7 @@ class JudgeWorld:
         files = ["--gold", "gold.jsonl", "--candidates", candidates, "--out", "out"]
         return [
             *(*CTS, "judge", *files, "--judge", "static", "--config", config.name),
-            "--lexical" if lexical else "--no-lexical",
+            *(("--lexical",) if lexical else ()),
             *("--in-flight", str(in_flight), "-q", "--json"),
         ]
 

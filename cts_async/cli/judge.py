@@ -47,7 +47,8 @@ def judge(
     out: Annotated[Path | None, typer.Option("--out", "--out_dir", help="Where the verdicts go.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N answers of each.")] = None,
     lexical: Annotated[
-        bool, typer.Option("--lexical", help="Judge candidates lexically as well, to see how far judges agree.")
+        bool,
+        typer.Option("--lexical", help="Judge candidates lexically as well, to see how far judges agree."),
     ] = False,
     nuggets_per_call: Annotated[
         int | None, typer.Option(min=1, help="Ask about at most N nuggets at once [judge_nuggets: 20].")

@@ -62,9 +62,14 @@ def invoke(*command: object) -> Result:
     return result
 
 
-def judge(*options: object, files: tuple[str, ...] = ("a/x.jsonl", "b/x.jsonl"), out: str = "out") -> Result:
+BOTH = ("a/x.jsonl", "b/x.jsonl")
+
+
+def judge(*options: object, files: tuple[str, ...] = BOTH, out: str = "out", lexical: bool = True) -> Result:
+    """`cts judge` of candidates files, lexically too."""
     named = [word for file in files for word in ("--candidates", file)]
-    return invoke("judge", "--gold", GOLD, *named, "--out", out, "-q", *options)
+    beside = ["--lexical"] if lexical else []
+    return invoke("judge", "--gold", GOLD, *named, "--out", out, "-q", *beside, *options)
 
 
 def lines(path: Path | str) -> list[dict[str, Any]]:
@@ -119,9 +124,11 @@ def test_one_file_and_two_judges_stay_in_one_directory(here: Path) -> None:
     assert {line["judge"] for line in lines("out/per_item.jsonl")} == {"mine"}
 
 
-def test_lexical_verdicts_can_be_left_out(here: Path) -> None:
-    judge("--judge", "mine", "--no-lexical", files=("a/x.jsonl",))
+def test_lexical_verdicts_are_there_where_they_are_asked_for(here: Path) -> None:
+    judge("--judge", "mine", files=("a/x.jsonl",), lexical=False)
     assert not Path("out/judgments").exists()
+    judge("--judge", "mine", files=("a/x.jsonl",))
+    assert {path.name for path in Path("out/judgments").iterdir()} == {"lexical.jsonl"}
 
 
 def test_a_judge_may_be_added_later_and_asks_only_for_itself(here: Path, provider: Remote) -> None:
