@@ -16,7 +16,9 @@ city 1). A constraint's nugget is covered when the rewritten query has the const
 the scope in part. The second judge, `strict`, gives nothing for the scope.
 
 The Clarifiers ask, in this order: gpt year, scope, city; claude city, year, scope; kimi the scope where i
-is even, else the city, then the year, then what is left. The User Answerer knows what the intent says.
+is even, else the city, then the year, then what is left. The User Answerer knows what the intent says. `forgetful`
+in its place knows no city, and as Rewriter makes up the year 2023 where 37 | i and the year is unknown: 7 times, i = 37,
+185, 407 (D), 111, 333, 481 (F) and 259 (B).
 """
 
 from __future__ import annotations
@@ -124,7 +126,10 @@ def _answer(model: str, asked: str) -> str:
 
 def _rewrite(model: str, asked: str) -> str:
     told = [said for said in SAID.values() if re.search(rf"Answer \d+: {said}$", asked, re.MULTILINE)]
-    return " ".join([field_of(asked, "blurred_query"), *told])
+    query = field_of(asked, "blurred_query")
+    if model == "forgetful" and _topic(query) % 37 == 0 and SAID["year"] not in told:
+        told.append("in 2023")
+    return " ".join([query, *told])
 
 
 def _agent(model: str, asked: str) -> str:
@@ -186,7 +191,8 @@ async def _messages(request: web.Request) -> web.Response:
 @contextmanager
 def providers(directory: Path) -> Iterator[Path]:
     """Serve all of them on loopback, each at an account of its own; gives the cts.toml that names them."""
-    started, port, loop = threading.Event(), 0, asyncio.new_event_loop()
+    started, port = threading.Event(), 0
+    loop, stop = asyncio.new_event_loop(), asyncio.Event()
 
     async def serve() -> None:
         nonlocal port
@@ -195,19 +201,23 @@ def providers(directory: Path) -> Iterator[Path]:
         app.router.add_post("/{model}/v1/messages", _messages)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = runner.addresses[0][1]
-        started.set()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            port = runner.addresses[0][1]
+            started.set()
+            await stop.wait()
+        finally:
+            await runner.cleanup()
 
     def run() -> None:
-        asyncio.set_event_loop(loop)
-        loop.create_task(serve())
-        loop.run_forever()
+        try:
+            loop.run_until_complete(serve())
+        finally:
+            loop.close()
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    started.wait(10)
+    assert started.wait(10)
     tables = [
         f'[models.{name}]\nbase_url = "http://127.0.0.1:{port}/{name}/v1"\nmodel = "{name}-id"\n'
         f'account = "{name}"\nkey_env = "KNOWN_KEY"\nrequests_per_min = 1e7\ntokens_per_min = 1e10\n'
@@ -219,5 +229,5 @@ def providers(directory: Path) -> Iterator[Path]:
     try:
         yield config
     finally:
-        loop.call_soon_threadsafe(loop.stop)
+        loop.call_soon_threadsafe(stop.set)
         thread.join(10)

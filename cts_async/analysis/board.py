@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.runs import FinishedRun, Item, Verdict
+from cts_async.analysis.runs import FinishedRun, Item, Verdict, with_mark
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
 
@@ -198,8 +198,12 @@ Found = tuple[Entrant, dict[str, _Column]]
 
 
 def _named_apart(found: Sequence[Found]) -> list[Found]:
-    """Systems of one name get their directories' names, those that share these too their whole paths."""
-    for name in (lambda e: e.directory.name, lambda e: str(e.directory)):
+    """Systems of one name get what their directories' names add to it (`+support-gpt`), else these, else their paths."""
+    for name in (
+        lambda e: with_mark(e.label, e.directory),
+        lambda e: e.directory.name,
+        lambda e: str(e.directory),
+    ):
         times = Counter(entrant.label for entrant, _ in found)
         found = [(e if times[e.label] == 1 else replace(e, label=name(e)), columns) for e, columns in found]
     return list(found)

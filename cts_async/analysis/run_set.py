@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cts_async.analysis.runs import FinishedRun, read_run
+from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 
@@ -163,10 +163,9 @@ def _unfinished(orig: FinishedRun) -> list[str]:
 
 
 def _distinct(runs: Sequence[FinishedRun]) -> tuple[FinishedRun, ...]:
-    """The runs, those of equal labels called by the names of their directories."""
-    from dataclasses import replace
+    """The runs; those of equal labels with what their directories' names add (`+support-gpt`), else called by these."""
 
-    labels = [run.label for run in runs]
-    return tuple(
-        replace(run, label=run.directory.name) if labels.count(run.label) > 1 else run for run in runs
-    )
+    for name in (lambda run: with_mark(run.label, run.directory), lambda run: run.directory.name):
+        labels = [run.label for run in runs]
+        runs = [run if labels.count(run.label) == 1 else replace(run, label=name(run)) for run in runs]
+    return tuple(runs)

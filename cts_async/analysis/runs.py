@@ -81,6 +81,12 @@ class FinishedRun:
         return {id: item.verdicts[judge].score for id, item in self.items.items() if judge in item.verdicts}
 
 
+def with_mark(label: str, directory: Path) -> str:
+    """A system's name with what its directory's name adds to it, such as `gpt-k1+support-kimi`."""
+    _, plus, mark = directory.name.partition("+")
+    return label + plus + mark
+
+
 def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
     """Read a run directory, or one that `cts judge --out` made; lines are read one at a time.
 
