@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from cts_async.errors import UnusableOutput
+from cts_async.llm.gbnf import literal
 from cts_async.llm.json_text import find_json
 from cts_async.protocol.gold_check import WEIGHTS, Gold, check_gold, folded, told
 from cts_async.protocol.lexical import terms_of
@@ -109,11 +110,11 @@ def _grammar(quotes: list[tuple[str, str]]) -> str | None:
     if not quotes:
         return None
     n = min(MOST_NUGGETS, len(quotes))
-    nuggets = [_literal(f'{{"id":"N{i}","text":') + f" said{i}" for i in range(1, n + 1)]
-    opening = _literal('{"query_intent":') + " text " + _literal(',"must_cover":[') + " text "
+    nuggets = [literal(f'{{"id":"N{i}","text":') + f" said{i}" for i in range(1, n + 1)]
+    opening = literal('{"query_intent":') + " text " + literal(',"must_cover":[') + " text "
     between = ' "," '.join(nuggets)
-    closing = _literal('],"reference_urls":[],"unsupported_claims":[],"notes":""}')
-    head = opening + _literal('],"missing_evidence":[],"nuggets":[')
+    closing = literal('],"reference_urls":[],"unsupported_claims":[],"notes":""}')
+    head = opening + literal('],"missing_evidence":[],"nuggets":[')
     rules = [f"root ::= {head} {between} {closing}"]
     rules += [f"said{i + 1} ::= {' | '.join(_said(*quote) for quote in quotes[i::n])}" for i in range(n)]
     return "\n".join(rules) + _FIXED_RULES
@@ -122,9 +123,4 @@ def _grammar(quotes: list[tuple[str, str]]) -> str | None:
 def _said(sentence: str, source: str) -> str:
     """A nugget from its text on: the sentence is given, only the weight is free."""
     text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
-    return _literal(text + ',"weight":') + " weight " + _literal(f',"source_ids":[{id}]}}')
-
-
-def _literal(text: str) -> str:
-    """The GBNF literal of a text of one line."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return literal(text + ',"weight":') + " weight " + literal(f',"source_ids":[{id}]}}')

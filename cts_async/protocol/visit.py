@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 from cts_async.engine.runner import Context
 from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.gbnf import json_string, literal
 from cts_async.llm.json_text import find_json
 from cts_async.llm.model import output_limit
 from cts_async.llm.tokens import FIRST_PER_BYTE
@@ -15,26 +16,49 @@ from cts_async.protocol.role import Role
 from cts_async.protocol.views import VisitView
 from cts_async.records import language_of
 from cts_async.search.backends import Page
-from cts_async.search.evidence import Evidence
+from cts_async.search.backends.passages import sentence_spans
+from cts_async.search.evidence import Evidence, extract_for_goal
 
 PAGE_TOKENS: Final = 20_000
 """Estimated tokens of a page that a model is given at most; what comes after them is left out, and it is told."""
 AROUND_TOKENS: Final = 700
 """What the prompt takes beside the page."""
+MOST_QUOTES: Final = 12
+QUOTE_CHARS: Final = 160
 _CUT: Final = "\n(The page goes on; the rest is left out here.)"
 
 
+@dataclass(frozen=True, slots=True)
 class EvidenceForm:
-    """`{"rational", "evidence", "summary"}`; parses to an Evidence of which not both texts are empty."""
+    """`{"rational", "evidence", "summary"}`; parses to an Evidence of which not both texts are empty.
 
+    The grammar is for a model too small to quote: it chooses one or two `quotes`, sentences of the page, and their
+    summary is the page's `title`.
+    """
+
+    quotes: tuple[str, ...] = ()
+    title: str = ""
     name: ClassVar[str] = "evidence"
-    grammar: ClassVar[str | None] = None
     json_schema: ClassVar[dict[str, Any] | None] = {
         "type": "object",
         "properties": {part: {"type": "string"} for part in ("rational", "evidence", "summary")},
         "required": ["rational", "evidence", "summary"],
         "additionalProperties": False,
     }
+
+    @property
+    def grammar(self) -> str | None:
+        """None where there is nothing to choose."""
+        if not self.quotes:
+            return None
+        first, second = (" | ".join(map(json_string, self.quotes[i::2])) for i in (0, 1))
+        closing = (
+            literal('],"summary":') + " " + json_string(self.title or self.quotes[0]) + " " + literal("}")
+        )
+        opening = literal('{"rational":"","evidence":[')
+        more = ' ("," second)?' if second else ""
+        root = f"root ::= {opening} first{more} {closing}"
+        return "\n".join([root, f"first ::= {first}", *([f"second ::= {second}"] if second else [])])
 
     def parse(self, text: str) -> Evidence:
         found = find_json(text)
@@ -70,18 +94,31 @@ class PageVisitor:
     async def extract(self, ctx: Context, step: str, page: Page, goal: str) -> Evidence:
         """Read a page as a durable step; of a long one its first `page_tokens`."""
         text = f"{page.title}\n\n{page.text}" if page.title else page.text
-        view = VisitView(goal, cut(text, page_tokens(self.role.model.spec)))
+        spec = self.role.model.spec
+        view = VisitView(goal, cut(text, page_tokens(spec)))
+        form = (
+            EvidenceForm(quotes(page.text, goal), page.title)
+            if spec.structured == "llama"
+            else EvidenceForm()
+        )
         # Goal and page stand in the journal (the agent's turn, the page's step) or in the documents already.
         return await self.role.ask(
             ctx,
             step,
             "visit",
             language_of(goal),
-            EvidenceForm(),
+            form,
             on_record=("goal", "page"),
             goal=view.goal,
             page=view.page,
         )
+
+
+def quotes(text: str, goal: str) -> tuple[str, ...]:
+    """The sentences of a page that a small model may choose from: those nearest to the goal, in order."""
+    near = extract_for_goal(text, goal, MOST_QUOTES * QUOTE_CHARS)
+    sentences = (" ".join(near[start:end].split()) for start, end in sentence_spans(near, QUOTE_CHARS))
+    return tuple(dict.fromkeys(sentence for sentence in sentences if sentence))[:MOST_QUOTES]
 
 
 def page_tokens(spec: ModelSpec) -> int:

@@ -11,7 +11,7 @@ import pytest
 from cts_async.errors import UnusableOutput
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.role import Role
-from cts_async.protocol.visit import EvidenceForm, PageVisitor, cut, page_tokens
+from cts_async.protocol.visit import EvidenceForm, PageVisitor, cut, page_tokens, quotes
 from cts_async.search.backends import Page
 from cts_async.search.evidence import Evidence
 
@@ -47,8 +47,32 @@ def test_a_reading_in_another_form_is_refused_with_what_was_wrong(text: str, pro
         EvidenceForm().parse(text)
 
 
+def test_a_small_model_chooses_among_the_page_s_own_sentences() -> None:
+    """Left to itself it copies the prompt's words, or makes some up."""
+    text = "It leaves at nine. Bicycles travel free. It sank in 1911."
+    assert quotes(text, "when does it leave") == (
+        "It leaves at nine.",
+        "Bicycles travel free.",
+        "It sank in 1911.",
+    )
+    form = EvidenceForm(("It leaves at nine.", 'They call it "Ann".', "It sank in 1911."), "The ferry")
+    assert form.grammar == (
+        r'root ::= "{\"rational\":\"\",\"evidence\":[" first ("," second)? "],\"summary\":" "\"The ferry\"" "}"'
+        "\n"
+        r'first ::= "\"It leaves at nine.\"" | "\"It sank in 1911.\""'
+        "\n"
+        r'second ::= "\"They call it \\\"Ann\\\".\""'
+    )
+    chosen = '{"rational":"","evidence":["It sank in 1911.","They call it \\"Ann\\"."],"summary":"The ferry"}'
+    assert form.parse(chosen) == Evidence('It sank in 1911.\nThey call it "Ann".', "The ferry")
+    assert EvidenceForm().grammar is None
+    assert EvidenceForm(("One.",)).grammar.count("::=") == 2  # type: ignore[union-attr]
+
+
 def spec(context_tokens: int | None, **params: int) -> Any:
-    return SimpleNamespace(context_tokens=context_tokens, params=params, prompt_size="full")
+    return SimpleNamespace(
+        context_tokens=context_tokens, params=params, prompt_size="full", structured="none"
+    )
 
 
 @pytest.mark.parametrize(
