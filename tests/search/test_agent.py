@@ -135,7 +135,8 @@ def test_a_failed_tool_is_told_and_never_remembered(tmp_path: Path) -> None:
     script = Script(SEARCH, ANSWER)
     run_agent(tmp_path, script, Documents(broken=True))
     assert "Error" in script.shown[1][-1]["content"]
-    assert b'"ok":true' not in (tmp_path / "steps.jsonl").read_bytes()
+    done = [line for line in (tmp_path / "steps.jsonl").read_bytes().splitlines() if b'"ok":true' in line]
+    assert [b'"step":"search/told/1"' in line for line in done] == [True]
 
 
 def test_an_unreadable_call_is_told_as_such(tmp_path: Path) -> None:
@@ -171,6 +172,15 @@ def test_what_the_agent_has_gone_on_from_stays_told_when_it_resumes(tmp_path: Pa
     run_agent(tmp_path, second, documents)
     assert second.shown == first.shown
     assert (documents.searches, documents.fetches) == ([], [])
+
+
+def test_an_answer_that_followed_a_failure_stays_that_answer_when_it_resumes(tmp_path: Path) -> None:
+    """Such as after a judge's outage: the answer's turn is paid for."""
+    first, second, documents = Script(SEARCH, ANSWER), Script(SEARCH, ANSWER), Documents()
+    run_agent(tmp_path, first, Documents(broken=True))
+    run_agent(tmp_path, second, documents)
+    assert second.shown == first.shown
+    assert documents.searches == []
 
 
 def test_a_failed_search_is_tried_again_when_the_agent_asks_again(tmp_path: Path) -> None:
