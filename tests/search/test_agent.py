@@ -309,6 +309,17 @@ def test_a_server_that_finds_it_too_long_is_asked_with_less(tmp_path: Path, said
     assert "dropped" in [turn.kind for turn in trace.turns]
 
 
+def test_the_demand_for_an_answer_outlives_the_response_that_it_stood_under(tmp_path: Path) -> None:
+    """The last turn is refused with the response and its demand, and asked again without the response."""
+    script = Narrow(SEARCH, ANSWER, limit=120, said="prompt is too long")
+    trace = run_agent(tmp_path, script, Documents(long=True), max_turns=2)
+    assert isinstance(trace, Trace)
+    assert script.refused == 1
+    last = script.shown[1][-1]["content"]
+    assert "left out" in last
+    assert last.count("No tool calls are left") == 1
+
+
 @pytest.mark.parametrize(("limit", "said"), [(500, "content refused"), (5, "maximum context length is 5")])
 def test_other_refusals_and_those_of_the_question_itself_fail(tmp_path: Path, limit: int, said: str) -> None:
     ended = run_agent(tmp_path, Narrow(*LOOKS, ANSWER, limit=limit, said=said), Documents(long=True))
