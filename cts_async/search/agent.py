@@ -30,6 +30,7 @@ from cts_async.search.tags import (
     merge_tool_responses,
     parse_turn,
     turn_grammar,
+    unmarked,
 )
 from cts_async.search.talk import Talk
 from cts_async.search.toolbox import Toolbox
@@ -88,7 +89,7 @@ class Agent:
 
         `anew` tries again what the agent was once told had failed: what follows may be another conversation.
         """
-        reminder = f"\n{_QUESTION[language]}{question}" if self.settings.repeat_question else ""
+        reminder = f"\n{_QUESTION[language]}{unmarked(question)}" if self.settings.repeat_question else ""
         talk = Talk(opening, request, reminder=reminder, limit=self.settings.max_input_tokens)
         search = _Search(self, ctx, talk, _DEMAND[language], anew=anew)
         for number in range(1, self.settings.max_turns + 1):
