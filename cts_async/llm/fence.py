@@ -2,7 +2,7 @@
 
 A model reads leniently, so what merely looks like a tag counts as one: any kind of angle bracket, also as an
 HTML entity; any letters that look like the name's; and whatever nobody can see in between. Only the bracket in
-front is replaced, by `&lt;` where nothing else is asked for: the text stays readable, and any other markup in it stays as it was.
+front is replaced: the text stays readable, and any other markup in it stays as it was.
 """
 
 from __future__ import annotations
