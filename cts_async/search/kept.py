@@ -8,7 +8,6 @@ from cts_async.errors import UnusableOutput
 from cts_async.search.backends import Hit, Page
 from cts_async.search.evidence import Evidence
 
-
 TITLE_CHARS: Final = 300
 SNIPPET_CHARS: Final = 1_000
 """Some engines give whole pages for snippets, ten of them for each of three queries; pages are for visits."""
