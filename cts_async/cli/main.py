@@ -13,6 +13,7 @@ import typer
 from cts_async import __version__
 from cts_async.cli import audit, compare, diagnose, doctor, gold, judge, models, plan, run, score
 from cts_async.cli.options import read_common, with_options
+from cts_async.cli.plain import plain
 from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 
@@ -115,7 +116,7 @@ def _explain(error: typer.BadParameter) -> None:
 
 
 def _fail(error: CTSError) -> None:
-    print(f"cts: {error}", file=sys.stderr)
+    print(plain(f"cts: {error}"), file=sys.stderr)
     sys.exit(error.exit_code)
 
 

@@ -12,8 +12,9 @@ from typing import Any, Final
 import orjson
 
 from cts_async.engine.events import Usage
+from cts_async.errors import TransientError
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.endings import REFUSED, ending
+from cts_async.llm.endings import ABORTED, REFUSED, ending
 from cts_async.llm.failures import broken, failure
 from cts_async.llm.headers import common_headers
 from cts_async.llm.messages import ChatRequest, Message, Reply
@@ -81,12 +82,14 @@ def reply(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, no
         parsed = orjson.loads(data)
         if isinstance(parsed, dict) and (parsed.get("error") or parsed.get("type") == "error"):
             raise failure(spec, status, head, data, now)
-        blocks = parsed["content"]
+        ended = ending(parsed.get("stop_reason"))
+        blocks = parsed["content"] if ended != REFUSED else parsed.get("content") or []
         text = "".join(block["text"] for block in blocks if block["type"] == "text")
         reasoning = "\n\n".join(block["thinking"] for block in blocks if block["type"] == "thinking")
-        ended = ending(parsed.get("stop_reason"))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise broken(spec, status, data) from None
+    if ended == ABORTED:
+        raise TransientError(f"{spec.name}: the server broke its reply off", status=status)
     return Reply(
         text,
         str(parsed.get("model") or ""),

@@ -26,7 +26,7 @@ _SPELLINGS: Final = {
         "spii",
         "sensitive",
     ),
-    ABORTED: ("abort", "aborted", "error", "network_error", "insufficient_system_resource"),
+    ABORTED: ("abort", "aborted", "error", "network_error", "insufficient_system_resource", "pause_turn"),
 }
 _MEANING: Final = {spelling: meaning for meaning, words in _SPELLINGS.items() for spelling in words}
 

@@ -19,10 +19,11 @@ class DeepSearch:
     prompts: PromptSet
     current_date: str
 
-    async def search(self, ctx: Context, view: SearchView) -> Trace:
-        """Search until there is an answer, or the budget of model calls is spent."""
+    async def search(self, ctx: Context, view: SearchView, *, anew: bool = False) -> Trace:
+        """Search until there is an answer, or the budget of model calls is spent; `anew` as in `Agent.run`."""
         language = language_of(view.query)
         prompt = self.prompts.get("agent", language, self.agent.model.spec.prompt_size)
         fields = {"question": view.query, "current_date": self.current_date}
         request = {"prompt": prompt.name, "fields": fields}
-        return await self.agent.run(ctx, view.query, prompt.render(**fields), language, request)
+        opening = prompt.render(**fields)
+        return await self.agent.run(ctx, view.query, opening, language, request, anew=anew)

@@ -138,7 +138,7 @@ class _Work:
 
     async def _walk(self, ctx: Context, *, intent: Intent) -> Built:
         query = intent.instance.fused_query
-        trace = await self.searcher.search(ctx, SearchView(query))
+        trace = await self.searcher.search(ctx, SearchView(query), anew=self._found_nothing(intent))
         found = collect(trace.turns)
         await self.archive.keep(trace_line(intent.instance, trace, found))
         if not found:
@@ -148,6 +148,11 @@ class _Work:
         selection = select(found, self.plan.limits)
         view = ExtractorView(query, trace.answer, selection.sources)
         return Built(trace, len(found), selection, await extract_gold(ctx, self.extractor, view))
+
+    def _found_nothing(self, intent: Intent) -> bool:
+        """Whether an earlier search found no sources: telling its agent of the same failures would find none again."""
+        line = self.files.finished.line(intent.id) or {}
+        return bool(line.get("error", {}).get("kind") == NoSources.kind)
 
     async def _finish(self, ended: Built | StepError, *, intent: Intent) -> None:
         if isinstance(ended, StepError):

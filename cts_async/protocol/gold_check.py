@@ -23,7 +23,8 @@ MAX_PROBLEMS: Final = 12
 MAX_NAMED: Final = 40
 """Characters of a foreign word that are repeated in a problem."""
 
-_DIGITS: Final = re.compile(r"\s*(\d+)(?:\.0+)?\s*", re.ASCII)
+_DIGITS: Final = re.compile(r"\s*(\d{1,9})(?:\.0+)?\s*", re.ASCII)
+"""Few enough to be a number: Python refuses to read thousands of them."""
 _IDS: Final = re.compile(r"[^\s,;，；、\[\]()【】（）]+")
 _SINGLE_URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 

@@ -47,6 +47,8 @@ def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
     """Refuse, with UsageError, a place where gold cannot be written, or should not be without `force`."""
     if out.is_dir():
         raise UsageError(f"--out {out}: is a directory; name a file in it")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"--out {out}: is no regular file, and would be replaced by one; name another")
     folder = next(parent for parent in out.absolute().parents if parent.exists())
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise UsageError(f"--out {out}: cannot write in {folder}")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cts_async.errors import InputError
-from cts_async.protocol.fence import fence_pattern, harmless
+from cts_async.llm.fence import fence_pattern, harmless
 from cts_async.records import Language
 
 __all__ = ["FIELDS", "Prompt", "PromptSet", "load_prompts"]

@@ -30,6 +30,7 @@ from cts_async.search.tags import (
     merge_tool_responses,
     parse_turn,
     turn_grammar,
+    unmarked,
 )
 from cts_async.search.talk import Talk
 from cts_async.search.toolbox import Toolbox
@@ -81,13 +82,19 @@ class Agent:
         opening: Sequence[Message],
         language: Language,
         request: Mapping[str, Any],
+        *,
+        anew: bool = False,
     ) -> Trace:
-        """Search for `question`, which the opening messages put; `request` describes them in the journal."""
-        reminder = f"\n{_QUESTION[language]}{question}" if self.settings.repeat_question else ""
+        """Search for `question`, which the opening messages put; `request` describes them in the journal.
+
+        `anew` tries again what the agent was once told had failed: what follows may be another conversation.
+        """
+        reminder = f"\n{_QUESTION[language]}{unmarked(question)}" if self.settings.repeat_question else ""
         talk = Talk(opening, request, reminder=reminder, limit=self.settings.max_input_tokens)
-        search = _Search(self, ctx, talk, _DEMAND[language])
+        search = _Search(self, ctx, talk, _DEMAND[language], anew=anew)
         for number in range(1, self.settings.max_turns + 1):
             text, forced = await search.turn(number)
+            await search.gone_on()
             turn = parse_turn(text)
             talk.turns.extend(Turn("think", thought) for thought in turn.thoughts)
             if forced or not turn.calls:
@@ -99,8 +106,8 @@ class Agent:
 class _Search:
     """One search under way."""
 
-    def __init__(self, agent: Agent, ctx: Context, talk: Talk, demand: str) -> None:
-        self._agent, self._ctx, self._talk, self._demand = agent, ctx, talk, demand
+    def __init__(self, agent: Agent, ctx: Context, talk: Talk, demand: str, *, anew: bool) -> None:
+        self._agent, self._ctx, self._talk, self._demand, self._anew = agent, ctx, talk, demand, anew
         self._repeats = Repeats()
         self._untold: Step[Any] | None = None
 
@@ -141,13 +148,16 @@ class _Search:
             key_on=talk.digest,
         )
 
+    async def gone_on(self) -> None:
+        """Record the failures that the agent was told of: only once it has gone on are they part of the talk."""
+        if self._untold:
+            await self._ctx.step(self._untold)
+        self._untold = None
+
     async def call_tools(self, calls: Sequence[ToolCall], text: str, number: int) -> None:
         """Answer the calls of a turn, one after the other."""
-        if self._untold:
-            # The agent has gone on from what it was told: only now that is part of the conversation.
-            await self._ctx.step(self._untold)
         key = step_key("told", self._ctx.job.id, self._talk.digest, text)
-        before: Mapping[str, Lost] = self._ctx.recall(key) or {}
+        before: Mapping[str, Lost] = (None if self._anew else self._ctx.recall(key)) or {}
         lost: dict[str, Lost] = {}
         responses = []
         for i, call in enumerate(calls[: MAX_CALLS + 1], 1):

@@ -61,7 +61,8 @@ def extract_for_goal(text: str, goal: str, max_chars: int) -> str:
     if len(text) <= max_chars:
         return text
     spans = sentence_spans(text, min(_SENTENCE_CHARS, max_chars))
-    order = _ranked([present(text[start:end], query_terms(goal)) for start, end in spans])
+    terms = query_terms(goal)
+    order = _ranked([present(text[start:end], terms) for start, end in spans])
     return _assembled(text, _fitting(spans, order, max_chars))
 
 

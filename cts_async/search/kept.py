@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from cts_async.errors import UnusableOutput
 from cts_async.search.backends import Hit, Page
 from cts_async.search.evidence import Evidence
 
+TITLE_CHARS: Final = 300
+SNIPPET_CHARS: Final = 1_000
+"""Some engines give whole pages for snippets, ten of them for each of three queries; pages are for visits."""
+
 
 def hit_row(hit: Hit) -> list[str]:
-    """`[url, title, snippet, date, source]`; what is empty at the end is left out."""
-    row = [hit.url, hit.title, hit.snippet, hit.date, hit.source]
+    """`[url, title, snippet, date, source]`, each no longer than needed; what is empty at the end is left out."""
+    date, source = hit.date[:TITLE_CHARS], hit.source[:TITLE_CHARS]
+    row = [hit.url, hit.title[:TITLE_CHARS], hit.snippet[:SNIPPET_CHARS], date, source]
     while len(row) > 1 and not row[-1]:
         row.pop()
     return row

@@ -14,6 +14,8 @@ from typing import Any, Final, Literal
 
 import orjson
 
+from cts_async.llm.fence import fence_pattern, harmless
+
 MAX_QUERIES: Final = 3
 MAX_QUERY_CHARS: Final = 500
 MAX_URLS: Final = 10
@@ -291,12 +293,20 @@ def _clean(text: str) -> str:
 
 # Tool responses
 
-_UNTRUSTED: Final = re.compile(rf"<(?=\s*/?\s*(?:{_NAMES}|tools)\b|\|\w+\|>)", re.IGNORECASE)
+_OWN_TAGS: Final = fence_pattern([*_NAMES.split("|"), "tools"])
 
 
 def format_tool_response(text: str) -> str:
-    """Wrap a tool's text for the agent; `‹` replaces the `<` of tags of this format and of chat templates."""
-    return f"<tool_response>\n{_UNTRUSTED.sub('‹', text).strip()}\n</tool_response>"
+    """Wrap a tool's text for the agent."""
+    return f"<tool_response>\n{unmarked(text).strip()}\n</tool_response>"
+
+
+def unmarked(text: str) -> str:
+    """`text` from elsewhere as a part of the conversation, which it cannot end, nor any tag or turn in it.
+
+    What could be taken for a tag of this format, or for a chat template's mark of a turn, gets another bracket.
+    """
+    return harmless(text, _OWN_TAGS, "‹")
 
 
 def merge_tool_responses(responses: Sequence[str]) -> str:

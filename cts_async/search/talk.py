@@ -61,7 +61,7 @@ class Talk:
         self._reminder, self._limit = reminder, limit
         self._links: list[str] = []
         self._responses: list[_Response] = []
-        self._demanded = False
+        self._demand = ""
 
     def said(self, text: str, response: str, turn: str) -> None:
         """The agent's turn, a step of that name, and what the tools gave back; the journal has both already."""
@@ -121,11 +121,11 @@ class Talk:
 
     def demand(self, text: str) -> None:
         """Tell the agent, once, to answer now, at the end of the latest message."""
-        if self._demanded:
+        if self._demand:
             return
-        self._demanded = True
+        self._demand = f"\n{text}"
         last = self.messages[-1]
-        self.messages[-1] = {"role": last["role"], "content": f"{last['content']}\n{text}"}
+        self.messages[-1] = {"role": last["role"], "content": last["content"] + self._demand}
         self.digest = step_key(self.digest, text)
         self.news = {**self.news, "demand": text}
         self.turns.append(Turn("forced", text))
@@ -142,6 +142,7 @@ class Talk:
     def _drop(self, response: _Response) -> None:
         response.dropped = True
         before = self.messages[response.at]
-        left = LEFT_OUT + (self._reminder if response is self._responses[-1] else "")
+        latest = response is self._responses[-1]
+        left = LEFT_OUT + (self._reminder + self._demand if latest else "")
         self.messages[response.at] = {"role": before["role"], "content": left}
         self.turns.append(Turn("dropped", LEFT_OUT, response.turn))

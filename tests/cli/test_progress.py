@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from cts_async.cli.progress import Tally, notable
+import io
+
+import pytest
+from rich.console import Console
+
+from cts_async.cli import main
+from cts_async.cli.progress import Tally, notable, shown
 from cts_async.engine.events import (
     AttemptFailed,
     CircuitChanged,
@@ -15,7 +21,7 @@ from cts_async.engine.events import (
     StepEnded,
     Usage,
 )
-from cts_async.errors import RejectedError
+from cts_async.errors import ProviderRefused, RejectedError
 
 
 def test_a_resumed_run_begins_where_it_stopped() -> None:
@@ -67,3 +73,30 @@ def test_a_finished_run_waits_for_nobody() -> None:
     tally.take(JobEnded("orig", "q1", None, None))
     tally.take(CircuitChanged("webdancer", open=True, reason="503"))
     assert tally.note("orig") == ""
+
+
+HOSTILE = "gpt: HTTP 401: \x1b]0;owned\x07\x1b[2Jno\x9b1A"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_server_s_words_never_move_the_cursor(terminal: bool) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=terminal, color_system=None, width=100)
+    with shown(console, {"a": 1}, quiet=False) as bars:
+        bars(CircuitChanged("gpt", open=True, reason=HOSTILE))
+    assert "?]0;owned??[2Jno?1A" in out.getvalue()
+    assert "\x1b]" not in out.getvalue()
+    assert "\x9b" not in out.getvalue()
+
+
+def test_nor_do_they_in_the_line_that_ends_a_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(**_: object) -> None:
+        raise ProviderRefused(HOSTILE)
+
+    monkeypatch.setattr(main, "app", refused)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 75
+    assert capsys.readouterr().err == "cts: gpt: HTTP 401: ?]0;owned??[2Jno?1A\n"

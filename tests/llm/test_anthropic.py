@@ -198,6 +198,14 @@ def test_a_refusal_is_no_answer_and_is_charged() -> None:
     assert reply.usage == Usage(12, 6)
 
 
+def test_a_refusal_without_content_is_one_too() -> None:
+    assert read(200, {**GOOD, "content": None, "stop_reason": "refusal"}).refused
+
+
+def test_a_turn_that_the_server_paused_is_no_whole_answer() -> None:
+    assert type(raised(200, {**GOOD, "stop_reason": "pause_turn"})) is TransientError
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -30,6 +30,7 @@ from cts_async.llm.endings import ABORTED, LENGTH, REFUSED, STOP, ending
         ("sensitive", REFUSED),  # Zhipu
         ("abort", ABORTED),  # vLLM, SGLang
         ("insufficient_system_resource", ABORTED),  # DeepSeek
+        ("pause_turn", ABORTED),  # Anthropic
         ("tool_calls", "tool_calls"),
         (3, "3"),
     ],

@@ -17,11 +17,12 @@ from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine import runner
 from cts_async.engine.events import Events
 from cts_async.engine.retry import RetryPolicy
-from cts_async.errors import BudgetSpent, UsageError
+from cts_async.errors import BudgetSpent, ToolError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.gold_build import build_gold
 from cts_async.protocol.gold_plan import plan_gold
 from cts_async.protocol.prompts import load_prompts
+from cts_async.search.backends import CorpusBackend, Hit
 
 INTENTS = 3
 CALLS = INTENTS * (2 + 1)
@@ -214,6 +215,21 @@ def test_failures_stay_until_they_are_asked_for_again(tmp_path: Path) -> None:
     asked = build(tmp_path)
     assert not build(tmp_path).seen
     assert roles(build(tmp_path, retry_failed=True))["gold"] == roles(asked)["gold"]
+
+
+def test_searches_that_failed_are_made_again_where_nothing_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(self: CorpusBackend, query: str, limit: int) -> list[Hit]:
+        raise ToolError("the index is gone")
+
+    write_world(tmp_path, QUERIES[:1])
+    with monkeypatch.context() as patched:
+        patched.setattr(CorpusBackend, "search", broken)
+        build(tmp_path)
+    assert results(tmp_path)["q1"]["error"]["kind"] == "no_sources"
+    build(tmp_path, retry_failed=True)
+    assert [line["id"] for line in lines_of(tmp_path / "GOLD.jsonl")] == ["q1"]
 
 
 FORGED = (

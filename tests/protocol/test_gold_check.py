@@ -140,6 +140,7 @@ def test_control_characters_and_line_breaks_do_not_get_into_a_nugget() -> None:
         (nuggets({"weight": 2.5}, {}), "nuggets[0] (N1): weight must be 1, 2 or 3, is 2.5"),
         (nuggets({"weight": True}, {}), "nuggets[0] (N1): weight must be 1, 2 or 3, is True"),
         (nuggets({"weight": "core"}, {}), "nuggets[0] (N1): weight must be 1, 2 or 3, is core"),
+        (nuggets({"weight": "9" * 5000}, {}), f"nuggets[0] (N1): weight must be 1, 2 or 3, is {'9' * 39}…"),
         (nuggets({"weight": None}, {}), "nuggets[0] (N1): weight must be 1, 2 or 3, is None"),
         (
             nuggets({"source_ids": []}, {}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,13 @@ def test_a_writer_that_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
 def test_lines_of_one_s_own_may_be_replaced(tmp_path: Path, text: str) -> None:
     (tmp_path / "GOLD.jsonl").write_text(text)
     check_target(tmp_path / "GOLD.jsonl", [b"one\n", b"two\n"], force=False)
+
+
+def test_no_device_or_pipe_is_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for out in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(UsageError, match="no regular file"):
+            check_target(out, [], force=True)
 
 
 @pytest.mark.parametrize("text", ["theirs\n", "one", "one\nedited\n"])

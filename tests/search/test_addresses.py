@@ -176,6 +176,8 @@ def test_what_is_no_name_is_no_host(host: str) -> None:
         ("http://exam\nple.org/", "valid http or https"),
         ("http://example.org:99999/", "valid http or https"),
         ("http://[::1", "valid http or https"),
+        ("http://[::1]@/", "valid http or https"),
+        ("http://[::1]x:80@/", "valid http or https"),
         ("http://[fe80::1%25eth0]/", "not a public address"),
         ("http://" + "a" * 9000, "valid http or https"),
     ],

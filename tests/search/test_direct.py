@@ -194,6 +194,11 @@ async def test_a_redirect_to_a_private_address_is_refused_without_a_request(extr
     assert private.asked == []
 
 
+async def test_a_redirect_to_an_address_that_yarl_trips_over_is_a_failure(extractor: Extractor) -> None:
+    async with served(Page(moved("http://[::1]@/")).reply) as url:
+        assert (await Fetching(extractor).failure(url)).reason == "redirects"
+
+
 @pytest.mark.parametrize(
     "location", ["file:///etc/passwd", "ftp://a.example/", "javascript:1", "http://a@127.0.0.1/"]
 )

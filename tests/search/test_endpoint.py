@@ -137,6 +137,32 @@ def test_an_error_under_http_200_is_one() -> None:
     assert json_of(Answer({}, b'{"error": null, "results": []}'), SEARCH, "h.example")["results"] == []
 
 
+@pytest.mark.parametrize("word", ["credits", "billing", "payment", "balance"])
+def test_no_page_s_address_says_that_a_bill_is_due(word: str) -> None:
+    for data in (
+        f'{{"message": "Failed to goto https://a.example/{word}: net::ERR_ABORTED"}}'.encode(),
+        f'{{"message": "Domain \'{word}.example\' could not be resolved"}}'.encode(),
+    ):
+        assert type(failure(400, data, service=READER)) is ToolError
+    with pytest.raises(ToolError):
+        json_of(Answer({}, f'{{"error": "the page asks for {word}"}}'.encode()), READER, "h.example")
+    assert type(failure(403, f'{{"message": "no {word}."}}'.encode(), service=READER)) is ProviderRefused
+
+
+def test_json_that_was_cut_within_an_emoji_is_read() -> None:
+    assert json_of(Answer({}, b'{"text": "cut \\ud83d"}'), SEARCH, "") == {"text": "cut ?"}
+
+
+def test_json_in_the_charset_of_its_header_is_read() -> None:
+    answer = Answer({"Content-Type": "application/json; charset=gbk"}, '{"text": "渡轮"}'.encode("gbk"))
+    assert json_of(answer, SEARCH, "") == {"text": "渡轮"}
+
+
+def test_json_without_a_bottom_is_none() -> None:
+    with pytest.raises(TransientError, match="not JSON"):
+        json_of(Answer({}, b"[" * 100_000), SEARCH, "")
+
+
 def test_a_broken_body_may_pass() -> None:
     with pytest.raises(TransientError, match="not JSON"):
         json_of(Answer({}, b'{"organic": ['), SEARCH, "h.example")
@@ -173,14 +199,31 @@ def _fields(service: Service) -> dict[str, Any]:
 
 
 async def test_a_request_carries_its_headers_and_its_json() -> None:
+    sent: list[Mapping[str, str]] = []
+
     async def echo(request: web.Request) -> web.Response:
-        kept = {name: request.headers.get(name, "") for name in ("X-API-KEY", "Content-Type", "User-Agent")}
-        return web.json_response({**kept, "body": await request.json()})
+        sent.append(request.headers)
+        return web.json_response({"body": await request.json()})
 
     async with served(echo) as url:
         data = json_of(await asked(url, body={"q": "渡轮"}), SEARCH, "")
-    assert (data["X-API-KEY"], data["Content-Type"], data["body"]) == (KEY, "application/json", {"q": "渡轮"})
-    assert data["User-Agent"].startswith("cts-async/")
+    assert data == {"body": {"q": "渡轮"}}
+    assert (sent[0]["X-API-KEY"], sent[0]["Content-Type"]) == (KEY, "application/json")
+    assert sent[0]["User-Agent"].startswith("cts-async/")
+
+
+async def test_a_key_that_is_sent_back_is_left_out_of_results_and_errors() -> None:
+    service = Service("mine", "MY_KEY", "base64/key+0123==", 5.0, SEARCH_REFUSALS)
+    said = f"{service.key} base64%2Fkey%2B0123%3D%3D"
+
+    async def echo(request: web.Request) -> web.Response:
+        status = 400 if await request.json() else 200
+        return web.json_response({"message": said}, status=status)
+
+    async with served(echo) as url:
+        assert json_of(await asked(url, service, body=[]), service, "") == {"message": "(key) (key)"}
+        with pytest.raises(ToolError, match=r"HTTP 400: \(key\) \(key\)$"):
+            await asked(url, service, body=[1])
 
 
 async def test_no_answer_in_time_may_pass() -> None:

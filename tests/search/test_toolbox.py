@@ -307,6 +307,11 @@ def test_a_row_leaves_out_what_is_empty_at_its_end() -> None:
     assert (read.url, read.title, read.snippet, read.date, read.source) == ("https://x", "T", "", "", "")
 
 
+def test_an_engine_that_gives_whole_pages_does_not_fill_the_conversation() -> None:
+    row = hit_row(Hit("7", "https://x", "T" * 5000, "s" * 100_000, 1.0, "d" * 5000, "e" * 5000))
+    assert [len(cell) for cell in row] == [9, 300, 1000, 300, 300]
+
+
 @pytest.mark.parametrize("response", [{}, None, {"hits": 3}, {"hits": [["1", "2", "3", "4", "5", "6"]]}, []])
 def test_what_is_no_result_is_not_taken_for_one(response: object) -> None:
     with pytest.raises(UnusableOutput):

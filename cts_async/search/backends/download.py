@@ -149,7 +149,7 @@ def _next(current: URL, location: str, allow: AllowList) -> URL:
     """The address that a redirect leads to, checked."""
     try:
         target = str(current.join(URL(location.strip())))
-    except ValueError:
+    except (ValueError, IndexError):  # as in checked_url
         host = current.host or ""
         raise ToolError("a redirect to an invalid address", reason="redirects", host=host) from None
     return checked_url(target, allow)

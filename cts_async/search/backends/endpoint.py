@@ -7,11 +7,13 @@ told to the agent.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import quote, quote_plus
 
 import aiohttp
 import orjson
@@ -38,6 +40,8 @@ _UNPAID: Final = re.compile(
     r"credits?\b|insufficient|billing|payment|\bbalance|(monthly|daily|plan)\W+(quota|limit)", re.IGNORECASE
 )
 
+_ADDRESS: Final = re.compile(r"\S*[./]\w\S*")
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -49,6 +53,11 @@ class Service:
     timeout_s: float
     refusals: frozenset[int]
     max_bytes: int = 5_000_000
+
+    @property
+    def reads_pages(self) -> bool:
+        """Whether its errors are about pages, and may repeat what others wrote."""
+        return 404 not in self.refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +108,7 @@ async def ask(
         async with session.request(
             method, url, headers=sent, data=data, timeout=timeout, allow_redirects=False
         ) as response:
-            content = await _read(response, service, host)
+            content = _without_key(await _read(response, service, host), service)
     except (aiohttp.ClientError, TimeoutError) as error:
         trouble = trouble_of(error, service.timeout_s)
         kind = TimedOut if trouble.reason == "timeout" else TransientError
@@ -121,15 +130,39 @@ async def _read(response: aiohttp.ClientResponse, service: Service, host: str) -
     return bytes(content)
 
 
+def _without_key(data: bytes, service: Service) -> bytes:
+    """`data` without the key, also where an address that it stood in is repeated."""
+    if len(service.key) >= SECRET_CHARS:
+        for spelling in (service.key, quote(service.key, safe=""), quote_plus(service.key)):
+            data = data.replace(spelling.encode(), b"(key)")
+    return data
+
+
 def json_of(answer: Answer, service: Service, host: str) -> Any:
     """The answer's JSON. TransientError if it is none; an `error` in it is one, even under HTTP 200."""
     try:
-        data = orjson.loads(answer.data)
-    except orjson.JSONDecodeError:
+        data = _loads(answer)
+    except ValueError:
         raise TransientError(f"{service.name}: the answer is not JSON") from None
     if isinstance(data, dict) and data.get("error"):
         raise _said(service, host, 200, _message(answer.data, service), "failed")
     return data
+
+
+def _loads(answer: Answer) -> Any:
+    """JSON, also of a text that was cut within a character (half of a surrogate pair) or is not UTF-8.
+
+    ValueError if it is none.
+    """
+    try:
+        return orjson.loads(answer.data)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        text = json.dumps(json.loads(answer.text), ensure_ascii=False)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return orjson.loads(text.encode(errors="replace"))
 
 
 def failure_of(
@@ -157,7 +190,11 @@ def failure_of(
 
 def _said(service: Service, host: str, status: int, message: str, reason: str) -> CTSError:
     """A final refusal: of everything from now on, or of this one request."""
-    if status in service.refusals or status in (402, 429) or (status <= 403 and _UNPAID.search(message)):
+    # A page chooses its own address: what stands in one is not the service's word for a bill that is due.
+    unpaid = status <= 403 and _UNPAID.search(_ADDRESS.sub("", message))
+    if service.reads_pages and status == 200:
+        unpaid = None
+    if status in service.refusals or status in (402, 429) or unpaid:
         key = f" (key: {service.key_env})" if service.key_env else ""
         return ProviderRefused(f"{service.name}: HTTP {status}{_colon(message)}{key}")
     return ToolError(f"{service.name}: HTTP {status}{_colon(message)}", reason=reason, host=host)
@@ -165,6 +202,7 @@ def _said(service: Service, host: str, status: int, message: str, reason: str) -
 
 def _message(data: bytes, service: Service) -> str:
     """What an error's body says, in one line and without the key."""
+    data = _without_key(data, service)
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -178,10 +216,7 @@ def _message(data: bytes, service: Service) -> str:
             else []
         )
         body = next((as_text(part) for part in parts if as_text(part)), as_text(error))
-    text = as_text(body)
-    if len(service.key) >= SECRET_CHARS:
-        text = text.replace(service.key, "(key)")
-    return one_line(text)
+    return one_line(as_text(body))
 
 
 def _colon(message: str) -> str:

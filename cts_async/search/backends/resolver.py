@@ -66,7 +66,7 @@ def checked_url(text: str, allow: AllowList) -> URL:
         host, port = url.raw_host or "", url.port or 0
         host = canonical_host(host)
         address = spelled_address(host)
-    except ValueError:
+    except (ValueError, IndexError):  # yarl trips over the latter in "http://[::1]@/"
         raise _malformed() from None
     if url.scheme not in ("http", "https"):
         raise ToolError("only http and https addresses can be visited", reason="refused address", host=host)

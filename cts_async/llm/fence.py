@@ -2,7 +2,7 @@
 
 A model reads leniently, so what merely looks like a tag counts as one: any kind of angle bracket, also as an
 HTML entity; any letters that look like the name's; and whatever nobody can see in between. Only the bracket in
-front is replaced, by `&lt;`: the text stays readable, and any other markup in it stays as it was.
+front is replaced: the text stays readable, and any other markup in it stays as it was.
 """
 
 from __future__ import annotations
@@ -56,8 +56,11 @@ def fence_pattern(tags: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"{_OPENING}(?={_INVISIBLE}{_SLASH}{_INVISIBLE}(?:{name})(?!\w))", re.IGNORECASE)
 
 
-def harmless(value: str, fence: re.Pattern[str] | None) -> str:
-    """`value` with the brackets of what could be taken for a tag of the fence, or a turn's mark, written out."""
+def harmless(value: str, fence: re.Pattern[str] | None, opening: str = "&lt;") -> str:
+    """`value` with the brackets of what could be taken for a tag of the fence, or a turn's mark, written out.
+
+    `opening` stands for those that open a tag.
+    """
     marks = _ASCII_MARKS if value.isascii() else _MARKS
     for mark in marks:
         if mark in value:
@@ -70,7 +73,7 @@ def harmless(value: str, fence: re.Pattern[str] | None) -> str:
         start = found.start()
         opened = (fence and fence.match(value, start)) or _TURN.match(value, start)
         if opened and start >= done:
-            parts += value[done:start], "&#91;" if opened[0] == "[" else "&lt;"
+            parts += value[done:start], "&#91;" if opened[0] == "[" else opening
             done = opened.end()
     return "".join([*parts, value[done:]]) if parts else value
 
