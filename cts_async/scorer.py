@@ -54,11 +54,15 @@ __all__ = [
     "Gold",
     "Summary",
     "Unscored",
+    "is_csv",
+    "item_name",
     "judged_files",
+    "labels_of",
     "main",
     "percentile",
     "read_gold",
     "read_outcomes",
+    "read_records",
     "restore_score_100",
     "score_file",
     "summarise",
@@ -201,7 +205,7 @@ def _to_stderr(line: str) -> None:
     print(f"scorer: {line}", file=sys.stderr)
 
 
-def _records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object). A torn last line is told to `report`; without one it is an error."""
     with _opened(path) as lines:
         for number, raw in enumerate(_read_whole(path, lines), 1):
@@ -295,7 +299,7 @@ class Gold:
 def read_gold(path: Path | str) -> Gold:
     """Read a file of gold. Raises BadInput at the first line that is broken, OSError if there is no file."""
     gold = Gold()
-    for number, record in _records(path, None):
+    for number, record in read_records(path, None):
         try:
             gold.add(number, record)
         except ValueError as problem:
@@ -336,12 +340,12 @@ def read_outcomes(
     exactly once. Raises BadInput at the first line that is broken, OSError if there is no file. A torn
     last line and a stored score that disagrees are told to `report`.
     """
-    if _is_csv(path):
+    if is_csv(path):
         return _csv_outcomes(path, gold)
     outcomes: dict[str, Outcome] = {}
-    for number, record in _records(path, report):
+    for number, record in read_records(path, report):
         try:
-            name, outcome = _item_name(record), _outcome(record, gold)
+            name, outcome = item_name(record), _outcome(record, gold)
         except ValueError as problem:
             raise BadInput(path, number, str(problem)) from None
         if isinstance(outcome, float):
@@ -367,7 +371,8 @@ def score_file(path: Path | str, gold: Gold | None = None, report: Report = _to_
     )
 
 
-def _item_name(record: Mapping[str, Any]) -> str:
+def item_name(record: Mapping[str, Any]) -> str:
+    """What a line's item is known by: its id, else its query. ValueError where it has neither."""
     name = _first_name(record, (*_ID_FIELDS, *_QUERY_FIELDS))
     if name is None:
         raise ValueError(f"neither id nor fused_query; the fields are {_fields(record)}")
@@ -379,12 +384,24 @@ def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
         return Unscored.FAILED
     if gold is None and (usual := _usual_score(record.get("nuggets"))) is not None:
         return usual
+    pairs = _pairs(record)
+    if not pairs:
+        return _unjudged(record)
+    return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
+
+
+def labels_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """A line's labels by nugget, as its score is made from them; {} for a line without. ValueError for bad ones."""
+    return {name: label for name, (_, label) in _pairs(record).items()}
+
+
+def _pairs(record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Weight and label by nugget, from the first field that holds judged ones; {} where there is no such field."""
     found = [(name, record[name]) for name in _NUGGET_FIELDS if record.get(name) is not None]
     if not found:
-        return _unjudged(record)
+        return {}
     name, nuggets = next(((n, v) for n, v in found if _looks_judged(v)), found[0])
-    pairs = {key: (n.get("weight"), _label(n)) for key, n in _by_id(nuggets, name).items()}
-    return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
+    return {key: (n.get("weight"), _label(n)) for key, n in _by_id(nuggets, name).items()}
 
 
 _USUAL = itemgetter("id", "weight", "coverage")
@@ -507,7 +524,8 @@ Columns = dict[str, int]
 Pair = tuple[float, str]
 
 
-def _is_csv(path: Path | str) -> bool:
+def is_csv(path: Path | str) -> bool:
+    """Whether a file is read as CSV: by its name, gzipped or not."""
     return str(path).lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
