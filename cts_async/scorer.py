@@ -226,7 +226,7 @@ def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int,
 
 def _opened(path: Path | str) -> IO[bytes]:
     """The file's bytes, unpacked where its name ends in .gz."""
-    return cast("IO[bytes]", gzip.open(path, "rb")) if str(path).endswith(".gz") else open(path, "rb")
+    return cast("IO[bytes]", gzip.open(path, "rb")) if str(path).lower().endswith(".gz") else open(path, "rb")
 
 
 def _read_whole(path: Path | str, lines: Iterable[T]) -> Iterator[T]:
@@ -519,6 +519,8 @@ _COLUMN_NAMES: Final[Mapping[str, Sequence[str]]] = {
 }
 """What a column may be called, best first; case, spaces and hyphens do not matter."""
 
+_NO_ERROR: Final = frozenset({"", "false", "none", "null", "nan"})
+
 Columns = dict[str, int]
 """Where the columns that are there stand."""
 Pair = tuple[float, str]
@@ -536,6 +538,10 @@ def _csv_outcomes(path: Path | str, gold: Gold | None) -> dict[str, Outcome]:
     if "id" not in columns or not ("coverage" in columns or "score" in columns):
         wanted = "an id, and either coverage (a row for each nugget) or restore_score_100 (for each item)"
         raise BadInput(path, line, f"a header with {wanted} is needed; it has {', '.join(header) or 'none'}")
+    folded = [_folded(name) for name in header]
+    for place in columns.values():
+        if folded.count(folded[place]) > 1:
+            raise BadInput(path, line, f"the column {header[place].strip()!r} stands there twice")
     table = _Table(path, header, columns)
     if "coverage" in columns:
         return _CsvNuggets(table, gold).outcomes(rows)
@@ -548,19 +554,21 @@ def _rows(path: Path | str) -> Iterator[tuple[int, list[str]]]:
     """The rows with the lines they end on, the header first: blank ones left out, all as long as the header."""
     csv.field_size_limit(_MOST_CELL_CHARS)
     lines = _text_lines(path)
-    first = next(lines, "")
+    above, first = next(((n, line) for n, line in enumerate(lines) if line.strip()), (0, ""))
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
     width = 0
     try:
         for row in reader:
             width = width or len(row)
-            if len(row) == width:
-                yield reader.line_num, row
-            elif row:
-                raise BadInput(path, reader.line_num, f"{len(row)} cells, but the header has {width}")
+            if not (row and row[0]) and not any(map(str.strip, row)):
+                continue
+            if len(row) != width:
+                problem = f"{len(row)} cells, but the header has {width}"
+                raise BadInput(path, above + reader.line_num, problem)
+            yield above + reader.line_num, row
     except csv.Error as error:
-        raise BadInput(path, reader.line_num, f"not CSV: {error}") from None
+        raise BadInput(path, above + reader.line_num, f"not CSV: {error}") from None
 
 
 def _text_lines(path: Path | str) -> Iterator[str]:
@@ -573,9 +581,18 @@ def _text_lines(path: Path | str) -> Iterator[str]:
 
 
 def _columns(header: Sequence[str]) -> Columns:
-    places = {name.strip().lower().replace(" ", "_").replace("-", "_"): i for i, name in enumerate(header)}
+    places = {_folded(name): i for i, name in enumerate(header)}
     found = {what: [places[n] for n in names if n in places] for what, names in _COLUMN_NAMES.items()}
     return {what: places[0] for what, places in found.items() if places}
+
+
+def _folded(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _says_error(cell: str) -> bool:
+    """Whether a cell of the error column tells of one: tables made by programs write none as False, None or nan."""
+    return cell.strip().lower() not in _NO_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -620,7 +637,7 @@ class _CsvNuggets:
             pairs = items.get(name)
             if pairs is None:
                 pairs = items[name] = self._begin(line, name, row)
-            if place_of_error is not None and row[place_of_error].strip():
+            if place_of_error is not None and _says_error(row[place_of_error]):
                 self._failed.add(name)
                 continue
             nugget = row[place_of_nugget].strip() if place_of_nugget is not None else ""
@@ -687,7 +704,7 @@ def _stored_scores(table: _Table, rows: Iterable[tuple[int, list[str]]]) -> Iter
         if not name:
             raise table.bad(line, "id", "is empty")
         score = _cell_number(written)
-        if table.cell(row, "error"):
+        if _says_error(table.cell(row, "error")):
             yield name, Unscored.FAILED
         elif not written:
             yield name, Unscored.UNJUDGED
@@ -699,7 +716,7 @@ def _stored_scores(table: _Table, rows: Iterable[tuple[int, list[str]]]) -> Iter
 
 def _cell_number(written: str) -> float | None:
     try:
-        return float(written)
+        return None if "_" in written else float(written)
     except ValueError:
         return None
 
