@@ -561,7 +561,7 @@ def _rows(path: Path | str) -> Iterator[tuple[int, list[str]]]:
     try:
         for row in reader:
             width = width or len(row)
-            if not (row and row[0].strip() or any(map(str.strip, row))):
+            if not ((row and row[0].strip()) or any(map(str.strip, row))):
                 continue
             if len(row) != width:
                 problem = f"{len(row)} cells, but the header has {width}"
