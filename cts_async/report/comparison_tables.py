@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from cts_async.analysis.board import LABELS
@@ -87,7 +87,7 @@ def interval_table(judged: Judged, baseline: str) -> Told:
 def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told:
     """Permutation tests with Holm's correction; the difference that each detects, and the n that this one needs."""
     tests, baseline = len(judged.pairs), found.baseline
-    shown, remarks = judged.pairs, [_power(judged.pairs)]
+    shown, remarks = judged.pairs, list(_power(judged.pairs))
     if found.against_baseline:
         family = f"{tests} systems against {baseline}" if tests > 1 else f"one system against {baseline}"
     else:
@@ -105,20 +105,24 @@ def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told
     return Told(DataTable("pairs", "Paired permutation tests", caption, _PAIR_COLUMNS, rows), tuple(remarks))
 
 
-def _power(pairs: tuple[Pair, ...]) -> str:
-    """Which differences so many instances can show."""
-    strictest = _range([pair.detectable_holm for pair in pairs], "{:.2f}")
+def _power(pairs: tuple[Pair, ...]) -> Iterator[str]:
+    """Which differences so many instances can show; nothing where no pair has more than one."""
+    told = [pair for pair in pairs if pair.sd is not None]
+    if not told:
+        return
+    strictest = _range([pair.detectable_holm for pair in told], "{:.2f}")
     under_holm = f"; of {strictest} at Holm's strictest step (α/{len(pairs)})" if len(pairs) > 1 else ""
-    return (
-        f"Power: with n = {_range([pair.n for pair in pairs], '{}')} and differences of standard deviation "
-        f"{_range([pair.sd for pair in pairs], '{:.2f}')}, a true difference of "
-        f"{_range([pair.detectable for pair in pairs], '{:.2f}')} points is found in {POWER:.0%} of cases at "
+    yield (
+        f"Power: with n = {_range([pair.n for pair in told], '{}')} and differences of standard deviation "
+        f"{_range([pair.sd for pair in told], '{:.2f}')}, a true difference of "
+        f"{_range([pair.detectable for pair in told], '{:.2f}')} points is found in {POWER:.0%} of cases at "
         f"α = {_decimal(ALPHA)}{under_holm}."
     )
 
 
-def _range(values: list[int] | list[float], form: str) -> str:
-    low, high = form.format(min(values)), form.format(max(values))
+def _range(values: Sequence[float | None], form: str) -> str:
+    known = [value for value in values if value is not None]
+    low, high = form.format(min(known)), form.format(max(known))
     return low if low == high else f"{low} to {high}"
 
 

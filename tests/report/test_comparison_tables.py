@@ -109,10 +109,18 @@ def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:
 
 def test_a_family_against_a_baseline_says_so(tmp_path: Path) -> None:
     for label in ("orig", "a-k1", "b-k1"):
-        made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)])
+        made_run(tmp_path, label=label, rows=[Row("q1", score=1.0), Row("q2", score=2.0)])
     told = named(compare_runs([str(tmp_path)], baseline="orig"), "pairs")
     assert told.table.caption.endswith("Holm over 2 systems against orig")
     assert "at Holm's strictest step (α/2)" in told.remarks[0]
+
+
+def test_one_shared_instance_promises_no_power(tmp_path: Path) -> None:
+    for label in ("orig", "a-k1"):
+        made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)])
+    told = named(compare_runs([str(tmp_path)]), "pairs")
+    assert shown(told) == [("orig", "a-k1", "1", "+0.000", "1.0000", "1.0000", "-", "-")]
+    assert told.remarks == ()
 
 
 def test_other_judges_are_shown_when_asked_for(found: RunsCompared) -> None:
