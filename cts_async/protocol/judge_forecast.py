@@ -15,22 +15,14 @@ from statistics import fmean
 
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.tokens import input_tokens
-from cts_async.protocol.forecast import (
-    AROUND,
-    PER_NUGGET,
-    SAMPLE,
-    SENDING_S,
-    TOKENS_PER_S,
-    Effort,
-    LaneForecast,
-    Work,
-    effort_of,
-    under_limits,
-)
+from cts_async.protocol.assumed import AROUND, PER_NUGGET
+from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S, Effort, Work, effort_of
+from cts_async.protocol.forecast import SAMPLE
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.judge_files import Target
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.judging import Judging
+from cts_async.protocol.lane_forecast import LaneForecast, under_limits
 from cts_async.protocol.latest import HASHES, LatestLines
 from cts_async.protocol.results import judged_mark
 from cts_async.protocol.run_files import PER_ITEM, judgments_path
