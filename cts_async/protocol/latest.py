@@ -61,14 +61,15 @@ Mark: TypeAlias = Callable[[Mapping[str, Any]], int]
 """What a line is about, in 64 bits, 0 where it does not say."""
 
 
-def _unmarked(line: Mapping[str, Any]) -> int:
+def unmarked(line: Mapping[str, Any]) -> int:
+    """The mark of lines that nobody asks what they are about."""
     return 0
 
 
 class LatestLines:
     """The line that counts of each id in a results file, as it was when this was made; 25 bytes an id."""
 
-    def __init__(self, path: Path, mark: Mark = _unmarked) -> None:
+    def __init__(self, path: Path, mark: Mark = unmarked) -> None:
         self._path = path
         hashes, offsets, failures, marks = array(HASHES), array("q"), array("b"), array("q")
         for offset, line in placed_records(path):

@@ -18,9 +18,9 @@ from cts_async.engine.journal import placed_records, read_jsonl, record_at
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
-from cts_async.protocol.latest import HASHES, latest_rows
-from cts_async.protocol.results import Line, failed
-from cts_async.protocol.run_files import JUDGMENTS, STEPS, SUMMARY, results_of
+from cts_async.protocol.latest import HASHES, Mark, latest_rows, unmarked
+from cts_async.protocol.results import Line, failed, judged_mark
+from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.records import UNKNOWN
 from cts_async.report.agreement import Beside, beside
 from cts_async.report.scores import Scores
@@ -106,7 +106,8 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
     manifest = read_manifest(directory)
     if manifest is None:
         raise InputError(directory, "no run here (run.json is missing)")
-    lines = _Lines(directory / results_of(directory))
+    results = results_of(directory)
+    lines = _Lines(directory / results, judged_mark if results == PER_ITEM else unmarked)
     judges = tuple(_judges(directory, lines, max(int(manifest.get("n_expected", 0)), lines.n)))
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     return RunSummary(
@@ -155,15 +156,19 @@ _NO_SCORE: Final = float("nan")
 
 
 class _Lines:
-    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are."""
+    """The lines that count of a results file, in columns: 29 bytes a line, however long the lines are.
 
-    def __init__(self, path: Path) -> None:
+    `marks` are what verdicts are about, by `mark`: see `LatestLines`.
+    """
+
+    def __init__(self, path: Path, mark: Mark) -> None:
         import numpy as np
 
         self.path = path
         self.judge: str | None = None
         """The first judge that a line names."""
         ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        marks = array("q")
         health = HealthColumns()
         failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
         for offset, line in placed_records(path):
@@ -177,6 +182,7 @@ class _Lines:
                 failed_at.append(offset)
             health.add(len(ids), line)
             ids.append(hash(id))
+            marks.append(mark(line))
             scores.append(_NO_SCORE if score is None else score)
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
@@ -185,9 +191,9 @@ class _Lines:
         self.failed: Array = np.isin(rows, _array(failures))
         self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
         """Where the failures that count begin, in the order of the file."""
-        self.ids, self.scores, self.asked, self.unknown = (
+        self.ids, self.scores, self.asked, self.unknown, self.marks = (
             _array(column) if len(rows) == len(ids) else _array(column)[rows]
-            for column in (ids, scores, asked, unknown)
+            for column in (ids, scores, asked, unknown, marks)
         )
 
     @property
@@ -197,6 +203,19 @@ class _Lines:
     @property
     def n_failed(self) -> int:
         return int(self.failed.sum())
+
+    def answered_in(self, results: _Lines) -> Array:
+        """Which of these verdicts (a mask) are on answers in `results`: the very ones, as far as they say so."""
+        import numpy as np
+
+        if not results.n:
+            return np.zeros(self.n, bool)
+        order = np.argsort(results.ids)
+        places = np.minimum(np.searchsorted(results.ids[order], self.ids), results.n - 1)
+        rows = order[places]
+        same = (self.marks == results.marks[rows]) | (self.marks == 0) | (results.marks[rows] == 0)
+        found: Array = (results.ids[rows] == self.ids) & same
+        return found
 
     @property
     def unknown_rate(self) -> float | None:
@@ -248,11 +267,11 @@ def _judges(directory: Path, lines: _Lines, n_expected: int) -> Iterator[tuple[J
         everything = np.ones(lines.n, bool)
         yield _scores(lines.judge, lines.scores_of(everything), lines.n_failed, n_expected), lines.path
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
-        verdicts = _Lines(path)
-        # A verdict may stand there whose answer was not recorded before a crash: it does not count yet.
-        counts = np.isin(verdicts.ids, lines.ids)
+        verdicts = _Lines(path, judged_mark)
+        # A verdict may stand there whose answer was not recorded before a crash, or has changed: it does not count.
+        counts = verdicts.answered_in(lines)
         # An answer that failed has nothing to judge, unless it was only the other judge that did.
-        unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids)
+        unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
         n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
         scores = _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
         yield scores, path

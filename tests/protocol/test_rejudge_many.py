@@ -314,6 +314,15 @@ def test_a_verdict_on_an_earlier_answer_is_in_no_comparison(here: Path) -> None:
     run = read_run(Path("out"))
     assert sorted(run.scores("mine")) == ["s01", "s02", "s03", "s04"]
     assert sorted(run.scores("other")) == ["s01", "s03", "s04"]
+    judges = json.loads(Path("out/summary.json").read_text())["judges"]
+    assert [judges[name]["n_scored"] for name in ("mine", "other")] == [4, 3]
+    change("a/x.jsonl", "s03", "")
+    judge("--judge", "mine", files=one)
+    judges = json.loads(Path("out/summary.json").read_text())["judges"]
+    assert [(judges[name]["n_scored"], judges[name]["n_failed"]) for name in ("mine", "other")] == [
+        (3, 1),
+        (2, 1),
+    ]
 
 
 def test_another_model_under_the_same_name_is_refused(here: Path) -> None:
