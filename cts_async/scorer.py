@@ -54,11 +54,15 @@ __all__ = [
     "Gold",
     "Summary",
     "Unscored",
+    "is_csv",
+    "item_name",
     "judged_files",
+    "labels_of",
     "main",
     "percentile",
     "read_gold",
     "read_outcomes",
+    "read_records",
     "restore_score_100",
     "score_file",
     "summarise",
@@ -201,7 +205,7 @@ def _to_stderr(line: str) -> None:
     print(f"scorer: {line}", file=sys.stderr)
 
 
-def _records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield (line number, object). A torn last line is told to `report`; without one it is an error."""
     with _opened(path) as lines:
         for number, raw in enumerate(_read_whole(path, lines), 1):
@@ -222,7 +226,7 @@ def _records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dic
 
 def _opened(path: Path | str) -> IO[bytes]:
     """The file's bytes, unpacked where its name ends in .gz."""
-    return cast("IO[bytes]", gzip.open(path, "rb")) if str(path).endswith(".gz") else open(path, "rb")
+    return cast("IO[bytes]", gzip.open(path, "rb")) if str(path).lower().endswith(".gz") else open(path, "rb")
 
 
 def _read_whole(path: Path | str, lines: Iterable[T]) -> Iterator[T]:
@@ -295,7 +299,7 @@ class Gold:
 def read_gold(path: Path | str) -> Gold:
     """Read a file of gold. Raises BadInput at the first line that is broken, OSError if there is no file."""
     gold = Gold()
-    for number, record in _records(path, None):
+    for number, record in read_records(path, None):
         try:
             gold.add(number, record)
         except ValueError as problem:
@@ -336,12 +340,12 @@ def read_outcomes(
     exactly once. Raises BadInput at the first line that is broken, OSError if there is no file. A torn
     last line and a stored score that disagrees are told to `report`.
     """
-    if _is_csv(path):
+    if is_csv(path):
         return _csv_outcomes(path, gold)
     outcomes: dict[str, Outcome] = {}
-    for number, record in _records(path, report):
+    for number, record in read_records(path, report):
         try:
-            name, outcome = _item_name(record), _outcome(record, gold)
+            name, outcome = item_name(record), _outcome(record, gold)
         except ValueError as problem:
             raise BadInput(path, number, str(problem)) from None
         if isinstance(outcome, float):
@@ -367,7 +371,8 @@ def score_file(path: Path | str, gold: Gold | None = None, report: Report = _to_
     )
 
 
-def _item_name(record: Mapping[str, Any]) -> str:
+def item_name(record: Mapping[str, Any]) -> str:
+    """What a line's item is known by: its id, else its query. ValueError where it has neither."""
     name = _first_name(record, (*_ID_FIELDS, *_QUERY_FIELDS))
     if name is None:
         raise ValueError(f"neither id nor fused_query; the fields are {_fields(record)}")
@@ -379,12 +384,24 @@ def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
         return Unscored.FAILED
     if gold is None and (usual := _usual_score(record.get("nuggets"))) is not None:
         return usual
+    pairs = _pairs(record)
+    if not pairs:
+        return _unjudged(record)
+    return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
+
+
+def labels_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """A line's labels by nugget, as its score is made from them; {} for a line without. ValueError for bad ones."""
+    return {name: label for name, (_, label) in _pairs(record).items()}
+
+
+def _pairs(record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Weight and label by nugget, from the first field that holds judged ones; {} where there is no such field."""
     found = [(name, record[name]) for name in _NUGGET_FIELDS if record.get(name) is not None]
     if not found:
-        return _unjudged(record)
+        return {}
     name, nuggets = next(((n, v) for n, v in found if _looks_judged(v)), found[0])
-    pairs = {key: (n.get("weight"), _label(n)) for key, n in _by_id(nuggets, name).items()}
-    return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
+    return {key: (n.get("weight"), _label(n)) for key, n in _by_id(nuggets, name).items()}
 
 
 _USUAL = itemgetter("id", "weight", "coverage")
@@ -502,12 +519,15 @@ _COLUMN_NAMES: Final[Mapping[str, Sequence[str]]] = {
 }
 """What a column may be called, best first; case, spaces and hyphens do not matter."""
 
+_NO_ERROR: Final = frozenset({"", "false", "none", "null", "nan"})
+
 Columns = dict[str, int]
 """Where the columns that are there stand."""
 Pair = tuple[float, str]
 
 
-def _is_csv(path: Path | str) -> bool:
+def is_csv(path: Path | str) -> bool:
+    """Whether a file is read as CSV: by its name, gzipped or not."""
     return str(path).lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
@@ -518,6 +538,10 @@ def _csv_outcomes(path: Path | str, gold: Gold | None) -> dict[str, Outcome]:
     if "id" not in columns or not ("coverage" in columns or "score" in columns):
         wanted = "an id, and either coverage (a row for each nugget) or restore_score_100 (for each item)"
         raise BadInput(path, line, f"a header with {wanted} is needed; it has {', '.join(header) or 'none'}")
+    folded = [_folded(name) for name in header]
+    for place in columns.values():
+        if folded.count(folded[place]) > 1:
+            raise BadInput(path, line, f"the column {header[place].strip()!r} stands there twice")
     table = _Table(path, header, columns)
     if "coverage" in columns:
         return _CsvNuggets(table, gold).outcomes(rows)
@@ -530,19 +554,21 @@ def _rows(path: Path | str) -> Iterator[tuple[int, list[str]]]:
     """The rows with the lines they end on, the header first: blank ones left out, all as long as the header."""
     csv.field_size_limit(_MOST_CELL_CHARS)
     lines = _text_lines(path)
-    first = next(lines, "")
+    above, first = next(((n, line) for n, line in enumerate(lines) if line.strip()), (0, ""))
     delimiter = max(",;\t", key=first.count)
     reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
     width = 0
     try:
         for row in reader:
             width = width or len(row)
-            if len(row) == width:
-                yield reader.line_num, row
-            elif row:
-                raise BadInput(path, reader.line_num, f"{len(row)} cells, but the header has {width}")
+            if not ((row and row[0].strip()) or any(map(str.strip, row))):
+                continue
+            if len(row) != width:
+                problem = f"{len(row)} cells, but the header has {width}"
+                raise BadInput(path, above + reader.line_num, problem)
+            yield above + reader.line_num, row
     except csv.Error as error:
-        raise BadInput(path, reader.line_num, f"not CSV: {error}") from None
+        raise BadInput(path, above + reader.line_num, f"not CSV: {error}") from None
 
 
 def _text_lines(path: Path | str) -> Iterator[str]:
@@ -555,9 +581,18 @@ def _text_lines(path: Path | str) -> Iterator[str]:
 
 
 def _columns(header: Sequence[str]) -> Columns:
-    places = {name.strip().lower().replace(" ", "_").replace("-", "_"): i for i, name in enumerate(header)}
+    places = {_folded(name): i for i, name in enumerate(header)}
     found = {what: [places[n] for n in names if n in places] for what, names in _COLUMN_NAMES.items()}
     return {what: places[0] for what, places in found.items() if places}
+
+
+def _folded(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def _says_error(cell: str) -> bool:
+    """Whether a cell of the error column tells of one: tables made by programs write none as False, None or nan."""
+    return cell.strip().lower() not in _NO_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -602,7 +637,7 @@ class _CsvNuggets:
             pairs = items.get(name)
             if pairs is None:
                 pairs = items[name] = self._begin(line, name, row)
-            if place_of_error is not None and row[place_of_error].strip():
+            if place_of_error is not None and _says_error(row[place_of_error]):
                 self._failed.add(name)
                 continue
             nugget = row[place_of_nugget].strip() if place_of_nugget is not None else ""
@@ -669,7 +704,7 @@ def _stored_scores(table: _Table, rows: Iterable[tuple[int, list[str]]]) -> Iter
         if not name:
             raise table.bad(line, "id", "is empty")
         score = _cell_number(written)
-        if table.cell(row, "error"):
+        if _says_error(table.cell(row, "error")):
             yield name, Unscored.FAILED
         elif not written:
             yield name, Unscored.UNJUDGED
@@ -681,7 +716,7 @@ def _stored_scores(table: _Table, rows: Iterable[tuple[int, list[str]]]) -> Iter
 
 def _cell_number(written: str) -> float | None:
     try:
-        return float(written)
+        return None if "_" in written else float(written)
     except ValueError:
         return None
 

@@ -43,6 +43,7 @@ def test_rows_may_stand_in_any_order(tmp_path: Path) -> None:
     ("name", "text"),
     [
         ("j.csv", "\ufeff" + HEADER + ROWS),
+        ("j.csv", "\n  \n" + HEADER + ROWS + ",,,\n ,,\n"),
         ("j.csv", (HEADER + ROWS).replace("\n", "\r\n")),
         ("j.csv", (HEADER + "\n" + ROWS + "\n\n").removesuffix("\n")),
         ("j.csv", (HEADER + ROWS).replace(",", ";")),
@@ -50,7 +51,16 @@ def test_rows_may_stand_in_any_order(tmp_path: Path) -> None:
         ("j.CSV", HEADER.replace("id,nugget_id,weight,coverage", "Query ID,Nugget-Id,W,Label") + ROWS),
         ("j.csv", HEADER + ROWS.replace("q1", '"q1"').replace("full", " full ")),
     ],
-    ids=["byte-order mark", "Windows", "blank lines", "semicolons", "tabs", "aliases", "quotes and spaces"],
+    ids=[
+        "byte-order mark",
+        "blank rows",
+        "Windows",
+        "blank lines",
+        "semicolons",
+        "tabs",
+        "aliases",
+        "quotes",
+    ],
 )
 def test_other_ways_to_write_the_same(tmp_path: Path, name: str, text: str) -> None:
     assert read_outcomes(write(tmp_path / name, text)) == SCORES
@@ -205,3 +215,24 @@ def test_a_directory_with_nothing_judged_is_one_line(
     assert scorer.main([str(tmp_path)]) == 2
     said = f"scorer: error: {tmp_path}: holds no results.jsonl or per_item.jsonl\n"
     assert capsys.readouterr().err == said
+
+
+def test_a_line_is_counted_from_the_top_whatever_blank_ones_stand_there(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="s.csv:4: field 'score': 'many' is not a number"):
+        read_outcomes(write(tmp_path / "s.csv", "\n\nid,score\nq1,many\n"))
+
+
+def test_no_error_is_written_in_several_ways(tmp_path: Path) -> None:
+    rows = "".join(f"q{i},50,{word}\n" for i, word in enumerate(["", "False", "None", "nan", "timeout"]))
+    outcomes = read_outcomes(write(tmp_path / "s.csv", "id,score,error\n" + rows))
+    assert list(outcomes.values()) == [50.0] * 4 + [Unscored.FAILED]
+
+
+def test_a_column_that_stands_twice_is_not_guessed_at(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="s.csv:1: the column 'Score' stands there twice"):
+        read_outcomes(write(tmp_path / "s.csv", "id,score,Score,note,note\nq1,50,60,,\n"))
+
+
+def test_a_gzipped_file_is_known_by_its_name_in_capitals_too(tmp_path: Path) -> None:
+    (tmp_path / "S.CSV.GZ").write_bytes(gzip.compress(b"id,score\nq1,50\n"))
+    assert read_outcomes(tmp_path / "S.CSV.GZ") == {"q1": 50.0}

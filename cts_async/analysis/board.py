@@ -114,10 +114,12 @@ class _Rows:
         self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def of(self, item: Item) -> int:
-        """The item's row: by its id, or by its query where a file knows it by nothing else."""
+        """The item's row: by its id, or by its query where one of the files knows it by nothing else."""
         row = self._by_id.get(item.id)
         if row is None and item.id == item.fused_query:
             row = self._by_query.get(item.fused_query)
+        elif row is None and (row := self._by_id.pop(item.fused_query, None)) is not None:
+            self._by_id[item.id], self.names[row] = row, item.id
         if row is None:
             row = self._by_id[item.id] = len(self.names)
             self.names.append(item.id)

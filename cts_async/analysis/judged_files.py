@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, cast
 
 from cts_async import scorer
 from cts_async.analysis.runs import UNNAMED, FinishedRun, Item, Verdict, named_system
-from cts_async.engine.journal import read_jsonl
 from cts_async.errors import InputError
-from cts_async.records import COVERAGES
-
-# The spellings are the scorer's, which has read the file before.
-_NAMES: Final = ("id", "query_id", "qid", "fused_query", "query")
-_NUGGETS: Final = ("nuggets", "per_nugget", "judgments", "results")
-_LABELS: Final = ("coverage", "label", "cov")
+from cts_async.records import Coverage
 
 
 def read_judged(path: Path) -> FinishedRun:
@@ -25,12 +19,13 @@ def read_judged(path: Path) -> FinishedRun:
     k9 says the budget. Raises InputError with the line at fault.
     """
     try:
-        outcomes = scorer.read_outcomes(path, report=lambda _: None)
+        outcomes = scorer.read_outcomes(path, report=_nobody)
+        lines = dict(_named(path))
     except scorer.BadInput as error:
         raise InputError(error.path, error.problem, line=error.line) from None
     scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
-    lines = {name: line for name, line in _named(path) if name in scores}
-    judge = next((str(line["judge"]) for line in lines.values() if line.get("judge")), UNNAMED)
+    judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
+    judge = next(judges, UNNAMED)
     system, k = named_system(path.parent.name if path.stem == "per_item" else path.stem)
     return FinishedRun(
         directory=path.parent if path.stem == "per_item" else path,
@@ -47,21 +42,18 @@ def read_judged(path: Path) -> FinishedRun:
     )
 
 
+def _nobody(told: str) -> None:
+    """Files of others are not ours to complain about here: `cts score` does."""
+
+
 def _named(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for line in read_jsonl(path):
-        for field in _NAMES:
-            if line.get(field) not in (None, ""):
-                yield str(line[field]), line
-                break
+    """Every line with its item's name; a table of scores has none."""
+    if not scorer.is_csv(path):
+        for _, line in scorer.read_records(path, _nobody):
+            yield scorer.item_name(line), line
 
 
 def _item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
-    labels = {
-        str(nugget.get("id")): label
-        for field in _NUGGETS
-        for nugget in line.get(field) or ()
-        if (label := next((nugget[name] for name in _LABELS if nugget.get(name) in COVERAGES), None))
-    }
     return Item(
         id=id,
         fused_query=str(line.get("fused_query") or line.get("query") or ""),
@@ -70,5 +62,5 @@ def _item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
         answers=(),
         rewritten_query="",
         answer="",
-        verdicts={judge: Verdict(score, labels, {})},
+        verdicts={judge: Verdict(score, cast("Mapping[str, Coverage]", scorer.labels_of(line)), {})},
     )

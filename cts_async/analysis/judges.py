@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -63,7 +64,8 @@ def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
         return None
     means = {judge: _means(board.scores[judge]) for judge in judges}
     shared = [i for i in range(len(board.entrants)) if all(means[judge][i] is not None for judge in judges)]
-    ranked = {judge: [means[judge][i] or 0.0 for i in shared] for judge in judges}
+    # What differs in the last digits only, by the order of a sum, is equal.
+    ranked = {judge: [round(means[judge][i] or 0.0, 9) for i in shared] for judge in judges}
     names = [board.systems[i] for i in shared]
     orderings = {judge: _ordering(names, ranked[judge]) for judge in judges}
     return Robustness(
@@ -83,7 +85,7 @@ def _means(scores: Array) -> tuple[float | None, ...]:
     import numpy as np
 
     columns = (column[~np.isnan(column)] for column in scores.T)
-    return tuple(float(column.mean()) if len(column) else None for column in columns)
+    return tuple(math.fsum(column) / len(column) if len(column) else None for column in columns)
 
 
 def _ordering(names: Sequence[str], means: Sequence[float]) -> str:

@@ -29,15 +29,15 @@ class Pair:
     other: str
     n: int
     difference: float
-    sd: float
-    """Standard deviation of the differences by instance (n - 1); 0 for a single one."""
+    sd: float | None
+    """Standard deviation of the differences by instance (n - 1); None for a single one, as all that follows from it."""
     p: float
     exact: bool
     """Whether p counts all choices of signs, or is estimated from random ones."""
     p_holm: float
-    detectable: float
+    detectable: float | None
     """The true difference that so many instances show with power 0.8 at alpha .05."""
-    detectable_holm: float
+    detectable_holm: float | None
     """The same at alpha / tests: what Holm's strictest step asks for."""
     n_needed: int | None
     """Instances that the observed difference would need, were it the true one; None for no difference."""
@@ -76,8 +76,8 @@ def _family(board: Board, baseline: str | None) -> Sequence[tuple[int, int]]:
 
 
 def _pair(system: str, other: str, differences: Array, test: SignFlips, p_holm: float, n_tests: int) -> Pair:
-    n = len(differences)
-    mean, sd = float(differences.mean()), float(differences.std(ddof=1)) if n > 1 else 0.0
+    n, mean = len(differences), float(differences.mean())
+    sd = float(differences.std(ddof=1)) if n > 1 else None
     return Pair(
         system=system,
         other=other,
@@ -87,7 +87,7 @@ def _pair(system: str, other: str, differences: Array, test: SignFlips, p_holm: 
         p=test.p,
         exact=test.exact,
         p_holm=p_holm,
-        detectable=detectable_difference(n, sd) or 0.0,
-        detectable_holm=detectable_difference(n, sd, alpha=ALPHA / n_tests) or 0.0,
-        n_needed=instances_needed(mean, sd),
+        detectable=None if sd is None else detectable_difference(n, sd),
+        detectable_holm=None if sd is None else detectable_difference(n, sd, alpha=ALPHA / n_tests),
+        n_needed=None if sd is None else instances_needed(mean, sd),
     )

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from cts_async.analysis.bootstrap import same_instances
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -52,7 +54,8 @@ def sign_flip_tests(
     """For each pair (i, j) the test of column i of `scores` against column j of `baselines`.
 
     Both have the shape (instances, systems) with NaN where there is no score; such an instance is left out of
-    that pair. All pairs share the random signs, so a pair's p does not depend on which others there are.
+    that pair. Pairs with the same instances share the random signs, so a pair's p does not depend on which others
+    there are.
     """
     import numpy as np
 
@@ -67,8 +70,11 @@ def sign_flip_tests(
             sampled.append(number)
     if sampled:
         columns = np.column_stack([scores[:, pairs[n][0]] - baselines[:, pairs[n][1]] for n in sampled])
-        for number, p in zip(sampled, _sampled(columns, seed, flips), strict=True):
-            found[number] = SignFlips(p, False)
+        there = ~np.isnan(columns)
+        for alike in same_instances(there):
+            rows = there[:, alike[0]]
+            for place, p in zip(alike, _sampled(columns[rows][:, alike], seed, flips), strict=True):
+                found[sampled[place]] = SignFlips(p, False)
     return [found[number] for number in range(len(pairs))]
 
 
@@ -92,10 +98,10 @@ def _signed_sums(values: Array) -> Array:
     return sums
 
 
-def _sampled(columns: Array, seed: int, flips: int) -> list[float]:
+def _sampled(values: Array, seed: int, flips: int) -> list[float]:
+    """The estimate of every column. A difference of 0 adds nothing, whatever its sign."""
     import numpy as np
 
-    values = np.nan_to_num(columns, nan=0.0)  # a difference of 0 adds nothing, whatever its sign
     at_least = _far(values.sum(axis=0), np.abs(values).sum(axis=0))
     rng = np.random.default_rng(seed)
     n = len(values)

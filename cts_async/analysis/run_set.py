@@ -52,23 +52,16 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
     named, found = run_directories(paths)
     runs = [read_run(directory) for directory in named]
     others = [read_run(directory) for directory in found]
-    complete = [run for run in others if not n_missing(run)]
-    notes = [
-        f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if n_missing(run)
-    ]
+    complete = [run for run in others if not run.n_missing]
+    notes = [f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if run.n_missing]
     runs += complete
     _check_same_data(runs)
     asked = sorted((run for run in runs if run.clarifier), key=lambda run: run.k)
     if not asked:
         raise UsageError(_nothing_asked(paths, runs, others))
-    notes += [f"{run.directory}: not finished ({_progress(run)})" for run in asked if n_missing(run)]
+    notes += [f"{run.directory}: not finished ({_progress(run)})" for run in asked if run.n_missing]
     baseline, note = _orig(orig, runs, asked)
     return RunSet(_distinct(asked), baseline, (*notes, *note))
-
-
-def n_missing(run: FinishedRun) -> int:
-    """Instances without a line yet: where there are any, the run has not finished."""
-    return max(0, run.n_expected - len(run.items) - run.n_failed)
 
 
 def _matches(path: str) -> list[Path]:
@@ -159,7 +152,7 @@ def _orig_beside(run: FinishedRun) -> Iterator[Path]:
 
 
 def _unfinished(orig: FinishedRun) -> list[str]:
-    return [f"{orig.directory}: not finished ({_progress(orig)})"] if n_missing(orig) else []
+    return [f"{orig.directory}: not finished ({_progress(orig)})"] if orig.n_missing else []
 
 
 def _distinct(runs: Sequence[FinishedRun]) -> tuple[FinishedRun, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
-from cts_async.protocol.results import Line, failed, read_results
+from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import JUDGMENTS, results_of
 from cts_async.records import UNKNOWN, Coverage
 
@@ -69,7 +69,7 @@ class FinishedRun:
     embedded: bool
     """Some role was played by the embedded model: its scores are a smoke test."""
     judge_failures: Mapping[str, int] = field(default_factory=dict)
-    """By further judge, how many answers it failed to label. The scoring judge's are among `n_failed`."""
+    """By judge, how many answers it failed to label. Where the run itself asked the judge they are among `n_failed`."""
 
     @property
     def n_missing(self) -> int:
@@ -97,7 +97,8 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
     if manifest is None:
         raise InputError(directory, "no run here (run.json is missing)")
     identity = manifest.get("identity", {})
-    lines = _Lines(next(iter(identity.get("judges") or ()), UNNAMED), answers=answers)
+    judge = next(iter(identity.get("judges") or ()), UNNAMED)
+    lines = _Lines(judge, answers=answers, changeable="candidates" in identity)
     for line in read_results(directory / results_of(directory)):
         lines.add(line)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
@@ -118,7 +119,7 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
         n_expected=max(int(manifest.get("n_expected", 0)), len(lines.found) + len(lines.failed)),
         data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
-        judge_failures=lines.judge_failures,
+        judge_failures={judge: len(ids) for judge, ids in lines.unlabelled.items() if ids},
     )
 
 
@@ -140,37 +141,46 @@ def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
 class _Lines:
     """What the lines of a run say so far; of each id the last line counts."""
 
-    def __init__(self, judge: str, *, answers: bool) -> None:
-        self._judge, self._answers = judge, answers
+    def __init__(self, judge: str, *, answers: bool, changeable: bool) -> None:
+        self._judge, self._answers, self._changeable = judge, answers, changeable
+        self._digests: dict[str, str] = {}
+        """Of answers that may change under their ids (those of candidates), what their verdicts are about."""
         self._shared: dict[Any, Mapping[str, Any]] = {}
         self.found: dict[str, Item] = {}
         self.failed: set[str] = set()
         self.verdicts: dict[str, dict[str, Verdict]] = {}
         """By judge and id, the scoring judge first."""
-        self.judge_failures: dict[str, int] = {}
+        self.unlabelled: dict[str, set[str]] = {}
+        """By judge, the ids of the answers that it failed to label."""
 
     def add(self, line: Line) -> None:
         """A line of the results."""
-        id = line["id"]
+        id, judge = line["id"], str(line.get("judge") or self._judge)
         for of in self.verdicts.values():
             of.pop(id, None)
-        if failed(line):
+        for ids in self.unlabelled.values():
+            ids.discard(id)
+        if failed(line) and line.get("answer"):  # there is an answer: only this judge has failed on it
+            self.unlabelled.setdefault(judge, set()).add(id)
+        elif failed(line):
             self.found.pop(id, None)
             self.failed.add(id)
             return
         self.failed.discard(id)
         self.found[id] = _item(line, answers=self._answers)
+        if self._changeable and isinstance(line.get("answer"), str):
+            self._digests[id] = answer_digest(str(line.get("fused_query") or ""), line["answer"])
         if verdict := self._verdict(line):
-            self.verdicts.setdefault(str(line.get("judge") or self._judge), {})[id] = verdict
+            self.verdicts.setdefault(judge, {})[id] = verdict
 
     def judged_further(self, path: Path) -> None:
-        """A further judge's file. A verdict on an answer that is not recorded (a crash) does not count yet."""
+        """A further judge's file. A verdict on another answer than the one recorded does not count (yet)."""
         judge, said, failures = path.stem, dict[str, Verdict](), set[str]()
         for line in read_results(path):
             judge = str(line.get("judge") or judge)
             said.pop(line["id"], None)
             failures.discard(line["id"])
-            if line["id"] not in self.found:
+            if not self._is_about(line):
                 continue
             if failed(line):
                 failures.add(line["id"])
@@ -179,7 +189,14 @@ class _Lines:
         if said:
             self.verdicts.setdefault(judge, {}).update(said)
         if failures:
-            self.judge_failures[judge] = len(failures)
+            self.unlabelled[judge] = failures
+
+    def _is_about(self, line: Line) -> bool:
+        """Whether a verdict is on the answer recorded, as far as it says; after a crash there may be none."""
+        if line["id"] not in self.found:
+            return False
+        digest, recorded = line.get("answer_digest"), self._digests.get(line["id"])
+        return digest is None or recorded is None or digest == recorded
 
     def items(self) -> dict[str, Item]:
         """The items with their verdicts, in the order in which they finished."""

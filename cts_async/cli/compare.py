@@ -40,13 +40,13 @@ def compare(
     if as_json:
         typer.echo(orjson.dumps(comparison_json(found), option=orjson.OPT_INDENT_2).decode())
         return
-    from cts_async.report.comparison_sheets import sheets
-    from cts_async.report.sheet import print_sheet, printable
+    from cts_async.report.comparison_tables import tables
+    from cts_async.report.data_table import print_table, printable
     from cts_async.report.table import SMOKE_TEST
 
     console = Console()
-    for told in sheets(found, main_only=not judge, all_pairs=pairs):
-        print_sheet(console, told.sheet)
+    for told in tables(found, main_only=not judge, all_pairs=pairs):
+        print_table(console, told.table)
         for remark in told.remarks:
             console.print(printable(remark), markup=False, highlight=False)
         if told.remarks:

@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import orjson
 
-from cts_async.datasets.fields import Fields, kind_of
+from cts_async.datasets.fields import Fields, kind_of, says_error
 from cts_async.datasets.rows import Row, read_rows
 from cts_async.errors import InputError
 
@@ -47,7 +47,7 @@ def read_asked(path: Path, fields: Mapping[str, str] | None = None) -> list[Aske
     for line, row in read_rows(path):
         id = _id(of, row, line)
         questions, answers = _pairs(of, row, line)
-        if row.get("error") or not questions or not all(questions) or not all(answers):
+        if says_error(row.get("error")) or not questions or not all(questions) or not all(answers):
             broken.add(id)
         before = instances.get(id, Asked(id, (), ()))
         instances[id] = Asked(id, before.questions + questions, before.answers + answers)

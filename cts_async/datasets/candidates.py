@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.fields import Fields, kind_of
+from cts_async.datasets.fields import Fields, kind_of, says_error
 from cts_async.datasets.rows import JSONL_SUFFIXES, Row, read_rows
 from cts_async.errors import InputError
 from cts_async.records import Candidate, Failure
@@ -133,7 +133,7 @@ def _candidate(fields: Fields, row: Row, line: int) -> CandidateLine | FailedLin
 
 def _failure(row: Row, fields: Fields, line: int) -> Failure | None:
     error = row.get("error")
-    if error:
+    if says_error(error):
         return _reported(error)
     if fields.name(row, "answer", line) is not None and fields.value(row, "answer", line) is None:
         return Failure("candidate", "no_answer", "the answer is null")

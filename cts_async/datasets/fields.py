@@ -189,6 +189,15 @@ def _split(mapping: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str,
     return data, gold
 
 
+_NO_ERROR: Final = frozenset({"", "false", "none", "null", "nan"})
+"""How programs write into a table that there was no error; the scorer has the same words."""
+
+
+def says_error(value: object) -> bool:
+    """Whether what stands in a field `error` tells of one."""
+    return value.strip().casefold() not in _NO_ERROR if isinstance(value, str) else bool(value)
+
+
 def listed(names: Iterable[str]) -> str:
     """Name fields for a person: quoted, in order, the first thirty."""
     quoted = [repr(name if len(name) <= 40 else name[:39] + "…") for name in names]

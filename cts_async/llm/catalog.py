@@ -97,6 +97,11 @@ class ModelSpec:
         """Which prompts suit it: the embedded model is tiny and gets the short ones."""
         return "small" if self.embedded else "full"
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What of it determines its replies: two runs of one name must agree on it."""
+        return {"model": self.model, "api": self.api, "params": dict(self.sent(self.text_params))}
+
     def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request parameters as they are sent: its own, `params` over them, without what it refuses."""
         own = {**self.params, **params} if params else self.params

@@ -13,19 +13,21 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-BRACKETS: Final = "<＜﹤‹〈⟨《≪⋖˂ᐸ❮"
+BRACKETS: Final = "<＜﹤‹〈⟨《≪⋖˂ᐸ❮❬⦑⧼«⟪"
 _ENTITY: Final = r"&\#0*60;?|&\#[xX]0*3[cC];?|&[lL][tT];?"
 _OPENING: Final = rf"(?:[{BRACKETS}]|{_ENTITY})"
 _INVISIBLE: Final = (
-    r"[\s\x00-\x1f\x7f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    r"\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*+"
+    r"[\s\x00-\x1f\x7f-\x9f\u00ad\u0300-\u036f\u0483-\u0489\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    r"\u1ab0-\u1aff\u1dc0-\u1dff\u200b-\u200f\u2028-\u202e\u2060-\u206f\u20d0-\u20ff\u2800\u3164\ufe00-\ufe0f"
+    r"\ufe20-\ufe2f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*+"
 )
-"""Possessive: however much of it an answer holds, it is looked at once."""
-_SLASH: Final = r"[/／⁄∕⧸\\＼]?"
+"""What shows nothing, and accents, which change no letter. Possessive: however much there is, it is looked at once."""
+_SLASHES: Final = rf"(?:(?:[/／⁄∕⧸\\＼]|&\#0*47;?|&\#[xX]0*2[fF];?|&sol;){_INVISIBLE})*+"
 _LIKE: Final = {
-    "a": "аɑα", "c": "сϲⅽ", "d": "ԁⅾ", "e": "еɛ", "h": "һ", "i": "іı1lι", "j": "ј", "k": "κк", "l": "1iıⅼ",
-    "n": "ո", "o": "оο0", "p": "рρ", "q": "ԛ", "r": "г", "s": "ѕ", "t": "τт", "u": "υս", "v": "ν", "w": "ԝ",
-    "x": "х", "y": "уγ", "_": "-‐‑–—",
+    "a": "аɑαᴀ", "b": "ЬьвβʙƄƅ", "c": "сϲⅽᴄ", "d": "ԁⅾᴅ", "e": "еɛεᴇ", "f": "ƒſꜰ", "g": "ɡցɢ", "h": "һнηʜ",
+    "i": "іı1lιɪ", "j": "јᴊ", "k": "κкᴋ", "l": "1iıⅼιʟ", "m": "мμⅿᴍ", "n": "ոνɴ", "o": "оο0ᴏ", "p": "рρᴘ",
+    "q": "ԛǫ", "r": "гʀ", "s": "ѕꜱ", "t": "τтᴛ", "u": "υսᴜ", "v": "νᴠ", "w": "ԝᴡ", "x": "хχ", "y": "уγυʏ",
+    "z": "ζᴢ", "_": "-‐‑–—.·",
 }  # fmt: skip
 """Letters of other alphabets, and digits, that pass for these."""
 _STYLED: Final = (
@@ -53,7 +55,7 @@ def fence_pattern(tags: Iterable[str]) -> re.Pattern[str] | None:
     if not names:
         return None
     name = "|".join(names)
-    return re.compile(rf"{_OPENING}(?={_INVISIBLE}{_SLASH}{_INVISIBLE}(?:{name})(?!\w))", re.IGNORECASE)
+    return re.compile(rf"{_OPENING}(?={_INVISIBLE}{_SLASHES}(?:{name})(?!\w))", re.IGNORECASE)
 
 
 def harmless(value: str, fence: re.Pattern[str] | None, opening: str = "&lt;") -> str:

@@ -15,23 +15,16 @@ from statistics import fmean
 
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.tokens import input_tokens
-from cts_async.protocol.forecast import (
-    AROUND,
-    PER_NUGGET,
-    SAMPLE,
-    SENDING_S,
-    TOKENS_PER_S,
-    Effort,
-    LaneForecast,
-    Work,
-    effort_of,
-    under_limits,
-)
+from cts_async.protocol.assumed import AROUND, PER_NUGGET
+from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S, Effort, Work, effort_of
+from cts_async.protocol.forecast import SAMPLE
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.judge_files import Target
 from cts_async.protocol.judge_plan import JudgePlan
-from cts_async.protocol.judging import Judging, Wanted
+from cts_async.protocol.judging import Judging
+from cts_async.protocol.lane_forecast import LaneForecast, under_limits
 from cts_async.protocol.latest import HASHES, LatestLines
+from cts_async.protocol.results import judged_mark
 from cts_async.protocol.run_files import PER_ITEM, judgments_path
 from cts_async.records import language_of
 
@@ -82,7 +75,7 @@ def _of_judge(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
         wanted = _wanted(plan, judge, target)
         for judging in target.answers.stream(_all):
             if judging.failure is None:
-                found.take(judging, left=wanted(judging.instance.id), sampled_every=every)
+                found.take(judging, left=wanted(judging), sampled_every=every)
     n_questions, calls = found.questions(spec.judge_nuggets)
     prompts = [tokens for judging in found.sample for tokens in _prompts(plan, spec, judging)]
     nuggets = sum(len(judging.instance.nuggets) for judging in found.sample)
@@ -122,17 +115,16 @@ def _all(id: str) -> bool:
     return True
 
 
-def _wanted(plan: JudgePlan, judge: str, target: Target) -> Wanted:
+def _wanted(plan: JudgePlan, judge: str, target: Target) -> Callable[[Judging], bool]:
     """Whether an answer still has to be judged, as the judging itself will see it."""
-    if target.scoring != judge:
-        return LatestLines(judgments_path(target.directory, judge)).lacks
-    lines = LatestLines(target.directory / PER_ITEM)
-    return partial(_needs, lines.failed, again=plan.config.retry_failed)
+    further = target.scoring != judge
+    path = judgments_path(target.directory, judge) if further else target.directory / PER_ITEM
+    return partial(_needs, LatestLines(path, judged_mark), again=further or plan.config.retry_failed)
 
 
-def _needs(failed: Callable[[str], bool | None], id: str, *, again: bool) -> bool:
-    known = failed(id)
-    return known is None or (known and again)
+def _needs(lines: LatestLines, judging: Judging, *, again: bool) -> bool:
+    known = lines.failed(judging.instance.id)
+    return known is None or (known and again) or lines.outdated(judging.instance.id, judging.mark)
 
 
 def _prompts(plan: JudgePlan, spec: ModelSpec, judging: Judging) -> list[float]:

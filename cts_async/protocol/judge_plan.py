@@ -154,6 +154,7 @@ def _targets_of_candidates(
     common = {
         "gold_sha256": sha256_of(config.gold),
         "judges": [scoring],
+        **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
         "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
         **_split(scoring, specs, gold),
     }

@@ -26,6 +26,7 @@ from cts_async.datasets import (
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
+from cts_async.protocol.results import answer_digest, mark_of
 from cts_async.protocol.run_files import RESULTS
 from cts_async.records import Instance, Nugget
 from cts_async.values import value
@@ -46,6 +47,16 @@ class Judging:
         if self.failure:
             return 0
         return _digest(instance.fused_query, _digest_of_texts(instance.nuggets), self.answer)
+
+    @property
+    def answer_digest(self) -> str:
+        """What a verdict is recorded to be about; a failure's is that of an empty answer."""
+        return answer_digest(self.instance.fused_query, self.answer)
+
+    @property
+    def mark(self) -> int:
+        """`answer_digest` as a number, to be held against those of verdicts that are there."""
+        return mark_of(self.answer_digest)
 
 
 class NoAnswer(StepError):
@@ -71,6 +82,8 @@ class Answers:
     ids: array[int] = field(repr=False)
     digests: array[int] = field(repr=False)
     n_nuggets: array[int] = field(repr=False)
+    marks: array[int] = field(repr=False, default_factory=lambda: array("q"))
+    """Beside the ids, `Judging.mark`."""
     n_unknown: int = 0
     """Answers that the gold does not know, and that are left out."""
 
@@ -108,7 +121,9 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
 
     if len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")
-    answers = _answers(stream, ((j.instance.id, j.digest, len(j.instance.nuggets)) for j in stream(_any)))
+    answers = _answers(
+        stream, ((j.instance.id, j.digest, len(j.instance.nuggets), j.mark) for j in stream(_any))
+    )
     if not answers:
         raise UsageError(f"{run}: its data has no nuggets: there is nothing to judge by")
     return answers
@@ -184,31 +199,36 @@ def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord) ->
     return Judging(instance, line.candidate.answer)
 
 
-def _rows(joined: Iterator[Joined]) -> Iterator[tuple[str, int, int]]:
-    """Name, digest and number of nuggets of each line, without making its `Judging`."""
+Row = tuple[str, int, int, int]
+"""Name, digest, number of nuggets and mark of an answer."""
+
+
+def _rows(joined: Iterator[Joined]) -> Iterator[Row]:
+    """Each line's, without making its `Judging`."""
     texts: dict[int, int] = {}
     for line, name, record in joined:
-        digest = 0
-        if isinstance(line, CandidateLine) and line.candidate.answer:
+        digest, answer = 0, ""
+        query = _names(line)[1] or record.fused_query or ""
+        if isinstance(line, CandidateLine) and (answer := line.candidate.answer):
             told = texts.get(id(record))
             if told is None:
                 told = texts[id(record)] = _digest_of_texts(record.nuggets)
-            query = line.candidate.fused_query or record.fused_query or ""
-            digest = _digest(query, told, line.candidate.answer)
-        yield name, digest, len(record.nuggets)
+            digest = _digest(query, told, answer)
+        yield name, digest, len(record.nuggets), mark_of(answer_digest(query, answer))
 
 
 def _answers(
     stream: Callable[[Wanted], Iterator[Judging]],
-    rows: Iterable[tuple[str, int, int]],
+    rows: Iterable[Row],
     n_read: list[int] | None = None,
 ) -> Answers:
-    ids, digests, n_nuggets = array(HASHES), array(HASHES), array("I")
-    for name, digest, n in rows:
+    ids, digests, n_nuggets, marks = array(HASHES), array(HASHES), array("I"), array("q")
+    for name, digest, n, mark in rows:
         ids.append(hash(name))
         digests.append(digest)
         n_nuggets.append(n)
-    return Answers(stream, ids, digests, n_nuggets, n_read[0] - len(ids) if n_read else 0)
+        marks.append(mark)
+    return Answers(stream, ids, digests, n_nuggets, marks, n_read[0] - len(ids) if n_read else 0)
 
 
 def _first(answers: Answers, limit: int) -> Answers:
@@ -217,6 +237,7 @@ def _first(answers: Answers, limit: int) -> Answers:
         ids=answers.ids[:limit],
         digests=answers.digests[:limit],
         n_nuggets=answers.n_nuggets[:limit],
+        marks=answers.marks[:limit],
     )
 
 

@@ -71,7 +71,7 @@ class Plan:
             "system": system.label,
             "k": system.k,
             "data": dict(self.data_identity),
-            "models": {role: _model_identity(self.specs[name]) for role, name in named.items()},
+            "models": {role: self.specs[name].identity for role, name in named.items()},
             "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
             "corpus_sha256": self.search.corpus_sha256,
             "tools": self.search.identity,
@@ -266,7 +266,3 @@ def _data_identity(dataset: Dataset) -> dict[str, Any]:
         "sha256": sha256_of(dataset.path),
         "gold_sha256": sha256_of(gold) if gold else None,
     }
-
-
-def _model_identity(spec: ModelSpec) -> dict[str, Any]:
-    return {"model": spec.model, "api": spec.api, "params": dict(spec.sent(spec.text_params))}

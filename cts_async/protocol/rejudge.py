@@ -20,7 +20,8 @@ from cts_async.protocol.crew import opened, prices_of
 from cts_async.protocol.judge import Judge
 from cts_async.protocol.judge_files import Target, opened_targets
 from cts_async.protocol.judge_plan import JudgePlan
-from cts_async.protocol.judging import Judging
+from cts_async.protocol.judging import Judging, Wanted
+from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, failure_line, judged
 from cts_async.protocol.run_files import RunFiles
 from cts_async.protocol.spending import open_budget
@@ -86,10 +87,11 @@ def _scoring_jobs(
     """Those of the judge whose verdicts are the results."""
     again = plan.config.retry_failed
     done = files.finished
-    _found(plan, judge, target, len(done) - (done.n_failed if again else 0), events)
-    if done.have_all(target.answers.ids, but_failures=again):
+    n_outdated = _outdated(judge, target, done, events, but_failures=again)
+    _found(plan, judge, target, len(done) - (done.n_failed if again else 0) - n_outdated, events)
+    if not n_outdated and done.have_all(target.answers.ids, but_failures=again):
         return  # without reading the file again
-    for judging in target.answers.stream(partial(files.needs_work, retry_failed=again)):
+    for judging in _left(target, done, partial(files.needs_work, retry_failed=again), n_outdated):
         finish = partial(_add_item, files=files, judge=judge, judging=judging)
         yield _job(plan, judge, target, judging, files, finish)
 
@@ -99,15 +101,39 @@ def _further_jobs(
 ) -> Iterator[Job]:
     """Those of a judge whose verdicts stand beside the results; what has no answer is left to the results."""
     done = files.judged(judge.name)
-    _found(plan, judge, target, len(done) - done.n_failed, events)
-    if done.have_all(target.answers.ids, but_failures=True):
+    n_outdated = _outdated(judge, target, done, events, but_failures=True)
+    _found(plan, judge, target, len(done) - done.n_failed - n_outdated, events)
+    if not n_outdated and done.have_all(target.answers.ids, but_failures=True):
         return
-    for judging in target.answers.stream(done.lacks):
+    for judging in _left(target, done, done.lacks, n_outdated):
         if judging.failure:
             _found(plan, judge, target, 1, events)
             continue
         finish = partial(_add_judgment, files=files, judge=judge, judging=judging)
         yield _job(plan, judge, target, judging, files, finish)
+
+
+def _outdated(judge: Judge, target: Target, done: LatestLines, events: Events, *, but_failures: bool) -> int:
+    """How many verdicts are on other answers than those that have their ids now; says so where there are any."""
+    n = done.n_outdated(target.answers.ids, target.answers.marks, but_failures=but_failures)
+    if n:
+        told = (
+            f"1 answer has changed since {judge.name} judged it, and is"
+            if n == 1
+            else f"{n} answers have changed since {judge.name} judged them, and are"
+        )
+        events.emit(Notice(f"{target.name}: {told} judged again"))
+    return n
+
+
+def _left(target: Target, done: LatestLines, lacks: Wanted, n_outdated: int) -> Iterator[Judging]:
+    """The answers without a verdict; all have to be read where some have one on another answer."""
+    if not n_outdated:
+        yield from target.answers.stream(lacks)
+        return
+    for judging in target.answers.stream(lambda id: True):
+        if lacks(judging.instance.id) or done.outdated(judging.instance.id, judging.mark):
+            yield judging
 
 
 def _found(plan: JudgePlan, judge: Judge, target: Target, n: int, events: Events) -> None:
@@ -137,7 +163,8 @@ async def _walk(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:
 async def _add_judgment(
     ended: Judgment | StepError, *, files: RunFiles, judge: Judge, judging: Judging
 ) -> None:
-    await files.add_judgment(judge.name, _line(ended, judging, judge.name))
+    line = {**_line(ended, judging, judge.name), "answer_digest": judging.answer_digest}
+    await files.add_judgment(judge.name, line)
 
 
 async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judge: Judge, judging: Judging) -> None:

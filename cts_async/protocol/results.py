@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.engine.journal import read_jsonl
+from cts_async.engine.step import step_key
 from cts_async.errors import StepError
 from cts_async.records import Instance, Judgment, Nugget, Outcome, ToolUse, Trace
 from cts_async.scorer import restore_score_100
@@ -87,6 +88,27 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
         ],
         "restore_score_100": restore_score_100([(nugget.weight, labels[nugget.id]) for nugget in nuggets]),
     }
+
+
+def answer_digest(query: str, answer: str) -> str:
+    """16 hex digits over an answer and the query it was judged by: what a verdict in a file of its own is about."""
+    return step_key(query, answer)[:16]
+
+
+def judged_mark(line: Mapping[str, Any]) -> int:
+    """Which answer a line is a verdict on, as `mark_of` its digest: its own, or of the answer in it; 0: unknown."""
+    digest, answer = line.get("answer_digest"), line.get("answer")
+    if not isinstance(digest, str) and isinstance(answer, str):
+        digest = answer_digest(str(line.get("fused_query") or ""), answer)
+    return mark_of(digest) if isinstance(digest, str) else 0
+
+
+def mark_of(digest: str) -> int:
+    """A digest in a signed 64-bit number other than 0; 0 for what is no digest."""
+    try:
+        return int.from_bytes(bytes.fromhex(digest[:16]), signed=True) or 1
+    except ValueError:
+        return 0
 
 
 def failure_line(system: str, instance: Instance, error: StepError) -> Line:

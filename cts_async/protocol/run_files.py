@@ -15,7 +15,7 @@ from cts_async.engine.journal import AppendLog, Journal
 from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
 from cts_async.errors import UsageError
 from cts_async.protocol.latest import LatestLines
-from cts_async.protocol.results import Line
+from cts_async.protocol.results import Line, judged_mark
 
 RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
     "results.jsonl",
@@ -51,7 +51,9 @@ class RunFiles:
         except OSError as error:
             raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
         self._judgments: dict[str, AppendLog] = {}
-        self.finished = LatestLines(self.results_path)
+        # Answers of candidates may change under their ids; those of a run cannot.
+        mark = {"mark": judged_mark} if results == PER_ITEM else {}
+        self.finished = LatestLines(self.results_path, **mark)
 
     async def add_result(self, line: Line) -> None:
         """Record that an instance is finished. Its other judgments must have been added before.
@@ -77,7 +79,7 @@ class RunFiles:
 
     def judged(self, judge: str) -> LatestLines:
         """What a further judge has said already."""
-        return LatestLines(judgments_path(self.directory, judge))
+        return LatestLines(judgments_path(self.directory, judge), judged_mark)
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""

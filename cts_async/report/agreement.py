@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.agreement import ASCENDING, Agreement, agreement_of
 from cts_async.engine.journal import read_jsonl
-from cts_async.protocol.latest import HASHES, latest_rows
-from cts_async.protocol.results import failed
+from cts_async.protocol.latest import HASHES, latest_rows, unmarked
+from cts_async.protocol.results import failed, judged_mark
+from cts_async.protocol.run_files import RESULTS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,12 +85,13 @@ def beside(files: Sequence[tuple[str, Path]], other: str) -> Iterator[Beside]:
 
 
 class _Labels:
-    """A judge's labels and scores in columns: 25 bytes an answer and one a nugget."""
+    """A judge's labels and scores in columns: 33 bytes an answer and one a nugget."""
 
     def __init__(self, path: Path) -> None:
         import numpy as np
 
-        ids, scores, counts, labels = array(HASHES), array("d"), array("q"), array("b")
+        ids, scores, counts, marks, labels = array(HASHES), array("d"), array("q"), array("q"), array("b")
+        mark = unmarked if path.name == RESULTS else judged_mark  # a run's answers never change
         for line in read_jsonl(path):
             if not isinstance(id := line.get("id"), str):
                 continue
@@ -97,15 +99,18 @@ class _Labels:
             ids.append(hash(id))
             scores.append(line.get("restore_score_100") or 0.0)
             counts.append(len(nuggets))
+            marks.append(mark(line))
             labels.extend([_CODES[nugget["coverage"]] for nugget in nuggets])
         rows = latest_rows(ids)
         self.labels = np.frombuffer(labels, np.int8) if labels else np.empty(0, np.int8)
-        columns = [np.frombuffer(column, column.typecode) for column in (ids, scores, counts)] if ids else []
-        self.ids, self.scores, self.counts = columns or [np.empty(0, kind) for kind in (int, float, int)]
+        given = ids, scores, counts, marks
+        columns = [np.frombuffer(column, column.typecode) for column in given] if ids else []
+        kinds = int, float, int, int
+        self.ids, self.scores, self.counts, self.marks = columns or [np.empty(0, kind) for kind in kinds]
         starts = np.cumsum(self.counts) - self.counts
         rows = rows[self.counts[rows] > 0]
         self.ids, self.scores, self.counts = self.ids[rows], self.scores[rows], self.counts[rows]
-        self.starts = starts[rows]
+        self.starts, self.marks = starts[rows], self.marks[rows]
 
     def of(self, rows: Array) -> Array:
         """The labels of these answers, one after the other."""
@@ -122,6 +127,8 @@ def _compared(judge: str, own: _Labels, other: str, theirs: _Labels) -> Beside:
 
     _, here, there = np.intersect1d(own.ids, theirs.ids, assume_unique=True, return_indices=True)
     same = own.counts[here] == theirs.counts[there]  # else they were about other nuggets
+    marks, other_marks = own.marks[here], theirs.marks[there]
+    same &= (marks == other_marks) | (marks == 0) | (other_marks == 0)  # else about another answer
     here, there = here[same], there[same]
     n = len(ASCENDING)
     codes = np.bincount(own.of(here).astype(int) * n + theirs.of(there), minlength=n * n)

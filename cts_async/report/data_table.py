@@ -24,7 +24,7 @@ NAME_WIDTH: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column as it is printed: its heading, and how a row's cell is written."""
+    """A column as it is printed: its heading (any text), and how a row's cell is written."""
 
     heading: str
     show: Show
@@ -55,7 +55,7 @@ def print_table(console: Console, table: DataTable) -> None:
     drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=padding, pad_edge=False)
     for column in table.columns:
         drawn.add_column(
-            column.heading,
+            Text(printable(column.heading)),
             justify="right" if column.numeric else "left",
             no_wrap=column.numeric,
             overflow="fold",

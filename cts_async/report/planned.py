@@ -10,7 +10,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cts_async.protocol.forecast import Effort, Forecast, Work, actual
+from cts_async.protocol.effort import Effort, Work
+from cts_async.protocol.forecast import Forecast, actual
 from cts_async.protocol.observed import Observed
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.systems import System

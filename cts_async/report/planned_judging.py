@@ -8,7 +8,8 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cts_async.protocol.forecast import PER_NUGGET, SENDING_S, TOKENS_PER_S
+from cts_async.protocol.assumed import PER_NUGGET
+from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S
 from cts_async.protocol.judge_forecast import JudgingForecast
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.report.planned import count, duration, money

@@ -6,25 +6,24 @@ streamed: of a line no more is kept than its numbers and where it stands.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cts_async import scorer
-from cts_async.engine.journal import placed_records, read_jsonl, record_at
+from cts_async.engine.journal import read_jsonl, record_at
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
-from cts_async.protocol.latest import HASHES, latest_rows
-from cts_async.protocol.results import Line, failed
-from cts_async.protocol.run_files import JUDGMENTS, STEPS, SUMMARY, results_of
-from cts_async.records import UNKNOWN
+from cts_async.protocol.latest import unmarked
+from cts_async.protocol.results import Line, judged_mark
+from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.report.agreement import Beside, beside
+from cts_async.report.result_columns import ResultColumns
 from cts_async.report.scores import Scores
-from cts_async.report.tool_health import HealthColumns, ToolHealth
+from cts_async.report.tool_health import ToolHealth
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,7 +105,8 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
     manifest = read_manifest(directory)
     if manifest is None:
         raise InputError(directory, "no run here (run.json is missing)")
-    lines = _Lines(directory / results_of(directory))
+    results = results_of(directory)
+    lines = ResultColumns(directory / results, judged_mark if results == PER_ITEM else unmarked)
     judges = tuple(_judges(directory, lines, max(int(manifest.get("n_expected", 0)), lines.n)))
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     return RunSummary(
@@ -151,80 +151,6 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
     return value
 
 
-_NO_SCORE: Final = float("nan")
-
-
-class _Lines:
-    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are."""
-
-    def __init__(self, path: Path) -> None:
-        import numpy as np
-
-        self.path = path
-        self.judge: str | None = None
-        """The first judge that a line names."""
-        ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
-        health = HealthColumns()
-        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
-        for offset, line in placed_records(path):
-            if not isinstance(id := line.get("id"), str):
-                continue
-            self.judge = self.judge or line.get("judge")
-            answers = line.get("answers") or ()
-            score = line.get("restore_score_100")
-            if failed(line):
-                failures.append(len(ids))
-                failed_at.append(offset)
-            health.add(len(ids), line)
-            ids.append(hash(id))
-            scores.append(_NO_SCORE if score is None else score)
-            asked.append(len(answers))
-            unknown.append(answers.count(UNKNOWN))
-        rows = latest_rows(ids)
-        self.tools = health.of(rows)
-        self.failed: Array = np.isin(rows, _array(failures))
-        self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
-        """Where the failures that count begin, in the order of the file."""
-        self.ids, self.scores, self.asked, self.unknown = (
-            _array(column) if len(rows) == len(ids) else _array(column)[rows]
-            for column in (ids, scores, asked, unknown)
-        )
-
-    @property
-    def n(self) -> int:
-        return len(self.ids)
-
-    @property
-    def n_failed(self) -> int:
-        return int(self.failed.sum())
-
-    @property
-    def unknown_rate(self) -> float | None:
-        """Of all answers of the User Answerer, those that are `unknown`; None where nothing was asked."""
-        answers = self.asked[~self.failed].sum(dtype=int)
-        return float(self.unknown[~self.failed].sum(dtype=int) / answers) if answers else None
-
-    @property
-    def all_unknown_rate(self) -> float | None:
-        """Of all instances that were asked something, those where nothing but `unknown` came back."""
-        replied = ~self.failed & (self.asked > 0)
-        return float((self.unknown == self.asked)[replied].mean()) if replied.any() else None
-
-    def scores_of(self, rows: Array) -> Scores:
-        """The scores in those rows (a mask) that have one."""
-        scored = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
-        if scored.all():
-            return Scores(self.ids, self.scores)
-        return Scores(self.ids[scored], self.scores[scored])
-
-
-def _array(column: array[Any]) -> Array:
-    """The column as numpy sees it; nothing is copied."""
-    import numpy as np
-
-    return np.frombuffer(column, column.typecode) if column else np.empty(0, column.typecode)
-
-
 class _FailureLines(Sequence[Line]):
     """Lines of a file that are read when somebody looks at them."""
 
@@ -240,7 +166,7 @@ class _FailureLines(Sequence[Line]):
         return record_at(self._path, int(self._offsets[i]))
 
 
-def _judges(directory: Path, lines: _Lines, n_expected: int) -> Iterator[tuple[JudgeScores, Path]]:
+def _judges(directory: Path, lines: ResultColumns, n_expected: int) -> Iterator[tuple[JudgeScores, Path]]:
     """Each judge's scores, and the file with its verdicts."""
     import numpy as np
 
@@ -248,11 +174,11 @@ def _judges(directory: Path, lines: _Lines, n_expected: int) -> Iterator[tuple[J
         everything = np.ones(lines.n, bool)
         yield _scores(lines.judge, lines.scores_of(everything), lines.n_failed, n_expected), lines.path
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
-        verdicts = _Lines(path)
-        # A verdict may stand there whose answer was not recorded before a crash: it does not count yet.
-        counts = np.isin(verdicts.ids, lines.ids)
+        verdicts = ResultColumns(path, judged_mark)
+        # A verdict may stand there whose answer was not recorded before a crash, or has changed: it does not count.
+        counts = verdicts.answered_in(lines)
         # An answer that failed has nothing to judge, unless it was only the other judge that did.
-        unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids)
+        unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
         n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
         scores = _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
         yield scores, path

@@ -82,6 +82,14 @@ def test_a_file_that_knows_instances_by_their_queries_is_joined_by_them(tmp_path
     assert board.labels["ernie"].tolist() == [[2, 0], [0, 2]]
 
 
+def test_it_does_not_matter_which_file_knows_the_instance_by_its_query(tmp_path: Path) -> None:
+    rows = [Row(id, labels={"ernie": "fn"}, fused_query="winter") for id in ("q1", "q2")]
+    ours = read_run(made_run(tmp_path, label="orig", rows=rows))
+    board = make_board([known_by_query("winter", {"N2": "full", "N1": "none"}), ours])
+    assert board.ids == ("q1", "q2")
+    assert np.isnan(board.scores["ernie"]).sum(axis=1).tolist() == [0, 1]
+
+
 def test_an_unjudged_run_has_a_place_and_no_scores(tmp_path: Path) -> None:
     board = board_of(made_run(tmp_path, label="orig", rows=[Row("q1")]))
     assert board.judges == ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -57,6 +58,23 @@ def test_the_last_line_of_an_id_counts(tmp_path: Path) -> None:
     run = read_judged(written(tmp_path / "theirs.jsonl", *lines))
     assert run.scores(UNNAMED) == {"q1": 100.0}
     assert dict(run.items["q1"].verdicts[UNNAMED].coverage) == {"N1": "full"}
+
+
+def test_labels_are_those_that_the_score_is_made_from(tmp_path: Path) -> None:
+    """Gzipped, nuggets without ids, unlabelled gold beside them, and no newline at the end."""
+    nuggets = [{"weight": 1, "label": "full"}, {"weight": 1, "label": "none"}]
+    line = {"id": 7, "nuggets": [{"id": "N1", "text": "By ferry."}], "per_nugget": nuggets}
+    path = tmp_path / "theirs.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps(line).encode()))
+    verdict = read_judged(path).items["7"].verdicts[UNNAMED]
+    assert (verdict.score, dict(verdict.coverage)) == (50.0, {"#1": "full", "#2": "none"})
+
+
+def test_a_table_of_scores_has_no_labels(tmp_path: Path) -> None:
+    path = tmp_path / "theirs.csv"
+    path.write_text("id,score\nq1,62.5\n")
+    verdict = read_judged(path).items["q1"].verdicts[UNNAMED]
+    assert (verdict.score, dict(verdict.coverage)) == (62.5, {})
 
 
 def test_a_broken_line_is_located(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,25 @@ def test_two_judges_by_hand(tmp_path: Path) -> None:
     assert found.orders[0].tau == 1.0
     assert ernie.shares == {"none": 4 / 8, "partial": 3 / 8, "full": 1 / 8}
     assert gpt.shares == {"none": 2 / 8, "partial": 4 / 8, "full": 2 / 8}
+
+
+def test_equal_means_are_equal_in_whatever_order_they_are_summed(tmp_path: Path) -> None:
+    """Both scored 100/3, 200/3, 0, 50, 400/7 and 100/7, whose sums differ in the last digit."""
+    scores = [100 / 3, 200 / 3, 0.0, 50.0, 400 / 7, 100 / 7]
+    for label, own in (("a-k1", scores), ("b-k1", [scores[i] for i in (2, 3, 5, 4, 1, 0)])):
+        rows = [Row(f"q{i}", score=score) for i, score in enumerate(own)]
+        made_run(tmp_path, label=label, rows=rows)
+    board = make_board(read_run(path) for path in sorted(tmp_path.iterdir()))
+    board = replace(
+        board,
+        judges=("ernie", "gpt"),
+        scores={**board.scores, "gpt": board.scores["ernie"]},
+        labels={**board.labels, "gpt": board.labels["ernie"]},
+    )
+    found = robustness(board, ["ernie", "gpt"])
+    assert found is not None
+    assert found.judges[0].ordering == "a-k1 = b-k1"
+    assert found.orders[0].tau is None
 
 
 def test_agreement_by_hand(tmp_path: Path) -> None:

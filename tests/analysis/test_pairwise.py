@@ -47,6 +47,12 @@ def test_a_baseline_makes_a_smaller_family_and_stands_second(tmp_path: Path) -> 
     assert pairs["a-k1", "orig"].p_holm == 0.5
 
 
+def test_a_single_instance_shows_no_spread_and_promises_nothing(tmp_path: Path) -> None:
+    (pair,) = compare_pairs(board_of(tmp_path, orig=[5], a_k1=[9]), "ernie")
+    assert (pair.n, pair.difference, pair.p) == (1, 4.0, 1.0)
+    assert (pair.sd, pair.detectable, pair.detectable_holm, pair.n_needed) == (None, None, None, None)
+
+
 def test_the_better_system_of_a_pair_stands_first(tmp_path: Path) -> None:
     (pair,) = compare_pairs(board_of(tmp_path, a_k1=[1, 2, 3], b_k1=[2, 3, 4]), "ernie")
     assert (pair.system, pair.other, pair.difference) == ("b-k1", "a-k1", 1.0)

@@ -69,6 +69,14 @@ def test_a_pairs_p_does_not_depend_on_the_other_pairs() -> None:
     assert together == [sign_flip_tests(scores, scores, [pair])[0] for pair in pairs]
 
 
+def test_a_pairs_p_does_not_depend_on_instances_that_it_lacks() -> None:
+    scores = np.random.default_rng(3).normal(1, 10, 60)
+    alone = np.column_stack([scores, np.zeros(60)])
+    among = np.full((90, 2), np.nan)
+    among[25:85] = alone
+    assert sign_flip_tests(among, among, [(0, 1)]) == sign_flip_tests(alone, alone, [(0, 1)])
+
+
 def test_an_instance_that_lacks_a_score_is_left_out() -> None:
     scores = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [90.0, NAN], [NAN, 90.0]])
     assert sign_flip_tests(scores, scores, [(0, 1)]) == [SignFlips(2 / 8, True)]

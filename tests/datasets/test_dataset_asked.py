@@ -29,6 +29,12 @@ def test_a_single_question_needs_no_list(write: Write) -> None:
     assert read_asked(write("k1.csv", text)) == [Asked("ferry times", ("which day?",), ("Monday",))]
 
 
+@pytest.mark.parametrize("word", ["", "False", "nan", "None"])
+def test_a_table_says_in_several_ways_that_there_was_no_error(write: Write, word: str) -> None:
+    path = write("k1.csv", f"id,question,answer,error\na,when?,now,{word}\nb,when?,now,timeout\n")
+    assert read_asked(path) == [Asked("a", ("when?",), ("now",)), Asked("b", (), ())]
+
+
 @pytest.mark.parametrize("header", ["question1,question2,answer1,answer2", "Q_1,Q_2,A_1,A_2"])
 def test_numbered_columns_are_turns(write: Write, header: str) -> None:
     text = f"id,{header}\na,when?,where?,now,unknown\nb,when?,,now,\n"

@@ -75,6 +75,11 @@ def test_other_ways_to_fail_are_understood(write: Write, row: dict[str, object],
     assert list(read_candidates(path)) == [FailedLine(path, 1, "a", "", failure)]
 
 
+def test_a_table_that_says_there_was_no_error_has_an_answer(write: Write) -> None:
+    read = list(read_candidates(write("c.csv", "id,answer,error\na,x,nan\nb,y,timed out\n")))
+    assert [type(line) for line in read] == [CandidateLine, FailedLine]
+
+
 def test_an_error_that_is_null_is_none(write: Write) -> None:
     path = write("c.jsonl", [{"id": "a", "answer": "x", "error": None}])
     assert list(read_candidates(path)) == [CandidateLine(path, 1, Candidate("a", "", "x"))]

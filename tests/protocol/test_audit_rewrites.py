@@ -49,6 +49,30 @@ def test_what_only_a_chinese_intent_has_is_a_leak(q_hat: str, leaked: str) -> No
     assert library(q_hat, [("哪一个？", "unknown")]) == [Addition("leak", leaked)]
 
 
+@pytest.mark.parametrize(
+    ("q_star", "q_hat", "leaked"),
+    [
+        ("laptops under 900 dollars", "laptops under nine hundred dollars", "900"),
+        ("laptops under nine hundred dollars", "laptops for 900 dollars", "900"),
+        ("三层以内的图书馆", "3层图书馆", "3"),
+        ("2033年门票", "二〇三三年门票", "2033"),
+    ],
+)
+def test_a_number_leaks_in_words_as_in_digits(q_star: str, q_hat: str, leaked: str) -> None:
+    assert Addition("leak", leaked) in additions(q_hat, "laptops 图书馆 门票", q_star, [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "q_hat"), [("nine hundred", "laptops for 900"), ("900", "laptops for nine hundred")]
+)
+def test_a_number_is_elicited_in_words_as_in_digits(answer: str, q_hat: str) -> None:
+    assert additions(q_hat, "laptops", "laptops for 900 dollars", [("How much?", answer)]) == []
+
+
+def test_a_soft_hyphen_hides_no_leak() -> None:
+    assert museum("museum ticket prices for sen\u00adiors", []) == [Addition("leak", "seniors")]
+
+
 @pytest.mark.parametrize("answer", ["yes", "Yes, exactly", "是", "对的"])
 def test_a_question_that_names_the_constraint_and_a_yes_elicit_it(answer: str) -> None:
     assert museum("museum ticket prices in Europe", [("Do you mean Europe?", answer)]) == []

@@ -34,6 +34,14 @@ def test_neighbours_are_found_across_width_case_and_punctuation() -> None:
     assert found(FERRY, ["north of the quay"], "ＮＯＲＴＨ, quay") == ["north, quay"]
 
 
+def test_what_nobody_sees_hides_nothing() -> None:
+    assert found(FERRY, ["ferry"], "week\u00adday and 20\u200b33") == ["weekday", "2033"]
+
+
+def test_a_year_is_the_same_in_ideographs() -> None:
+    assert found("2033年门票", ["门票"], "二〇三三年") == ["2033年"]
+
+
 def test_the_longest_piece_is_told_once() -> None:
     assert found(FERRY, ["ferry"], "ferry times from North Quay, please") == ["ferry times from north quay"]
 

@@ -11,7 +11,8 @@ import pytest
 
 from cts_async.config import RunConfig
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.forecast import SAMPLE, Effort, Forecast, Work, actual, forecast, note
+from cts_async.protocol.effort import Effort, Work
+from cts_async.protocol.forecast import SAMPLE, Forecast, actual, forecast, note
 from cts_async.protocol.observed import Observed, Seen
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System

@@ -11,6 +11,7 @@ import pytest
 from fake_provider import Remote, provider_process
 from typer.testing import CliRunner, Result
 
+from cts_async.analysis.runs import read_run
 from cts_async.cli.main import app
 from cts_async.datasets.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
@@ -172,6 +173,8 @@ def test_where_the_first_judge_fails_another_s_verdict_still_counts(here: Path, 
     assert (judges["mine"]["n_scored"], judges["mine"]["n_failed"]) == (0, 4)
     assert json.loads(Path("out/summary.json").read_text())["mean"] is None
     assert (judges["lexical"]["n_scored"], judges["lexical"]["n_failed"]) == (4, 0)
+    run = read_run(Path("out"))
+    assert (len(run.scores("lexical")), run.judge_failures, run.n_failed) == (4, {"mine": 4}, 0)
 
 
 def test_a_failure_is_asked_about_once_however_often_it_occurs(here: Path, provider: Remote) -> None:
@@ -263,6 +266,71 @@ def test_all_runs_of_a_directory_or_a_pattern(runs: list[Path]) -> None:
 def test_runs_and_candidates_at_once_are_refused(runs: list[Path]) -> None:
     with pytest.raises(UsageError, match="leave out --gold G, --candidates C, --out DIR, or the runs"):
         invoke("judge", runs[0], "--gold", GOLD, "--candidates", "a/x.jsonl", "--out", "out")
+
+
+# --- answers that change under their ids
+
+
+def change(path: str, id: str, answer: str) -> None:
+    rows = [{**row, "answer": answer} if row["id"] == id else row for row in lines(path)]
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_an_answer_that_changed_is_judged_again_by_every_judge(here: Path, provider: Remote) -> None:
+    options = ("--judge", "mine", "--judge", "other")
+    one = ("a/x.jsonl",)
+    judge(*options, files=one)
+    change("a/x.jsonl", "s02", "Another answer.")
+    before = calls(provider)
+    foreseen = json.loads(judge(*options, "--dry-run", "--json", files=one).stdout)
+    assert [(own["judge"], own["answers_left"]) for own in foreseen["judges"]] == [("mine", 1), ("other", 1)]
+    said = invoke("judge", "--gold", GOLD, "--candidates", *one, "--out", "out", *options)
+    assert "1 answer has changed since mine judged it, and is judged again" in " ".join(said.output.split())
+    assert calls(provider) - before == 2
+    assert [(line["id"], line["answer"]) for line in lines("out/per_item.jsonl")[4:]] == [
+        ("s02", "Another answer.")
+    ]
+    assert [line["id"] for line in lines("out/judgments/other.jsonl")[4:]] == ["s02"]
+    judge(*options, files=one)
+    assert calls(provider) - before == 2
+
+
+def test_an_answer_that_went_and_came_back_is_never_scored_by_its_old_verdict(here: Path) -> None:
+    one = ("a/x.jsonl",)
+    judge("--judge", "mine", files=one)
+    change("a/x.jsonl", "s02", "")
+    assert judge("--judge", "mine", files=one).exit_code == 1
+    assert score_file("out/per_item.jsonl").n_failed == 1
+    change("a/x.jsonl", "s02", "Back.")
+    assert judge("--judge", "mine", files=one).exit_code == 0
+    assert score_file("out/per_item.jsonl").n_scored == 4
+
+
+def test_a_verdict_on_an_earlier_answer_is_in_no_comparison(here: Path) -> None:
+    one = ("a/x.jsonl",)
+    judge("--judge", "mine", "--judge", "other", files=one)
+    change("a/x.jsonl", "s02", "Another answer.")
+    judge("--judge", "mine", files=one)
+    run = read_run(Path("out"))
+    assert sorted(run.scores("mine")) == ["s01", "s02", "s03", "s04"]
+    assert sorted(run.scores("other")) == ["s01", "s03", "s04"]
+    judges = json.loads(Path("out/summary.json").read_text())["judges"]
+    assert [judges[name]["n_scored"] for name in ("mine", "other")] == [4, 3]
+    change("a/x.jsonl", "s03", "")
+    judge("--judge", "mine", files=one)
+    judges = json.loads(Path("out/summary.json").read_text())["judges"]
+    assert [(judges[name]["n_scored"], judges[name]["n_failed"]) for name in ("mine", "other")] == [
+        (3, 1),
+        (2, 1),
+    ]
+
+
+def test_another_model_under_the_same_name_is_refused(here: Path) -> None:
+    judge("--judge", "mine", files=("a/x.jsonl",))
+    config = Path("cts.toml")
+    config.write_text(config.read_text().replace('"mine-1"', '"mine-2"'))
+    with pytest.raises(UsageError, match='models.mine.model was "mine-1", now "mine-2"'):
+        judge("--judge", "mine", files=("a/x.jsonl",))
 
 
 # --- what it will take

@@ -39,6 +39,11 @@ def test_a_name_moves_no_cursor_and_is_no_markup() -> None:
     assert "[red]�[2Jgpt" in printed(DataTable("t", "", "", COLUMNS[:1], rows))
 
 
+def test_a_heading_is_no_markup_either() -> None:
+    columns = (Column("[bold]\x1b[2Jjudge[/]", text("who")),)
+    assert "[bold]�[2Jjudge[/]" in printed(DataTable("t", "", "", columns, [{"who": "x"}]))
+
+
 def test_a_long_name_folds() -> None:
     rows = [{**ROWS[0], "who": "openrouter:some-vendor/some-very-long-model-name-2026-preview"}]
     text = printed(DataTable("t", "", "", COLUMNS, rows), width=40)

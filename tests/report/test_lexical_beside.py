@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cts_async.protocol.results import answer_digest
 from cts_async.report.agreement import beside, sentence, together
 from cts_async.report.summary import summarise_run, write_summary
 
@@ -107,3 +108,19 @@ def test_nothing_stands_beside_a_judge_alone(tmp_path: Path) -> None:
     assert list(beside([("m", lexical), ("n", lexical)], "lexical")) == []
     (found,) = beside([("m", other), ("lexical", lexical)], "lexical")
     assert sentence(found.agreement()) == "lexical and m have judged nothing in common"
+
+
+def test_verdicts_on_different_answers_are_not_compared(tmp_path: Path) -> None:
+    """Of two answers one has changed since the second judge saw it."""
+    now = {"fused_query": "q", "judge": "ernie"}
+    first = write(
+        tmp_path / "per_item.jsonl",
+        *(line(id, "ff", answer=answer, **now) for id, answer in (("a", "old"), ("b", "new"))),
+    )
+    second = write(
+        tmp_path / "judgments/lexical.jsonl",
+        *(line(id, "fn", answer_digest=answer_digest("q", "old")) for id in ("a", "b")),
+    )
+    (found,) = beside([("ernie", first), ("lexical", second)], "lexical")
+    assert found.pairs == {("full", "full"): 1, ("full", "none"): 1}
+    assert len(found.scores) == 1

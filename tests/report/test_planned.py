@@ -13,7 +13,8 @@ from rich.console import Console
 
 from cts_async.config import BudgetConfig, RunConfig
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.forecast import Effort, forecast
+from cts_async.protocol.effort import Effort
+from cts_async.protocol.forecast import forecast
 from cts_async.protocol.observed import Observed, Seen
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System

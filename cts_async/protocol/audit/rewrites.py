@@ -11,19 +11,20 @@ Europe?", "yes". Beyond q and what was elicited, a rewritten query may not bring
 It is a *leak* if q* has it while q, the questions and the answers do not: a lucky guess, a model that knows
 the benchmark by heart, or a leak; nobody can tell from the text, so it violates. It is *unsupported* if q*
 does not have it either (invented), or if a question suggested it and nobody confirmed that. Words are
-compared without their endings, and characters one by one, so that saying the same otherwise is no finding.
+compared without their endings, numbers in words like those in digits, and characters one by one, so that
+saying the same otherwise is no finding. Simplified and traditional characters are different ones here.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Literal
 
-from cts_async.protocol.audit.text import Told, Unit, normalised, units
+from cts_async.protocol.audit.numerals import spelled
+from cts_async.protocol.audit.text import Told, Unit, normalised, plain, units
 from cts_async.protocol.audit.words import (
     FUNCTION_HAN,
     FUNCTION_WORDS,
@@ -55,7 +56,8 @@ class _Known:
     def __init__(self, texts: Iterable[str]) -> None:
         self.text = "\n".join(normalised(text) for text in texts)
         told = Told.of(self.text.split("\n"))
-        self.names = {stem(single) for single in told.singles}
+        self.digits = {single for single in told.singles if single[0].isdecimal()}
+        self.names = {stem(single) for single in told.singles} | spelled(self.text)
         self.pairs = told.pairs
 
     def has(self, unit: Unit) -> bool:
@@ -76,6 +78,7 @@ def additions(
     asked = _Known([q, *elicited, *(question for question, _ in pairs)])
     star = _Known([q_star])
     found = [*_names(q_hat, told, asked, star), *_words(q_hat, told, asked, star, vocabulary)]
+    found += [Addition("leak", number) for number in sorted(_spelled(q_hat, asked, star))]
     runs = [run for run in _runs(q_hat, asked, star) if not any(run in addition.text for addition in found)]
     found = [a for a in found if not any(a.text in run for run in runs)]
     return list(dict.fromkeys([*found, *(Addition("leak", run) for run in runs)]))
@@ -102,7 +105,7 @@ def _words(
     q_hat: str, told: _Known, asked: _Known, star: _Known, vocabulary: Collection[str]
 ) -> Iterator[Addition]:
     """Numbers, and words of scripts with spaces between them."""
-    found = [unit for unit in units(unicodedata.normalize("NFKC", q_hat)) if not unit.is_han]
+    found = [unit for unit in units(plain(q_hat)) if not unit.is_han]
     named = _named(found)
     for unit in found:
         if told.has(unit):
@@ -113,6 +116,11 @@ def _words(
             yield Addition(_level(in_star, in_asked), word)
         elif in_star and not in_asked and not _ordinary(word, vocabulary):
             yield Addition("leak", word)
+
+
+def _spelled(q_hat: str, asked: _Known, star: _Known) -> set[str]:
+    """Numbers that the rewritten query has in words and q* in digits; words in both are compared as words."""
+    return set(spelled(normalised(q_hat)) & star.digits - asked.names)
 
 
 def _ordinary(word: str, vocabulary: Collection[str]) -> bool:

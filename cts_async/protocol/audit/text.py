@@ -1,6 +1,7 @@
 """What of one text occurs in it alone: its words, numbers and neighbours, and where another text holds them.
 
-Texts are compared in one width and case (NFKC, then case-folded). A unit is a word, a number, or one
+Texts are compared in one width and case (NFKC, then case-folded), without characters that nobody sees, and with
+years in digits. A unit is a word, a number, or one
 ideograph; punctuation and space only part units. Of q*, these are secret where nobody was told them:
 
 - every *pair* of neighbouring units that stands in no text told, and so every longer run with such a pair;
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from cts_async.protocol.audit.numerals import with_years_in_digits
 from cts_async.protocol.audit.words import FUNCTION_WORDS
 
 HAN: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -27,6 +29,10 @@ _UNIT: Final = re.compile(
     rf"[{HAN}]|\d+(?:[.,]\d+)*|(?:(?![{HAN}])[^\W\d_])+(?:['’](?:(?![{HAN}])[^\W\d_])+)?"
 )
 _IS_HAN: Final = re.compile(f"[{HAN}]")
+_INVISIBLE: Final = re.compile(
+    r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
+    r"\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]+"
+)
 _THOUSANDS: Final = re.compile(r",(?=\d{3}(?!\d))")
 
 
@@ -47,21 +53,26 @@ class Unit(NamedTuple):
 
 
 def normalised(text: str) -> str:
-    """The text in one width and case."""
-    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    """The text in one width and case, and as `plain` says."""
+    return text.lower() if text.isascii() else plain(text).casefold()
+
+
+def plain(text: str) -> str:
+    """The text in one width, without soft hyphens and whatever else is invisible, and with years in digits."""
+    return with_years_in_digits(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
 
 
 def units(text: str) -> list[Unit]:
     """The units of a *normalised* text, in order. A number has no separators of thousands."""
-    return [Unit(_plain(found[0]), found.start(), found.end()) for found in _UNIT.finditer(text)]
+    return [Unit(_ungrouped(found[0]), found.start(), found.end()) for found in _UNIT.finditer(text)]
 
 
 def names(text: str) -> list[str]:
     """The units of any text, in order, without their places."""
-    return [_plain(unit) for unit in _UNIT.findall(normalised(text))]
+    return [_ungrouped(unit) for unit in _UNIT.findall(normalised(text))]
 
 
-def _plain(unit: str) -> str:
+def _ungrouped(unit: str) -> str:
     return _THOUSANDS.sub("", unit) if unit[0].isdecimal() else unit
 
 

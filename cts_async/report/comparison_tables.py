@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-
-from rich.markup import escape
 
 from cts_async.analysis.board import LABELS
 from cts_async.analysis.judges import Robustness
@@ -14,7 +12,7 @@ from cts_async.analysis.pairwise import Pair
 from cts_async.analysis.power import ALPHA, POWER
 from cts_async.analysis.stability import Stability
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.sheet import Column, Row, Sheet, Show, number, printable, text
+from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
 
 MOST_PAIRS = 36
 """Pairs that are shown without being asked for: those of nine systems."""
@@ -24,26 +22,26 @@ MOST_PAIRS = 36
 class Told:
     """A table, and lines to be read after it."""
 
-    sheet: Sheet
+    table: DataTable
     remarks: tuple[str, ...] = ()
 
 
-def sheets(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[Told]:
+def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[Told]:
     """Every table there is something for. With `main_only` leaderboard and tests of the first judge only."""
     for judged in found.judged[:1] if main_only else found.judged:
-        yield leaderboard_sheet(judged, found.baseline)
+        yield leaderboard_table(judged, found.baseline)
         if any(standing.delta for standing in judged.standings):
-            yield interval_sheet(judged, found.baseline)
+            yield interval_table(judged, found.baseline)
         if judged.pairs:
-            yield pairs_sheet(judged, found, all_pairs=all_pairs)
+            yield pairs_table(judged, found, all_pairs=all_pairs)
     if found.robustness:
-        yield judges_sheet(found.robustness)
-        yield agreement_sheet(found.robustness)
+        yield judges_table(found.robustness)
+        yield agreement_table(found.robustness)
     if found.stabilities:
-        yield stability_sheet(found.stabilities)
+        yield stability_table(found.stabilities)
 
 
-def leaderboard_sheet(judged: Judged, baseline: str) -> Told:
+def leaderboard_table(judged: Judged, baseline: str) -> Told:
     """Tables 2 and 6."""
     columns = (
         Column("system", text("system"), numeric=False),
@@ -55,7 +53,7 @@ def leaderboard_sheet(judged: Judged, baseline: str) -> Told:
     )
     rows = [_standing(standing) for standing in judged.standings]
     caption = f"judge {judged.judge}; Δ is the mean paired difference to {baseline}"
-    return Told(Sheet("leaderboard", "restore_score_100", caption, columns, rows))
+    return Told(DataTable("leaderboard", "restore_score_100", caption, columns, rows))
 
 
 def _standing(standing: Standing) -> Row:
@@ -67,7 +65,7 @@ def _mean(row: Row) -> str:
     return f"{row['mean']:.3f}" + ("" if row["delta"] is None else f" ({row['delta']:+.3f})")
 
 
-def interval_sheet(judged: Judged, baseline: str) -> Told:
+def interval_table(judged: Judged, baseline: str) -> Told:
     """Table 3."""
     with_delta = [(standing, standing.delta) for standing in judged.standings if standing.delta]
     columns = (
@@ -83,13 +81,13 @@ def interval_sheet(judged: Judged, baseline: str) -> Told:
         if one.partly_paired
     )
     caption = f"judge {judged.judge}; paired bootstrap, 95 % CI"
-    return Told(Sheet("intervals", f"Mean improvement over {baseline}", caption, columns, rows), remarks)
+    return Told(DataTable("intervals", f"Mean improvement over {baseline}", caption, columns, rows), remarks)
 
 
-def pairs_sheet(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told:
+def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told:
     """Permutation tests with Holm's correction; the difference that each detects, and the n that this one needs."""
     tests, baseline = len(judged.pairs), found.baseline
-    shown, remarks = judged.pairs, [_power(judged.pairs)]
+    shown, remarks = judged.pairs, list(_power(judged.pairs))
     if found.against_baseline:
         family = f"{tests} systems against {baseline}" if tests > 1 else f"one system against {baseline}"
     else:
@@ -104,27 +102,31 @@ def pairs_sheet(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told
             )
     rows = [asdict(pair) for pair in shown]
     caption = f"judge {judged.judge}; Holm over {family}"
-    return Told(Sheet("pairs", "Paired permutation tests", caption, _PAIR_COLUMNS, rows), tuple(remarks))
+    return Told(DataTable("pairs", "Paired permutation tests", caption, _PAIR_COLUMNS, rows), tuple(remarks))
 
 
-def _power(pairs: tuple[Pair, ...]) -> str:
-    """Which differences so many instances can show."""
-    strictest = _range([pair.detectable_holm for pair in pairs], "{:.2f}")
+def _power(pairs: tuple[Pair, ...]) -> Iterator[str]:
+    """Which differences so many instances can show; nothing where no pair has more than one."""
+    told = [pair for pair in pairs if pair.sd is not None]
+    if not told:
+        return
+    strictest = _range([pair.detectable_holm for pair in told], "{:.2f}")
     under_holm = f"; of {strictest} at Holm's strictest step (α/{len(pairs)})" if len(pairs) > 1 else ""
-    return (
-        f"Power: with n = {_range([pair.n for pair in pairs], '{}')} and differences of standard deviation "
-        f"{_range([pair.sd for pair in pairs], '{:.2f}')}, a true difference of "
-        f"{_range([pair.detectable for pair in pairs], '{:.2f}')} points is found in {POWER:.0%} of cases at "
+    yield (
+        f"Power: with n = {_range([pair.n for pair in told], '{}')} and differences of standard deviation "
+        f"{_range([pair.sd for pair in told], '{:.2f}')}, a true difference of "
+        f"{_range([pair.detectable for pair in told], '{:.2f}')} points is found in {POWER:.0%} of cases at "
         f"α = {_decimal(ALPHA)}{under_holm}."
     )
 
 
-def _range(values: list[int] | list[float], form: str) -> str:
-    low, high = form.format(min(values)), form.format(max(values))
+def _range(values: Sequence[float | None], form: str) -> str:
+    known = [value for value in values if value is not None]
+    low, high = form.format(min(known)), form.format(max(known))
     return low if low == high else f"{low} to {high}"
 
 
-def judges_sheet(found: Robustness) -> Told:
+def judges_table(found: Robustness) -> Told:
     """Table 9: a column for each judge, so that many systems fit."""
     orderings = [f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges if judge.ordering]
     verdict = {True: "All judges order the systems alike.", False: "The judges' orderings differ.", None: ""}
@@ -134,22 +136,21 @@ def judges_sheet(found: Robustness) -> Told:
         for system, n, most in zip(found.systems, judge.n_scored, _most_scored(found), strict=True)
         if 0 < n < most
     ]
-    # A heading is markup, and a judge's name may be anything.
-    judges = (Column(escape(printable(one.judge)), number(one.judge, ".2f")) for one in found.judges)
+    judges = (Column(one.judge, number(one.judge, ".2f")) for one in found.judges)
     rows = [
         {"system": system, **{judge.judge: judge.means[i] for judge in found.judges}}
         for i, system in enumerate(found.systems)
     ]
     columns = (Column("system", text("system"), numeric=False), *judges)
-    sheet = Sheet("judges", "Robustness to the judge", "mean restore_score_100 by judge", columns, rows)
-    return Told(sheet, tuple(told for told in (*orderings, verdict[found.same_order], *partly) if told))
+    table = DataTable("judges", "Robustness to the judge", "mean restore_score_100 by judge", columns, rows)
+    return Told(table, tuple(told for told in (*orderings, verdict[found.same_order], *partly) if told))
 
 
 def _most_scored(found: Robustness) -> tuple[int, ...]:
     return tuple(map(max, zip(*(judge.n_scored for judge in found.judges), strict=True)))
 
 
-def agreement_sheet(found: Robustness) -> Told:
+def agreement_table(found: Robustness) -> Told:
     """Labels compared nugget by nugget."""
     taus = {(order.judge, order.other): order.tau for order in found.orders}
     alpha = (
@@ -165,11 +166,11 @@ def agreement_sheet(found: Robustness) -> Told:
     rows = [{**asdict(pair), "tau": taus.get((pair.judge, pair.other))} for pair in found.agreements]
     caption = "labels nugget by nugget: Cohen's kappa; r of scores, tau of orderings"
     return Told(
-        Sheet("agreement", "Agreement of judges", caption, _AGREEMENT_COLUMNS, rows), (alpha, *shares)
+        DataTable("agreement", "Agreement of judges", caption, _AGREEMENT_COLUMNS, rows), (alpha, *shares)
     )
 
 
-def stability_sheet(rows: tuple[Stability, ...]) -> Told:
+def stability_table(rows: tuple[Stability, ...]) -> Told:
     """Table 11, with unsupported concretization (section 7.4)."""
     remarks = tuple(
         f"{row.run} vs. {row.other}: UA agree is over the {row.n_aligned} of {row.n_questions} questions that "
@@ -179,7 +180,7 @@ def stability_sheet(rows: tuple[Stability, ...]) -> Told:
     )
     caption = "User Answerer and Rewriter: do they answer and rewrite alike?"
     values = [asdict(row) for row in rows]
-    return Told(Sheet("support", "Other supporting models", caption, _STABILITY_COLUMNS, values), remarks)
+    return Told(DataTable("support", "Other supporting models", caption, _STABILITY_COLUMNS, values), remarks)
 
 
 def probability(p: float) -> str:

@@ -10,8 +10,8 @@ from made_runs import Row, made_run
 from rich.console import Console
 
 from cts_async.report.comparison import RunsCompared, compare_runs
-from cts_async.report.comparison_sheets import MOST_PAIRS, Told, probability, sheets
-from cts_async.report.sheet import print_sheet
+from cts_async.report.comparison_tables import MOST_PAIRS, Told, probability, tables
+from cts_async.report.data_table import print_table
 
 
 def judged(*words: tuple[str, str]) -> list[Row]:
@@ -28,12 +28,12 @@ def found(tmp_path: Path) -> RunsCompared:
 
 def named(found: RunsCompared, name: str, **options: bool) -> Told:
     options = {"main_only": True, "all_pairs": False, **options}
-    return next(told for told in sheets(found, **options) if told.sheet.name == name)
+    return next(told for told in tables(found, **options) if told.table.name == name)
 
 
 def shown(told: Told) -> list[tuple[str, ...]]:
     """The cells as they are printed."""
-    return [tuple(column.show(row) for column in told.sheet.columns) for row in told.sheet.rows]
+    return [tuple(column.show(row) for column in told.table.columns) for row in told.table.rows]
 
 
 def test_table_2(found: RunsCompared) -> None:
@@ -51,10 +51,10 @@ def test_table_3(found: RunsCompared) -> None:
 
 def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
     """sd 25: 2.801585 * 25 / sqrt(3) = 40.437, and (2.801585 * 25 / 50)^2 = 1.96 instances."""
-    sheet = named(found, "pairs")
-    assert shown(sheet) == [("gpt-k1", "orig", "3", "+50.000", ".2500", ".2500", "40.437", "2")]
-    assert sheet.sheet.caption.endswith("Holm over one pair")
-    assert sheet.remarks == (
+    told = named(found, "pairs")
+    assert shown(told) == [("gpt-k1", "orig", "3", "+50.000", ".2500", ".2500", "40.437", "2")]
+    assert told.table.caption.endswith("Holm over one pair")
+    assert told.remarks == (
         "Power: with n = 3 and differences of standard deviation 25.00, a true difference of 40.44 points is "
         "found in 80% of cases at α = .05.",
     )
@@ -62,9 +62,9 @@ def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
 
 def test_table_9(found: RunsCompared) -> None:
     """gpt's scores: orig 0 50 25, gpt-k1 100 50 100."""
-    sheet = named(found, "judges")
-    assert shown(sheet) == [("orig", "16.67", "25.00"), ("gpt-k1", "66.67", "83.33")]
-    assert sheet.remarks == (
+    told = named(found, "judges")
+    assert shown(told) == [("orig", "16.67", "25.00"), ("gpt-k1", "66.67", "83.33")]
+    assert told.remarks == (
         "Ordering by ernie: gpt-k1 > orig",
         "Ordering by gpt: gpt-k1 > orig",
         "All judges order the systems alike.",
@@ -83,17 +83,17 @@ def test_table_11(tmp_path: Path) -> None:
     for support, rewritten in (("ernie", "rents"), ("gpt", "rents 2024")):
         row = Row("q1", ["Where?", "When?"], ["unknown", "unknown"], score=1.0, rewritten_query=rewritten)
         made_run(tmp_path, label="gpt-k2", rows=[row], name=support, players={"support": support})
-    sheet = named(compare_runs([str(tmp_path)]), "support")
-    assert shown(sheet) == [("gpt-ernie k2 vs. gpt-gpt k2", "1.000", "0.667", "0.500", "0.500", "0.000")]
-    assert sheet.remarks == ()
+    told = named(compare_runs([str(tmp_path)]), "support")
+    assert shown(told) == [("gpt-ernie k2 vs. gpt-gpt k2", "1.000", "0.667", "0.500", "0.500", "0.000")]
+    assert told.remarks == ()
 
 
 def test_scores_without_a_counterpart_are_said(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0)])
     made_run(tmp_path, label="gpt-k1", rows=[Row("q1", score=2.0), Row("q2", score=9.0)])
-    sheet = named(compare_runs([str(tmp_path)]), "intervals")
-    assert shown(sheet)[0][:3] == ("gpt-k1", "1", "+1.000")
-    assert sheet.remarks == ("gpt-k1: 1 of its 2 scores have a counterpart in orig.",)
+    told = named(compare_runs([str(tmp_path)]), "intervals")
+    assert shown(told)[0][:3] == ("gpt-k1", "1", "+1.000")
+    assert told.remarks == ("gpt-k1: 1 of its 2 scores have a counterpart in orig.",)
 
 
 def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:
@@ -102,29 +102,37 @@ def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:
     found = compare_runs([str(tmp_path)])
     assert len(found.judged[0].pairs) == 45 > MOST_PAIRS
     shortened = named(found, "pairs")
-    assert len(shortened.sheet.rows) == 9
+    assert len(shortened.table.rows) == 9
     assert "Of all 45 pairs 0 differ" in shortened.remarks[0]
-    assert len(named(found, "pairs", all_pairs=True).sheet.rows) == 45
+    assert len(named(found, "pairs", all_pairs=True).table.rows) == 45
 
 
 def test_a_family_against_a_baseline_says_so(tmp_path: Path) -> None:
     for label in ("orig", "a-k1", "b-k1"):
+        made_run(tmp_path, label=label, rows=[Row("q1", score=1.0), Row("q2", score=2.0)])
+    told = named(compare_runs([str(tmp_path)], baseline="orig"), "pairs")
+    assert told.table.caption.endswith("Holm over 2 systems against orig")
+    assert "at Holm's strictest step (α/2)" in told.remarks[0]
+
+
+def test_one_shared_instance_promises_no_power(tmp_path: Path) -> None:
+    for label in ("orig", "a-k1"):
         made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)])
-    sheet = named(compare_runs([str(tmp_path)], baseline="orig"), "pairs")
-    assert sheet.sheet.caption.endswith("Holm over 2 systems against orig")
-    assert "at Holm's strictest step (α/2)" in sheet.remarks[0]
+    told = named(compare_runs([str(tmp_path)]), "pairs")
+    assert shown(told) == [("orig", "a-k1", "1", "+0.000", "1.0000", "1.0000", "-", "-")]
+    assert told.remarks == ()
 
 
 def test_other_judges_are_shown_when_asked_for(found: RunsCompared) -> None:
-    names = [told.sheet.name for told in sheets(found, main_only=False, all_pairs=False)]
+    names = [told.table.name for told in tables(found, main_only=False, all_pairs=False)]
     assert names.count("leaderboard") == 2
 
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_every_table_fits(found: RunsCompared, width: int) -> None:
     out = io.StringIO()
-    for told in sheets(found, main_only=False, all_pairs=True):
-        print_sheet(Console(file=out, width=width, color_system=None), told.sheet)
+    for told in tables(found, main_only=False, all_pairs=True):
+        print_table(Console(file=out, width=width, color_system=None), told.table)
     assert all(len(line) <= width for line in out.getvalue().splitlines())
     assert "…" not in out.getvalue()
 
@@ -142,5 +150,5 @@ def test_a_judges_name_is_no_markup(tmp_path: Path) -> None:
         made_run(tmp_path, label=label, rows=rows)
     out = io.StringIO()
     told = named(compare_runs([str(tmp_path)]), "judges")
-    print_sheet(Console(file=out, width=80, color_system=None), told.sheet)
+    print_table(Console(file=out, width=80, color_system=None), told.table)
     assert "[red]ernie" in out.getvalue()

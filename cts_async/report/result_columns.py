@@ -1,0 +1,110 @@
+"""A results file of very many lines as columns of numbers: what summaries are computed from."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from cts_async.engine.journal import placed_records
+from cts_async.protocol.latest import HASHES, Mark, latest_rows
+from cts_async.protocol.results import failed
+from cts_async.records import UNKNOWN
+from cts_async.report.scores import Scores
+from cts_async.report.tool_health import HealthColumns
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_NO_SCORE: Final = float("nan")
+
+
+class ResultColumns:
+    """The lines that count of a results file, in columns: 29 bytes a line, however long the lines are.
+
+    `marks` are what verdicts are about, by `mark`: see `LatestLines`.
+    """
+
+    def __init__(self, path: Path, mark: Mark) -> None:
+        import numpy as np
+
+        self.path = path
+        self.judge: str | None = None
+        """The first judge that a line names."""
+        ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
+        marks = array("q")
+        health = HealthColumns()
+        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
+        for offset, line in placed_records(path):
+            if not isinstance(id := line.get("id"), str):
+                continue
+            self.judge = self.judge or line.get("judge")
+            answers = line.get("answers") or ()
+            score = line.get("restore_score_100")
+            if failed(line):
+                failures.append(len(ids))
+                failed_at.append(offset)
+            health.add(len(ids), line)
+            ids.append(hash(id))
+            marks.append(mark(line))
+            scores.append(_NO_SCORE if score is None else score)
+            asked.append(len(answers))
+            unknown.append(answers.count(UNKNOWN))
+        rows = latest_rows(ids)
+        self.tools = health.of(rows)
+        self.failed: Array = np.isin(rows, _array(failures))
+        self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
+        """Where the failures that count begin, in the order of the file."""
+        self.ids, self.scores, self.asked, self.unknown, self.marks = (
+            _array(column) if len(rows) == len(ids) else _array(column)[rows]
+            for column in (ids, scores, asked, unknown, marks)
+        )
+
+    @property
+    def n(self) -> int:
+        return len(self.ids)
+
+    @property
+    def n_failed(self) -> int:
+        return int(self.failed.sum())
+
+    def answered_in(self, results: ResultColumns) -> Array:
+        """Which of these verdicts (a mask) are on answers in `results`: the very ones, as far as they say so."""
+        import numpy as np
+
+        if not results.n:
+            return np.zeros(self.n, bool)
+        order = np.argsort(results.ids)
+        places = np.minimum(np.searchsorted(results.ids[order], self.ids), results.n - 1)
+        rows = order[places]
+        same = (self.marks == results.marks[rows]) | (self.marks == 0) | (results.marks[rows] == 0)
+        found: Array = (results.ids[rows] == self.ids) & same
+        return found
+
+    @property
+    def unknown_rate(self) -> float | None:
+        """Of all answers of the User Answerer, those that are `unknown`; None where nothing was asked."""
+        answers = self.asked[~self.failed].sum(dtype=int)
+        return float(self.unknown[~self.failed].sum(dtype=int) / answers) if answers else None
+
+    @property
+    def all_unknown_rate(self) -> float | None:
+        """Of all instances that were asked something, those where nothing but `unknown` came back."""
+        replied = ~self.failed & (self.asked > 0)
+        return float((self.unknown == self.asked)[replied].mean()) if replied.any() else None
+
+    def scores_of(self, rows: Array) -> Scores:
+        """The scores in those rows (a mask) that have one."""
+        scored = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
+        if scored.all():
+            return Scores(self.ids, self.scores)
+        return Scores(self.ids[scored], self.scores[scored])
+
+
+def _array(column: array[Any]) -> Array:
+    """The column as numpy sees it; nothing is copied."""
+    import numpy as np
+
+    return np.frombuffer(column, column.typecode) if column else np.empty(0, column.typecode)
