@@ -38,12 +38,7 @@ app.command("gold", short_help="Build the static gold: weighted nuggets with the
 app.command("judge", short_help="Other judges on answers that exist already.")(
     with_options(read_common, judge.judge, own_first=True)
 )
-app.command(
-    "score",
-    short_help="Scores and their summary, from judged files.",
-    options_metavar="[--gold G] [--json] FILE...",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(score.score)
+app.command("score", short_help="Scores and their summary, from judged files.")(score.score)
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)

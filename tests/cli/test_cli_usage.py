@@ -223,7 +223,23 @@ def test_judge_needs_something_to_judge(tmp_path: Path) -> None:
 
 
 def test_score_names_a_missing_file(tmp_path: Path) -> None:
-    assert "nowhere.jsonl" in refused(tmp_path, "score", "nowhere.jsonl")
+    assert refused(tmp_path, "score", "nowhere.jsonl") == "cts: nowhere.jsonl: No such file or directory\n"
+
+
+def test_score_refuses_in_the_words_of_every_other_command(tmp_path: Path) -> None:
+    broken = jsonl(tmp_path / "broken.jsonl", '{"id":\n')
+    assert refused(tmp_path, "score", broken) == "cts: broken.jsonl:1: not valid JSON\n"
+    assert "No such option: --jsn" in refused(tmp_path, "score", "--jsn", broken)
+    assert "(see cts score --help)" in refused(tmp_path, "score")
+    assert "--gold" in cts(tmp_path, "score", "--help").stdout.split("Options:")[1]
+
+
+def test_scores_are_read_whatever_stands_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"torn')
+    judged = jsonl(tmp_path / "results.jsonl", {"id": "q1", "nuggets": [{**NUGGET, "coverage": "full"}]})
+    done = cts(tmp_path, "score", judged)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1].split()[-1] == judged
 
 
 def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
