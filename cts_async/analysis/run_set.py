@@ -11,6 +11,7 @@ from typing import Any
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
+from cts_async.protocol.run_folders import without_gold_builds
 
 ORIG = "orig"
 
@@ -40,7 +41,10 @@ def run_directories(paths: Iterable[str]) -> tuple[tuple[Path, ...], tuple[Path,
                 named[candidate] = None
             else:
                 found.update(dict.fromkeys(_runs_in(candidate)))
-    return tuple(named), tuple(path for path in found if path not in named)
+    runs = without_gold_builds([*named, *found])
+    return tuple(path for path in named if path in runs), tuple(
+        path for path in found if path in runs and path not in named
+    )
 
 
 def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,7 @@ def score(
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
 
     try:
-        rows = scorer.score_files(files, gold, _remark)
+        rows = scorer.score_files(_judged(files), gold, _remark)
     except scorer.BadInput as problem:
         raise UsageError(str(problem)) from None
     typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))
@@ -42,6 +43,15 @@ def score(
 
 
 score.__doc__ = HELP
+
+
+def _judged(words: Iterable[str]) -> list[str]:
+    """The files that words name, but for what `cts gold` wrote beside them: nothing is judged there."""
+    from cts_async import scorer
+    from cts_async.protocol.run_folders import is_gold_build
+
+    files = [file for word in words for file in scorer.judged_files(word)]
+    return [file for file in files if not is_gold_build(Path(file).parent)] or files
 
 
 def _remark(line: str) -> None:
