@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,10 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
     asked = sorted((run for run in runs if run.clarifier), key=lambda run: run.k)
     if not asked:
         raise UsageError(_nothing_asked(paths, runs, others))
+    if not any(run.items or run.n_failed for run in asked):
+        raise UsageError(
+            f"{', '.join(paths)}: no instance has finished yet; the command that began it resumes it"
+        )
     notes += [f"{run.directory}: not finished ({_progress(run)})" for run in asked if n_missing(run)]
     baseline, note = _orig(orig, runs, asked)
     return RunSet(_distinct(asked), baseline, (*notes, *note))
@@ -134,6 +138,10 @@ def _orig(
 ) -> tuple[FinishedRun | None, list[str]]:
     if named is not None:
         found = read_run(named)
+        if found.clarifier:
+            raise UsageError(
+                f"--orig {named}: a Clarifier's run ({found.label}), not the run of the queries as they are"
+            )
         _check_same_data([asked[0], found])
         return found, _unfinished(found)
     among = [run for run in runs if run.label == ORIG and not run.clarifier]
@@ -156,10 +164,19 @@ def _orig(
 def _orig_beside(run: FinishedRun) -> Iterator[Path]:
     """Directories beside this one with a run of `orig` over the same data."""
     for directory in _runs_in(run.directory.resolve().parent, strict=False):
-        identity = (read_manifest(directory) or {}).get("identity", {})
+        identity = _identity(directory)
         data = identity.get("data") or {}
         if identity.get("system") == ORIG and all(data.get(key) == run.data.get(key) for key in _IDENTITY):
             yield run.directory.parent / directory.name
+
+
+def _identity(directory: Path) -> Mapping[str, Any]:
+    """What made a directory; {} where its manifest is broken: nobody named it, so it stops nobody."""
+    try:
+        found = (read_manifest(directory) or {}).get("identity")
+    except InputError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _unfinished(orig: FinishedRun) -> list[str]:
