@@ -251,3 +251,27 @@ def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
     assert "key is set" in found["model mine"]["text"]
     assert found["model mine"]["ok"] is None  # nothing listens there
     assert "OPENAI_API_KEY is not set" in found["model gpt"]["text"]
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "a/b", "..", "/tmp/x", " "])
+def test_a_run_stays_in_the_folder_of_runs(tmp_path: Path, name: str) -> None:
+    for command in (("run",), ("gold", "--out", "g.jsonl")):
+        said = refused(tmp_path, *command, "--all", "local", "--name", name)
+        assert said == f"cts: --name {name}: has to be the name of one folder; --runs-dir says where it is\n"
+
+
+def test_a_model_by_its_id_and_a_folder_for_a_dataset_are_understood_and_corrected(tmp_path: Path) -> None:
+    said = refused(tmp_path, "models", "ERNIE-4.5-Turbo-128K")
+    assert "did you mean 'ernie', whose id that is?" in said
+    (tmp_path / "release").mkdir()
+    assert "did you mean 'hard518:release'?" in refused(tmp_path, "run", "--data", "release")
+    assert "did you mean 'qulac:x.json'?" in refused(tmp_path, "run", "--data", "qulak:x.json")
+
+
+def test_a_judge_without_its_key_is_refused_with_what_judge_offers(tmp_path: Path) -> None:
+    gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
+    answers = jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
+    said = refused(tmp_path, "judge", "--gold_a", gold, "--gold_b", answers, "--out_dir", "out")
+    assert "QIANFAN_API_KEY" in said
+    assert "--judge NAME" in said
+    assert "--support" not in said
