@@ -62,11 +62,14 @@ def judge(
     from cts_async.config import JudgeConfig
     from cts_async.protocol.run_folders import run_folders
 
+    words = runs or []
+    # A pattern without quotes: the shell gave its first file to --candidates, and the others are left over.
+    spread = [word for word in words if candidates and word.is_file()]
     asked = JudgeConfig(
         judges=tuple(dict.fromkeys(judge or ())),
-        runs=tuple(run_folders(runs or ())),
+        runs=tuple(run_folders(word for word in words if word not in spread)),
         gold=gold,
-        candidates=tuple(candidates or ()),
+        candidates=(*(candidates or ()), *map(str, spread)),
         out=out,
         limit=limit,
         lexical=lexical,

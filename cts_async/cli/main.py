@@ -26,6 +26,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run", cls=Grouped, short_help="Clarify, search and judge; the same command again resumes.")(
     with_run_options(run.run)

@@ -71,6 +71,10 @@ def test_every_command_has_help_with_an_example(command: str, tmp_path: Path) ->
     assert f"Example: cts {command}" in " ".join(done.stdout.split())
 
 
+def test_help_is_found_under_its_short_name_too(tmp_path: Path) -> None:
+    assert cts(tmp_path, "models", "-h").stdout == cts(tmp_path, "models", "--help").stdout != ""
+
+
 def test_help_names_every_command(tmp_path: Path) -> None:
     done = cts(tmp_path, "--help")
     assert done.returncode == 0
@@ -275,3 +279,13 @@ def test_a_judge_without_its_key_is_refused_with_what_judge_offers(tmp_path: Pat
     assert "QIANFAN_API_KEY" in said
     assert "--judge NAME" in said
     assert "--support" not in said
+
+
+def test_a_pattern_of_candidates_needs_no_quotes(tmp_path: Path) -> None:
+    gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
+    a, b = (jsonl(tmp_path / f"{name}.jsonl", {"id": "q1", "answer": f"at nine, {name}"}) for name in "ab")
+    words = ("judge", "--gold", gold, "--out", "out", "--judge", "lexical", "--json", "-q")
+    by_shell = cts(tmp_path, *words, "--candidates", a, b)
+    assert (by_shell.returncode, by_shell.stderr) == (0, "")
+    assert [summary["system"] for summary in json.loads(by_shell.stdout)] == ["a", "b"]
+    assert cts(tmp_path, *words, "--candidates", "[ab].jsonl").returncode == 0, "the same command resumes"

@@ -23,7 +23,7 @@ def test_every_option_is_shown_once_under_a_heading(command: str) -> None:
         one for one in HEADINGS if one in headings
     ]
     assert "Options" not in headings, "an option without a heading"
-    assert shown.count("\n  --help ") == shown.count("\n  --config ") == shown.count("\n  --seed ") == 1
+    assert shown.count("\n  -h, --help ") == shown.count("\n  --config ") == shown.count("\n  --seed ") == 1
     assert max(map(len, shown.splitlines())) <= 80
 
 
