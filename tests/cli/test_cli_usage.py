@@ -289,3 +289,19 @@ def test_a_pattern_of_candidates_needs_no_quotes(tmp_path: Path) -> None:
     assert (by_shell.returncode, by_shell.stderr) == (0, "")
     assert [summary["system"] for summary in json.loads(by_shell.stdout)] == ["a", "b"]
     assert cts(tmp_path, *words, "--candidates", "[ab].jsonl").returncode == 0, "the same command resumes"
+
+
+def test_a_file_where_a_directory_belongs_is_called_what_it_is_not(
+    queries: str, corpus: str, tmp_path: Path
+) -> None:
+    assert (
+        refused(tmp_path, "judge", corpus, "--judge", "lexical")
+        == f"cts: {corpus}: no run here (run.json is missing)\n"
+    )
+    assert refused(tmp_path, "audit", corpus) == f"cts: {corpus}: no run here (run.json is missing)\n"
+    given = ("--all", "local", "--data", queries, "--corpus", corpus, "--no-judge")
+    done = cts(tmp_path, "run", *given, "--runs-dir", corpus, "-q")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"cts: {corpus}/queries-orig: cannot write there (Not a directory)\n",
+    )
