@@ -54,6 +54,7 @@ __all__ = [
     "Gold",
     "Summary",
     "Unscored",
+    "as_json",
     "is_csv",
     "item_name",
     "judged_files",
@@ -65,7 +66,9 @@ __all__ = [
     "read_records",
     "restore_score_100",
     "score_file",
+    "score_files",
     "summarise",
+    "table",
 ]
 
 GAIN: Final[Mapping[str, float]] = {"full": 1.0, "partial": 0.5, "none": 0.0}
@@ -743,6 +746,18 @@ def judged_files(word: str) -> list[str]:
     return [file for name in sorted(glob.glob(word, recursive=True)) for file in judged_files(name)] or [word]
 
 
+def score_files(
+    words: Iterable[str], gold: Path | str | None = None, report: Report = _to_stderr
+) -> list[tuple[str, Summary]]:
+    """Summarise every file that the words name (see `judged_files`), each once, in that order.
+
+    Raises BadInput at the first line that is broken, OSError for a file that is not there.
+    """
+    weights = read_gold(gold) if gold else None
+    names = dict.fromkeys(name for word in words for name in judged_files(word))
+    return [(name, score_file(name, weights, report)) for name in names]
+
+
 # -- the command --------------------------------------------------------------------------------------
 
 _COLUMNS: Final = ("expected", "scored", "failed", "unjudged", "mean", "p50", "p90", "min", "max")
@@ -756,16 +771,24 @@ exit code: 0 all scored, 1 some items failed, 2 bad input
 """
 
 
-def _table(rows: Sequence[tuple[str, Summary]]) -> str:
-    """Lay the summaries out in columns; `unjudged` only where there is something in it."""
+def table(rows: Sequence[tuple[str, Summary]]) -> str:
+    """Lay the summaries out in columns; `unjudged` only where there is something in it.
+
+    The file comes last: however long its name is, the numbers stay in place, on a narrow screen too.
+    """
     columns = [c for c in _COLUMNS if c != "unjudged" or any(s.n_unjudged for _, s in rows)]
-    cells = [["file", *columns]]
-    cells += [[name, *(_cell(summary, column) for column in columns)] for name, summary in rows]
+    cells = [columns, *([_cell(summary, column) for column in columns] for _, summary in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    names = ["file", *(name for name, _ in rows)]
     return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in cells
+        "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths, strict=True)), name])
+        for row, name in zip(cells, names, strict=True)
     )
+
+
+def as_json(rows: Sequence[tuple[str, Summary]]) -> str:
+    """A JSON list, one object per file, unrounded."""
+    return json.dumps([{"file": name, **asdict(s)} for name, s in rows], ensure_ascii=False, indent=2)
 
 
 def _cell(summary: Summary, column: str) -> str:
@@ -797,19 +820,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print one summary per file and give the exit code: 0 all scored, 1 some failed, 2 bad input."""
     options = _parser().parse_args(argv)
     try:
-        gold = read_gold(options.gold) if options.gold else None
-        names = dict.fromkeys(name for word in options.judgments for name in judged_files(word))
-        rows = [(name, score_file(name, gold)) for name in names]
+        rows = score_files(options.judgments, options.gold)
     except BadInput as problem:
         print(f"scorer: error: {problem}", file=sys.stderr)
         return 2
     except OSError as problem:
         print(f"scorer: error: {problem.filename}: {problem.strerror}", file=sys.stderr)
         return 2
-    if options.json:
-        print(json.dumps([{"file": name, **asdict(s)} for name, s in rows], ensure_ascii=False, indent=2))
-    else:
-        print(_table(rows))
+    print(as_json(rows) if options.json else table(rows))
     return 1 if any(summary.n_failed for _, summary in rows) else 0
 
 

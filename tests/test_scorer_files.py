@@ -203,7 +203,7 @@ def test_several_files_stand_in_one_table(tmp_path: Path, capsys: pytest.Capture
     paths = [write(tmp_path / name, HEADER + rows) for name, rows in (("a.csv", ROWS), ("b.csv", ROWS[:28]))]
     assert scorer.main([str(tmp_path / "*.csv"), str(paths[0])]) == 0
     _, *rows = capsys.readouterr().out.splitlines()
-    assert [row.split()[:5] for row in rows] == [
+    assert [[row.split()[-1], *row.split()[:4]] for row in rows] == [
         [str(paths[0]), "2", "2", "0", "53.750"],
         [str(paths[1]), "1", "1", "0", "87.500"],
     ]

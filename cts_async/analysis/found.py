@@ -12,15 +12,17 @@ from cts_async.analysis.runs import FinishedRun, data_of, read_run
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
+from cts_async.protocol.run_folders import without_gold_builds
 
 
 def find_runs(words: Sequence[str]) -> list[Path]:
     """Run directories and judged files, each once, in the order named. Raises InputError for a word that is neither.
 
-    A folder that is no run stands for those in it; a pattern for all that match.
+    A folder that is no run stands for those in it; a pattern for all that match. Gold that was built beside runs is
+    none of them.
     """
     found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
-    return list({path.resolve(): path for path in found}.values())
+    return list({path.resolve(): path for path in without_gold_builds(found)}.values())
 
 
 def reader(path: Path) -> Callable[[], FinishedRun]:

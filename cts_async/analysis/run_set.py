@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
+from cts_async.protocol.run_folders import without_gold_builds
 
 ORIG = "orig"
 
@@ -40,7 +41,10 @@ def run_directories(paths: Iterable[str]) -> tuple[tuple[Path, ...], tuple[Path,
                 named[candidate] = None
             else:
                 found.update(dict.fromkeys(_runs_in(candidate)))
-    return tuple(named), tuple(path for path in found if path not in named)
+    runs = without_gold_builds([*named, *found])
+    return tuple(path for path in named if path in runs), tuple(
+        path for path in found if path in runs and path not in named
+    )
 
 
 def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
@@ -59,6 +63,10 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
     asked = sorted((run for run in runs if run.clarifier), key=lambda run: run.k)
     if not asked:
         raise UsageError(_nothing_asked(paths, runs, others))
+    if not any(run.items or run.n_failed for run in asked):
+        raise UsageError(
+            f"{', '.join(paths)}: no instance has finished yet; the command that began it resumes it"
+        )
     notes += [f"{run.directory}: not finished ({_progress(run)})" for run in asked if run.n_missing]
     baseline, note = _orig(orig, runs, asked)
     return RunSet(_distinct(asked), baseline, (*notes, *note))
@@ -123,6 +131,10 @@ def _orig(
 ) -> tuple[FinishedRun | None, list[str]]:
     if named is not None:
         found = read_run(named)
+        if found.clarifier:
+            raise UsageError(
+                f"--orig {named}: a Clarifier's run ({found.label}), not the run of the queries as they are"
+            )
         _check_same_data([asked[0], found])
         return found, _unfinished(found)
     among = [run for run in runs if run.label == ORIG and not run.clarifier]
@@ -145,10 +157,19 @@ def _orig(
 def _orig_beside(run: FinishedRun) -> Iterator[Path]:
     """Directories beside this one with a run of `orig` over the same data."""
     for directory in _runs_in(run.directory.resolve().parent, strict=False):
-        identity = (read_manifest(directory) or {}).get("identity", {})
+        identity = _identity(directory)
         data = identity.get("data") or {}
         if identity.get("system") == ORIG and all(data.get(key) == run.data.get(key) for key in _IDENTITY):
             yield run.directory.parent / directory.name
+
+
+def _identity(directory: Path) -> Mapping[str, Any]:
+    """What made a directory; {} where its manifest is broken: nobody named it, so it stops nobody."""
+    try:
+        found = (read_manifest(directory) or {}).get("identity")
+    except InputError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _unfinished(orig: FinishedRun) -> list[str]:

@@ -21,7 +21,9 @@ Example: cts audit runs/hard518-orig runs/hard518-gpt-k3
 
 
 def audit(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories.")],
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run directories, or folders of them.")
+    ],
     data: Annotated[
         str | None,
         typer.Option(help="The data, as for cts run, where it is no longer where the run found it."),
@@ -33,9 +35,10 @@ def audit(
 
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.protocol.audit import audit_run
+    from cts_async.protocol.run_folders import run_folders
     from cts_async.report.audited import audit_json, print_audits
 
-    audits = [audit_run(run, data) for run in runs]
+    audits = [audit_run(run, data) for run in run_folders(runs)]
     if as_json:
         rows = [audit_json(found) for found in audits]
         typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())

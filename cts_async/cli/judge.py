@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import glob
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,7 +28,9 @@ Example: cts judge --gold gold_public_hard518.jsonl --candidates 'candidates/*.j
 
 def judge(
     common: dict[str, Any],
-    runs: Annotated[list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories.")] = None,
+    runs: Annotated[
+        list[Path] | None, typer.Argument(metavar="[RUN]...", help="Run directories, or folders of them.")
+    ] = None,
     judge: Annotated[
         list[str] | None,
         typer.Option(help="A model, or lexical; may be repeated, the first gives the score [paper: ernie]."),
@@ -60,12 +60,16 @@ def judge(
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.config import JudgeConfig
+    from cts_async.protocol.run_folders import run_folders
 
+    words = runs or []
+    # A pattern without quotes: the shell gave its first file to --candidates, and the others are left over.
+    spread = [word for word in words if candidates and word.is_file()]
     asked = JudgeConfig(
         judges=tuple(dict.fromkeys(judge or ())),
-        runs=tuple(_expanded(runs or ())),
+        runs=tuple(run_folders(word for word in words if word not in spread)),
         gold=gold,
-        candidates=tuple(candidates or ()),
+        candidates=(*(candidates or ()), *map(str, spread)),
         out=out,
         limit=limit,
         lexical=lexical,
@@ -79,17 +83,6 @@ def judge(
 
 
 judge.__doc__ = HELP
-
-
-def _expanded(words: Any) -> Iterator[Path]:
-    """Run directories, also by pattern, and all runs of a directory that is none itself."""
-    for word in words:
-        named = [word]
-        if not word.exists() and glob.has_magic(str(word)):
-            named = [Path(found) for found in sorted(glob.glob(str(word)))]
-        for path in named:
-            within = [] if (path / "run.json").exists() else sorted(path.glob("*/run.json"))
-            yield from [manifest.parent for manifest in within] or [path]
 
 
 def _foresee(config: JudgeConfig, *, as_json: bool) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from cts_async import __version__
 from cts_async.cli import audit, compare, diagnose, doctor, gold, judge, models, plan, run, score
+from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.plain import plain
 from cts_async.cli.run_options import with_run_options
@@ -26,25 +27,21 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run", short_help="Clarify, search and judge; the same command again resumes.")(
+app.command("run", cls=Grouped, short_help="Clarify, search and judge; the same command again resumes.")(
     with_run_options(run.run)
 )
-app.command("plan", short_help="What a run will take: calls, tokens, dollars, time.")(
+app.command("plan", cls=Grouped, short_help="What a run will take: calls, tokens, dollars, time.")(
     with_run_options(plan.plan)
 )
-app.command("gold", short_help="Build the static gold: weighted nuggets with their sources.")(
+app.command("gold", cls=Grouped, short_help="Build the static gold: weighted nuggets with their sources.")(
     with_run_options(gold.gold, without=gold.NOT_FOR_GOLD)
 )
-app.command("judge", short_help="Other judges on answers that exist already.")(
+app.command("judge", cls=Grouped, short_help="Other judges on answers that exist already.")(
     with_options(read_common, judge.judge, own_first=True)
 )
-app.command(
-    "score",
-    short_help="Scores and their summary, from judged files.",
-    options_metavar="[--gold G] [--json] FILE...",
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
-)(score.score)
+app.command("score", short_help="Scores and their summary, from judged files.")(score.score)
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)

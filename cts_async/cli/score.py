@@ -2,39 +2,69 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
 import typer
+
+from cts_async.cli import options
 
 HELP = """Score judged files: restore_score_100 and its summary, from results.jsonl, per_item.jsonl or judgments/*.jsonl.
 
 Also from .csv and .tsv (a row for each judged nugget, or for each item's score), and gzipped. A directory
 stands for its results.jsonl or per_item.jsonl, or for those one level below; patterns are expanded.
-Options are the scorer's: --gold G, --json.
+Exit code 1 where items failed.
 
 Example: cts score runs/sample-local-k1 'outputs/*/per_item.jsonl'
 """
 
 
-def score(context: typer.Context) -> None:
+def score(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Judged files; see above.")],
+    gold: Annotated[
+        Path | None, typer.Option(help="Take the nuggets' weights from this gold (JSONL).")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
     from cts_async import scorer
-    from cts_async.errors import EXIT_USAGE
+    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
 
-    status = scorer.main(context.args)
-    words = [word for word in context.args if status != EXIT_USAGE and not word.startswith("-")]
-    if any(_is_smoke_test(Path(file).parent) for word in words for file in scorer.judged_files(word)):
+    try:
+        rows = scorer.score_files(_judged(files), gold, _remark)
+    except scorer.BadInput as problem:
+        raise UsageError(str(problem)) from None
+    typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))
+    if any(_is_smoke_test(Path(file).parent) for file, _ in rows):
         from cts_async.report.table import SMOKE_TEST
 
         typer.echo(SMOKE_TEST, err=True)
-    raise typer.Exit(status)
+    raise typer.Exit(EXIT_SOME_FAILED if any(summary.n_failed for _, summary in rows) else EXIT_OK)
 
 
 score.__doc__ = HELP
 
 
-def _is_smoke_test(directory: Path) -> bool:
-    """Whether a file's run was played by the embedded model."""
-    from cts_async.engine.run_dir import read_manifest
+def _judged(words: Iterable[str]) -> list[str]:
+    """The files that words name, but for what `cts gold` wrote beside them: nothing is judged there."""
+    from cts_async import scorer
+    from cts_async.protocol.run_folders import is_gold_build
 
-    manifest = read_manifest(directory) if directory.is_dir() else None
+    files = [file for word in words for file in scorer.judged_files(word)]
+    return [file for file in files if not is_gold_build(Path(file).parent)] or files
+
+
+def _remark(line: str) -> None:
+    typer.echo(f"cts: {line}", err=True)
+
+
+def _is_smoke_test(directory: Path) -> bool:
+    """Whether a file's run was played by the embedded model; no, where what is beside it says nothing of that."""
+    from cts_async.engine.run_dir import read_manifest
+    from cts_async.errors import CTSError
+
+    try:
+        manifest = read_manifest(directory)
+    except CTSError:
+        return False
     return bool(manifest and manifest.get("embedded"))

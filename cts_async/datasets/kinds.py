@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -42,11 +43,20 @@ def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] 
     match = _SPEC.fullmatch(spec)
     opener = KINDS.get(match[1]) if match else None
     if match is None or opener is None:
-        kinds = ", ".join(KINDS)
-        raise UsageError(
-            f"{spec!r} is no dataset: give a .csv or .jsonl file, or KIND:PATH with one of {kinds}"
-        )
+        raise UsageError(_unknown(spec))
     return opener(match[2] or "", gold, mapping)
+
+
+def _unknown(spec: str) -> str:
+    kind, colon, path = spec.partition(":")
+    if Path(spec).is_dir():
+        meant = f"; did you mean 'hard518:{spec}'?"
+    elif close := get_close_matches(kind.lower(), KINDS, n=1):
+        meant = f"; did you mean {close[0] + colon + path!r}?"
+    else:
+        meant = ":"
+    kinds = ", ".join(KINDS)
+    return f"{spec!r} is no dataset{meant} give a .csv or .jsonl file, or KIND:PATH with one of {kinds}"
 
 
 def _kind(spec: str) -> str | None:

@@ -56,7 +56,7 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
     path = directory / "run.json"
     try:
         manifest = orjson.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except orjson.JSONDecodeError as error:
         raise InputError(path, f"not a manifest ({error}); move it away or choose another --name") from None

@@ -142,7 +142,11 @@ class Catalogue:
         """The entry that `name` means and the model id it asks for, "" if it asks for none."""
         alias, colon, model = name.partition(":")
         if alias not in self.models:
-            raise UsageError(f"unknown model {name!r}{suggestion(alias, self.models)}")
+            by_id = [known for known, spec in self.models.items() if spec.model.lower() == name.lower()]
+            meant = (
+                f"; did you mean {by_id[0]!r}, whose id that is?" if by_id else suggestion(alias, self.models)
+            )
+            raise UsageError(f"unknown model {name!r}{meant}")
         if colon and not model.strip():
             raise UsageError(f"model {name!r} names no model id after the colon")
         return self.models[alias], model.strip()

@@ -25,11 +25,12 @@ from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.gold import extract_gold
 from cts_async.protocol.gold_check import Gold, gold_json
 from cts_async.protocol.gold_file import check_target, write_gold
-from cts_async.protocol.gold_plan import GOLDBUILD, GoldPlan, Intent
+from cts_async.protocol.gold_plan import GoldPlan, Intent
 from cts_async.protocol.grounding import ground, grounding_json
 from cts_async.protocol.results import Line, failure_line, search_json
 from cts_async.protocol.role import Role
 from cts_async.protocol.run_files import RunFiles, opened_files
+from cts_async.protocol.run_folders import GOLDBUILD
 from cts_async.protocol.searcher import opened_searcher
 from cts_async.protocol.sources import Selection, collect, select, source_json
 from cts_async.protocol.spending import open_budget

@@ -14,11 +14,10 @@ from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.gold_file import check_target, gold_lines
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.roles import PAPER_SUPPORT
+from cts_async.protocol.run_folders import GOLDBUILD
 from cts_async.protocol.sources import SourceLimits, limits_for
 from cts_async.protocol.systems import System
 from cts_async.records import Instance
-
-GOLDBUILD = "goldbuild"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,13 @@ def plan_judging(
         environ = with_stand_ins(judges, catalogue, environ)
     specs = {
         name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
-        for name, spec in resolve_all({name: ["judge"] for name in judges}, catalogue, environ).items()
+        for name, spec in resolve_all(
+            {name: ["judge"] for name in judges},
+            catalogue,
+            environ,
+            options="--judge NAME",
+            keyless="--judge lexical",
+        ).items()
     }
     prompts = load_prompts()
     if config.runs:

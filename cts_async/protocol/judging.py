@@ -107,7 +107,13 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     if not isinstance(data, dict) or "spec" not in data:
         raise InputError(run / "run.json", "does not say which data the run was over", field="data")
     gold = Path(data["gold"]) if data.get("gold") else None
-    dataset = open_dataset(data["spec"], gold, data.get("fields") or {})
+    try:
+        dataset = open_dataset(data["spec"], gold, data.get("fields") or {})
+    except InputError as error:
+        raise UsageError(
+            f"{run}: the data it was over cannot be read: {error}. Paths count from where the run was made: "
+            "judge it from there"
+        ) from None
     recorded = manifest["identity"]["data"]["sha256"]
     if sha256_of(dataset.path) != recorded:
         raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")

@@ -29,6 +29,11 @@ SMOKE_LIMIT = 8
 """Instances of the default run: enough to see everything work within minutes on two cores."""
 
 
+_CHOOSE_PLAYERS = "--support, --judge, --agent, --all NAME"
+_CHOOSE_BUILDERS = "--agent, --extractor, --all NAME"
+"""The options that choose models, of `cts run` and of `cts gold`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A campaign: systems over the same instances, each with a run directory of its own."""
@@ -135,7 +140,11 @@ def make_plan(
     if keyless:
         environ = with_stand_ins(wanted, catalogue, environ)
     specs = resolve_all(
-        wanted, catalogue, environ, also_missing=() if keyless else _missing(search, engines, environ)
+        wanted,
+        catalogue,
+        environ,
+        also_missing=() if keyless else _missing(search, engines, environ),
+        options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
     )
     if any(spec.embedded for spec in specs.values()):
         # The file's name is the model's: results of one embedded model are not another's.

@@ -89,10 +89,13 @@ def resolve_all(
     environ: Mapping[str, str],
     *,
     also_missing: Sequence[str] = (),
+    options: str,
+    keyless: str = "--all local",
 ) -> dict[str, ModelSpec]:
     """Specs by name. Raises UsageError that lists every missing variable at once, with who needs it.
 
-    `wanted` maps a model's name to the roles it plays; `also_missing` is what others lack, in the same words.
+    `wanted` maps a model's name to the roles it plays; `also_missing` is what searches and visits lack, in the
+    same words. `options` choose other models, `keyless` those that need no key, at the command that asks.
     """
     specs: dict[str, ModelSpec] = {}
     missing: list[str] = []
@@ -104,9 +107,12 @@ def resolve_all(
             missing += [f"{variable} ({', '.join(roles)}: {name})" for variable in lacks]
         else:
             specs[name] = catalogue.resolve(name, environ)
-    if missing := [*missing, *also_missing]:
+    if missing or also_missing:
+        others = [f"models you have ({options})"] * bool(missing)
+        others += ["another web (--search, --visit)"] * bool(also_missing)
+        trial = f", or try without any key: {keyless}" if missing and not also_missing else ""
         raise UsageError(
-            f"missing in the environment: {', '.join(missing)}. Set them, or choose models you have "
-            "(--support, --judge, --agent, --all NAME), or try without any key: --all local"
+            f"missing in the environment: {', '.join([*missing, *also_missing])}. "
+            f"Set what is missing, or choose {' and '.join(others)}{trial}"
         )
     return specs

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from cts_async.errors import UsageError
 from cts_async.protocol.pipeline import SystemKind
 from cts_async.protocol.roles import RoleNames
 
@@ -34,8 +36,11 @@ def run_names(
 ) -> dict[System, str]:
     """Directory names: DATASET-SYSTEM+MARK, or under a chosen name NAME for the only Clarifier, else NAME-SYSTEM.
 
+    Raises UsageError for a name that is no folder's.
+
     `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself.
     """
+    _check_name(name)
     asked = [system for system in systems if system.kind == "clarify"]
     marks = {} if name or marks is None else marks
     names = {
@@ -45,6 +50,12 @@ def run_names(
     if name and len(asked or systems) == 1:
         names[(asked or systems)[0]] = name
     return names
+
+
+def _check_name(name: str | None) -> None:
+    """Raises UsageError for a name that would lead out of the folder of runs, or deeper than anybody looks."""
+    if name is not None and (Path(name).name != name or name.strip() in ("", "..")):
+        raise UsageError(f"--name {name}: has to be the name of one folder; --runs-dir says where it is")
 
 
 def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -> str:

@@ -137,6 +137,8 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
         if entrant.n_missing:
             done = entrant.n_expected - entrant.n_missing
             yield f"Unfinished: {entrant.label} has {done} of {entrant.n_expected} instances ({where})."
+        if entrant.n_missing == entrant.n_expected:
+            continue  # there is nothing yet that a judge could be asked about
         if not entrant.judges:
             yield f"Not judged, so left out: {entrant.label} (cts judge {where} --judge {judge})."
         elif judge not in entrant.judges:

@@ -128,8 +128,11 @@ def _range(values: Sequence[float | None], form: str) -> str:
 
 def judges_table(found: Robustness) -> Told:
     """Table 9: a column for each judge, so that many systems fit."""
-    orderings = [f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges if judge.ordering]
+    shared = [i for i, _ in enumerate(found.systems) if all(one.means[i] is not None for one in found.judges)]
+    orderings = [f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges if len(shared) > 1]
     verdict = {True: "All judges order the systems alike.", False: "The judges' orderings differ.", None: ""}
+    of = f"Ordered are the {len(shared)} of {len(found.systems)} systems that every judge has scored"
+    orderings += [f"{of}; --judge NAME asks for fewer judges."] * (len(shared) < len(found.systems))
     partly = [
         f"{judge.judge} has scored {n} answers of {system}, others up to {most}."
         for judge in found.judges

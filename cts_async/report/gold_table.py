@@ -22,9 +22,9 @@ SMOKE_TEST = (
 def print_gold(console: Console, summary: GoldSummary) -> None:
     """The table, then the most suspicious nuggets, then failures."""
     table = Table(
-        title="static gold", title_justify="left", header_style="bold", box=SIMPLE_HEAD, show_edge=False
+        title="static gold", title_justify="left", box=SIMPLE_HEAD, show_edge=False, show_header=False
     )
-    table.add_column("what", no_wrap=True)
+    table.add_column("", no_wrap=True)
     table.add_column("", overflow="fold")
     for row in _rows(summary):
         table.add_row(*row)

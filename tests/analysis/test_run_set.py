@@ -127,3 +127,26 @@ def test_runs_with_the_same_label_are_called_by_their_directories(tmp_path: Path
     made_run(tmp_path, label="gpt-k1", rows=[ASKED], name="first")
     made_run(tmp_path, label="gpt-k1", rows=[ASKED], name="second")
     assert [run.label for run in read_run_set([str(tmp_path)]).runs] == ["first", "second"]
+
+
+def test_an_orig_that_asked_questions_is_refused(tmp_path: Path) -> None:
+    gpt, kimi = made(tmp_path, "gpt-k1", "kimi-k1")
+    with pytest.raises(UsageError, match=r"kimi-k1: a Clarifier's run \(kimi-k1\)"):
+        read_run_set([str(gpt)], kimi)
+
+
+def test_a_broken_directory_that_nobody_named_stops_nobody(tmp_path: Path) -> None:
+    gpt, orig = made(tmp_path, "gpt-k1", "orig")
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text('{"identity":')
+    found = read_run_set([str(gpt)])
+    assert found.orig is not None
+    assert found.orig.directory == orig
+
+
+def test_a_run_in_which_nothing_has_finished_has_no_tables(tmp_path: Path) -> None:
+    gpt = made_run(tmp_path, label="gpt-k1", rows=[])
+    with pytest.raises(
+        UsageError, match=r"no instance has finished yet; the command that began it resumes it"
+    ):
+        read_run_set([str(gpt)])

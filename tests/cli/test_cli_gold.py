@@ -81,6 +81,20 @@ def test_gold_then_run_then_judge(priced: Remote, tmp_path: Path, cts: Cts) -> N
     ) == len(QUERIES)
 
 
+def test_gold_beside_runs_is_no_run(priced: Remote, tmp_path: Path, cts: Cts) -> None:
+    write_world(tmp_path)
+    assert cts(*GOLD, "-q").code == 0
+    given = ("--data", "world.jsonl", "--gold", "GOLD.jsonl", "--corpus", "documents.jsonl")
+    assert cts("run", *given, "--all", "fake", "-q").code == 0
+    for words in (["compare"], ["diagnose"], ["score"], ["audit"], ["judge", "--judge", "fake:other", "-q"]):
+        done = cts(*words, "runs", "--json")
+        assert done.code == 0, (words, done.err)
+        assert "fake-k1" in done.out
+        assert "goldbuild" not in done.out
+    assert cts("score", *map(str, sorted(Path("runs").iterdir()))).code == 0
+    assert "goldbuild" in cts("audit", "runs/world-goldbuild").err
+
+
 def test_json_has_every_number_and_the_same_command_adds_no_call(
     priced: Remote, tmp_path: Path, cts: Cts
 ) -> None:

@@ -71,6 +71,10 @@ def test_every_command_has_help_with_an_example(command: str, tmp_path: Path) ->
     assert f"Example: cts {command}" in " ".join(done.stdout.split())
 
 
+def test_help_is_found_under_its_short_name_too(tmp_path: Path) -> None:
+    assert cts(tmp_path, "models", "-h").stdout == cts(tmp_path, "models", "--help").stdout != ""
+
+
 def test_help_names_every_command(tmp_path: Path) -> None:
     done = cts(tmp_path, "--help")
     assert done.returncode == 0
@@ -223,7 +227,23 @@ def test_judge_needs_something_to_judge(tmp_path: Path) -> None:
 
 
 def test_score_names_a_missing_file(tmp_path: Path) -> None:
-    assert "nowhere.jsonl" in refused(tmp_path, "score", "nowhere.jsonl")
+    assert refused(tmp_path, "score", "nowhere.jsonl") == "cts: nowhere.jsonl: No such file or directory\n"
+
+
+def test_score_refuses_in_the_words_of_every_other_command(tmp_path: Path) -> None:
+    broken = jsonl(tmp_path / "broken.jsonl", '{"id":\n')
+    assert refused(tmp_path, "score", broken) == "cts: broken.jsonl:1: not valid JSON\n"
+    assert "No such option: --jsn" in refused(tmp_path, "score", "--jsn", broken)
+    assert "(see cts score --help)" in refused(tmp_path, "score")
+    assert "--gold" in cts(tmp_path, "score", "--help").stdout.split("Options:")[1]
+
+
+def test_scores_are_read_whatever_stands_beside_them(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"torn')
+    judged = jsonl(tmp_path / "results.jsonl", {"id": "q1", "nuggets": [{**NUGGET, "coverage": "full"}]})
+    done = cts(tmp_path, "score", judged)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1].split()[-1] == judged
 
 
 def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
@@ -235,3 +255,53 @@ def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
     assert "key is set" in found["model mine"]["text"]
     assert found["model mine"]["ok"] is None  # nothing listens there
     assert "OPENAI_API_KEY is not set" in found["model gpt"]["text"]
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", "a/b", "..", "/tmp/x", " "])
+def test_a_run_stays_in_the_folder_of_runs(tmp_path: Path, name: str) -> None:
+    for command in (("run",), ("gold", "--out", "g.jsonl")):
+        said = refused(tmp_path, *command, "--all", "local", "--name", name)
+        assert said == f"cts: --name {name}: has to be the name of one folder; --runs-dir says where it is\n"
+
+
+def test_a_model_by_its_id_and_a_folder_for_a_dataset_are_understood_and_corrected(tmp_path: Path) -> None:
+    said = refused(tmp_path, "models", "ERNIE-4.5-Turbo-128K")
+    assert "did you mean 'ernie', whose id that is?" in said
+    (tmp_path / "release").mkdir()
+    assert "did you mean 'hard518:release'?" in refused(tmp_path, "run", "--data", "release")
+    assert "did you mean 'qulac:x.json'?" in refused(tmp_path, "run", "--data", "qulak:x.json")
+
+
+def test_a_judge_without_its_key_is_refused_with_what_judge_offers(tmp_path: Path) -> None:
+    gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
+    answers = jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
+    said = refused(tmp_path, "judge", "--gold_a", gold, "--gold_b", answers, "--out_dir", "out")
+    assert "QIANFAN_API_KEY" in said
+    assert "--judge NAME" in said
+    assert "--support" not in said
+
+
+def test_a_pattern_of_candidates_needs_no_quotes(tmp_path: Path) -> None:
+    gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
+    a, b = (jsonl(tmp_path / f"{name}.jsonl", {"id": "q1", "answer": f"at nine, {name}"}) for name in "ab")
+    words = ("judge", "--gold", gold, "--out", "out", "--judge", "lexical", "--json", "-q")
+    by_shell = cts(tmp_path, *words, "--candidates", a, b)
+    assert (by_shell.returncode, by_shell.stderr) == (0, "")
+    assert [summary["system"] for summary in json.loads(by_shell.stdout)] == ["a", "b"]
+    assert cts(tmp_path, *words, "--candidates", "[ab].jsonl").returncode == 0, "the same command resumes"
+
+
+def test_a_file_where_a_directory_belongs_is_called_what_it_is_not(
+    queries: str, corpus: str, tmp_path: Path
+) -> None:
+    assert (
+        refused(tmp_path, "judge", corpus, "--judge", "lexical")
+        == f"cts: {corpus}: no run here (run.json is missing)\n"
+    )
+    assert refused(tmp_path, "audit", corpus) == f"cts: {corpus}: no run here (run.json is missing)\n"
+    given = ("--all", "local", "--data", queries, "--corpus", corpus, "--no-judge")
+    done = cts(tmp_path, "run", *given, "--runs-dir", corpus, "-q")
+    assert (done.returncode, done.stderr) == (
+        2,
+        f"cts: {corpus}/queries-orig: cannot write there (Not a directory)\n",
+    )

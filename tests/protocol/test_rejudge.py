@@ -19,6 +19,7 @@ from cts_async.engine.events import Events
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.judge_plan import plan_judging
+from cts_async.protocol.judging import answers_of_run
 from cts_async.protocol.rejudge import run_judging
 from cts_async.scorer import score_file
 
@@ -81,6 +82,22 @@ def test_a_further_judge_adds_its_verdicts_and_changes_no_answer(run: Path, prov
     assert summary(run)["judge"] == "lexical"
     assert summary(run)["judges"]["mine"]["n_scored"] == N
     assert summary(run)["judges"]["mine"]["mean"] == score_file(run / "judgments/mine.jsonl").mean
+
+
+def test_a_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = here / "world.jsonl"
+    world.write_text('{"id": "q1", "fused_query": "winter ferry", "blurred_query": "ferry"}\n')
+    options = ("--all", "mine", "--no-judge", "--no-orig", "--name", "r", "-q")
+    assert cts("run", "--data", world.name, "--corpus", sample_dir() / "corpus.jsonl", *options) == 0
+    (here / "deeper").mkdir()
+    monkeypatch.chdir(here / "deeper")
+    with pytest.raises(
+        UsageError, match=r"Paths count from where the run was made: judge it from there"
+    ) as said:
+        answers_of_run(here / "runs/r", None)
+    assert "world.jsonl: no such file" in str(said.value)
 
 
 def test_an_answer_without_nuggets_is_left_alone(here: Path, provider: Remote) -> None:

@@ -36,7 +36,7 @@ def test_an_option_wins_over_all_over_the_file() -> None:
 def test_all_missing_variables_are_named_at_once_with_what_else_would_work() -> None:
     wanted = {"gpt": ["model"], "ernie": ["support", "judge"], "webdancer": ["agent"]}
     with pytest.raises(UsageError) as raised:
-        resolve_all(wanted, load_catalogue(None), {})
+        resolve_all(wanted, load_catalogue(None), {}, options="--all NAME")
     message = str(raised.value)
     for word in ("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all local"):
         assert word in message
@@ -44,7 +44,30 @@ def test_all_missing_variables_are_named_at_once_with_what_else_would_work() -> 
 
 
 def test_the_lexical_judge_needs_no_model() -> None:
-    assert resolve_all({"lexical": ["judge"]}, load_catalogue(None), {}) == {}
+    assert resolve_all({"lexical": ["judge"]}, load_catalogue(None), {}, options="") == {}
+
+
+def test_what_would_work_instead_is_what_the_command_offers() -> None:
+    with pytest.raises(UsageError) as raised:
+        resolve_all(
+            {"ernie": ["judge"]}, load_catalogue(None), {}, options="--judge NAME", keyless="--judge lexical"
+        )
+    assert str(raised.value) == (
+        "missing in the environment: QIANFAN_API_KEY (judge: ernie). Set what is missing, or choose models "
+        "you have (--judge NAME), or try without any key: --judge lexical"
+    )
+    with pytest.raises(UsageError) as raised:
+        resolve_all(
+            {},
+            load_catalogue(None),
+            {},
+            also_missing=["SERPER_API_KEY (tools: serper)"],
+            options="--all NAME",
+        )
+    assert str(raised.value) == (
+        "missing in the environment: SERPER_API_KEY (tools: serper). Set what is missing, or choose "
+        "another web (--search, --visit)"
+    )
 
 
 def test_who_plays_what_where_nobody_says_otherwise() -> None:
@@ -59,5 +82,5 @@ def test_who_plays_what_where_nobody_says_otherwise() -> None:
 
 
 def test_every_kind_of_api_is_spoken() -> None:
-    specs = resolve_all({"claude": ["model"]}, load_catalogue(None), {"ANTHROPIC_API_KEY": "x"})
+    specs = resolve_all({"claude": ["model"]}, load_catalogue(None), {"ANTHROPIC_API_KEY": "x"}, options="")
     assert specs["claude"].api == "anthropic"

@@ -105,6 +105,13 @@ def test_a_reader_is_told_of_unfinished_and_unjudged_runs(tmp_path: Path) -> Non
     assert other.startswith("Not judged by ernie: kimi-k1")
 
 
+def test_nobody_is_sent_to_judge_a_run_in_which_nothing_has_finished(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows(1, 2))
+    made_run(tmp_path, label="gpt-k1", rows=[], n_expected=2)
+    (only,) = compare_runs([str(tmp_path)]).notes
+    assert only.startswith("Unfinished: gpt-k1 has 0 of 2 instances")
+
+
 def test_a_reader_is_told_that_the_agents_differ(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1))
     made_run(tmp_path, label="gpt-k1", rows=rows(1), players={"agent": "gpt"})

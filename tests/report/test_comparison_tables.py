@@ -71,6 +71,22 @@ def test_table_9(found: RunsCompared) -> None:
     )
 
 
+def test_an_ordering_says_whom_it_is_of(tmp_path: Path) -> None:
+    """gpt has judged two of three systems, then one: an order of one is none."""
+    made_run(tmp_path, label="orig", rows=judged(("nn", "nn")))
+    made_run(tmp_path, label="gpt-k1", rows=judged(("ff", "ff")))
+    made_run(tmp_path, label="kimi-k1", rows=[Row("q0", labels={"ernie": "fp"})])
+    assert named(compare_runs([str(tmp_path)]), "judges").remarks == (
+        "Ordering by ernie: gpt-k1 > orig",
+        "Ordering by gpt: gpt-k1 > orig",
+        "Ordered are the 2 of 3 systems that every judge has scored; --judge NAME asks for fewer judges.",
+        "All judges order the systems alike.",
+    )
+    made_run(tmp_path, label="claude-k1", rows=[Row("q0", labels={"strict": "fp"})])
+    (scope,) = named(compare_runs([str(tmp_path)]), "judges").remarks
+    assert scope.startswith("Ordered are the 0 of 4 systems")
+
+
 def test_agreement_per_nugget(found: RunsCompared) -> None:
     """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47)."""
     (row,) = shown(named(found, "agreement"))

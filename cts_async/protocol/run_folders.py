@@ -1,0 +1,51 @@
+"""Which directories are meant where a user names runs, and which of them hold no system's run."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import InputError
+from cts_async.protocol.run_files import MANIFEST
+
+GOLDBUILD: Final = "goldbuild"
+"""What `cts gold` writes in the place of a system's name."""
+
+
+def run_folders(words: Iterable[Path]) -> list[Path]:
+    """Run directories, each by its name or a pattern, and all runs in a folder that is none itself.
+
+    A word behind which there is nothing stays as it is: what reads it says so. Built gold is left out.
+    """
+    return without_gold_builds(path for word in words for path in _named_by(word))
+
+
+def _named_by(word: Path) -> Iterator[Path]:
+    named = [word]
+    if not word.exists() and glob.has_magic(str(word)):
+        named = [Path(found) for found in sorted(glob.glob(str(word)))]
+    for path in named:
+        within = [] if (path / MANIFEST).exists() else sorted(path.glob(f"*/{MANIFEST}"))
+        yield from [manifest.parent for manifest in within] or [path]
+
+
+def without_gold_builds(paths: Iterable[Path]) -> list[Path]:
+    """`paths` but for the builds of gold among them, which stand beside the runs that are scored by it.
+
+    Where there is nothing else they stay, and whoever reads them says what they are.
+    """
+    every = list(paths)
+    return [path for path in every if not is_gold_build(path)] or every
+
+
+def is_gold_build(directory: Path) -> bool:
+    """Whether `cts gold` made this directory; no, where its manifest is none."""
+    try:
+        manifest = read_manifest(directory) if directory.is_dir() else None
+    except InputError:
+        return False
+    identity = (manifest or {}).get("identity")
+    return isinstance(identity, dict) and identity.get("system") == GOLDBUILD

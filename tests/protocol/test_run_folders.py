@@ -1,0 +1,34 @@
+"""What a user names as runs: directories, folders of them, patterns; gold beside them is no run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cts_async.protocol.run_folders import is_gold_build, run_folders
+
+
+def made(folder: Path, system: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"identity": {"system": system}}))
+    return folder
+
+
+def test_a_folder_stands_for_its_runs_and_a_run_for_itself(tmp_path: Path) -> None:
+    a, b = made(tmp_path / "runs" / "a", "orig"), made(tmp_path / "runs" / "b", "gpt-k1")
+    (tmp_path / "runs" / "notes").mkdir()
+    assert run_folders([tmp_path / "runs"]) == [a, b]
+    assert run_folders([b, tmp_path / "runs" / "a*"]) == [b, a]
+    assert run_folders([tmp_path / "nowhere"]) == [tmp_path / "nowhere"]
+
+
+def test_built_gold_is_left_out_unless_there_is_nothing_else(tmp_path: Path) -> None:
+    run, gold = made(tmp_path / "runs" / "a", "orig"), made(tmp_path / "runs" / "gold", "goldbuild")
+    assert run_folders([tmp_path / "runs"]) == run_folders([gold, run]) == [run]
+    assert run_folders([gold]) == [gold]
+
+
+def test_a_torn_manifest_is_no_gold(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"identity"')
+    assert not is_gold_build(tmp_path)
+    assert not is_gold_build(tmp_path / "run.json")
