@@ -121,6 +121,8 @@ def _next(plan: Plan) -> str:
     last = list(plan.systems.values())[-1]
     if plan.config.no_judge:
         return f"what was asked and answered: {last}/results.jsonl"
+    if len(plan.systems) > 2:
+        return f"how they compare: cts compare '{plan.config.runs_dir}/{last.name.partition('-')[0]}-*'"
     return f"another judge on the same answers: cts judge {last} --judge NAME"
 
 

@@ -156,6 +156,7 @@ def _targets_of_candidates(
     given = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
     files = candidate_files(given)
     apart = several(config.out, len(files))
+    begun = config.out.exists()
     gold = read_gold(config.gold, config.fields)
     common = {
         "gold_sha256": sha256_of(config.gold),
@@ -168,7 +169,7 @@ def _targets_of_candidates(
         Target(
             name,
             config.out / name if apart else config.out,
-            answers_of_candidates(file, gold, config.fields, config.limit),
+            answers_of_candidates(file, gold, config.fields, config.limit, marked=begun),
             scoring,
             {"system": name, "candidates": str(file), **common},
             apart,

@@ -83,7 +83,7 @@ class Answers:
     digests: array[int] = field(repr=False)
     n_nuggets: array[int] = field(repr=False)
     marks: array[int] = field(repr=False, default_factory=lambda: array("q"))
-    """Beside the ids, `Judging.mark`."""
+    """Beside the ids, `Judging.mark`; empty where nobody will look at them."""
     n_unknown: int = 0
     """Answers that the gold does not know, and that are left out."""
 
@@ -143,9 +143,12 @@ def _any(id: str) -> bool:
 
 
 def answers_of_candidates(
-    file: Path, gold: GoldIndex, fields: Mapping[str, str], limit: int | None
+    file: Path, gold: GoldIndex, fields: Mapping[str, str], limit: int | None, *, marked: bool
 ) -> Answers:
-    """The candidates of a file that join the gold. InputError for a bad line, an id twice, and for none."""
+    """The candidates of a file that join the gold. InputError for a bad line, an id twice, and for none.
+
+    Where there are no verdicts yet that could be on other answers, marks need not be made: see `Answers.marks`.
+    """
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
         try:
@@ -156,7 +159,7 @@ def answers_of_candidates(
             raise RunStopped(f"{error}; the file has changed since it was checked") from None
 
     seen = [0]
-    answers = _answers(stream, _rows(_joined(file, gold, fields, seen)), n_read=seen)
+    answers = _answers(stream, _rows(_joined(file, gold, fields, seen), marked=marked), n_read=seen)
     if repeated := first_repetition(answers.ids):
         rows = [row for n, row in enumerate(_joined(file, gold, fields)) if n in repeated]
         (earlier, _, _), (line, name, _) = rows
@@ -209,7 +212,7 @@ Row = tuple[str, int, int, int]
 """Name, digest, number of nuggets and mark of an answer."""
 
 
-def _rows(joined: Iterator[Joined]) -> Iterator[Row]:
+def _rows(joined: Iterator[Joined], *, marked: bool) -> Iterator[Row]:
     """Each line's, without making its `Judging`."""
     texts: dict[int, int] = {}
     for line, name, record in joined:
@@ -220,7 +223,7 @@ def _rows(joined: Iterator[Joined]) -> Iterator[Row]:
             if told is None:
                 told = texts[id(record)] = _digest_of_texts(record.nuggets)
             digest = _digest(query, told, answer)
-        yield name, digest, len(record.nuggets), mark_of(answer_digest(query, answer))
+        yield name, digest, len(record.nuggets), mark_of(answer_digest(query, answer)) if marked else 0
 
 
 def _answers(
@@ -233,7 +236,8 @@ def _answers(
         ids.append(hash(name))
         digests.append(digest)
         n_nuggets.append(n)
-        marks.append(mark)
+        if mark:
+            marks.append(mark)
     return Answers(stream, ids, digests, n_nuggets, marks, n_read[0] - len(ids) if n_read else 0)
 
 

@@ -113,10 +113,10 @@ class LatestLines:
         return row is not None and self._marks[row] not in (0, mark)
 
     def n_outdated(self, hashes: array[int], marks: array[int], *, but_failures: bool) -> int:
-        """How many of these ids have a line about something else; `but_failures` leaves out failures."""
+        """How many of these ids have a line about something else, 0 for no marks; `but_failures` leaves out failures."""
         import numpy as np
 
-        if not len(self._hashes) or not hashes:
+        if not len(self._hashes) or not marks:
             return 0
         known, recorded = np.asarray(self._hashes), np.asarray(self._marks)
         wanted = np.frombuffer(hashes, np.int64)

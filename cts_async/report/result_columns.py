@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.engine.journal import placed_records
-from cts_async.protocol.latest import HASHES, Mark, latest_rows
+from cts_async.protocol.latest import HASHES, Mark, latest_rows, unmarked
 from cts_async.protocol.results import failed
 from cts_async.records import UNKNOWN
 from cts_async.report.scores import Scores
@@ -22,9 +22,9 @@ _NO_SCORE: Final = float("nan")
 
 
 class ResultColumns:
-    """The lines that count of a results file, in columns: 29 bytes a line, however long the lines are.
+    """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are.
 
-    `marks` are what verdicts are about, by `mark`: see `LatestLines`.
+    By `mark` it is held which answers verdicts are about (see `LatestLines`), in 8 bytes more unless `unmarked`.
     """
 
     def __init__(self, path: Path, mark: Mark) -> None:
@@ -48,7 +48,8 @@ class ResultColumns:
                 failed_at.append(offset)
             health.add(len(ids), line)
             ids.append(hash(id))
-            marks.append(mark(line))
+            if mark is not unmarked:
+                marks.append(mark(line))
             scores.append(_NO_SCORE if score is None else score)
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
@@ -57,8 +58,8 @@ class ResultColumns:
         self.failed: Array = np.isin(rows, _array(failures))
         self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
         """Where the failures that count begin, in the order of the file."""
-        self.ids, self.scores, self.asked, self.unknown, self.marks = (
-            _array(column) if len(rows) == len(ids) else _array(column)[rows]
+        self.ids, self.scores, self.asked, self.unknown, self._marks = (
+            _array(column) if len(rows) == len(ids) or not column else _array(column)[rows]
             for column in (ids, scores, asked, unknown, marks)
         )
 
@@ -79,8 +80,10 @@ class ResultColumns:
         order = np.argsort(results.ids)
         places = np.minimum(np.searchsorted(results.ids[order], self.ids), results.n - 1)
         rows = order[places]
-        same = (self.marks == results.marks[rows]) | (self.marks == 0) | (results.marks[rows] == 0)
-        found: Array = (results.ids[rows] == self.ids) & same
+        found: Array = results.ids[rows] == self.ids
+        if len(self._marks) and len(results._marks):
+            recorded = results._marks[rows]
+            found &= (self._marks == recorded) | (self._marks == 0) | (recorded == 0)
         return found
 
     @property

@@ -106,7 +106,8 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
     if manifest is None:
         raise InputError(directory, "no run here (run.json is missing)")
     results = results_of(directory)
-    lines = ResultColumns(directory / results, judged_mark if results == PER_ITEM else unmarked)
+    compared = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
+    lines = ResultColumns(directory / results, judged_mark if compared else unmarked)
     judges = tuple(_judges(directory, lines, max(int(manifest.get("n_expected", 0)), lines.n)))
     n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
     return RunSummary(
