@@ -15,7 +15,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.crew import Crew, enough_in_flight, opened, prices_of
+from cts_async.protocol.crew import Crew, instances_in_flight, opened, prices_of
 from cts_async.protocol.forecast import Forecast, forecast, note
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
@@ -62,11 +62,6 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
             )
             stopper.watch(runner)
             await runner.run(_jobs(plan, crew, cast, files))
-
-
-def instances_in_flight(crew: Crew) -> int:
-    """Enough for the lanes of the crew's models; what tools allow makes no more instances useful."""
-    return enough_in_flight(model.lane.limits.max_concurrency for model in crew.models.values())
 
 
 def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:

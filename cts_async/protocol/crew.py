@@ -84,6 +84,11 @@ def enough_in_flight(widths: Iterable[int]) -> int:
     return max(4, min(1024, widest + widest // 2))
 
 
+def instances_in_flight(crew: Crew) -> int:
+    """Enough for the lanes of the crew's models; what tools allow makes no more instances useful."""
+    return enough_in_flight(model.lane.limits.max_concurrency for model in crew.models.values())
+
+
 def prices_of(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:
     """Dollars per million tokens, by model id, as a manifest records them."""
     return {

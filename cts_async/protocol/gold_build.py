@@ -19,8 +19,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import RunStopped, StepError
-from cts_async.protocol.campaign import instances_in_flight
-from cts_async.protocol.crew import opened, prices_of
+from cts_async.protocol.crew import instances_in_flight, opened, prices_of
 from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.gold import extract_gold
 from cts_async.protocol.gold_check import Gold, gold_json

@@ -15,8 +15,7 @@ from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.campaign import instances_in_flight
-from cts_async.protocol.crew import opened, prices_of
+from cts_async.protocol.crew import instances_in_flight, opened, prices_of
 from cts_async.protocol.judge import Judge
 from cts_async.protocol.judge_files import Target, opened_targets
 from cts_async.protocol.judge_plan import JudgePlan
