@@ -18,6 +18,8 @@ FROM_THE_WHEEL = """
 import json, cts_async
 from cts_async.datasets import open_dataset
 from cts_async.protocol.prompts import load_prompts
+from cts_async.search.catalog import load_search
+load_search().engine("serper")
 sample = open_dataset("sample")
 print(json.dumps({
     "package": cts_async.__file__,
@@ -63,7 +65,7 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
     for folder, packed in (("prompts", "_prompts"), ("data/sample", "_sample")):
         here = {path.name for path in (REPOSITORY / folder).iterdir()}
         assert here == {Path(name).name for name in names if name.startswith(f"cts_async/{packed}/")}
-    assert "cts_async/llm/models.toml" in names
+    assert {"cts_async/llm/models.toml", "cts_async/search/web.toml"} <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
 
 

@@ -143,7 +143,7 @@ def noted(
     prompts: Mapping[str, str],
     place: str,
 ) -> Iterator[None]:
-    """`opened_files` without the files: the lock, the manifest with this session, the prompts."""
+    """`opened_files` without the files: the lock, the manifest with a note of this command, the prompts."""
     with locked(directory):
         check_identity(directory, identity, place=place)
         manifest = read_manifest(directory) or {}
