@@ -168,8 +168,6 @@ async def _add_judgment(
 
 async def _add_item(ended: Judgment | StepError, *, files: RunFiles, judge: Judge, judging: Judging) -> None:
     line = _line(ended, judging, judge.name)
-    for told, nugget in zip(line.get("nuggets") or (), judging.instance.nuggets, strict=False):
-        told["text"] = nugget.text
     await files.add_result({**line, "answer": judging.answer})
 
 

@@ -98,7 +98,7 @@ def test_the_quickstart_works_as_written(release: Path, qianfan: Remote) -> None
     items = [json.loads(line) for line in written.splitlines()]
     assert sorted(item["fused_query"] for item in items) == sorted(QUERIES)
     for item in items:
-        assert [set(nugget) for nugget in item["nuggets"]] == [{"id", "text", "weight", "coverage"}] * 4
+        assert [set(nugget) for nugget in item["nuggets"]] == [{"id", "weight", "coverage"}] * 4
         pairs = [(nugget["weight"], nugget["coverage"]) for nugget in item["nuggets"]]
         assert item["restore_score_100"] == restore_score_100(pairs)
         assert item["answer"] == f"{item['fused_query']}第1条"
