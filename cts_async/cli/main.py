@@ -14,9 +14,9 @@ from cts_async import __version__
 from cts_async.cli import audit, compare, diagnose, doctor, gold, judge, models, plan, run, score
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
-from cts_async.cli.plain import plain
 from cts_async.cli.run_options import with_run_options
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
+from cts_async.report.plain import plain
 
 app = typer.Typer(
     name="cts",
@@ -113,7 +113,7 @@ def _explain(error: typer.BadParameter) -> None:
 
 
 def _fail(error: CTSError) -> None:
-    print(plain(f"cts: {error}"), file=sys.stderr)
+    print(plain(f"cts: {error}", lines=True), file=sys.stderr)
     sys.exit(error.exit_code)
 
 

@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from cts_async.cli.plain import plain
 from cts_async.engine.budget import amount
 from cts_async.engine.events import (
     AttemptFailed,
@@ -33,6 +32,7 @@ from cts_async.engine.events import (
     Stopping,
     Usage,
 )
+from cts_async.report.plain import plain
 
 PLAIN_EVERY_S, BARS_EVERY_S = 5.0, 0.2
 
@@ -149,7 +149,7 @@ class _Plain:
         self._tally.take(event)
         said = notable(event)
         if said:
-            self._say(plain(said))
+            self._say(plain(said, lines=True))
         elif time.monotonic() >= self._next:
             self._say(self._tally.line())
 
@@ -176,7 +176,7 @@ class _Bars:
             self.move()
         said = notable(event)
         if said:
-            self._progress.console.print(plain(said), markup=False, highlight=False)
+            self._progress.console.print(plain(said, lines=True), markup=False, highlight=False)
 
     def move(self) -> None:
         """Bring the bars up to what was counted."""

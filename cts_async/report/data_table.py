@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cts_async.report.plain import plain
+
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
 
@@ -83,7 +85,7 @@ def write_csv(folder: Path, table: DataTable) -> None:
 
 def printable(text: str) -> str:
     """Text of unknown origin without control characters: a name must not move the cursor."""
-    return "".join(c if c.isprintable() else "�" for c in text)
+    return plain(text, "�")
 
 
 def text(key: str) -> Show:

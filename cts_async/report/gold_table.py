@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 
 from rich.box import SIMPLE_HEAD
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.report.gold_summary import GoldSummary, Suspect
+from cts_async.report.plain import plain
 
 MOST_SUSPECTS = MOST_FAILURES = 10
 MOST_TERMS = 6
@@ -81,21 +81,16 @@ def _told(suspect: Suspect) -> str:
     text = ", ".join(parts)
     if suspect.better_source is not None and suspect.better_recall is not None:
         text += f"; better in {suspect.better_source} ({suspect.better_recall:.2f})"
-    return _shown(text)
+    return plain(text)
 
 
 def _print_failures(console: Console, summary: GoldSummary) -> None:
     failures = summary.run.failures
     for line in failures[:MOST_FAILURES]:
         error = line["error"]
-        text = _shown(f"failed: {line['id']} at {error['step']}: {error['message']}")
+        text = plain(f"failed: {line['id']} at {error['step']}: {error['message']}")
         console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
     if len(failures) > MOST_FAILURES:
         console.print(f"... and {len(failures) - MOST_FAILURES} more in results.jsonl", style="red")
     if failures:
         console.print("The same command with --retry-failed tries these again.")
-
-
-def _shown(text: str) -> str:
-    """Text of a web page or a model as a terminal may get it: without control characters."""
-    return "".join(" " if unicodedata.category(ch) in ("Cc", "Cf") else ch for ch in text)

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from cts_async.analysis.bootstrap import Difference, paired_difference
 from cts_async.report.agreement import sentence, together
+from cts_async.report.plain import plain
 from cts_async.report.served_models import other_models
 from cts_async.report.summary import JudgeScores, RunSummary
 from cts_async.scorer import Summary
@@ -95,9 +96,8 @@ def _print_tool_health(console: Console, summaries: Sequence[RunSummary]) -> Non
     """A line for each system and tool of which something failed: scores fall with it."""
     for summary in summaries:
         for text in summary.tools.lines():
-            line = f"{summary.label}: {text}"
             # Hosts and reasons come from web pages and servers: nothing in them reaches the terminal but text.
-            shown = "".join(letter if letter.isprintable() else "?" for letter in line)
+            shown = plain(f"{summary.label}: {text}")
             console.print(shown, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -106,7 +106,7 @@ def _print_failures(console: Console, summaries: Sequence[RunSummary], most: int
     for summary, line in islice(((s, line) for s in summaries for line in s.failures), most):
         error = line["error"]
         console.print(
-            f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}",
+            plain(f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}"),
             style="red",
             markup=False,
             highlight=False,

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 import orjson
 
 from cts_async.llm.fence import fence_pattern, harmless
+from cts_async.llm.gbnf import literal
 
 MAX_QUERIES: Final = 3
 MAX_QUERY_CHARS: Final = 500
@@ -381,5 +382,4 @@ def _call_rules(urls: Sequence[str]) -> str:
 
 def _literal(url: str) -> str:
     """Give the GBNF literal of the JSON string of `url`, with `<` escaped so that it opens no tag."""
-    quoted = orjson.dumps(_clean(url)).decode().replace("<", "\\u003c")
-    return '"' + quoted.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return literal(orjson.dumps(_clean(url)).decode().replace("<", "\\u003c"))

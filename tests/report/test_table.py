@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,12 @@ def test_failures_are_listed_with_their_reason_ten_at_most() -> None:
     assert "s10" not in text
     assert "and 2 more in results.jsonl" in text
     assert "--retry-failed" in text
+
+
+def test_a_server_s_words_in_a_failure_do_not_move_the_cursor() -> None:
+    error = {"step": "judge", "kind": "rejected", "message": "no\x1b[2J\nfailed: nothing"}
+    hostile = replace(summary("orig", judged("ernie", 1)), failures=[{"id": "s\x9b1", "error": error}])
+    assert "failed: orig s?1 at judge: no?[2J?failed: nothing" in printed(80, hostile)
 
 
 def scored(scores: dict[str, float]) -> JudgeScores:
