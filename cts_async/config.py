@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cts_async.records import Mode, Scheme
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetConfig:
@@ -31,6 +33,10 @@ class RunConfig:
 
     models: tuple[str, ...] = ("local",)
     ks: tuple[int, ...] = (1,)
+    schemes: tuple[Scheme, ...] = ("cts",)
+    modes: tuple[Mode, ...] = ("at-once",)
+    answers: str | None = None
+    """Whose answers stand in for the User Answerer's ("qulac", "clariq"); None: the support model's."""
     data: str = "sample"
     gold: Path | None = None
     corpus: Path | None = None

@@ -11,9 +11,19 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 Coverage = Literal["full", "partial", "none"]
+Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
+Mode = Literal["at-once", "respond", "select"]
+AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
 
 COVERAGES: Final[tuple[Coverage, ...]] = ("full", "partial", "none")
+SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "at-cot")
+"""How a Clarifier is prompted: as the benchmark does, and the four schemes of AT-CoT (SIGIR 2025, table 2)."""
+MODES: Final[tuple[Mode, ...]] = ("at-once", "respond", "select")
+"""How it talks with the user: all questions at once (CTS), one question a turn, or reformulated queries to
+choose from at each turn (AT-CoT, section 4.2)."""
+AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
+"""The action-based taxonomy of AT-CoT (table 1)."""
 UNKNOWN: Final = "unknown"
 """What the User Answerer says when the intent does not specify what was asked (paper, section 3.2)."""
 
@@ -60,6 +70,24 @@ class Answer:
 
     text: str
     unknown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTurn:
+    """One turn of a conversation by an AT-CoT scheme or mode.
+
+    `offered` are the questions put to the user, or in mode "select" the reformulated queries shown; `types` the
+    ambiguity types that the Clarifier said apply ("at-cot" only) and `reasoning` what it thought ("" for schemes
+    that do not). `answers` is one for each question asked; `chosen` the offered query that the user picked, from
+    0 (None outside "select"). `query` is the query as it stands after this turn; "" where nobody asked for it.
+    """
+
+    offered: tuple[str, ...]
+    types: tuple[AmbiguityType, ...] = ()
+    reasoning: str = ""
+    answers: tuple[Answer, ...] = ()
+    chosen: int | None = None
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +186,8 @@ class Outcome:
     trace: Trace
     judgments: tuple[Judgment, ...]
     """The scoring judge's first; empty where nothing was judged."""
+    turns: tuple[ConversationTurn, ...] = ()
+    """The conversation as it went, for every scheme and mode but the benchmark's own; empty there."""
 
 
 def language_of(text: str) -> Language:

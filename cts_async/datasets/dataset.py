@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cts_async.datasets.annotations import ReadAnnotations
 from cts_async.datasets.gold import GoldIndex
 from cts_async.datasets.lines import unreadable
 from cts_async.records import Instance
@@ -34,10 +35,18 @@ class Dataset:
     instances: Instances = field(repr=False)
     count: int | None
     notes: tuple[str, ...] = ()
+    annotations: ReadAnnotations | None = field(default=None, repr=False)
+    """Reads what people wrote about the queries; None where the dataset has nothing of the kind."""
 
 
 def make_dataset(
-    name: str, path: Path, gold: GoldIndex | None, instances: Instances, *, corpus: Path | None = None
+    name: str,
+    path: Path,
+    gold: GoldIndex | None,
+    instances: Instances,
+    *,
+    corpus: Path | None = None,
+    annotations: ReadAnnotations | None = None,
 ) -> Dataset:
     """Put a Dataset together.
 
@@ -46,7 +55,7 @@ def make_dataset(
     """
     gold_path, notes = (None, ()) if gold is None else (gold.path, gold.notes)
     count = sum(1 for _ in instances()) if _size(path) <= _WALKED_WHEN_OPENED_BYTES else None
-    return Dataset(name, path, gold_path, corpus, instances, count, notes)
+    return Dataset(name, path, gold_path, corpus, instances, count, notes, annotations)
 
 
 def sha256_of(path: Path) -> str:

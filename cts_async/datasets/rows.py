@@ -19,6 +19,7 @@ from cts_async.errors import InputError
 Row: TypeAlias = dict[str, Any]
 
 CSV_SUFFIXES: Final = (".csv",)
+TSV_SUFFIXES: Final = (".tsv",)
 JSONL_SUFFIXES: Final = (".jsonl", ".ndjson")
 
 

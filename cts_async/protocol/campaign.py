@@ -15,6 +15,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
+from cts_async.protocol.answer import ModelAnswerer
 from cts_async.protocol.crew import Crew, instances_in_flight, opened, prices_of
 from cts_async.protocol.forecast import Forecast, forecast, note
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
@@ -37,7 +38,7 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
         opened_searcher(plan, crew) as searcher,
     ):
         cast = Cast(
-            answerer=crew.role(plan.roles.support),
+            answerer=ModelAnswerer(crew.role(plan.roles.support)),
             rewriter=crew.role(plan.roles.support),
             searcher=searcher,
             judges=_judges(plan, crew),

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 from cts_async.engine.runner import Context
-from cts_async.protocol.answer import answer
+from cts_async.protocol.answer import Answerer
 from cts_async.protocol.clarify import clarify
 from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.judge import Judge
@@ -29,7 +29,7 @@ SystemKind = Literal["clarify", "orig", "gold"]
 class Cast:
     """Who plays which role. Only the Clarifier varies between compared systems (paper, table 1)."""
 
-    answerer: Role
+    answerer: Answerer
     rewriter: Role
     searcher: DeepSearch
     judges: tuple[Judge, ...]
@@ -44,7 +44,7 @@ async def clarify_then_search(
     questions = await clarify(ctx, clarifier, ClarifierView(q, k))
     answers = await ctx.gather(
         [
-            partial(answer, ctx, cast.answerer, AnswererView(q_star, question), turn)
+            partial(cast.answerer.answer, ctx, AnswererView(q_star, question), turn)
             for turn, question in enumerate(questions, 1)
         ]
     )

@@ -122,7 +122,9 @@ def make_plan(
 
     With `keyless`, keys and addresses may be missing: such a plan is to be looked at only.
     """
-    systems = systems_of(config.models, config.ks, config.references)
+    systems = systems_of(
+        config.models, config.ks, config.references, schemes=config.schemes, modes=config.modes
+    )
     dataset = open_dataset(config.data, config.gold, config.fields)
     engines = load_search(config.config_file)
     search = plan_search(config, engines, environ, dataset.corpus)

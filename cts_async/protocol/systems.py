@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from cts_async.errors import UsageError
 from cts_async.protocol.pipeline import SystemKind
 from cts_async.protocol.roles import RoleNames
+from cts_async.records import Mode, Scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +20,33 @@ class System:
     kind: SystemKind
     clarifier: str = ""
     k: int = 0
+    """Questions asked at once, or turns of the conversation (modes "respond" and "select")."""
+    scheme: Scheme = "cts"
+    mode: Mode = "at-once"
 
     @property
     def label(self) -> str:
-        return self.kind if self.kind != "clarify" else f"{self.clarifier}-k{self.k}".replace("/", "_")
+        """`gpt-k3`; `gpt-at-cot-respond-k3` where scheme or mode are not the benchmark's own."""
+        if self.kind != "clarify":
+            return self.kind
+        unusual = [self.scheme] * (self.scheme != "cts") + [self.mode] * (self.mode != "at-once")
+        return "-".join([self.clarifier, *unusual, f"k{self.k}"]).replace("/", "_")
 
 
-def systems_of(clarifiers: Sequence[str], budgets: Sequence[int], references: Sequence[str]) -> list[System]:
-    """References first, then every Clarifier with every budget."""
+def systems_of(
+    clarifiers: Sequence[str],
+    budgets: Sequence[int],
+    references: Sequence[str],
+    *,
+    schemes: Sequence[Scheme] = ("cts",),
+    modes: Sequence[Mode] = ("at-once",),
+) -> list[System]:
+    """References first, then every Clarifier with every scheme, mode and budget."""
     known: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
-    asked = [System("clarify", name, k) for name in dict.fromkeys(clarifiers) for k in dict.fromkeys(budgets)]
+    wanted = product(
+        dict.fromkeys(clarifiers), dict.fromkeys(schemes), dict.fromkeys(modes), dict.fromkeys(budgets)
+    )
+    asked = [System("clarify", name, k, scheme, mode) for name, scheme, mode, k in wanted]
     return [known[name] for name in dict.fromkeys(references)] + asked
 
 
