@@ -32,7 +32,9 @@ class Figure:
 
     @property
     def reproduced(self) -> bool:
-        """Whether the two agree to the digits published."""
+        """Whether the two agree to the digits published; whole numbers agree exactly, a median of 4.5 is not 4."""
+        if not self.digits:
+            return self.value == self.published
         return format(self.value, f".{self.digits}f") == format(self.published, f".{self.digits}f")
 
 

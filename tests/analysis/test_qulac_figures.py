@@ -37,6 +37,7 @@ def test_a_figure_is_reproduced_where_it_agrees_to_the_digits_published() -> Non
     assert not Figure("x", 3.85, 3.844, 2).reproduced
     assert Figure("x", 4, 4.0).reproduced
     assert not Figure("x", 198, 197).reproduced
+    assert not Figure("x", 4, 4.5).reproduced
 
 
 def test_nothing_has_averages_of_zero() -> None:
