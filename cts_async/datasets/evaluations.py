@@ -47,7 +47,7 @@ def read_evaluations(path: Path, *, max_bytes: int = MAX_EVALUATIONS_BYTES) -> d
     name that is no metric, an id that does not decode, and a value that is no number from 0 to 1.
     """
     _refuse_pickle(path)
-    table = parse_json(path, read_bytes(path, max_bytes=max_bytes))
+    table = parse_json(path, read_bytes(path, max_bytes=max_bytes, advice="write one file for each metric"))
     _check(path, table)
     return {metric: {id: float(value) for id, value in values.items()} for metric, values in table.items()}
 
