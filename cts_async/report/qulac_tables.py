@@ -60,7 +60,7 @@ def figures_table(figures: Sequence[Figure]) -> DataTable:
 
 
 def _counted(row: Row) -> str:
-    """To the published digits; with more where those would hide a difference in a whole number."""
+    """To the published digits; in full where those would hide that a whole number differs."""
     shown = format(row["counted"], f",.{row['digits']}f")
     return shown if row["reproduced"] or row["digits"] else format(row["counted"], ",")
 
@@ -91,17 +91,24 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
     ]
     none = ", or ".join(sorted({row["against"] for row in rows}, reverse=True))
     tested = any(row.test for _, row in found)
-    tests = "; t and p: paired t-test of best against none over facets, p corrected by Holm" if tested else ""
+    tests = "; t, p: paired t-test of best against none over facets" if tested else ""
     columns = (
         Column("metric", text("metric"), numeric=False),
         Column("past", number("history_length", "d")),
         Column("facets", number("facets", "d")),
         *(Column(name, number(name, ".4f")) for name in ("none", "worst", "mean", "best")),
         Column("gain", number("gain", "+.4f")),
-        *((Column("t", number("t", ".2f")), Column("p", number("p_holm", ".2g"))) if tested else ()),
+        *((Column("t", number("t", ".2f")), Column("p Holm", _p_value)) if tested else ()),
     )
     caption = f"mean over facets; past: questions asked before; gain: best - none; none: {none}{tests}"
     return DataTable("oracle", "What the best question would gain", caption, columns, rows, group="metric")
+
+
+def _p_value(row: Row) -> str:
+    p = row["p_holm"]
+    if p is None:
+        return "-"
+    return "<.0001" if p < 0.00005 else format(p, ".4f")
 
 
 def gain_notes(gains: Mapping[str, Gains]) -> list[str]:

@@ -94,7 +94,8 @@ def conversations(
 def gains(
     evaluations: Annotated[Path, typer.Argument(metavar="EVAL.json", help="An evaluation dictionary.")],
     metric: Annotated[
-        list[str] | None, typer.Option(help="Only these, e.g. NDCG20 [default: all there are].")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only these, e.g. NDCG20 [default: all there are]."),
     ] = None,
     test: Annotated[bool, typer.Option("--test", help="Paired t-tests of best against none.")] = False,
     csv: Csv = None,
