@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.text import Text
 from cts_async.analysis.figures import VERDICTS, Cell, Verdict
 from cts_async.analysis.mimics_tables import mimics_table
 from cts_async.records import Pane
-from cts_async.report.data_table import Column, DataTable, Row, print_table, text
+from cts_async.report.data_table import Column, DataTable, Row, print_table, text, write_csv
 
 TITLES: Final[Mapping[str, str]] = {
     "6": "Table 6. Statistics of MIMICS-Duo",
@@ -65,7 +66,7 @@ _SHORT: Final = {
     "Can. Ans. Order": "Order",
     "Quality Labelling": "Quality",
     "Eng. Level": "Eng.",
-    "Eng. Level, sorted": "Eng. sorted",
+    "Eng. Level, sorted": "sorted",
     "Offline Rating": "Rating",
     "# of Can. Ans.": "#Ans.",
 }
@@ -126,6 +127,14 @@ def tables_json(tables: MimicsTables) -> dict[str, Any]:
         "verdicts": _counted(tables),
         "warning": tables.warning,
     }
+
+
+def write_tables(folder: Path, tables: MimicsTables) -> None:
+    """Every table's cells as table_N.csv, unrounded; the folder is made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, found in tables.cells.items():
+        rows = [cell.as_row() for cell in found]
+        write_csv(folder, DataTable(f"table_{name}", TITLES[name], CAPTIONS[name], (), rows))
 
 
 def as_table(name: str, found: Sequence[Cell]) -> DataTable:
