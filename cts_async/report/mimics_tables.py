@@ -57,6 +57,8 @@ NOTES: Final[Mapping[str, Sequence[str]]] = {
     ),
 }
 """What differs from print, and why; of the released files."""
+_GRIDS: Final = ("8", "9", "10")
+"""Tables without chance and with many columns."""
 RELEASED_PANES: Final = 1034
 _MARKS: Final[Mapping[Verdict | None, str]] = {"same": "=", "ties": "~", "differs": "≠", None: " "}
 _SHORT: Final = {
@@ -88,9 +90,10 @@ class MimicsTables:
 
     @property
     def warning(self) -> str | None:
+        """That these are not the panes of the paper."""
         if self.panes == RELEASED_PANES:
             return None
-        return f"These are {self.panes:,} panes: what is printed is of {RELEASED_PANES:,}, and no measure of these."
+        return f"Panes here: {self.panes:,}. What is printed is of {RELEASED_PANES:,} others, and no measure of these."
 
 
 def mimics_tables(panes: Sequence[Pane], names: Sequence[str], *, draws: int, seed: int) -> MimicsTables:
@@ -138,10 +141,10 @@ def write_tables(folder: Path, tables: MimicsTables) -> None:
 
 
 def as_table(name: str, found: Sequence[Cell]) -> DataTable:
-    """Cells one under the other where ties were drawn, else as the paper has them, print above ours."""
-    if any(cell.chance for cell in found):
-        return _drawn(name, found)
-    return _listed(name, found) if name == "6" else _matrix(name, found)
+    """Print beside ours: cells one under the other where ties were drawn, else in the shape that the paper has."""
+    if name in _GRIDS:
+        return _matrix(name, found)
+    return _listed(name, found) if name == "6" else _drawn(name, found)
 
 
 def _drawn(name: str, found: Sequence[Cell]) -> DataTable:

@@ -35,9 +35,15 @@ def test_an_option_that_is_missing_is_left_out() -> None:
     assert figures["Candidate Ans. #3", "var"] == 2
 
 
-def test_a_position_with_one_option_or_none_has_no_row() -> None:
+def test_a_position_that_no_pane_has_gives_no_row() -> None:
     rows = {row for row, _ in quality_distributions(PANES)}
-    assert rows == {"Clarification Pane", *(f"Candidate Ans. #{i}" for i in (1, 2, 3))}
+    assert rows == {"Clarification Pane", *(f"Candidate Ans. #{i}" for i in (1, 2, 3, 4))}
+
+
+def test_one_label_has_no_variance() -> None:
+    figures = quality_distributions(PANES)
+    assert figures["Candidate Ans. #4", "mean"] == figures["Candidate Ans. #4", "1"] / 100 == 1
+    assert str(figures["Candidate Ans. #4", "var"]) == "nan"
 
 
 def test_aspects_have_the_names_of_the_paper() -> None:

@@ -84,14 +84,17 @@ def test_correlations_stand_in_the_order_of_the_paper() -> None:
 
 def test_panes_that_are_not_the_released_ones_are_warned_about() -> None:
     text = printed(PANES, ["7", "10"])
-    assert "These are 6 panes: what is printed is of 1,034" in text
+    assert "Panes here: 6. What is printed is of 1,034 others" in text
     assert "Note:" not in text
 
 
+@pytest.mark.parametrize("panes", [PANES, PANES[:1]], ids=["six", "one"])
 @pytest.mark.parametrize("name", TABLES)
-def test_few_panes_make_tables_too(name: str) -> None:
+def test_few_panes_make_tables_too(name: str, panes: Sequence[Pane]) -> None:
     """Labels without variance, queries without an untied top: nothing breaks."""
-    assert TITLES[name] in printed(PANES, [name])
+    text = printed(panes, [name])
+    assert TITLES[name] in text
+    assert max(len(line) for line in text.splitlines()) <= 80
 
 
 def test_json_is_whole_and_strict() -> None:
