@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from cts_async.analysis.ideal_rank import expected, ideal
+from cts_async.analysis.labelled_panes import LabelledPanes
 from cts_async.analysis.pane_features import (
     FEATURES,
-    PaneText,
     PaneWords,
     collections,
     features,
@@ -31,15 +31,6 @@ FOLDS: Final = 5
 RANDOM: Final = "random"
 WORST: Final = "worst"
 """What stands beside the rankers: all panes in random order, and the ideal ones last."""
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledPanes:
-    """Panes in any order, each with the label to train on and the one to test on; higher is better."""
-
-    panes: Sequence[PaneText]
-    train: Sequence[float]
-    test: Sequence[float]
 
 
 @dataclass(frozen=True, slots=True)

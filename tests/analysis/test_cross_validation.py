@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cts_async.analysis.cross_validation import RANDOM, WORST, LabelledPanes, cross_validate, folds_of
+from cts_async.analysis.cross_validation import RANDOM, WORST, cross_validate, folds_of
+from cts_async.analysis.labelled_panes import LabelledPanes
 from cts_async.analysis.pane_features import FEATURES, PaneText
 from cts_async.analysis.pane_rankers import PaneRanker, chosen
 from cts_async.analysis.ranking_lists import LearnedRanking, RankingLists
@@ -74,9 +75,12 @@ def test_a_query_s_own_labels_never_reach_its_ranking() -> None:
 def test_held_out_words_never_reach_the_features() -> None:
     """Training rows stay the same whatever the panes held out say; each column of them runs from 0 to 1."""
     panes, labels = panes_of(20)
+    panes = [PaneText(f"win {pane.query}", f"{pane.query}: which win?", pane.options) for pane in panes]
     fold = folds_of(20, 5, 0)
     other = [
-        PaneText(pane.query, "What else?", ("win win win", "mac")) if fold[i // 3] == 2 else pane
+        PaneText(pane.query, "What else would you like to have?", ("mac", "mac"))
+        if fold[i // 3] == 2
+        else pane
         for i, pane in enumerate(panes)
     ]
     before, after = Recorded(), Recorded()

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cts_async.analysis import tie_chances
 from cts_async.analysis.ideal_rank import expected, expected_reciprocal, ideal
+from cts_async.analysis.tied_lists import tied_lists
 
 ITEMS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=5)
 """(score, label) of a query's items."""
@@ -62,3 +64,15 @@ def test_it_is_the_mean_over_all_orders_that_respect_the_scores(items: list[tupl
     precision, reciprocal = reached([s for s, _ in items], [y for _, y in items], [0] * len(items))
     assert precision[0] == pytest.approx(np.mean([rank == 1 for rank in ranks]))
     assert reciprocal[0] == pytest.approx(np.mean([1 / rank for rank in ranks]))
+
+
+@given(ITEMS, ITEMS)
+def test_the_means_are_those_of_tie_chances(
+    first: list[tuple[int, int]], second: list[tuple[int, int]]
+) -> None:
+    items, each = [*first, *second], np.array([len(first), len(second)])
+    scores, labels = [s for s, _ in items], [y for _, y in items]
+    precision, reciprocal = reached(scores, labels, np.repeat([0, 1], each).tolist())
+    same = tie_chances.expected(tied_lists(scores, labels, each), "any")
+    assert np.mean(precision) == pytest.approx(same.p_at_1)
+    assert np.mean(reciprocal) == pytest.approx(same.mrr)
