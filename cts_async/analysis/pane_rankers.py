@@ -24,6 +24,8 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 TREES: Final = 100
 """Rounds of boosting, and trees of a forest."""
+MOST_GRADES: Final = 31
+"""As many as LightGBM knows gains for by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,12 @@ def mart(lists: RankingLists, seed: int = 0) -> LearnedRanking:
 def lambda_mart(lists: RankingLists, seed: int = 0) -> LearnedRanking:
     """Boosted trees on the change of nDCG@1 by swaps (Wu et al. 2010). Weights are shares of the gain.
 
-    Grades are the places of a label among all that occur, from 0.
+    Grades are the places of a label among all that occur, from 0; of more than 31 labels neighbours share a grade,
+    since a grade's gain is 2 ** grade - 1.
     """
     grades = np.unique(lists.labels, return_inverse=True)[1]
+    if (highest := int(grades.max())) > MOST_GRADES - 1:
+        grades = grades * (MOST_GRADES - 1) // highest
     settings = {
         "objective": "lambdarank",
         "lambdarank_truncation_level": int(sizes(lists.query).max()),

@@ -103,10 +103,12 @@ def test_coordinate_ascent_needs_both_of_two_features() -> None:
 
 
 def test_labels_may_be_any_numbers() -> None:
-    """LambdaMART's grades are their places."""
+    """LambdaMART's grades are their places, also of a label that is another for every item."""
     lists = lists_of(30)
     far = RankingLists(lists.features, lists.labels * 100 - 50.5, lists.query)
     assert mrr(RANKERS["lambdamart"].fit(far, 0), far) > 0.97
+    fine = RankingLists(lists.features, lists.features[:, 1], lists.query)
+    assert mrr(RANKERS["lambdamart"].fit(fine, 0), fine) > 0.9
 
 
 def test_rankers_are_chosen_by_name() -> None:
