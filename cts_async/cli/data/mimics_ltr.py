@@ -11,10 +11,12 @@ from cts_async.cli import options
 from cts_async.errors import InputError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from cts_async.analysis.labelled_panes import LabelledPanes
+    from cts_async.analysis.pane_rankers import PaneRanker
     from cts_async.datasets.pane_table import LabelledRow
+    from cts_async.report.pane_ranking import PaneRanking
 
 HELP = """Learn to rank clarification panes: cross-validated P@1 and MRR, tests of every pair, top features.
 
@@ -36,7 +38,7 @@ DUO_LABELS: Final = {
 
 
 def ltr(
-    data: Annotated[Path, typer.Argument(help="MIMICS-Duo's directory, or a TSV of panes.")],
+    data: Annotated[Path, typer.Argument(metavar="DATA", help="MIMICS-Duo's directory, or a TSV of panes.")],
     label: Annotated[str, typer.Option(help="Train on this: engagement, quality or rating.")] = "engagement",
     test_label: Annotated[
         str | None, typer.Option(help="Test on this label [default: the one trained on].")
@@ -52,60 +54,75 @@ def ltr(
     seed: Annotated[int, typer.Option(min=0, max=10**9, help="Seed of everything random here.")] = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    from cts_async.analysis.cross_validation import cross_validate
-    from cts_async.analysis.labelled_panes import one_of_each
     from cts_async.analysis.pane_rankers import chosen
-    from cts_async.report.pane_ranking import PaneRanking, notes, ranking_json, tables
 
-    test = label if test_label is None else test_label
-    for given in (label, test):
-        if given not in DUO_LABELS:
-            raise UsageError(f"unknown label {given!r}: choose from {', '.join(DUO_LABELS)}")
     rankers = chosen(ranker or ())
     shown = features_of or ("rankboost" if "rankboost" in rankers else next(iter(rankers)))
     if shown not in rankers:
         raise UsageError(f"no weights of {shown!r}: the rankers are {', '.join(rankers)}")
-    panes, rows = _labelled(data, label, test)
-    once = one_of_each(panes, seed)
-    found = cross_validate(once, rankers, folds=folds, seed=seed)
-    unlabelled, repeated = rows - len(panes.panes), len(panes.panes) - len(once.panes)
-    ranking = PaneRanking(found, label, test, folds, seed, unlabelled, repeated)
+    labels = (label, label if test_label is None else test_label)
+    for given in labels:
+        if given not in DUO_LABELS:
+            raise UsageError(f"unknown label {given!r}: choose from {', '.join(DUO_LABELS)}")
+    ranking = _learned(data, labels, rankers, folds, seed)
     if as_json:
         import orjson
 
+        from cts_async.report.pane_ranking import ranking_json
+
         typer.echo(orjson.dumps(ranking_json(ranking), option=orjson.OPT_INDENT_2).decode())
-        return
-    from rich.console import Console
-
-    from cts_async.report.data_table import print_table
-
-    console = Console()
-    for table in tables(ranking, shown):
-        print_table(console, table)
-    for note in notes(ranking):
-        console.print(note, markup=False, highlight=False)
+    else:
+        _print(ranking, shown)
 
 
 ltr.__doc__ = HELP
 
 
-def _labelled(data: Path, train: str, test: str) -> tuple[LabelledPanes, int]:
+def _learned(
+    data: Path, labels: tuple[str, str], rankers: Mapping[str, PaneRanker], folds: int, seed: int
+) -> PaneRanking:
+    from cts_async.analysis.cross_validation import cross_validate
+    from cts_async.analysis.labelled_panes import one_of_each
+    from cts_async.report.pane_ranking import PaneRanking
+
+    panes, rows = _labelled(data, labels)
+    once = one_of_each(panes, seed)
+    found = cross_validate(once, rankers, folds=folds, seed=seed)
+    unlabelled, repeated = rows - len(panes.panes), len(panes.panes) - len(once.panes)
+    return PaneRanking(found, *labels, folds, seed, unlabelled, repeated)
+
+
+def _print(ranking: PaneRanking, features_of: str) -> None:
+    from rich.console import Console
+
+    from cts_async.report.data_table import print_table
+    from cts_async.report.pane_ranking import notes, tables
+
+    console = Console()
+    for table in tables(ranking, features_of):
+        print_table(console, table)
+    for note in notes(ranking):
+        console.print(note, markup=False, highlight=False)
+
+
+def _labelled(data: Path, labels: tuple[str, str]) -> tuple[LabelledPanes, int]:
     """The panes that have both labels, and how many rows were read."""
     from cts_async.analysis.labelled_panes import LabelledPanes
     from cts_async.analysis.pane_features import PaneText
     from cts_async.datasets.pane_table import read_pane_table
 
-    read = read_pane_table(data, (train, test)) if data.is_file() else _of_duo(data, (train, test))
-    rows = list(read)
-    kept = [
-        (PaneText(row.query, row.question, row.options), *labels)
-        for row in rows
-        if None not in (labels := row.labels)
-    ]
-    if not kept:
-        raise InputError(data, f"has no pane with a label for {' and '.join(dict.fromkeys((train, test)))}")
-    panes, training, testing = (list(column) for column in zip(*kept, strict=True))
-    return LabelledPanes(panes, training, testing), len(rows)
+    read = 0
+    panes, train, test = [], [], []
+    for row in read_pane_table(data, labels) if data.is_file() else _of_duo(data, labels):
+        read += 1
+        to_train, to_test = row.labels
+        if to_train is not None and to_test is not None:
+            panes.append(PaneText(row.query, row.question, row.options))
+            train.append(to_train)
+            test.append(to_test)
+    if not panes:
+        raise InputError(data, f"has no pane with a label for {' and '.join(dict.fromkeys(labels))}")
+    return LabelledPanes(panes, train, test), read
 
 
 def _of_duo(folder: Path, labels: tuple[str, str]) -> Iterator[LabelledRow]:
