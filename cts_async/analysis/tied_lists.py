@@ -32,11 +32,20 @@ class TiedLists:
     def items(self) -> int:
         return int((self.levels >= 0).sum())
 
+    @property
+    def alone(self) -> Array:
+        """Whether one item alone has the highest label, and one alone the highest score, (queries,) bool."""
+        best = self.levels == self.levels.max(axis=1, keepdims=True)
+        both: Array = (best.sum(axis=1) == 1) & (self.ideal.sum(axis=1) == 1)
+        return both
+
+    def of(self, queries: Array) -> TiedLists:
+        """The lists of `queries`, (queries,) bool."""
+        return TiedLists(self.levels[queries], self.ideal[queries])
+
     def untied(self) -> TiedLists:
-        """The queries where one item alone has the highest label, and one alone the highest score."""
-        best = (self.levels == self.levels.max(axis=1, keepdims=True)).sum(axis=1) == 1
-        kept = best & (self.ideal.sum(axis=1) == 1)
-        return TiedLists(self.levels[kept], self.ideal[kept])
+        """The queries without a tie at the top, of scores or labels."""
+        return self.of(self.alone)
 
 
 def tied_lists(scores: Sequence[float] | Array, labels: Sequence[float] | Array, sizes: Array) -> TiedLists:
