@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from cts_async.analysis.cross_validation import RANDOM, WORST, CrossValidated
-from cts_async.analysis.paired_t import TestedPair, t_tests
+from cts_async.analysis.paired_tests import ComparedPair, t_tests
 from cts_async.analysis.pane_features import FEATURES, IN_PAPER
 from cts_async.analysis.pane_rankers import RANKERS
 from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
@@ -40,18 +40,18 @@ class PaneRanking:
     def rankers(self) -> tuple[str, ...]:
         return tuple(self.found.weights)
 
-    def tests(self, pairs: Sequence[tuple[str, str]]) -> dict[str, list[TestedPair]]:
+    def tests(self, pairs: Sequence[tuple[str, str]]) -> dict[str, list[ComparedPair]]:
         """Paired t-tests over the queries, by measure; each measure is a family for Holm's correction."""
         measured = (self.found.precision, self.found.reciprocal)
         return {name: t_tests(values, pairs) for name, values in zip(_MEASURES, measured, strict=True)}
 
     @property
-    def against_random(self) -> dict[str, list[TestedPair]]:
+    def against_random(self) -> dict[str, list[ComparedPair]]:
         """Every ranker against the random one's expectation."""
         return self.tests([(name, RANDOM) for name in self.rankers])
 
     @property
-    def pairwise(self) -> dict[str, list[TestedPair]]:
+    def pairwise(self) -> dict[str, list[ComparedPair]]:
         """Every ranker against every other."""
         return self.tests(list(combinations(self.rankers, 2)))
 
@@ -130,7 +130,7 @@ _KEYS: Final = (("p_at_1", "P@1"), ("mrr", "MRR"))
 def _differences(ranking: PaneRanking) -> DataTable:
     """Rankers against rankers: P@1 above the diagonal, MRR below it."""
     names, tests = ranking.rankers, ranking.pairwise
-    cells: dict[tuple[str, str], float | None] = {}
+    cells: dict[tuple[str, str], float] = {}
     for pair in tests["P@1"]:
         cells[pair.left, pair.right] = pair.p_holm
     for pair in tests["MRR"]:
@@ -148,9 +148,9 @@ def _differences(ranking: PaneRanking) -> DataTable:
     return DataTable("differences", "Do they differ?", caption, columns, rows if len(names) > 1 else [])
 
 
-def _counted(measure: str, pairs: Sequence[TestedPair]) -> str:
-    corrected = sum(pair.p_holm is not None and pair.p_holm < ALPHA for pair in pairs)
-    alone = sum(pair.test is not None and pair.test.p < ALPHA for pair in pairs)
+def _counted(measure: str, pairs: Sequence[ComparedPair]) -> str:
+    corrected = sum(pair.p_holm < ALPHA for pair in pairs)
+    alone = sum(pair.test.p < ALPHA for pair in pairs)
     return f"{measure}: {corrected} of {len(pairs)} at p < {ALPHA}, {alone} uncorrected."
 
 
@@ -173,9 +173,8 @@ def _weighed(ranking: PaneRanking, name: str) -> list[Row]:
     ]
 
 
-def _told(pair: TestedPair) -> Mapping[str, Any]:
-    test = dict.fromkeys(("n", "difference", "t", "p")) if pair.test is None else asdict(pair.test)
-    return {"left": pair.left, "right": pair.right, **test, "p_holm": pair.p_holm}
+def _told(pair: ComparedPair) -> Mapping[str, Any]:
+    return {"left": pair.left, "right": pair.right, **asdict(pair.test), "p_holm": pair.p_holm}
 
 
 def _title(name: str) -> str:
