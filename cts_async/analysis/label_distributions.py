@@ -1,11 +1,13 @@
 """Distributions of labels from 1 to 5 (MIMICS-Duo, SIGIR 2022, tables 8 and 9).
 
 The second number of a row is the variance (ddof 1), not the standard deviation; the labels are percentages. Options
-that a pane does not have are left out.
+that a pane does not have are left out, a position that no pane has gives no row, and the variance of one label is
+NaN.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -38,9 +40,9 @@ def aspect_distributions(panes: Sequence[Pane]) -> Figures:
 def _distributions(rows: dict[str, Array]) -> Figures:
     figures: dict[tuple[str, str], float] = {}
     for row, labels in rows.items():
-        if len(labels) < 2:
+        if not len(labels):
             continue
         figures[row, MEAN] = float(labels.mean())
-        figures[row, VARIANCE] = float(labels.var(ddof=1))
+        figures[row, VARIANCE] = float(labels.var(ddof=1)) if len(labels) > 1 else math.nan
         figures |= {(row, str(label)): float(100 * (labels == label).mean()) for label in _LABELS}
     return figures

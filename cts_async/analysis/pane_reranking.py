@@ -26,6 +26,7 @@ BY_RATING, BY_QUALITY = "Random, by rating", "Random, by quality"
 """The random ranker on the queries that are untied by one label (footnotes 2 and 3)."""
 P_ALL, MRR_ALL, MRR_ONE = "P@1 all", "MRR all", "MRR all, one"
 P_UNTIED, MRR_UNTIED = "P@1 untied", "MRR untied"
+_OF_SD: Final = 1 / math.sqrt(2 * (DRAWS - 1))
 QUERIES, PANES = "queries untied", "panes untied"
 SD: Final = "sd of "
 """Before a column: the standard deviation over the draws, not their mean."""
@@ -42,9 +43,9 @@ def pane_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) 
         untied = by_label.untied()
         figures |= _all(name, by_label, draws, seed) | _untied(name, untied, draws, seed)
         figures |= {(name, QUERIES): untied.queries, (name, PANES): untied.items}
-    figures |= _with_spread(_all(RANDOM, unscored(worst), draws, seed), draws)
+    figures |= _with_spread(_all(RANDOM, unscored(worst), draws, seed))
     for name, label in ((BY_RATING, RATING), (BY_QUALITY, QUALITY)):
-        figures |= _with_spread(_untied(name, unscored(lists[label].untied()), draws, seed), draws)
+        figures |= _with_spread(_untied(name, unscored(lists[label].untied()), draws, seed))
     figures |= _measured(WORST, (P_ALL, MRR_ALL), worst, draws, seed)
     figures |= _untied(WORST, worst.of(lists[QUALITY].alone), draws, seed)
     return figures
@@ -67,11 +68,13 @@ def _measured(
     return {} if found is None else {(row, names[0]): found.p_at_1, (row, names[1]): found.mrr}
 
 
-def _with_spread(figures: Mapping[Key, Measured], draws: int) -> dict[Key, Measured]:
-    """The figures, each followed by the standard deviation of its draws, itself uncertain by sd / sqrt(2 (n - 1))."""
-    shares = math.sqrt(2 * max(1, draws - 1))
+def _with_spread(figures: Mapping[Key, Measured]) -> dict[Key, Measured]:
+    """The figures, each followed by the standard deviation of its draws.
+
+    That is itself uncertain, by about sd / sqrt(2 (n - 1)) over the n draws of the paper.
+    """
     found: dict[Key, Measured] = {}
     for (row, name), one in figures.items():
         found[row, name] = one
-        found[row, SD + name] = Measured(one.sd, one.sd / shares, one.exact_sd, one.exact_sd / shares)
+        found[row, SD + name] = Measured(one.sd, one.sd * _OF_SD, one.exact_sd, one.exact_sd * _OF_SD)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cts_async.analysis.figures import Figures
@@ -12,7 +13,7 @@ COUNT, MEAN, SD, LEAST, MOST = "number", "mean", "sd", "min", "max"
 
 
 def pane_statistics(panes: Sequence[Pane]) -> Figures:
-    """Queries, panes, panes of a query and options of a pane; sd has ddof 1. Needs two queries and panes."""
+    """Queries, panes, panes of a query and options of a pane; sd has ddof 1, and is NaN of one alone. Needs a pane."""
     sizes, options = query_sizes(panes), option_counts(panes)
     figures: dict[tuple[str, str], float] = {
         ("Queries", COUNT): len(sizes),
@@ -21,7 +22,7 @@ def pane_statistics(panes: Sequence[Pane]) -> Figures:
     for row, counts in (("Clarifications per query", sizes), ("Candidate answers", options)):
         figures |= {
             (row, MEAN): float(counts.mean()),
-            (row, SD): float(counts.std(ddof=1)),
+            (row, SD): float(counts.std(ddof=1)) if len(counts) > 1 else math.nan,
             (row, LEAST): int(counts.min()),
             (row, MOST): int(counts.max()),
         }

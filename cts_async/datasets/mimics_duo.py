@@ -62,7 +62,10 @@ def read_panes(folder: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterato
     than two options, or a label, level or probability out of its range.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder}: no such directory; name the one that holds {FILES[0]} and its like")
+        raise UsageError(
+            f"{folder}: no such directory; name the one with {FILES[0]} and its like, "
+            "from https://github.com/Leila-Ta/MIMICS-Duo"
+        )
     paths = [folder / name for name in FILES]
     streams = [_cells(path, max_line_bytes) for path in paths]
     seen = _Seen(paths[0])

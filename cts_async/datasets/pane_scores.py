@@ -6,10 +6,11 @@ has one pane only with a question, `question` names it as well.
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cts_async.datasets.fields import kind_of, listed
 from cts_async.datasets.lines import MAX_LINE_BYTES
@@ -20,13 +21,20 @@ from cts_async.records import Pane
 _MANY: Final = 3
 
 
-def numbered(panes: Sequence[Pane]) -> Iterator[tuple[int, Pane]]:
+def numbered(panes: Iterable[Pane]) -> Iterator[tuple[int, Pane]]:
     """Each pane with its number among its query's, from 1."""
     number, query = 0, None
     for pane in panes:
         number = number + 1 if pane.query == query else 1
         query = pane.query
         yield number, pane
+
+
+def as_records(panes: Iterable[Pane]) -> Iterator[dict[str, Any]]:
+    """Each pane as a line of JSON has it: its query, its number, and then its other fields by their names."""
+    for number, pane in numbered(panes):
+        fields = {field.name: getattr(pane, field.name) for field in dataclasses.fields(pane)}
+        yield {"query": fields.pop("query"), "pane": number, **fields}
 
 
 def read_pane_scores(

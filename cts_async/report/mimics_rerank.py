@@ -13,6 +13,8 @@ from cts_async.records import Pane
 from cts_async.report.data_table import Column, DataTable, number, text
 
 SCORES, RANDOM, WORST = "scores", "random", "worst"
+ALL, UNTIED = "all", "untied"
+_READINGS: Final[tuple[tuple[str, Ideal], ...]] = ((ALL, "any"), (ALL, "one"), (UNTIED, "any"))
 _CAPTION: Final = (
     "Ideal: {ideal}. all: every query. untied: one pane alone has the highest label and one alone the highest "
     "score. any: each pane with the highest label counts; one: one of them, drawn at random. ± is the spread over "
@@ -39,14 +41,9 @@ def rerank_panes(
     rankings = {SCORES: lists, RANDOM: unscored(lists), WORST: tied_lists(-labels, labels, sizes)}
     rows = []
     for name, ranking in rankings.items():
-        untied = ranking.of(lists.alone)
-        for queries, counts, these in (
-            ("all", "any", ranking),
-            ("all", "one", ranking),
-            ("untied", "any", untied),
-        ):
-            which: Ideal = "one" if counts == "one" else "any"
-            rows.append(RerankedPanes(name, queries, which, rerank(these, which, draws=draws, seed=seed)))
+        for queries, counts in _READINGS:
+            these = ranking.of(lists.alone) if queries == UNTIED else ranking
+            rows.append(RerankedPanes(name, queries, counts, rerank(these, counts, draws=draws, seed=seed)))
     return rows
 
 
@@ -63,7 +60,7 @@ def reranked_table(rows: Sequence[RerankedPanes], ideal: PaneLabel, draws: int) 
         ),
     )
     caption = _CAPTION.format(ideal=ideal, draws=draws)
-    found = [_row(one) for one in rows]
+    found = [{"ideal": ideal, **_row(one)} for one in rows]
     return DataTable("reranking", "Panes ranked by score", caption, columns, found, group="ranking")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
@@ -13,7 +14,7 @@ from rich.text import Text
 from cts_async.analysis.figures import VERDICTS, Cell, Verdict
 from cts_async.analysis.mimics_tables import mimics_table
 from cts_async.records import Pane
-from cts_async.report.data_table import Column, DataTable, Row, print_table, text
+from cts_async.report.data_table import Column, DataTable, Row, print_table, text, write_csv
 
 TITLES: Final[Mapping[str, str]] = {
     "6": "Table 6. Statistics of MIMICS-Duo",
@@ -56,6 +57,8 @@ NOTES: Final[Mapping[str, Sequence[str]]] = {
     ),
 }
 """What differs from print, and why; of the released files."""
+_GRIDS: Final = ("8", "9", "10")
+"""Tables without chance and with many columns."""
 RELEASED_PANES: Final = 1034
 _MARKS: Final[Mapping[Verdict | None, str]] = {"same": "=", "ties": "~", "differs": "≠", None: " "}
 _SHORT: Final = {
@@ -65,7 +68,7 @@ _SHORT: Final = {
     "Can. Ans. Order": "Order",
     "Quality Labelling": "Quality",
     "Eng. Level": "Eng.",
-    "Eng. Level, sorted": "Eng. sorted",
+    "Eng. Level, sorted": "sorted",
     "Offline Rating": "Rating",
     "# of Can. Ans.": "#Ans.",
 }
@@ -87,9 +90,10 @@ class MimicsTables:
 
     @property
     def warning(self) -> str | None:
+        """That these are not the panes of the paper."""
         if self.panes == RELEASED_PANES:
             return None
-        return f"These are {self.panes:,} panes: what is printed is of {RELEASED_PANES:,}, and no measure of these."
+        return f"Panes here: {self.panes:,}. What is printed is of {RELEASED_PANES:,} others, and no measure of these."
 
 
 def mimics_tables(panes: Sequence[Pane], names: Sequence[str], *, draws: int, seed: int) -> MimicsTables:
@@ -128,11 +132,19 @@ def tables_json(tables: MimicsTables) -> dict[str, Any]:
     }
 
 
+def write_tables(folder: Path, tables: MimicsTables) -> None:
+    """Every table's cells as table_N.csv, unrounded; the folder is made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, found in tables.cells.items():
+        rows = [cell.as_row() for cell in found]
+        write_csv(folder, DataTable(f"table_{name}", TITLES[name], CAPTIONS[name], (), rows))
+
+
 def as_table(name: str, found: Sequence[Cell]) -> DataTable:
-    """Cells one under the other where ties were drawn, else as the paper has them, print above ours."""
-    if any(cell.chance for cell in found):
-        return _drawn(name, found)
-    return _listed(name, found) if name == "6" else _matrix(name, found)
+    """Print beside ours: cells one under the other where ties were drawn, else in the shape that the paper has."""
+    if name in _GRIDS:
+        return _matrix(name, found)
+    return _listed(name, found) if name == "6" else _drawn(name, found)
 
 
 def _drawn(name: str, found: Sequence[Cell]) -> DataTable:

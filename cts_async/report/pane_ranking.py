@@ -119,8 +119,8 @@ def _rankers(ranking: PaneRanking) -> DataTable:
     caption = (
         f"{len(found.queries):,} queries with {found.panes:,} panes; {found.tied:,} more have panes that are all "
         f"tied. {ranking.folds} folds by query, seed {ranking.seed}. MRR is of the first pane with the highest "
-        "label; tied scores give the mean over all orders. p: paired t-test against the random ranker, Holm's correction "
-        "over the rankers."
+        "label; tied scores give the mean over all orders. p: paired t-test against the random ranker, Holm's "
+        "correction over the rankers."
     )
     return DataTable("rankers", f"Rankers trained on {ranking.train}{tested}", caption, columns, rows)
 

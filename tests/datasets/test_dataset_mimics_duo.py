@@ -52,7 +52,7 @@ def test_the_last_row_may_lack_the_columns_without_a_name(tmp_path: Path) -> Non
 
 
 def test_a_directory_that_is_not_there_says_what_to_name(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such directory; name the one that holds Mimics-Click"):
+    with pytest.raises(UsageError, match="no such directory; name the one with Mimics-Click"):
         list(read_panes(tmp_path / "none"))
 
 

@@ -15,10 +15,14 @@ mimics_duo: Final = typer.Typer(
     name="mimics-duo", help="MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022).", **SETTINGS
 )
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The directory with the four .tsv files of MIMICS-Duo.")
-]
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The directory with the four .tsv files.")]
+HERE: Final = Path("MIMICS-Duo")
+"""Where `git clone https://github.com/Leila-Ta/MIMICS-Duo` puts them."""
 Draws = Annotated[int, typer.Option(min=2, max=100_000, help="How often ties are broken at random.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the draws: the same one gives the same numbers.")]
+Csv = Annotated[
+    Path | None, typer.Option("--csv", metavar="DIR", help="Also write every table there, unrounded.")
+]
 
 TABLES_HELP = """Tables 6 to 11 and section 5.2, computed and set beside the published values.
 
@@ -48,25 +52,30 @@ Example: cts data mimics-duo rerank MIMICS-Duo --scores scores.tsv --ideal quali
 
 @mimics_duo.command("tables", help=TABLES_HELP, short_help="Tables 6 to 11 beside the published values.")
 def tables(
-    folder: Folder,
+    folder: Folder = HERE,
     table: Annotated[
         list[str] | None, typer.Option(metavar="N", help="Only this table: 6 to 11, or 5.2 [default: all].")
     ] = None,
     draws: Draws = 1000,
-    seed: options.Seed = 0,
+    csv: Csv = None,
+    seed: Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.analysis.mimics_tables import TABLES
     from cts_async.datasets.mimics_duo import read_panes
     from cts_async.errors import UsageError
-    from cts_async.report.mimics_tables import mimics_tables, print_tables, tables_json
+    from cts_async.report.mimics_tables import mimics_tables, print_tables, tables_json, write_tables
 
     names = [name for name in TABLES if not table or name in table]
     if wrong := [name for name in table or () if name not in TABLES]:
         raise UsageError(f"--table {wrong[0]}: no such table here; there are {', '.join(TABLES)}")
     found = mimics_tables(list(read_panes(folder)), names, draws=draws, seed=seed)
+    if csv is not None:
+        write_tables(csv, found)
     if as_json:
-        _echo_json(tables_json(found))
+        import orjson
+
+        typer.echo(orjson.dumps(tables_json(found), option=orjson.OPT_INDENT_2).decode())
     else:
         from rich.console import Console
 
@@ -75,40 +84,36 @@ def tables(
 
 @mimics_duo.command("panes", help=PANES_HELP, short_help="The four files joined, as JSON Lines.")
 def panes(
-    folder: Folder,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write there [default: standard output].")
-    ] = None,
+    folder: Folder = HERE,
+    out: Annotated[str, typer.Option(metavar="FILE", help="Where to, - for standard output.")] = "-",
 ) -> None:
-    import sys
-    from contextlib import nullcontext
+    from cts_async.cli.data.streamed import STDOUT, write_jsonl
+    from cts_async.datasets.mimics_duo import FILES, read_panes
+    from cts_async.datasets.pane_scores import as_records
+    from cts_async.errors import UsageError
 
-    import orjson
-
-    from cts_async.datasets.mimics_duo import read_panes
-    from cts_async.datasets.pane_scores import numbered
-
-    # All of it is checked first: what is written is whole.
-    found = list(read_panes(folder))
-    with nullcontext(sys.stdout.buffer) if out is None else out.open("wb") as file:
-        for number, pane in numbered(found):
-            fields = {name: getattr(pane, name) for name in pane.__slots__ if name != "query"}
-            line = {"query": pane.query, "pane": number, **fields}
-            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+    target = Path(out).expanduser().resolve()
+    if out != STDOUT and target in [(folder / name).resolve() for name in FILES]:
+        raise UsageError(f"--out {out}: that is a file to read; choose another")
+    n = write_jsonl(out, as_records(read_panes(folder)))
+    if out != STDOUT:
+        typer.echo(f"{out}: {n:,} panes", err=True)
 
 
 @mimics_duo.command("rerank", help=RERANK_HELP, short_help="P@1 and MRR of panes ranked by your scores.")
 def rerank(
-    folder: Folder,
     scores: Annotated[Path, typer.Option(metavar="FILE", help="The scores: .jsonl, .csv or .tsv.")],
+    folder: Folder = HERE,
     ideal: Annotated[
         str, typer.Option(metavar="LABEL", help="What an ideal ranking is by: engagement, quality or rating.")
     ] = "engagement",
     draws: Draws = 1000,
-    seed: options.Seed = 0,
+    csv: Csv = None,
+    seed: Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.analysis.pane_columns import PANE_LABELS
+    from cts_async.cli.data.shown import show
     from cts_async.datasets.mimics_duo import read_panes
     from cts_async.datasets.pane_scores import read_pane_scores
     from cts_async.errors import UsageError
@@ -119,21 +124,7 @@ def rerank(
         raise UsageError(f"--ideal {ideal}: no such label; there are {', '.join(PANE_LABELS)}")
     shown = list(read_panes(folder))
     rows = rerank_panes(shown, read_pane_scores(scores, shown), label, draws=draws, seed=seed)
-    table = reranked_table(rows, label, draws)
-    if as_json:
-        _echo_json({"ideal": label, "draws": draws, "seed": seed, "rankings": list(table.rows)})
-    else:
-        from rich.console import Console
-
-        from cts_async.report.data_table import print_table
-
-        print_table(Console(), table)
-
-
-def _echo_json(value: object) -> None:
-    import orjson
-
-    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    show([reranked_table(rows, label, draws)], as_json=as_json, csv=csv)
 
 
 mimics_duo.command("ltr", short_help="Learning to rank panes, cross-validated.")(ltr)
