@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 from cts_async.analysis.cross_validation import RANDOM, WORST, CrossValidated
 from cts_async.analysis.paired_tests import ComparedPair, t_tests
@@ -57,12 +57,37 @@ class PaneRanking:
 
 
 def tables(ranking: PaneRanking, features_of: str) -> list[DataTable]:
-    """The rankers, the matrix of their differences, and the features that weigh most in `features_of`."""
-    return [_rankers(ranking), _differences(ranking), _features(ranking, features_of)]
+    """The rankers, the matrix of their differences and the features that weigh most in `features_of` are printed.
+
+    What it is of, all tests and all weights stand in JSON and CSV only.
+    """
+    return [
+        DataTable("data", "", "", (), [_settings(ranking)], shown=0),
+        _rankers(ranking),
+        _differences(ranking),
+        DataTable("tests", "", "", (), list(_tests(ranking)), shown=0),
+        _top_features(ranking, features_of),
+        DataTable(
+            "features",
+            "",
+            "",
+            (),
+            [row for name in ranking.rankers for row in _weighed(ranking, name)],
+            shown=0,
+        ),
+    ]
 
 
-def ranking_json(ranking: PaneRanking) -> dict[str, Any]:
-    """All of it, unrounded: every test, and the weights of all features."""
+def notes(ranking: PaneRanking) -> Iterator[str]:
+    """What to know beside the tables."""
+    if ranking.unlabelled:
+        yield f"Left out for want of a label: {ranking.unlabelled:,} panes."
+    if ranking.repeated:
+        yield f"Panes that stand more than once count once, by one row at random: {ranking.repeated:,} rows left out."
+    yield UNCOMPARED
+
+
+def _settings(ranking: PaneRanking) -> Row:
     found = ranking.found
     return {
         "label": ranking.train,
@@ -74,25 +99,7 @@ def ranking_json(ranking: PaneRanking) -> dict[str, Any]:
         "tied_queries": found.tied,
         "unlabelled_panes": ranking.unlabelled,
         "repeated_panes": ranking.repeated,
-        "rankers": list(_rankers(ranking).rows),
-        "tests": [
-            {"measure": measure, **_told(pair)}
-            for family in (ranking.against_random, ranking.pairwise)
-            for measure, pairs in family.items()
-            for pair in pairs
-        ],
-        "features": {name: _weighed(ranking, name) for name in ranking.rankers},
-        "note": UNCOMPARED,
     }
-
-
-def notes(ranking: PaneRanking) -> Iterator[str]:
-    """What to know beside the tables."""
-    if ranking.unlabelled:
-        yield f"Left out for want of a label: {ranking.unlabelled:,} panes."
-    if ranking.repeated:
-        yield f"Panes that stand more than once count once, by one row at random: {ranking.repeated:,} rows left out."
-    yield UNCOMPARED
 
 
 def _rankers(ranking: PaneRanking) -> DataTable:
@@ -155,27 +162,30 @@ def _counted(measure: str, pairs: Sequence[ComparedPair]) -> str:
     return f"{measure}: {corrected} of {len(pairs)} at p < {ALPHA}, {alone} uncorrected."
 
 
-def _features(ranking: PaneRanking, name: str) -> DataTable:
-    rows = _weighed(ranking, name)
+def _top_features(ranking: PaneRanking, name: str) -> DataTable:
     columns = (Column("feature", text("feature"), numeric=False), Column("weight", number("weight", ".3f")))
     caption = (
         f"Of {len(FEATURES)}. Share of all weights, mean over the folds; below 0 more of it ranks lower. "
         "Trees cannot tell the direction."
     )
     title = f"The {TOP} features with the highest weight in {_title(name)}"
-    return DataTable("features", title, caption, columns, rows[:TOP])
+    return DataTable("top_features", title, caption, columns, _weighed(ranking, name)[:TOP])
 
 
 def _weighed(ranking: PaneRanking, name: str) -> list[Row]:
     weights = dict(zip(FEATURES, ranking.found.weights[name].tolist(), strict=True))
     return [
-        {"feature": feature, "weight": weights[feature]}
+        {"ranker": name, "feature": feature, "weight": weights[feature]}
         for feature in sorted(FEATURES, key=lambda feature: -abs(weights[feature]))
     ]
 
 
-def _told(pair: ComparedPair) -> Mapping[str, Any]:
-    return {"left": pair.left, "right": pair.right, **asdict(pair.test), "p_holm": pair.p_holm}
+def _tests(ranking: PaneRanking) -> Iterator[Row]:
+    for family in (ranking.against_random, ranking.pairwise):
+        for measure, pairs in family.items():
+            for pair in pairs:
+                named = {"measure": measure, "left": pair.left, "right": pair.right}
+                yield {**named, **asdict(pair.test), "p_holm": pair.p_holm}
 
 
 def _title(name: str) -> str:

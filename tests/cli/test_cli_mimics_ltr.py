@@ -46,20 +46,30 @@ def test_json_has_every_ranker_asked_for(tmp_path: Path) -> None:
         ("random", pytest.approx(1 / 3)),
         ("worst", 0),
     ]
-    assert (found["queries"], found["panes"]) == (12, 36)
-    assert found["features"]["rankboost"][0]["feature"] == "The Number of Candidate Answers"
+    assert (found["data"][0]["queries"], found["data"][0]["panes"]) == (12, 36)
+    assert found["top_features"][0]["feature"] == "The Number of Candidate Answers"
+    assert [row["ranker"] for row in found["features"]] == ["rankboost"] * 20 + ["ranknet"] * 20
 
 
 def test_one_label_trains_and_another_tests(tmp_path: Path) -> None:
     asked = ("--ranker", "rankboost", "--test-label", "quality", "--json")
     found = json.loads(ltr(duo(tmp_path), *asked))
-    assert (found["label"], found["test_label"]) == ("engagement", "quality")
+    assert (found["data"][0]["label"], found["data"][0]["test_label"]) == ("engagement", "quality")
     assert found["rankers"][0]["p_at_1"] == 0
 
 
 def test_a_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
     folder = duo(tmp_path)
-    table = ltr(folder / "Mimics-ClickExploreSampling.tsv", "--ranker", "coordinate-ascent", "--folds", "3")
+    table = ltr(
+        folder / "Mimics-ClickExploreSampling.tsv",
+        "--ranker",
+        "coordinate-ascent",
+        "--folds",
+        "3",
+        "--csv",
+        tmp_path,
+    )
+    assert len((tmp_path / "features.csv").read_text().splitlines()) == 1 + 20
     assert "3 folds by" in table
     assert "The 10 features with the highest weight in Coordinate Ascent" in table
 
@@ -80,6 +90,6 @@ def test_the_random_ranker_on_the_real_panes_is_the_published_one(shared_data: P
     """Table 7, all panes: P@1 0.332. On stars, the label that stands beside other panes', a ranker does better."""
     asked = (shared_data / "mimics-duo", "--ranker", "rankboost", "--json")
     engagement, rating = (json.loads(ltr(*asked, "--label", label)) for label in ("engagement", "rating"))
-    assert (engagement["queries"], engagement["panes"]) == (306, 1034)
+    assert (engagement["data"][0]["queries"], engagement["data"][0]["panes"]) == (306, 1034)
     assert engagement["rankers"][1]["p_at_1"] == pytest.approx(0.332, abs=5e-4)
     assert rating["rankers"][0]["p_p_at_1_vs_random"] < 0.001

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import StringIO
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from rich.console import Console
 from cts_async.analysis.cross_validation import RANDOM, WORST, CrossValidated
 from cts_async.analysis.pane_features import FEATURES
 from cts_async.report.data_table import print_table
-from cts_async.report.pane_ranking import PaneRanking, notes, ranking_json, tables
+from cts_async.report.pane_ranking import PaneRanking, notes, tables
 
 PRECISION = {"mart": [1, 1, 1, 0], "rankboost": [0, 0, 1, 0], RANDOM: [0.5] * 4, WORST: [0] * 4}
 RECIPROCAL = {"mart": [1, 1, 1, 0.5], "rankboost": [0.5, 0.5, 1, 0.5], RANDOM: [0.75] * 4, WORST: [0.5] * 4}
@@ -39,6 +40,12 @@ def printed(one: PaneRanking) -> str:
     return out.getvalue()
 
 
+def rows_of(one: PaneRanking, table: str) -> list[dict[str, Any]]:
+    return next(
+        [dict(row) for row in found.rows] for found in tables(one, "rankboost") if found.name == table
+    )
+
+
 def test_the_tables_fit_80_columns_and_say_what_they_are_of() -> None:
     said = printed(ranking("mart", "rankboost", test="quality"))
     assert max(map(len, said.splitlines())) <= 80
@@ -52,7 +59,7 @@ def test_the_tables_fit_80_columns_and_say_what_they_are_of() -> None:
 
 
 def test_means_stand_beside_the_random_ranker_and_the_worst_case() -> None:
-    rows = {row["ranker"]: row for row in ranking_json(ranking("mart", "rankboost"))["rankers"]}
+    rows = {row["ranker"]: row for row in rows_of(ranking("mart", "rankboost"), "rankers")}
     assert [(rows[name]["p_at_1"], rows[name]["mrr"]) for name in rows] == [
         (0.75, 0.875),
         (0.25, 0.625),
@@ -64,7 +71,7 @@ def test_means_stand_beside_the_random_ranker_and_the_worst_case() -> None:
 
 def test_pairs_are_tested_over_queries() -> None:
     """mart - rankboost in P@1: 1, 1, 0, 0: mean 1/2, sd 1 / sqrt 3, t = sqrt 3, with 3 degrees of freedom."""
-    tests = ranking_json(ranking("mart", "rankboost"))["tests"]
+    tests = rows_of(ranking("mart", "rankboost"), "tests")
     pair = next(test for test in tests if (test["measure"], test["right"]) == ("P@1", "rankboost"))
     assert (pair["left"], pair["n"], pair["difference"]) == ("mart", 4, 0.5)
     assert pair["t"] == pytest.approx(3**0.5)
@@ -73,7 +80,7 @@ def test_pairs_are_tested_over_queries() -> None:
 
 
 def test_features_come_by_the_size_of_their_weight() -> None:
-    weighed = ranking_json(ranking("mart", "rankboost"))["features"]["mart"]
+    weighed = [row for row in rows_of(ranking("mart", "rankboost"), "features") if row["ranker"] == "mart"]
     assert [(row["feature"], row["weight"]) for row in weighed[:2]] == [
         (FEATURES[5], -0.75),
         (FEATURES[2], 0.25),

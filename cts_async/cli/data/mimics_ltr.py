@@ -53,8 +53,13 @@ def ltr(
     folds: Annotated[int, typer.Option(help="Into how many parts the queries are cut.")] = 5,
     seed: Annotated[int, typer.Option(min=0, max=10**9, help="Seed of everything random here.")] = 0,
     as_json: options.AsJson = False,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="DIR", help="Also write every table there, unrounded.")
+    ] = None,
 ) -> None:
     from cts_async.analysis.pane_rankers import chosen
+    from cts_async.cli.data.shown import show
+    from cts_async.report.pane_ranking import notes, tables
 
     rankers = chosen(ranker or ())
     shown = features_of or ("rankboost" if "rankboost" in rankers else next(iter(rankers)))
@@ -65,14 +70,7 @@ def ltr(
         if given not in DUO_LABELS:
             raise UsageError(f"unknown label {given!r}: choose from {', '.join(DUO_LABELS)}")
     ranking = _learned(data, labels, rankers, folds, seed)
-    if as_json:
-        import orjson
-
-        from cts_async.report.pane_ranking import ranking_json
-
-        typer.echo(orjson.dumps(ranking_json(ranking), option=orjson.OPT_INDENT_2).decode())
-    else:
-        _print(ranking, shown)
+    show(tables(ranking, shown), notes=list(notes(ranking)), as_json=as_json, csv=csv)
 
 
 ltr.__doc__ = HELP
@@ -90,19 +88,6 @@ def _learned(
     found = cross_validate(once, rankers, folds=folds, seed=seed)
     unlabelled, repeated = rows - len(panes.panes), len(panes.panes) - len(once.panes)
     return PaneRanking(found, *labels, folds, seed, unlabelled, repeated)
-
-
-def _print(ranking: PaneRanking, features_of: str) -> None:
-    from rich.console import Console
-
-    from cts_async.report.data_table import print_table
-    from cts_async.report.pane_ranking import notes, tables
-
-    console = Console()
-    for table in tables(ranking, features_of):
-        print_table(console, table)
-    for note in notes(ranking):
-        console.print(note, markup=False, highlight=False)
 
 
 def _labelled(data: Path, labels: tuple[str, str]) -> tuple[LabelledPanes, int]:
