@@ -34,6 +34,9 @@ PACKAGES = (
     "trafilatura",
 )
 
+EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",)}
+"""Optional extras of this package, and what each brings."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -58,7 +61,7 @@ def doctor(
 
     catalogue = load_catalogue(options.config_file(config))
     tools = load_search(options.config_file(config))
-    findings = [*_machine(), *_models(catalogue, os.environ), *_tools(tools, os.environ)]
+    findings = [*_machine(), *_extras(), *_models(catalogue, os.environ), *_tools(tools, os.environ)]
     findings += [_asked(catalogue.resolve(name, os.environ), os.environ) for name in ask or ()]
     if as_json:
         import orjson
@@ -90,6 +93,19 @@ def _machine() -> Iterator[Finding]:
         yield Finding("embedded model", True, str(model_file(os.environ)))
     except UsageError as error:
         yield Finding("embedded model", False, str(error))
+
+
+def _extras() -> Iterator[Finding]:
+    """Which optional extras are installed; a run needs none of them."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for extra, packages in EXTRAS.items():
+        try:
+            found = ", ".join(f"{package} {version(package)}" for package in packages)
+            yield Finding(f"extra {extra}", True, found)
+        except PackageNotFoundError as error:
+            text = f"{error.name} is not installed: pip install 'cts-async[{extra}]'"
+            yield Finding(f"extra {extra}", None, text)
 
 
 def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.mimics_ltr import ltr
 
 mimics_duo: Final = typer.Typer(
     name="mimics-duo", help="MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022).", **SETTINGS
@@ -124,3 +125,6 @@ def rerank(
     shown = list(read_panes(folder))
     rows = rerank_panes(shown, read_pane_scores(scores, shown), label, draws=draws, seed=seed)
     show([reranked_table(rows, label, draws)], as_json=as_json, csv=csv)
+
+
+mimics_duo.command("ltr", short_help="Learning to rank panes, cross-validated.")(ltr)

@@ -1,0 +1,36 @@
+"""`cts doctor` on the optional extras: which are there, and how to get the others."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cts_async.cli.doctor import EXTRAS, Finding, _extras
+
+
+def test_an_extra_is_there_with_its_versions_or_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    versions = {"lightgbm": "4.7.0", "scikit-learn": "1.9.1"}
+
+    def version(package: str) -> str:
+        if package not in versions:
+            raise importlib.metadata.PackageNotFoundError(package)
+        return versions[package]
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert list(_extras()) == [
+        Finding("extra ltr", True, "lightgbm 4.7.0, scikit-learn 1.9.1"),
+        Finding("extra bertscore", None, "bert-score is not installed: pip install 'cts-async[bertscore]'"),
+    ]
+
+
+def test_every_extra_is_one_that_the_package_declares() -> None:
+    pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    declared = pyproject["project"]["optional-dependencies"]
+    for extra, packages in EXTRAS.items():
+        assert {re.split("[<>=]", needed)[0] for needed in declared[extra]} == set(packages)
