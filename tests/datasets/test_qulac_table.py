@@ -114,7 +114,7 @@ def test_broken_json_a_wrong_encoding_and_a_huge_line_are_located(write: Write, 
     assert "is not UTF-8" in str(refusal(write("latin.json", b'{"topic": {"0": "caf\xe9"}}')))
     with (tmp_path / "huge.json").open("wb") as file:
         file.truncate(1 << 30)
-    assert "is larger than 268435456 bytes" in str(refusal(tmp_path / "huge.json"))
+    assert "is larger than 268,435,456 bytes" in str(refusal(tmp_path / "huge.json"))
     assert "has no rows" in str(refusal(write("empty.json", qulac_table())))
 
 
