@@ -14,7 +14,7 @@ from typing import Final
 
 from cts_async.datasets.fields import listed
 from cts_async.datasets.lines import MAX_LINE_BYTES
-from cts_async.datasets.qulac import unescape
+from cts_async.datasets.qulac_table import unescape
 from cts_async.datasets.rows import Row, read_tsv
 from cts_async.errors import InputError
 

@@ -19,10 +19,11 @@ _TOKEN: Final = re.compile(rb'("(?:[^"\\]|\\.)*+")(\s*:)?|([{}])')
 """A string, perhaps a key, or a brace: all that matters for finding a key that stands twice."""
 
 
-def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
+def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES, advice: str = "") -> bytes:
     """The file's content without a UTF-8 byte order mark.
 
     InputError if it cannot be read, or is larger than `max_bytes`: then no more than that of it is ever read.
+    `advice` says what to do about a file that large.
     """
     try:
         with path.open("rb") as file:
@@ -31,7 +32,8 @@ def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
     except OSError as error:
         raise unreadable(path, error) from None
     if max(size, len(raw)) > max_bytes:
-        raise InputError(path, f"is larger than {max_bytes} bytes, the most that is read into memory")
+        problem = f"is larger than {max_bytes:,} bytes, the most that is read into memory"
+        raise InputError(path, f"{problem}; {advice or 'is it the right file?'}")
     return raw.removeprefix(codecs.BOM_UTF8)
 
 
@@ -57,6 +59,8 @@ def _refuse_repeated_keys(path: Path, raw: bytes) -> None:
     for match in _TOKEN.finditer(raw):
         key, colon, brace = match.groups()
         if colon:
+            if b"\\" in key:
+                key = orjson.dumps(orjson.loads(key))  # one key can be escaped in several ways
             if key in objects[-1]:
                 line = raw.count(b"\n", 0, match.start()) + 1
                 raise InputError(path, "the key stands twice", line=line, field=orjson.loads(key))

@@ -33,7 +33,7 @@ def test_a_file_above_the_bound_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(1 << 40)
-    assert "is larger than 268435456 bytes" in str(refusal(path))
+    assert "is larger than 268,435,456 bytes" in str(refusal(path))
 
 
 def test_a_file_at_the_bound_is_read(write: Write) -> None:
@@ -64,6 +64,10 @@ def test_what_is_no_json_is_located(write: Write, content: bytes, line: int, say
 def test_a_key_that_stands_twice_is_named_with_its_line(write: Write) -> None:
     error = refusal(write("a.json", '{"x": {"a": 1},\n "y": {"b": "\\"b\\":", "c": {"b": 1},\n "b": 2}}'))
     assert (error.line, error.field) == (3, "b")
+
+
+def test_a_key_that_is_escaped_another_way_is_the_same_key(write: Write) -> None:
+    assert refusal(write("a.json", '{"a":1,\n"\\u0061":2}')).line == 2
 
 
 def test_equal_keys_of_different_objects_are_no_repetition(write: Write) -> None:
