@@ -32,7 +32,8 @@ def read_clariq_evaluation(path: Path, *, max_bytes: int = MAX_BYTES) -> ClariqE
     the place in the dictionary as its field, another shape, a context without "MIN", or a value beyond 0 to 1.
     """
     refuse_pickle(path)
-    table = _object(path, parse_json(path, read_bytes(path, max_bytes=max_bytes)), "")
+    raw = read_bytes(path, max_bytes=max_bytes, advice="write one file for each metric")
+    table = _object(path, parse_json(path, raw), "")
     return {
         metric: {
             context: _context(path, f"{metric}.{context}", questions)

@@ -39,7 +39,7 @@ def test_the_group_is_a_command() -> None:
 
 def test_figures_are_counted_by_file_beside_what_is_published(dev: Path) -> None:
     clariq_file(dev.with_name("train.tsv"), (ROWS[6].replace("9\t", "8\t").replace("F03", "F09"),))
-    rows = {row["figure"]: row for row in json.loads(ran("figures", dev.parent, "--json"))}
+    rows = {row["figure"]: row for row in json.loads(ran("figures", dev.parent, "--json"))["figures"]}
     assert rows["topics"] == {
         "figure": "topics",
         "train": 1,
@@ -59,7 +59,7 @@ def test_figures_are_counted_by_file_beside_what_is_published(dev: Path) -> None
 def test_question_relevance_is_printed_and_written_as_officially(dev: Path, tmp_path: Path) -> None:
     run = write(tmp_path / "run", "7 Q0 Q00010 0 2.0 mine\n7 Q0 Q00099 1 1.0 mine\n")
     out = tmp_path / "out.json"
-    rows = json.loads(ran("questions", dev, run, "--out", out, "--json"))
+    rows = json.loads(ran("questions", dev, run, "--out", out, "--json"))["questions"]
     assert rows[0] == {"metric": "Recall5", "value": pytest.approx(1 / 6), "topics": 2}
     written = json.loads(out.read_text())
     assert list(written) == ["Recall5", "Recall10", "Recall20", "Recall30"]
@@ -76,7 +76,7 @@ def test_document_relevance_is_that_of_the_question_on_top(dev: Path, tmp_path: 
     }
     evaluation = write(tmp_path / "eval.json", json.dumps({"NDCG20": facets, "MRR100": facets}))
     run = write(tmp_path / "run", "7 Q0 Q00011 0 1.0 mine\n7 Q0 Q00010 1 2.0 mine\n9 Q0 Q00001 0 1 mine\n")
-    rows = json.loads(ran("documents", dev, run, "--evaluation", evaluation, "--json"))
+    rows = json.loads(ran("documents", dev, run, "--evaluation", evaluation, "--json"))["documents"]
     assert rows == [{"metric": metric, "value": 0.5, "facets": 2} for metric in ("MRR100", "NDCG20")]
     other = clariq_file(tmp_path / "other.tsv", ROWS[4:6])
     with pytest.raises(InputError, match=r"eval.json: evaluates none of the facets of .*other.tsv"):
@@ -91,12 +91,14 @@ def test_conversations_are_evaluated_by_context_and_question_text(tmp_path: Path
     evaluation = write(tmp_path / "eval.json", json.dumps({"P1": contexts}))
     run = write(tmp_path / "run", '784 0 "which time of day" 0 3 mine\n785 0 "" 0 3 mine\n')
     bank = write(tmp_path / "question_bank.tsv", BANK)
-    rows = json.loads(ran("documents", bank, run, "--evaluation", evaluation, "--conversations", "--json"))
+    rows = json.loads(ran("documents", bank, run, "--evaluation", evaluation, "--conversations", "--json"))[
+        "documents"
+    ]
     assert rows == [{"metric": "P1", "value": 0.5, "facets": 2}]
 
 
 def test_the_need_for_clarification_is_weighted_by_label(dev: Path, tmp_path: Path) -> None:
-    rows = json.loads(ran("need", dev, write(tmp_path / "need", "7 4\n9 4\n"), "--json"))
+    rows = json.loads(ran("need", dev, write(tmp_path / "need", "7 4\n9 4\n"), "--json"))["need"]
     assert [(row["metric"], row["value"]) for row in rows] == [
         ("precision", 0.25),
         ("recall", 0.5),

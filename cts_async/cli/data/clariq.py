@@ -9,10 +9,10 @@ import typer
 
 from cts_async.cli import options
 from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.shown import show
 
 if TYPE_CHECKING:
     from cts_async.datasets.clariq import Clariq
-    from cts_async.report.data_table import DataTable
 
 clariq: Final = typer.Typer(
     name="clariq", help="ClariQ: question and document relevance of run files (EMNLP 2021).", **SETTINGS
@@ -57,7 +57,7 @@ def figures(
 
     paths = clariq_files(path)
     parts = {one.stem: read_collection([one]) for one in paths}
-    _show(figures_table(parts, read_collection(paths)), as_json)
+    show([figures_table(parts, read_collection(paths))], as_json=as_json)
 
 
 @clariq.command("questions", help=_QUESTIONS)
@@ -69,7 +69,7 @@ def questions(tsv: Tsv, run: Run, out: Out = None, as_json: options.AsJson = Fal
     topics = _labelled(tsv).topics.values()
     found = question_relevance({topic.id: frozenset(topic.questions) for topic in topics}, read_run(run))
     _write(out, recall_json(found), spare=(tsv, run))
-    _show(questions_table(found), as_json)
+    show([questions_table(found)], as_json=as_json)
 
 
 @clariq.command("documents", help=_DOCUMENTS)
@@ -103,7 +103,7 @@ def documents(
             evaluation, f"evaluates none of the facets of {tsv}; is it of another part of the data?"
         )
     _write(out, found.values, spare=(tsv, run, evaluation))
-    _show(documents_table(found), as_json)
+    show([documents_table(found)], as_json=as_json)
 
 
 @clariq.command("need", help=_NEED)
@@ -117,7 +117,7 @@ def need(
     from cts_async.report.clariq_tables import need_table
 
     truth = {topic.id: topic.need for topic in _labelled(tsv).topics.values() if topic.need is not None}
-    _show(need_table(label_agreement(truth, read_predictions(predictions))), as_json)
+    show([need_table(label_agreement(truth, read_predictions(predictions)))], as_json=as_json)
 
 
 def _labelled(tsv: Path) -> Clariq:
@@ -135,23 +135,12 @@ def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
     """Write JSON, over none of the files in `spare`."""
     import orjson
 
+    from cts_async.datasets.whole_file import written_whole
     from cts_async.errors import UsageError
 
     if out is None:
         return
     if out.exists() and any(out.samefile(path) for path in spare):
         raise UsageError(f"--out {out}: this file is read here; name another")
-    out.write_bytes(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
-
-
-def _show(table: DataTable, as_json: bool) -> None:
-    """Print a table, or its rows as JSON."""
-    import orjson
-    from rich.console import Console
-
-    from cts_async.report.data_table import print_table
-
-    if as_json:
-        typer.echo(orjson.dumps(list(table.rows), option=orjson.OPT_INDENT_2).decode())
-    else:
-        print_table(Console(), table)
+    with written_whole(out) as file:
+        file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
