@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from cts_async.datasets.clariq import open_clariq
 from cts_async.datasets.dataset import Dataset, make_dataset
 from cts_async.datasets.fields import check_mapping
 from cts_async.datasets.gold import read_gold
@@ -26,13 +27,14 @@ KINDS: Final[Mapping[str, Opener]] = {
     "sample": open_sample,
     "hard518": open_hard518,
     "qulac": open_qulac,
+    "clariq": open_clariq,
 }
 
 _SPEC: Final = re.compile(r"([A-Za-z][\w-]*)(?::(.*))?", re.DOTALL)
 
 
 def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] | None = None) -> Dataset:
-    """Open `sample`, `hard518:PATH`, `qulac:PATH` or the path of a .csv or .jsonl file of queries.
+    """Open `sample`, `hard518:PATH`, `qulac:PATH`, `clariq:PATH` or the path of a .csv or .jsonl file of queries.
 
     UsageError for a kind there is not; InputError for files that cannot be understood.
     """
