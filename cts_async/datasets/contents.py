@@ -69,7 +69,7 @@ def contents_of(dataset: Dataset, fields: Mapping[str, str] | None = None) -> Co
     if dataset.gold_path is not None:
         facts.append(_joined(dataset.gold_path, fields, dataset.instances()))
     if dataset.annotations is not None:
-        facts += _annotated(dataset.annotations())
+        facts += _annotated(dataset.annotations(), tally)
     return Contents((*facts, *_lengths(tally)), dataset.notes)
 
 
@@ -77,6 +77,7 @@ def contents_of(dataset: Dataset, fields: Mapping[str, str] | None = None) -> Co
 class _Tally:
     """One pass over the instances. Distinct texts are told apart by their 64-bit hashes."""
 
+    ids: set[int] = field(default_factory=set)
     queries: set[int] = field(default_factory=set)
     intents: set[int] = field(default_factory=set)
     languages: Counter[str] = field(default_factory=Counter)
@@ -87,6 +88,7 @@ class _Tally:
     intent_chars: Span = field(default_factory=Span)
 
     def add(self, instance: Instance) -> None:
+        self.ids.add(hash(instance.id))
         self.queries.add(hash(instance.blurred_query))
         self.intents.add(hash(instance.fused_query))
         self.languages[language_of(instance.blurred_query)] += 1
@@ -146,12 +148,15 @@ def _joined(path: Path, fields: Mapping[str, str] | None, instances: Iterable[In
     return Fact("gold", {"path": str(path), "records": records, "unused": len(lines)}, text)
 
 
-def _annotated(annotations: Annotations) -> Iterator[Fact]:
+def _annotated(annotations: Annotations, tally: _Tally) -> Iterator[Fact]:
+    """What people wrote about these instances; a dataset may know of more than were chosen."""
     questions, pairs = Span(), Span()
-    for query in annotations.queries.values():
+    queries = [one for text, one in annotations.queries.items() if hash(text) in tally.queries]
+    for query in queries:
         questions.add(len(query.questions))
-    for answered in annotations.pairs.values():
-        pairs.add(len(answered))
+    for id, answered in annotations.pairs.items():
+        if hash(id) in tally.ids:
+            pairs.add(len(answered))
     yield Fact(
         "annotated_questions",
         {"total": questions.total, **questions.as_json()},
@@ -162,7 +167,7 @@ def _annotated(annotations: Annotations) -> Iterator[Fact]:
         {"total": pairs.total, "instances": pairs.n, **pairs.as_json()},
         f"{pairs.total:,} human answers, {pairs} an instance",
     )
-    levels = Counter(one.ambiguity for one in annotations.queries.values() if one.ambiguity is not None)
+    levels = Counter(one.ambiguity for one in queries if one.ambiguity is not None)
     if levels:
         shown = ", ".join(f"{level}: {levels[level]:,}" for level in sorted(levels))
         value = {str(level): levels[level] for level in sorted(levels)}

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.datasets.annotations import Annotations
-from cts_async.datasets.contents import Contents, Fact, Span, contents_of, counted
+from cts_async.datasets.contents import Contents, contents_of
 from cts_async.datasets.dataset import Dataset
+from cts_async.datasets.full_contents import clariq_contents, pane_contents, qulac_contents
 from cts_async.datasets.kinds import KINDS, open_dataset
 from cts_async.datasets.mimics_duo import FILES, read_panes
-from cts_async.datasets.qulac_table import read_qulac
 from cts_async.errors import UsageError
 from cts_async.records import Instance, Nugget
 
@@ -22,6 +22,8 @@ Item = Mapping[str, Any]
 """An instance or a pane as JSON has it; `id` names it."""
 
 MIMICS_DUO: Final = "mimics-duo"
+_FULLER: Final = {"qulac": qulac_contents, "clariq": clariq_contents}
+"""Kinds of which more is read than instances need."""
 _MOST_IDS: Final = 10_000
 """Ids among which one like a wrong one is looked for."""
 
@@ -50,17 +52,18 @@ def open_shelf(spec: str, gold: Path | None = None, fields: Mapping[str, str] | 
             raise UsageError("--gold: mimics-duo has no instances that nuggets could belong to")
         folder = Path(target).expanduser()
         paths = tuple(folder / name for name in FILES)
-        return Shelf(MIMICS_DUO, paths, partial(_pane_contents, folder), partial(_pane_items, folder))
+        return Shelf(MIMICS_DUO, paths, partial(pane_contents, folder), partial(_pane_items, folder))
     dataset = open_dataset(spec, gold, fields)
     kind = kind if kind in KINDS else "file"
-    paths = tuple(path for path in (dataset.path, dataset.gold_path, dataset.corpus) if path is not None)
-    contents = partial(_qulac_contents if kind == "qulac" else contents_of, dataset, fields)
+    further = (path for path in (dataset.gold_path, dataset.corpus) if path is not None)
+    paths = (dataset.path, *dataset.more_paths, *further)
+    contents = partial(_FULLER.get(kind, contents_of), dataset, fields)
     return Shelf(kind, paths, contents, partial(_instance_items, dataset), dataset)
 
 
 def item_of(shelf: Shelf, id: str) -> Item:
     """The item with this id. Raises UsageError that names similar ids where there is none."""
-    ids = []
+    ids: list[str] = []
     for item in shelf.items():
         if item["id"] == id:
             return item
@@ -100,40 +103,3 @@ def _instance_item(instance: Instance, written: Annotations | None) -> Item:
 def _pane_items(folder: Path) -> Iterator[Item]:
     for number, pane in enumerate(read_panes(folder), start=1):
         yield {"id": str(number), **asdict(pane)}
-
-
-def _pane_contents(folder: Path) -> Contents:
-    panes, options, queries, clicked = 0, Span(), set(), 0
-    for pane in read_panes(folder):
-        panes += 1
-        options.add(len(pane.options))
-        queries.add(hash(pane.query))
-        clicked += pane.engagement_level > 0
-    facts = (
-        Fact("panes", panes, counted(panes, "pane")),
-        Fact("queries", len(queries), counted(len(queries), "distinct query")),
-        Fact(
-            "options",
-            {"total": options.total, **options.as_json()},
-            f"{options.total:,} options, {options} a pane",
-        ),
-        Fact("clicked", clicked, f"{counted(clicked, 'pane')} with clicks"),
-        Fact("files", len(FILES), "all four files agree"),
-    )
-    return Contents(facts)
-
-
-def _qulac_contents(dataset: Dataset, fields: Mapping[str, str] | None) -> Contents:
-    """The instances, and the whole table behind them."""
-    found, table = contents_of(dataset, fields), read_qulac(dataset.path)
-    ambiguous = sum(topic.kind == "ambiguous" for topic in table.topics)
-    topics = len(table.topics)
-    text = f"{counted(topics, 'topic')}: {topics - ambiguous:,} faceted, {ambiguous:,} ambiguous"
-    fact = Fact("topics", {"total": topics, "ambiguous": ambiguous}, text)
-    notes = list(found.notes)
-    if table.repeated:
-        ids = ", ".join(one.id for one in table.repeated)
-        notes.append(f"{counted(len(table.repeated), 'id')} with several answers, all kept: {ids}")
-    if table.slips:
-        notes.append(f"facet_type 'inv' read as 'inf': {', '.join(table.slips)}")
-    return Contents((*found.facts, fact), tuple(notes))

@@ -10,6 +10,7 @@ import made_panes
 import pytest
 from qulac_rows import SMALL
 
+from cts_async.datasets.kinds import open_dataset
 from cts_async.datasets.shelf import item_of, open_shelf
 from cts_async.errors import InputError, UsageError
 
@@ -67,6 +68,34 @@ def test_all_of_qulac_is_read_and_its_oddities_told(write: Write) -> None:
     ]
 
 
+CLARIQ = (
+    "topic_id\tinitial_request\ttopic_desc\tclarification_need\t"
+    "facet_id\tfacet_desc\tquestion_id\tquestion\tanswer\n"
+)
+CLARIQ_ROWS = (
+    "1\tcells\tabout cells\t4\tF1\tprison cells\tQ1\tof a prison?\tyes\n"
+    "1\tcells\tabout cells\t4\tF2\tblood cells\tQ1\tof a prison?\tno\n"
+    "2\tmap\tabout maps\t1\tF3\ta map of the moon\tQ2\tof the moon?\tyes\n"
+)
+
+
+def test_clariq_is_counted_with_what_lies_beside_it(write: Write) -> None:
+    path = write("train.tsv", CLARIQ + CLARIQ_ROWS)
+    write("question_bank.tsv", "question_id\tquestion\nQ1\tof a prison?\nQ2\tof the moon?\n")
+    write("test.tsv", "topic_id\tinitial request\n9\tsun\n")
+    shelf = open_shelf(f"clariq:{path.parent}")
+    found = shelf.contents().as_json()
+    assert (shelf.kind, found["instances"], found["queries"]) == ("clariq", 3, 2)
+    assert (found["ambiguity"], found["question_bank"], found["test_topics"]) == ({"1": 1, "4": 1}, 2, 1)
+    assert item_of(shelf, "F1")["ambiguity"] == 4
+
+
+def test_of_chosen_instances_only_their_own_answers_count(write: Write) -> None:
+    found = facts(f"clariq:{write('train.tsv', CLARIQ + CLARIQ_ROWS)},need=3-4")
+    assert (found["instances"], found["annotated_questions"]["total"]) == (2, 1)
+    assert (found["human_answers"]["total"], found["ambiguity"]) == (2, {"4": 1})
+
+
 def test_an_item_has_its_human_answers(write: Write) -> None:
     item = item_of(open_shelf(f"qulac:{write('qulac.json', SMALL)}"), "2-3")
     assert (item["blurred_query"], item["fused_query"]) == ("t2", "d2-3")
@@ -104,6 +133,11 @@ def test_what_is_wrong_is_named_wherever_it_stands(write: Write) -> None:
     broken = {name: column for name, column in SMALL.items() if name != "answer"}
     with pytest.raises(InputError, match="answer"):
         open_shelf(f"qulac:{write('qulac.json', broken)}").contents()
+
+
+def test_what_cannot_be_run_says_what_can_be_done_with_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cts data mimics-duo"):
+        open_dataset(f"mimics-duo:{tmp_path}")
 
 
 @pytest.mark.parametrize("spec", ["sample", "run:2.csv"])
