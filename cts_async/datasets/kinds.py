@@ -30,6 +30,11 @@ KINDS: Final[Mapping[str, Opener]] = {
     "clariq": open_clariq,
 }
 
+WITHOUT_INSTANCES: Final[Mapping[str, str]] = {
+    "mimics-duo": "has panes and no instances to run: see cts data mimics-duo, and cts data show mimics-duo:DIR",
+}
+"""Kinds that only `cts data` opens, and what to do instead."""
+
 _SPEC: Final = re.compile(r"([A-Za-z][\w-]*)(?::(.*))?", re.DOTALL)
 
 
@@ -51,6 +56,8 @@ def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] 
 
 def _unknown(spec: str) -> str:
     kind, colon, path = spec.partition(":")
+    if kind in WITHOUT_INSTANCES:
+        return f"{spec!r} {WITHOUT_INSTANCES[kind]}"
     if Path(spec).is_dir():
         meant = f"; did you mean 'hard518:{spec}'?"
     elif close := get_close_matches(kind.lower(), KINDS, n=1):
