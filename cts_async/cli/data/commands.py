@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from cts_async.cli.data import convert, list, show, validate  # noqa: F401  (they register themselves)
 from cts_async.cli.data.clariq import clariq
 from cts_async.cli.data.group import data
 from cts_async.cli.data.mimics_duo import mimics_duo
