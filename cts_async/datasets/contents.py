@@ -31,6 +31,10 @@ class Contents:
     facts: tuple[Fact, ...]
     notes: tuple[str, ...] = ()
 
+    def joined(self, other: Contents) -> Contents:
+        """Both, one after the other."""
+        return Contents(self.facts + other.facts, self.notes + other.notes)
+
     def as_json(self) -> dict[str, Any]:
         return {**{fact.key: fact.value for fact in self.facts}, "notes": list(self.notes)}
 

@@ -71,6 +71,7 @@ def test_a_sound_dataset_is_said_to_be_so_in_one_line(cts_data: Typed) -> None:
     code, out, _ = cts_data("validate", "sample")
     assert code == 0
     assert out.startswith("sample: sound. 28 instances; ")
+    assert "158 documents" in out
     assert len(out.splitlines()) == 1
     assert json.loads(cts_data("validate", "sample", "--json")[1])["sound"] is True
 
@@ -100,6 +101,12 @@ def test_a_dataset_is_converted_and_opened_again(cts_data: Typed, tmp_path: Path
     assert "3 instances" in cts_data("validate", to)[1]
     code, _, err = cts_data("convert", "sample", "--to", to)
     assert (code, "--force" in err) == (2, True)
+
+
+def test_they_stand_in_the_order_of_use(cts_data: Typed) -> None:
+    out = cts_data("--help")[1]
+    places = [out.index(f"\n  {name} ") for name in ("list", "show", "validate", "convert", "qulac")]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize("command", ["list", "show", "validate", "convert"])

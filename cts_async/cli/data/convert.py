@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import data
 from cts_async.cli.data.show import Gold, Spec
 
 HELP = """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
@@ -42,4 +41,3 @@ def convert(
 
 
 convert.__doc__ = HELP
-data.command("convert", short_help="Write a dataset as a file that --data reads.")(convert)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import data
 
 HELP = """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
 
@@ -32,4 +31,3 @@ def list_kinds(as_json: options.AsJson = False) -> None:
 
 
 list_kinds.__doc__ = HELP
-data.command("list", short_help="Which datasets there are, and what each is.")(list_kinds)

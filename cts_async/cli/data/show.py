@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import data
 
 HELP = """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
 
@@ -65,4 +64,3 @@ def show(
 
 
 show.__doc__ = HELP
-data.command("show", short_help="What a dataset holds, and its first instances.")(show)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import data
+
+if TYPE_CHECKING:
+    from cts_async.datasets.contents import Contents
 
 HELP = """Read a dataset to its end, with all readers there are for it, and say in a line what it holds.
 
@@ -58,19 +60,19 @@ def validate(
         typer.echo(plain(f"note: {note}"), err=True)
 
 
-def _read(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Any:
-    if kind is Kind.CORPUS:
-        from cts_async.report.corpus_contents import corpus_contents
+def _read(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
+    from cts_async.datasets.shelf import open_shelf
+    from cts_async.datasets.soundness import SOUND
+    from cts_async.report.corpus_contents import corpus_contents
 
+    if kind is Kind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
-        from cts_async.datasets.soundness import SOUND
-
         return SOUND[kind](spec, fields)
-    from cts_async.datasets.shelf import open_shelf
-
-    return open_shelf(spec, gold, fields).contents()
+    shelf = open_shelf(spec, gold, fields)
+    if shelf.dataset is None or shelf.dataset.corpus is None:
+        return shelf.contents()
+    return shelf.contents().joined(corpus_contents(shelf.dataset.corpus))
 
 
 validate.__doc__ = HELP
-data.command("validate", short_help="Is a file sound? One line says so, or what is wrong where.")(validate)
