@@ -243,4 +243,4 @@ def _section_7(published: str) -> str:
     if published != "qulac":
         return ""
     r, p = SECTION_7
-    return f" Printed in the paper: r = {r}, p = {p}; its own tables 5 and 8 give r = 0.994, p = 0.006."
+    return f" The paper, by TREC's judgments: r = {r}, p = {p}; its own tables 5 and 8 give r = 0.994, p = 0.006."
