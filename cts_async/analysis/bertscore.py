@@ -104,7 +104,7 @@ def _chosen(layer: int | None, known: str | None, layers: int, encoder: str) -> 
     from bert_score.utils import model2layers
 
     if layer is None:
-        return model2layers[known] if known else math.ceil(0.75 * layers)
+        layer = int(model2layers[known]) if known else math.ceil(0.75 * layers)
     if not 1 <= layer <= layers:
         raise UsageError(f"layer {layer}: the encoder {encoder} has layers 1 to {layers}")
     return layer
