@@ -21,7 +21,7 @@ def _read(
         list[int], typer.Option("-k", min=1, max=3, help="Questions it may ask; may be repeated.")
     ] = [1],
     data: Annotated[
-        str, typer.Option(help="sample, hard518:PATH, qulac:PATH, or a .csv or .jsonl file.")
+        str, typer.Option(help="sample, hard518:PATH, qulac:PATH, clariq:PATH, or a .csv or .jsonl file.")
     ] = "sample",
     gold: Annotated[
         Path | None, typer.Option(help="Nuggets (JSONL), joined by id or by fused_query.")

@@ -37,6 +37,13 @@ class Dataset:
     notes: tuple[str, ...] = ()
     annotations: ReadAnnotations | None = field(default=None, repr=False)
     """Reads what people wrote about the queries; None where the dataset has nothing of the kind."""
+    more_paths: tuple[Path, ...] = ()
+    """Further files that the instances come from, beside the main one."""
+
+    def sha256(self) -> str:
+        """The digest of all that the instances come from: the main file's, with further files that of theirs."""
+        digests = [sha256_of(path) for path in (self.path, *self.more_paths)]
+        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def make_dataset(

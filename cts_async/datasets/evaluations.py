@@ -46,7 +46,7 @@ def read_evaluations(path: Path, *, max_bytes: int = MAX_EVALUATIONS_BYTES) -> d
     InputError for a pickle or an archive, a file larger than `max_bytes`, broken JSON, a key that stands twice, a
     name that is no metric, an id that does not decode, and a value that is no number from 0 to 1.
     """
-    _refuse_pickle(path)
+    refuse_pickle(path)
     table = parse_json(path, read_bytes(path, max_bytes=max_bytes, advice="write one file for each metric"))
     _check(path, table)
     return {metric: {id: float(value) for id, value in values.items()} for metric, values in table.items()}
@@ -113,7 +113,8 @@ def _check_values(path: Path, metric: str, values: Mapping[str, Any]) -> None:
             raise InputError(path, f"must be a number from 0 to 1, is {value}", field=f"{metric}.{id}")
 
 
-def _refuse_pickle(path: Path) -> None:
+def refuse_pickle(path: Path) -> None:
+    """InputError for a pickle or an archive, with the reason and the way out; reads no more than its first bytes."""
     try:
         with path.open("rb") as file:
             start = file.read(8)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from cts_async.datasets.clariq import open_clariq
 from cts_async.datasets.dataset import Dataset, make_dataset
 from cts_async.datasets.fields import check_mapping
 from cts_async.datasets.gold import read_gold
@@ -26,13 +27,19 @@ KINDS: Final[Mapping[str, Opener]] = {
     "sample": open_sample,
     "hard518": open_hard518,
     "qulac": open_qulac,
+    "clariq": open_clariq,
 }
+
+WITHOUT_INSTANCES: Final[Mapping[str, str]] = {
+    "mimics-duo": "has panes and no instances to run: see cts data mimics-duo, and cts data show mimics-duo:DIR",
+}
+"""Kinds that only `cts data` opens, and what to do instead."""
 
 _SPEC: Final = re.compile(r"([A-Za-z][\w-]*)(?::(.*))?", re.DOTALL)
 
 
 def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] | None = None) -> Dataset:
-    """Open `sample`, `hard518:PATH`, `qulac:PATH` or the path of a .csv or .jsonl file of queries.
+    """Open `sample`, `hard518:PATH`, `qulac:PATH`, `clariq:PATH` or the path of a .csv or .jsonl file of queries.
 
     UsageError for a kind there is not; InputError for files that cannot be understood.
     """
@@ -49,6 +56,8 @@ def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] 
 
 def _unknown(spec: str) -> str:
     kind, colon, path = spec.partition(":")
+    if kind in WITHOUT_INSTANCES:
+        return f"{spec!r} {WITHOUT_INSTANCES[kind]}"
     if Path(spec).is_dir():
         meant = f"; did you mean 'hard518:{spec}'?"
     elif close := get_close_matches(kind.lower(), KINDS, n=1):

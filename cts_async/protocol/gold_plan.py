@@ -116,6 +116,6 @@ def _limits(config: GoldConfig, suited: SourceLimits) -> SourceLimits:
 
 def _spare_inputs(out: Path, plan: Plan) -> None:
     """The queries and documents are never overwritten, not even by force."""
-    for path in (plan.dataset.path, plan.corpus):
+    for path in (plan.dataset.path, *plan.dataset.more_paths, plan.corpus):
         if path is not None and out.exists() and out.samefile(path):
             raise UsageError(f"--out {out}: the data is read from this file; name another")

@@ -21,7 +21,6 @@ from cts_async.datasets import (
     GoldRecord,
     open_dataset,
     read_candidates,
-    sha256_of,
 )
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
@@ -115,7 +114,7 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
             "judge it from there"
         ) from None
     recorded = manifest["identity"]["data"]["sha256"]
-    if sha256_of(dataset.path) != recorded:
+    if dataset.sha256() != recorded:
         raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")
     lines = LatestLines(run / RESULTS)
 

@@ -274,6 +274,6 @@ def _data_identity(dataset: Dataset) -> dict[str, Any]:
     gold = dataset.gold_path
     return {
         "name": dataset.name,
-        "sha256": sha256_of(dataset.path),
+        "sha256": dataset.sha256(),
         "gold_sha256": sha256_of(gold) if gold else None,
     }

@@ -1,13 +1,146 @@
-"""`cts data clariq`: question and document relevance of run files (EMNLP 2021)."""
+"""`cts data clariq`: published figures, and run files under its three tasks (EMNLP 2021)."""
 
 from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from cts_async.cli import options
 from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.shown import show
+
+if TYPE_CHECKING:
+    from cts_async.datasets.clariq import Clariq
 
 clariq: Final = typer.Typer(
     name="clariq", help="ClariQ: question and document relevance of run files (EMNLP 2021).", **SETTINGS
 )
+
+Tsv = Annotated[Path, typer.Argument(metavar="TSV", help="train.tsv, dev.tsv or test_with_labels.tsv.")]
+Run = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Lines `topic Q0 question rank score tag` between spaces.")
+]
+Out = Annotated[
+    Path | None, typer.Option(help="Also write every topic's values, as the official tool does (JSON).")
+]
+
+_FIGURES: Final = """Count topics, facets, questions and answers, beside what is published.
+
+Example: cts data clariq figures ClariQ/data
+"""
+_QUESTIONS: Final = """Recall@5, 10, 20 and 30 of a run's questions, among those that people wrote for each topic.
+
+Example: cts data clariq questions ClariQ/data/dev.tsv ClariQ/sample_runs/dev_bm25
+"""
+_DOCUMENTS: Final = """What the question on top of a run is worth to retrieval, once it is answered.
+
+The evaluation is that of the release as JSON; its pickles are refused, with a way to convert them. A run of
+conversations has contexts in place of topics and the texts of questions: it takes question_bank.tsv as its TSV.
+
+Example: cts data clariq documents dev.tsv my_run --evaluation single_turn_train_eval.json
+"""
+_NEED: Final = """Weighted precision, recall and F1 of predicted clarification needs: lines `topic label`.
+
+Example: cts data clariq need ClariQ/data/dev.tsv my_labels
+"""
+
+
+@clariq.command("figures", help=_FIGURES)
+def figures(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV, or the folder of the release.")],
+    as_json: options.AsJson = False,
+) -> None:
+    from cts_async.datasets.clariq import clariq_files, read_collection
+    from cts_async.report.clariq_tables import figures_table
+
+    paths = clariq_files(path)
+    parts = {one.stem: read_collection([one]) for one in paths}
+    show([figures_table(parts, read_collection(paths))], as_json=as_json)
+
+
+@clariq.command("questions", help=_QUESTIONS)
+def questions(tsv: Tsv, run: Run, out: Out = None, as_json: options.AsJson = False) -> None:
+    from cts_async.analysis.question_relevance import question_relevance
+    from cts_async.datasets.clariq_runs import read_run
+    from cts_async.report.clariq_tables import questions_table, recall_json
+
+    topics = _labelled(tsv).topics.values()
+    found = question_relevance({topic.id: frozenset(topic.questions) for topic in topics}, read_run(run))
+    _write(out, recall_json(found), spare=(tsv, run))
+    show([questions_table(found)], as_json=as_json)
+
+
+@clariq.command("documents", help=_DOCUMENTS)
+def documents(
+    tsv: Tsv,
+    run: Run,
+    evaluation: Annotated[Path, typer.Option(help="The evaluation dictionary (JSON).")],
+    conversations: Annotated[
+        bool,
+        typer.Option("--conversations", help="The run is one of conversations; TSV is the question bank."),
+    ] = False,
+    out: Out = None,
+    as_json: options.AsJson = False,
+) -> None:
+    from cts_async.analysis.clariq_documents import document_relevance, selected
+    from cts_async.datasets.clariq_evaluation import read_clariq_evaluation
+    from cts_async.datasets.clariq_rows import read_question_bank
+    from cts_async.datasets.clariq_runs import read_run, with_ids
+    from cts_async.errors import InputError
+    from cts_async.report.clariq_tables import documents_table
+
+    judged = read_clariq_evaluation(evaluation)
+    if conversations:
+        lines = with_ids(read_run(run), read_question_bank(tsv))
+        found = document_relevance(judged, selected(lines))
+    else:
+        topic_of = {facet.id: facet.topic_id for facet in _labelled(tsv).facets.values()}
+        found = document_relevance(judged, selected(read_run(run)), topic_of)
+    if found is None:
+        raise InputError(
+            evaluation, f"evaluates none of the facets of {tsv}; is it of another part of the data?"
+        )
+    _write(out, found.values, spare=(tsv, run, evaluation))
+    show([documents_table(found)], as_json=as_json)
+
+
+@clariq.command("need", help=_NEED)
+def need(
+    tsv: Tsv,
+    predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Lines `topic label`.")],
+    as_json: options.AsJson = False,
+) -> None:
+    from cts_async.analysis.clarification_need import label_agreement
+    from cts_async.datasets.clariq_runs import read_predictions
+    from cts_async.report.clariq_tables import need_table
+
+    truth = {topic.id: topic.need for topic in _labelled(tsv).topics.values() if topic.need is not None}
+    show([need_table(label_agreement(truth, read_predictions(predictions)))], as_json=as_json)
+
+
+def _labelled(tsv: Path) -> Clariq:
+    """A file's topics and facets; InputError where it is one without labels."""
+    from cts_async.datasets.clariq import FILES, read_collection
+    from cts_async.errors import InputError
+
+    found = read_collection([tsv])
+    if not found.facets:
+        raise InputError(tsv, f"has topics without labels; {', '.join(FILES)} have some", field="facet_id")
+    return found
+
+
+def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
+    """Write JSON, over none of the files in `spare`."""
+    import orjson
+
+    from cts_async.datasets.whole_file import written_whole
+    from cts_async.errors import UsageError
+
+    if out is None:
+        return
+    if out.exists() and any(out.samefile(path) for path in spare):
+        raise UsageError(f"--out {out}: this file is read here; name another")
+    with written_whole(out) as file:
+        file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cts_async.datasets import open_dataset, sha256_of
+from cts_async.datasets import open_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, read_results
@@ -75,7 +75,7 @@ def _read_data(manifest: Mapping[str, Any], spec: str | None) -> dict[str, Queri
         raise UsageError("run.json does not say where it is; name it with --data")
     gold = Path(noted["gold"]) if noted.get("gold") else None
     dataset = open_dataset(spec, gold if gold and gold.exists() else None, noted.get("fields") or {})
-    if sha256_of(dataset.path) != expected:
+    if dataset.sha256() != expected:
         raise InputError(
             dataset.path, "not the file this run was made with (its sha256 differs); name that with --data"
         )

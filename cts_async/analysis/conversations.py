@@ -1,0 +1,129 @@
+"""Conversations as analyses see them: what was offered, answered or picked at each turn, by instance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import InputError
+from cts_async.protocol.results import Line, failed, latest_results
+from cts_async.protocol.run_files import RESULTS
+from cts_async.records import (
+    AMBIGUITY_TYPES,
+    MODES,
+    SCHEMES,
+    UNKNOWN,
+    AmbiguityType,
+    Answer,
+    ConversationTurn,
+    Mode,
+    Scheme,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """One instance's conversation: `fused_query` is the intent behind it ("" where nobody was asked)."""
+
+    id: str
+    blurred_query: str
+    fused_query: str
+    turns: tuple[ConversationTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    """A run of conversations. `clarifier` is the model; what failed has no conversation and is counted."""
+
+    directory: Path
+    label: str
+    clarifier: str
+    scheme: Scheme
+    mode: Mode
+    k: int
+    conversations: Mapping[str, Conversation] = field(repr=False)
+    """By instance id, in the order in which they finished."""
+    n_failed: int
+    n_expected: int
+
+    @property
+    def name(self) -> str:
+        """Short, for tables: "at-cot respond"."""
+        return f"{self.scheme} {self.mode}"
+
+    def of(self, ids: frozenset[str]) -> Mapping[str, Conversation]:
+        """The conversations over these instances."""
+        return {id: one for id, one in self.conversations.items() if id in ids}
+
+
+def read_talk(directory: Path) -> Talk:
+    """Read a run whose results have turns: one of `cts converse`, or of `cts run` by a scheme or mode of its own.
+
+    Raises InputError where there is no run, where it has no turns, and for a turn that cannot be understood.
+    """
+    manifest = read_manifest(directory)
+    if manifest is None:
+        raise InputError(directory, "no run here (run.json is missing)")
+    identity, path = manifest.get("identity", {}), directory / RESULTS
+    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
+    if scheme not in SCHEMES or mode not in MODES:
+        raise InputError(
+            directory / "run.json", f"the scheme {scheme!r} with mode {mode!r} is none that there is"
+        )
+    lines = latest_results(path)
+    found = {id: _conversation(path, line) for id, line in lines.items() if not failed(line)}
+    return Talk(
+        directory=directory,
+        label=str(identity.get("system") or directory.name),
+        clarifier=str(manifest.get("players", {}).get("clarifier", "")),
+        scheme=scheme,
+        mode=mode,
+        k=int(identity.get("k") or 0),
+        conversations=found,
+        n_failed=len(lines) - len(found),
+        n_expected=max(int(manifest.get("n_expected", 0)), len(lines)),
+    )
+
+
+def _conversation(path: Path, line: Line) -> Conversation:
+    turns = line.get("turns")
+    if not isinstance(turns, list):
+        raise InputError(
+            path, f"{line['id']}: no conversation (turns are missing): this run asked all at once"
+        )
+    try:
+        read = tuple(map(turn_of, turns))
+    except (TypeError, ValueError) as error:
+        raise InputError(path, f"{line['id']}: {error}", field="turns") from None
+    queries = (str(line.get(name) or "") for name in ("blurred_query", "fused_query"))
+    return Conversation(str(line["id"]), *queries, read)
+
+
+def turn_of(value: Mapping[str, Any]) -> ConversationTurn:
+    """A turn as `results.jsonl` has it. Raises ValueError that says what is wrong."""
+    if not isinstance(value, dict):
+        raise ValueError("a turn has to be an object")
+    offered, types, answers = (_texts(value, name) for name in ("offered", "types", "answers"))
+    if not set(types) <= set(AMBIGUITY_TYPES):
+        raise ValueError(f"types have to be of {', '.join(AMBIGUITY_TYPES)}, are {', '.join(types)}")
+    chosen = value.get("chosen")
+    if chosen is not None and not (isinstance(chosen, int) and 0 <= chosen < len(offered)):
+        raise ValueError(f"chosen has to be the place of an offered query, is {chosen!r}")
+    return ConversationTurn(
+        offered=offered,
+        types=cast("tuple[AmbiguityType, ...]", types),
+        reasoning=str(value.get("reasoning") or ""),
+        answers=tuple(Answer(text, text == UNKNOWN) for text in answers),
+        chosen=chosen,
+        query=str(value.get("query") or ""),
+    )
+
+
+def _texts(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    texts = value.get(name) or []
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"{name} has to be a list of texts")
+    return tuple(texts)

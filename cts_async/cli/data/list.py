@@ -1,0 +1,33 @@
+"""`cts data list`: which kinds of datasets there are."""
+
+from __future__ import annotations
+
+import typer
+
+from cts_async.cli import options
+
+HELP = """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
+
+Example: cts data list --json
+"""
+
+
+def list_kinds(as_json: options.AsJson = False) -> None:
+    from cts_async.datasets.about import ABOUT
+
+    if as_json:
+        from dataclasses import asdict
+
+        import orjson
+
+        rows = [asdict(about) for about in ABOUT.values()]
+        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        return
+    from rich.console import Console
+
+    from cts_async.report.shelf import print_kinds
+
+    print_kinds(Console(), ABOUT.values())
+
+
+list_kinds.__doc__ = HELP

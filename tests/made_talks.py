@@ -1,0 +1,57 @@
+"""Run directories of conversations written by hand, small enough to work every number out on paper."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def made_talk(
+    folder: Path,
+    *,
+    scheme: str,
+    mode: str = "respond",
+    rows: Mapping[str, Sequence[Mapping[str, Any]]],
+    queries: Mapping[str, str] | None = None,
+    failed: Sequence[str] = (),
+    clarifier: str = "gpt",
+    data: str = "made",
+    k: int = 3,
+) -> Path:
+    """Write run.json and results.jsonl into a directory of `folder`; give its path.
+
+    `rows` are turns by instance id, as results.jsonl has them; `queries` the blurred ones by id.
+    """
+    label = f"{clarifier}-{scheme}-{mode}-k{k}"
+    directory = folder / f"{data}-talk-{label}"
+    directory.mkdir(parents=True)
+    manifest = {
+        "identity": {"system": label, "k": k, "scheme": scheme, "mode": mode, "data": {"name": data}},
+        "players": {"clarifier": clarifier, "support": "ernie"},
+        "n_expected": len(rows) + len(failed),
+        "sessions": [],
+    }
+    (directory / "run.json").write_text(json.dumps(manifest))
+    named = {id: (queries or {}).get(id, f"the query of {id}") for id in (*rows, *failed)}
+    lines: list[dict[str, Any]] = [
+        {
+            "id": id,
+            "system": label,
+            "fused_query": f"the intent of {id}",
+            "blurred_query": named[id],
+            "k": k,
+            "scheme": scheme,
+            "mode": mode,
+            "questions": [],
+            "answers": [],
+            "turns": list(turns),
+        }
+        for id, turns in rows.items()
+    ]
+    error = {"step": "clarify/1", "kind": "unusable", "message": "no JSON"}
+    lines += [{"id": id, "system": label, "blurred_query": named[id], "error": error} for id in failed]
+    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    (directory / "results.jsonl").write_text(text, encoding="utf-8")
+    return directory
