@@ -8,10 +8,8 @@ none is ever opened here.
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -21,7 +19,8 @@ from cts_async.datasets.fields import kind_of
 from cts_async.datasets.json_file import parse_json, read_bytes
 from cts_async.datasets.lines import unreadable
 from cts_async.datasets.record_ids import decode_record_id
-from cts_async.errors import InputError, UsageError
+from cts_async.datasets.whole_file import written_whole
+from cts_async.errors import InputError
 
 Evaluations: TypeAlias = Mapping[str, Mapping[str, float]]
 """Metric -> record id -> value in [0, 1]."""
@@ -66,7 +65,8 @@ def write_evaluations(path: Path, evaluations: Evaluations) -> None:
         }
         for metric in sorted(evaluations, key=metric_order)
     }
-    _replace(path, orjson.dumps(ordered, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    with written_whole(path) as file:
+        file.write(orjson.dumps(ordered, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def metric_order(name: str) -> tuple[str, int]:
@@ -124,17 +124,3 @@ def _refuse_pickle(path: Path) -> None:
         raise InputError(path, f"is a pickle, not JSON: {_CONVERT}")
     if suffix in _ARCHIVES or start.startswith(_ARCHIVE_STARTS):
         raise InputError(path, f"is an archive, not JSON; unpack it first. If it holds a pickle: {_CONVERT}")
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise UsageError(f"{path}: cannot write ({error.strerror})") from None

@@ -1,0 +1,46 @@
+"""Rows on their way out as JSON Lines: to a file, whole or not at all, or to standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from cts_async.errors import UsageError
+
+STDOUT = "-"
+
+
+def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write the rows to the file `out`, or to standard output for "-"; gives how many. Holds one at a time.
+
+    A reader of standard output that has seen enough (`| head`) ends it quietly. UsageError where nothing can be written.
+    """
+    from cts_async.datasets.whole_file import written_whole
+
+    if out != STDOUT:
+        with written_whole(Path(out).expanduser()) as file:
+            return _write(file, rows)
+    try:
+        count = _write(sys.stdout.buffer, rows)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # What is still buffered would break the pipe once more when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise UsageError(f"standard output: cannot write ({error.strerror})") from None
+    return count
+
+
+def _write(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> int:
+    import orjson
+
+    count = 0
+    for row in rows:
+        count += 1
+        file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+    return count
