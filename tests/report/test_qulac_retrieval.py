@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from cts_async.analysis.conversation_retrieval import evaluate_conversations
 from cts_async.analysis.question_gain import question_gains
-from cts_async.datasets.qulac_table import Facet, Pair, Topic
+from cts_async.analysis.standin_qrels import standin_qrels
+from cts_async.datasets.qulac_table import Facet, Pair, Topic, read_qulac
 from cts_async.report.qulac_retrieval import METRICS, FacetMeans, facet_records, walk_facets
 from cts_async.report.qulac_tables import evaluated
-from cts_async.search.rankers.query_likelihood import Conversation
+from cts_async.search.rankers.query_likelihood import Conversation, open_query_likelihood
 
 PAIRS = (Pair(10, "ten", "a ten"), Pair(2, "two", "a two"), Pair(3, "three", "a three"))
 FACET = Facet("7-1", "inf", "about", PAIRS)
@@ -68,3 +72,18 @@ def test_the_metrics_are_the_eleven_of_the_readme() -> None:
     assert sorted(METRICS) == sorted(
         ["MRR100", *(f"{family}{depth}" for family in ("NDCG", "P") for depth in (1, 3, 5, 10, 20))]
     )
+
+
+def test_on_real_topics_answers_come_closer_to_what_was_meant(shared_data: Path) -> None:
+    """With stand-in judgments: asking at random is better than not asking, the best question much better."""
+    topics = read_qulac(shared_data / "qulac.json").topics[:12]
+    ranker = open_query_likelihood(shared_data / "wiki_en.jsonl")
+    facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
+    judged, means = standin_qrels(ranker, facets, 10), FacetMeans()
+    for topic, facet in walk_facets(topics, judged):
+        records = facet_records(topic, facet, [1])
+        means.add(evaluate_conversations(ranker, judged[facet.id], records, ["NDCG20"]))
+    (oracle,) = means.gains()["NDCG20"].oracle
+    assert oracle.n == len(facets)
+    assert oracle.none is not None
+    assert oracle.worst < oracle.none < oracle.mean < oracle.best
