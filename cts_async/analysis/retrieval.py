@@ -44,6 +44,12 @@ def measure(name: str) -> str:
     return family if found[2] is None else f"{family}@{found[2]}"
 
 
+def cutoff(name: str) -> int | None:
+    """Give how many documents a measure looks at, None for all. Raises UsageError for an unknown one."""
+    depth = measure(name).partition("@")[2]
+    return int(depth) if depth else None
+
+
 def evaluate(qrels: Qrels, run: Run, measures: Sequence[str]) -> dict[str, dict[str, float]]:
     """Give measure -> query id -> value in [0, 1], measures by the names given, queries in the order of `qrels`.
 
@@ -51,31 +57,32 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[str]) -> dict[str, dict[
     without judgments is left out, in `qrels` or in `run`. Raises UsageError for an unknown measure.
     """
     asked = {name: measure(name) for name in measures}
-    judged = {query: _graded(grades) for query, grades in qrels.items() if grades}
-    found = {query: run[query] for query in judged if run.get(query)}
+    judged = [query for query, grades in qrels.items() if grades]
+    relevant = {query: _relevant(qrels[query]) for query in judged if run.get(query)}
+    found = {query: run[query] for query, grades in relevant.items() if grades}
     values = {usual: dict.fromkeys(judged, 0.0) for usual in asked.values()}
     for depth, names in _by_depth(values, max(map(len, found.values()), default=0)).items():
-        for usual, query, value in _computed(judged, found, names, depth):
+        for usual, query, value in _computed(relevant, found, names, depth):
             values[usual][query] = value
     return {name: values[usual].copy() for name, usual in asked.items()}
 
 
-def _graded(grades: Mapping[str, int]) -> dict[str, int]:
-    return {document: max(0, grade) for document, grade in grades.items()}
+def _relevant(grades: Mapping[str, int]) -> dict[str, int]:
+    """What is judged not relevant counts as what nobody judged."""
+    return {document: grade for document, grade in grades.items() if grade > 0}
 
 
 def _by_depth(usual: Iterable[str], longest: int) -> dict[int | None, list[str]]:
     """Measures by how much of a ranking they may see; trec_eval has no reciprocal rank with a cutoff."""
     groups: dict[int | None, list[str]] = {}
     for name in usual:
-        family, _, cutoff = name.partition("@")
-        cut = family == "RR" and cutoff and int(cutoff) < longest
-        groups.setdefault(int(cutoff) if cut else None, []).append(name)
+        depth = cutoff(name) if name.startswith("RR") else None
+        groups.setdefault(depth if depth and depth < longest else None, []).append(name)
     return groups
 
 
 def _computed(
-    judged: dict[str, dict[str, int]], found: Run, names: Sequence[str], depth: int | None
+    relevant: dict[str, dict[str, int]], found: Run, names: Sequence[str], depth: int | None
 ) -> Iterable[tuple[str, str, float]]:
     """Yield (usual name, query, value) of the queries in `found`."""
     import ir_measures
@@ -85,6 +92,7 @@ def _computed(
         shown = "RR" if name.startswith("RR") else name
         objects.setdefault(ir_measures.parse_measure(shown), []).append(name)
     ranked = {query: dict(_top(documents, depth)) for query, documents in found.items()}
+    judged = {query: relevant[query] for query in found}
     for metric in ir_measures.pytrec_eval.evaluator(list(objects), judged).iter_calc(ranked):
         for name in objects[metric.measure]:
             yield name, metric.query_id, float(metric.value)

@@ -12,6 +12,7 @@ import typer
 
 from cts_async import __version__
 from cts_async.cli import audit, compare, diagnose, doctor, gold, judge, models, plan, run, score
+from cts_async.cli.corpus import corpus
 from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
@@ -46,6 +47,7 @@ app.command("score", short_help="Scores and their summary, from judged files.")(
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
 app.add_typer(assembled(), short_help="Datasets: what there is, is a file sound, published figures.")
+app.add_typer(corpus, short_help="A file of documents: what is in it, searches, its index.")
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)
 app.command("audit", short_help="Prove that nobody saw what they must not see.")(audit.audit)
 app.command("doctor", short_help="Is everything here that a run needs?")(doctor.doctor)

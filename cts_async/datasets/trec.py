@@ -9,15 +9,14 @@ Fields stand between white space; lines may come in any order. Topics and docume
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Final
 
 from cts_async.datasets.lines import byte_lines, decode
+from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import InputError, UsageError
 
 MAX_LINE_BYTES: Final = 64 * 1024
@@ -160,13 +159,5 @@ def _word(text: str) -> str:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-        temporary.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write ({error.strerror})") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+    with written_whole(path) as file:
+        file.writelines(line.encode() for line in lines)

@@ -10,6 +10,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.qulac_retrieve import retrieve
 
 if TYPE_CHECKING:
     from cts_async.datasets.qulac_table import Qulac, Topic
@@ -76,7 +77,7 @@ def conversations(
     from cts_async.errors import UsageError
     from cts_async.report.qulac_tables import counts_table
 
-    lengths = _lengths(turns, qulac_conversations.TURNS)
+    lengths = read_lengths(turns, qulac_conversations.TURNS)
     found = read_qulac(path)
     topics = _chosen(found.topics, topic or [])
     if count:
@@ -103,6 +104,7 @@ def gains(
 ) -> None:
     from cts_async.analysis.question_gain import question_gains
     from cts_async.cli.data.shown import show
+    from cts_async.datasets.evaluation_about import read_notes
     from cts_async.datasets.evaluations import metric_order, read_evaluations
     from cts_async.errors import InputError
     from cts_async.report.qulac_tables import evaluated, gain_notes, oracle_table, questions_table
@@ -115,13 +117,14 @@ def gains(
             problem = "holds no question with its answer (no record id ends in -1)"
             raise InputError(evaluations, problem, field=name)
     tables = [oracle_table(found), *(questions_table(name, one) for name, one in found.items())]
-    show(tables, notes=gain_notes(found), as_json=as_json, csv=csv)
+    show(tables, notes=[*read_notes(evaluations), *gain_notes(found)], as_json=as_json, csv=csv)
 
 
 figures.__doc__, conversations.__doc__, gains.__doc__ = FIGURES_HELP, CONVERSATIONS_HELP, GAINS_HELP
 qulac.command("figures", short_help="The published figures, counted again.")(figures)
 qulac.command("conversations", short_help="Artificial conversations of 1-3 turns.")(conversations)
 qulac.command("gains", short_help="What each question gains over none.")(gains)
+qulac.command("retrieve", short_help="Retrieval after every conversation, evaluated.")(retrieve)
 
 
 def _oddities(found: Qulac) -> list[str]:
@@ -134,7 +137,8 @@ def _oddities(found: Qulac) -> list[str]:
     return notes + [f"facet {id}: its type is misspelt, taken as informational" for id in found.slips]
 
 
-def _lengths(text: str, allowed: Collection[int]) -> list[int]:
+def read_lengths(text: str, allowed: Collection[int]) -> list[int]:
+    """ "1,3" as numbers, rising. Raises UsageError for one that is not allowed."""
     from cts_async.errors import UsageError
 
     names = {str(length): length for length in allowed}

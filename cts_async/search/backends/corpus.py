@@ -38,11 +38,13 @@ _SNIPPET_SOURCE_CHARS: Final = 20_000
 class Corpus:
     """Documents in a JSON Lines file, ranked by BM25. They stay in the file; a hit is read when it is needed.
 
-    `from_cache` says whether the index was found on disk.
+    `from_cache` says whether the index was found on disk; `folder` is where it is kept, None if nowhere.
     """
 
-    def __init__(self, path: Path, stream: BufferedReader, index: Index, *, from_cache: bool) -> None:
-        self.path, self.from_cache = path, from_cache
+    def __init__(
+        self, path: Path, stream: BufferedReader, index: Index, *, from_cache: bool, folder: Path | None
+    ) -> None:
+        self.path, self.from_cache, self.folder = path, from_cache, folder
         self._index = index
         self._ids: dict[int, str] = {}
         self._rows: dict[str, int] | None = None
@@ -59,13 +61,18 @@ class Corpus:
         """
         try:
             with path.open("rb") as stream:
-                index, from_cache = _load_or_build(path, stream, cache_dir or default_cache_dir())
-                return cls(path, stream, index, from_cache=from_cache)
+                index, from_cache, folder = _load_or_build(path, stream, cache_dir or default_cache_dir())
+                return cls(path, stream, index, from_cache=from_cache, folder=folder)
         except OSError as error:
             raise InputError(path, error.strerror or str(error)) from error
 
     def __len__(self) -> int:
         return len(self._index.offsets) - 1
+
+    @property
+    def terms(self) -> int:
+        """How many different words there are, endings and stop words apart."""
+        return len(self._index.bm25.vocab_dict) - 1  # the first stands for none
 
     def search(self, query: str, limit: int, *, snippet_chars: int = 240) -> list[Hit]:
         """Give the `limit` best documents that share a word with `query`, best first, ties in file order."""
@@ -141,18 +148,20 @@ def _pread(fd: int, size: int, offset: int) -> bytes:
     return b"".join(blocks)
 
 
-def _load_or_build(path: Path, stream: BufferedReader, cache_dir: Path | None) -> tuple[Index, bool]:
+def _load_or_build(
+    path: Path, stream: BufferedReader, cache_dir: Path | None
+) -> tuple[Index, bool, Path | None]:
+    """Give the index, whether it was there, and where it is now."""
     before = os.fstat(stream.fileno())
     folder = cache_dir and cache_dir / _key(stream)
     if folder and (cached := load_index(folder)):
-        return cached, True
+        return cached, True, folder
     index = build_index(stream, path)
     after = os.fstat(stream.fileno())
     if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
         raise InputError(path, "changed while it was being indexed")
-    if folder:
-        store_index(index, folder)
-    return index, False
+    kept = folder is not None and store_index(index, folder)
+    return index, False, folder if kept else None
 
 
 def _key(stream: BufferedReader) -> str:

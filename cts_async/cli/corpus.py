@@ -1,0 +1,142 @@
+"""`cts corpus`: a file of documents to search: what is in it, what is found in it, its index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from cts_async.cli import options
+from cts_async.cli.data.group import SETTINGS
+
+if TYPE_CHECKING:
+    from cts_async.search.backends import Corpus
+    from cts_async.search.rankers.base import Ranker
+
+corpus: Final = typer.Typer(
+    name="corpus", help="A file of documents: what is in it, searches, its index.", **SETTINGS
+)
+
+CorpusPath = Annotated[
+    Path, typer.Argument(metavar="PATH", help="JSON Lines of id, url, title, text, one document a line.")
+]
+
+SHOW_HELP = """Say what a corpus holds: documents, words, and the first of them.
+
+A line that is no document is refused with its number and field.
+
+Example: cts corpus show docs.jsonl
+"""
+
+SEARCH_HELP = """Rank the documents for a query, as evaluations do.
+
+Example: cts corpus search docs.jsonl "history of the great wall" -n 5 --model ql
+
+Example: cts corpus search docs.jsonl "great wall" --rerank castorini/monot5-base-msmarco
+"""
+
+BUILD_HELP = """Index a corpus, so that runs find the index ready.
+
+It is kept below $XDG_CACHE_HOME/cts_async (else ~/.cache), under a name made of the file's content.
+
+Example: cts corpus build docs.jsonl
+"""
+
+MODELS: Final = ("bm25", "ql")
+
+
+def show(
+    path: CorpusPath,
+    n: Annotated[int, typer.Option("-n", min=0, help="Documents to show.")] = 5,
+    as_json: options.AsJson = False,
+) -> None:
+    from itertools import islice
+
+    from cts_async.cli.data.shown import show as show_tables
+    from cts_async.report.corpus_tables import documents_table, facts_table
+    from cts_async.search.backends import Corpus
+
+    opened = Corpus.open(path)
+    chars = sum(len(page.text) for page in opened.documents())
+    facts = {
+        "documents": len(opened),
+        "different words": opened.terms,
+        "characters a document": chars / len(opened),
+        "bytes": path.stat().st_size,
+        "index": str(opened.folder) if opened.folder else None,
+    }
+    first = documents_table(islice(opened.documents(), n))
+    show_tables([facts_table(str(path), facts), first], as_json=as_json)
+
+
+def search(
+    path: CorpusPath,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="What to search for.")],
+    n: Annotated[int, typer.Option("-n", min=1, help="How many documents.")] = 10,
+    model: Annotated[str, typer.Option(help="bm25, or ql: query likelihood.")] = "bm25",
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL", help="Re-rank with this cross-encoder or MonoT5: a folder or hub name."
+        ),
+    ] = None,
+    depth: Annotated[int, typer.Option(min=1, help="How many documents are re-ranked.")] = 100,
+    as_json: options.AsJson = False,
+) -> None:
+    from cts_async.cli.data.shown import show as show_tables
+    from cts_async.errors import UsageError
+    from cts_async.report.corpus_tables import found_table
+    from cts_async.search.backends import Corpus
+
+    if model not in MODELS:
+        raise UsageError(f"--model {model}: must be one of {', '.join(MODELS)}")
+    opened = Corpus.open(path)
+    ranker = _ranker(opened, model, rerank, depth)
+    pages = ((found, opened.document(found.id)) for found in ranker.rank(query, n))
+    table = found_table(ranker.name, [(found, page) for found, page in pages if page is not None])
+    notes = [] if table.rows else ["nothing was found: no document holds a word of the query"]
+    show_tables([table], notes=notes, as_json=as_json)
+
+
+def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
+    from time import perf_counter
+
+    from cts_async.cli.data.shown import show as show_tables
+    from cts_async.report.corpus_tables import facts_table
+    from cts_async.search.backends import Corpus
+
+    start = perf_counter()
+    opened = Corpus.open(path)
+    facts = {
+        "documents": len(opened),
+        "different words": opened.terms,
+        "seconds": perf_counter() - start,
+        "found ready": opened.from_cache,
+        "kept in": str(opened.folder) if opened.folder else None,
+    }
+    unkept = "the index could not be kept: make the cache folder writable, or set XDG_CACHE_HOME"
+    notes = [] if opened.folder else [unkept]
+    show_tables([facts_table(str(path), facts)], notes=notes, as_json=as_json)
+
+
+show.__doc__, search.__doc__, build.__doc__ = SHOW_HELP, SEARCH_HELP, BUILD_HELP
+corpus.command("show", short_help="What a corpus holds.")(show)
+corpus.command("search", short_help="Rank the documents for a query.")(search)
+corpus.command("build", short_help="Index a corpus.")(build)
+
+
+def _ranker(opened: Corpus, model: str, rerank: str | None, depth: int) -> Ranker:
+    from cts_async.search.rankers.bm25 import Bm25Ranker
+
+    base: Ranker = Bm25Ranker(opened)
+    if model == "ql":
+        from cts_async.search.rankers.query_likelihood import QueryLikelihoodRanker
+        from cts_async.search.rankers.term_index import TermIndex
+
+        base = QueryLikelihoodRanker(TermIndex.build(opened.documents()))
+    if rerank is None:
+        return base
+    from cts_async.search.rankers.cross_encoder import CrossEncoderRanker
+
+    return CrossEncoderRanker(base, rerank, opened, depth)
