@@ -81,6 +81,10 @@ def people_of(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] |
     kind = dataset.name.partition("-need")[0]
     if wanted != kind:
         raise UsageError(f"--answers {wanted}: these data have the answers of {kind}: --answers {kind}")
+    if "select" in config.modes:
+        raise UsageError(
+            f"--answers {wanted}: people answered questions, they chose no queries: not --mode select"
+        )
     pairs = dataset.annotations().pairs
     if not any(pairs.values()):
         raise UsageError(f"--answers {wanted}: {dataset.path} has questions without answers only")

@@ -95,6 +95,14 @@ def test_qulac_has_answers_for_every_facet() -> None:
     assert (len(pairs), min(map(len, pairs.values())), max(map(len, pairs.values()))) == (762, 7, 18)
 
 
+def test_people_did_not_choose_among_queries(tmp_path: Path) -> None:
+    dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')}")
+    with pytest.raises(
+        UsageError, match="people answered questions, they chose no queries: not --mode select"
+    ):
+        people_of(RunConfig(answers="clariq", modes=("respond", "select")), dataset)
+
+
 # -- a run ----------------------------------------------------------------------------------------------
 
 

@@ -1,8 +1,8 @@
 """What the protocol allows each request to hold, and what a request holds beyond that.
 
     clarify         {q, k}                          q as the data has it
-    answer/i        {question i}, q* by its digest  a question that the Clarifier's reply has, and only one;
-                    of people: {question i}         and one of their answers for this instance, or unknown
+    answer/i        {question i}, q* by its digest  a question that the Clarifier's reply has, and only one; the
+                                                    answers of people: see `people`
     rewrite         {q, pairs}                      exactly the questions asked and the answers remembered
     search/turn/1   {question, date}                exactly the Rewriter's reply; q for orig, q* for gold
     search/turn/n   names of earlier steps          nothing else, but for the sentence that demands an answer
@@ -19,14 +19,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from cts_async.datasets.annotations import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.protocol.audit.findings import Finding, Level
 from cts_async.protocol.audit.journal import Record
+from cts_async.protocol.audit.people import People, wrong_with
 from cts_async.protocol.audit.replies import Dialogue, fields_of, rewritten
 from cts_async.protocol.audit.sources import Queries
 from cts_async.protocol.audit.text import Secret
-from cts_async.records import UNKNOWN
 
 Kind = Literal["clarify", "orig", "gold"]
 
@@ -54,8 +53,8 @@ class Book:
     """Names of the prompts that the manifest vouches for."""
     vocabulary: Collection[str]
     """The prompts' words."""
-    people: Mapping[str, HumanPairs] | None = None
-    """What people answered, by instance, where they answer in this run."""
+    people: People | None = None
+    """Whose answers take the User Answerer's place in this run; None: a model's."""
 
 
 class Rules:
@@ -81,7 +80,7 @@ class Rules:
         elif step == "clarify":
             yield from self._clarify(step, request)
         elif step.startswith("answer/"):
-            yield from self._answer(step, request, record.get("response"))
+            yield from self._answer(step, request, record)
         elif step == "rewrite":
             yield from self._rewrite(step, request, rewritten(record))
         elif step == "search/turn/1":
@@ -99,30 +98,19 @@ class Rules:
             yield self._finding("provenance", step, f"k is {fields.get('k')!r}, the run's is {k}")
         yield from self._leaks(step, request, self._before, {"k": k})
 
-    def _answer(self, step: str, request: Mapping[str, Any], reply: Any) -> Iterator[Finding]:
+    def _answer(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
         if self._book.people is None:
             yield from self._answer_of_model(step, request)
-        elif self._instance in self._book.people:
-            yield from self._answer_of_people(step, request, reply, self._book.people[self._instance])
         else:
-            problem = "what people answered about it is nowhere: name the data with --data"
-            yield self._finding("missing", step, problem)
+            yield from self._answer_of_people(step, record, self._book.people)
         question, turn = fields_of(request).get("clarification_question"), int(step.removeprefix("answer/"))
         if not any(turn <= len(asked) and asked[turn - 1] == question for asked in self._said.questions):
             problem = f"it was not asked exactly question {turn} of the Clarifier's reply"
             yield self._finding("provenance", step, problem, str(question))
 
-    def _answer_of_people(
-        self, step: str, request: Mapping[str, Any], reply: Any, pairs: HumanPairs
-    ) -> Iterator[Finding]:
-        """One question and no more, and an answer that people gave to the question it was matched with."""
-        if set(request) != {"fields"} or set(fields_of(request)) != {"clarification_question"}:
-            yield self._finding("provenance", step, "its request holds more than the question", str(request))
-        said = reply if isinstance(reply, dict) else {}
-        text, matched = said.get("text"), said.get("question")
-        if text != UNKNOWN and (matched, text) not in pairs:
-            problem = "nobody gave this answer to the question that it was matched with"
-            yield self._finding("provenance", step, problem, str(text))
+    def _answer_of_people(self, step: str, record: Record, people: People) -> Iterator[Finding]:
+        for wrong in wrong_with(record, people.get(self._instance)):
+            yield self._finding(wrong.level, step, wrong.problem, wrong.text)
 
     def _answer_of_model(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
         q_star, names = self._queries.fused, {"clarification_question"}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cts_async.datasets import Dataset, open_dataset
-from cts_async.datasets.annotations import HumanPairs
 from cts_async.errors import InputError, UsageError
+from cts_async.protocol.audit.people import People
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, read_results
 from cts_async.protocol.run_files import RESULTS
@@ -34,7 +34,7 @@ class Sources:
     results: LatestLines
     results_path: Path
     notes: tuple[str, ...]
-    people: Mapping[str, HumanPairs] | None = None
+    people: People | None = None
     """What people answered, by instance, where they answered in this run; empty where it cannot be read."""
 
     def queries(self, instance: str, line: Line | None) -> Queries | None:
@@ -60,7 +60,7 @@ def read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None)
     """
     notes: tuple[str, ...] = ()
     data = None
-    people: Mapping[str, HumanPairs] | None = {} if manifest.get("identity", {}).get("answers") else None
+    people: People | None = {} if manifest.get("identity", {}).get("answers") else None
     try:
         dataset = _opened(manifest, spec)
         data = {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
