@@ -28,7 +28,19 @@ Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
 """
 
 NOT_FOR_GOLD = frozenset(
-    {"model", "k", "gold", "support", "judge", "orig", "with_gold", "no_judge", "name", "extractor"}
+    {
+        "model",
+        "k",
+        "gold",
+        "answers",
+        "support",
+        "judge",
+        "orig",
+        "with_gold",
+        "no_judge",
+        "name",
+        "extractor",
+    }
 )
 """Options of a run that say nothing about a search of the intent, or mean something of their own here."""
 

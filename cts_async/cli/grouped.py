@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 HEADINGS: Final[Mapping[str, Sequence[str]]] = {
     "Data and systems": ("model", "k", "data", "gold", "candidates", "field", "limit", "orig", "with_gold"),
     "Models": (
-        *("every_role", "support", "judge", "no_judge", "lexical", "agent", "extractor"),
+        *("every_role", "support", "answers", "judge", "no_judge", "lexical", "agent", "extractor"),
         *("nuggets_per_call", "config"),
     ),
     "Searching": ("corpus", "search", "visit", "visit_model", "allow_address", "replay", "max_turns"),

@@ -72,6 +72,7 @@ def _introduce(err: Console, plan: Plan) -> None:
     err.print(
         f"{labels} over {of} instances of {plan.dataset.name}; {_where(plan.search)}; "
         f"agent {plan.roles.agent}, support {plan.roles.support}"
+        + (f", answers of people ({plan.config.answers})" if plan.people is not None else "")
         + ("" if plan.config.no_judge else f", judges {', '.join((*plan.roles.judges, 'lexical'))}"),
         markup=False,
         highlight=False,

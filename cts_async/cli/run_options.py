@@ -26,6 +26,10 @@ def _read(
     gold: Annotated[
         Path | None, typer.Option(help="Nuggets (JSONL), joined by id or by fused_query.")
     ] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Whose answers take the User Answerer's place: qulac or clariq."),
+    ] = None,
     corpus: Annotated[
         Path | None, typer.Option(help="Documents {id,url,title,text} (JSONL) to search.")
     ] = None,
@@ -76,6 +80,7 @@ def _read(
         ks=tuple(k),
         data=data,
         gold=gold,
+        answers=answers,
         corpus=corpus,
         search=search,
         visit=visit,

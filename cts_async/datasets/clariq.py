@@ -1,9 +1,9 @@
 """ClariQ (Aliannejadi et al., EMNLP 2021) as pairs of queries: the request is ambiguous, its facet is the intent.
 
-An instance is a facet, not a row: blurred = `initial_request`, fused = `facet_desc`, id = `facet_id`. Published are
-1,070 of them; 539 have a clarification need of 3 or 4 and suit the benchmark best, 77 have need 1 and are a
-negative control: `clariq:PATH,need=3-4` and `clariq:PATH,need=1` keep those. The data's repository names no
-licence, so none of it is here; users bring it.
+An instance is a facet, not a row: blurred = `initial_request`, fused = `facet_desc`, id = `facet_id`. The release is
+known to have 1,070; 539 have a clarification need of 3 or 4 and suit the benchmark best, 77 have need 1 and are a
+negative control: `clariq:PATH,need=3-4` and `clariq:PATH,need=1` keep those. No test checks these counts, since the
+data's repository names no licence and users bring it; `cts data clariq figures` does.
 """
 
 from __future__ import annotations

@@ -15,9 +15,10 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.answer import ModelAnswerer
+from cts_async.protocol.answer import Answerer, ModelAnswerer
 from cts_async.protocol.crew import Crew, instances_in_flight, opened, prices_of
 from cts_async.protocol.forecast import Forecast, forecast, note
+from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
 from cts_async.protocol.plan import Plan
@@ -38,7 +39,7 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
         opened_searcher(plan, crew) as searcher,
     ):
         cast = Cast(
-            answerer=ModelAnswerer(crew.role(plan.roles.support)),
+            answerer=_answerer(plan, crew),
             rewriter=crew.role(plan.roles.support),
             searcher=searcher,
             judges=_judges(plan, crew),
@@ -63,6 +64,10 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
             )
             stopper.watch(runner)
             await runner.run(_jobs(plan, crew, cast, files))
+
+
+def _answerer(plan: Plan, crew: Crew) -> Answerer:
+    return ModelAnswerer(crew.role(plan.roles.support)) if plan.people is None else HumanAnswerer(plan.people)
 
 
 def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:

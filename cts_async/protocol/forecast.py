@@ -77,6 +77,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         _informed(plan, work, left[system], seen, runs.get(system))
         for system in plan.systems
         for work in assumed(plan, system, sample, turns)
+        if plan.people is None or work.kind != "answer"
     ]
     walks = {system: _walk_s(work, system) for system in plan.systems if left[system]}
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in _players(plan))
@@ -88,8 +89,13 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         in_flight=width,
         in_flight_s=sum(walk_s * left[system] for system, walk_s in walks.items()) / width,
         unpriced=tuple(spec.name for spec in _players(plan) if prices_of(spec) is None),
-        assumptions=tuple(said(plan, len(sample), turns, work)),
+        assumptions=(*said(plan, len(sample), turns, work), *_said_of_people(plan)),
     )
+
+
+def _said_of_people(plan: Plan) -> Iterable[str]:
+    if plan.people is not None:
+        yield f"answers: people's, from {plan.dataset.name}; no calls"
 
 
 def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:

@@ -11,11 +11,13 @@ from typing import Any
 
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
+from cts_async.datasets.annotations import HumanPairs
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.local import model_file
 from cts_async.llm.model import output_limit
+from cts_async.protocol.human_answers import answers_identity, people_of
 from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all, with_stand_ins
 from cts_async.protocol.search_plan import SearchPlan, check_replays, plan_search
@@ -53,6 +55,8 @@ class Plan:
     data_identity: Mapping[str, Any]
     most_nuggets: int = 0
     """Of any instance's."""
+    people: Mapping[str, HumanPairs] | None = None
+    """Whose answers take the User Answerer's place, by instance id; None: the support model's."""
 
     @property
     def corpus(self) -> Path | None:
@@ -76,6 +80,7 @@ class Plan:
             "system": system.label,
             "k": system.k,
             "data": dict(self.data_identity),
+            **(answers_identity(self.config) if system.kind == "clarify" else {}),
             "models": {role: self.specs[name].identity for role, name in named.items()},
             "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
             "corpus_sha256": self.search.corpus_sha256,
@@ -112,6 +117,8 @@ class Plan:
             roles += ["clarify", "answer", "rewrite"]
         if self.config.extractor:
             roles += ["gold"]
+        if self.people is not None:
+            roles = [role for role in roles if role not in ("answer", "respond")]
         return sorted(name for name in self.prompts.sha256 if name.split(".")[0] in roles)
 
 
@@ -126,6 +133,7 @@ def make_plan(
         config.models, config.ks, config.references, schemes=config.schemes, modes=config.modes
     )
     dataset = open_dataset(config.data, config.gold, config.fields)
+    people = people_of(config, dataset)
     engines = load_search(config.config_file)
     search = plan_search(config, engines, environ, dataset.corpus)
     roles = choose_roles(
@@ -175,6 +183,7 @@ def make_plan(
         current_date=_current_date(directories),
         data_identity=_data_identity(dataset),
         most_nuggets=most_nuggets,
+        people=people,
     )
 
 
@@ -184,7 +193,13 @@ def _marks(
     """What tells this command's runs from those with the roles and the search that nobody had to name."""
     usual = choose_roles(config.models, catalogue.roles, support=None, judges=(), agent=None, every_role=None)
     judged = not config.no_judge
-    return {system: mark(system, roles, usual, judged=judged) + search.mark(config) for system in systems}
+    people = f"+answers-{config.answers}" if config.answers else ""
+    return {
+        system: mark(system, roles, usual, judged=judged)
+        + people * (system.kind == "clarify")
+        + search.mark(config)
+        for system in systems
+    }
 
 
 def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:

@@ -1,7 +1,8 @@
 """What the protocol allows each request to hold, and what a request holds beyond that.
 
     clarify         {q, k}                          q as the data has it
-    answer/i        {question i}, q* by its digest  a question that the Clarifier's reply has, and only one
+    answer/i        {question i}, q* by its digest  a question that the Clarifier's reply has, and only one; the
+                                                    answers of people: see `people`
     rewrite         {q, pairs}                      exactly the questions asked and the answers remembered
     search/turn/1   {question, date}                exactly the Rewriter's reply; q for orig, q* for gold
     search/turn/n   names of earlier steps          nothing else, but for the sentence that demands an answer
@@ -21,6 +22,7 @@ from typing import Any, Final, Literal
 from cts_async.engine.step import step_key
 from cts_async.protocol.audit.findings import Finding, Level
 from cts_async.protocol.audit.journal import Record
+from cts_async.protocol.audit.people import People, wrong_with
 from cts_async.protocol.audit.replies import Dialogue, fields_of, rewritten
 from cts_async.protocol.audit.sources import Queries
 from cts_async.protocol.audit.text import Secret
@@ -51,6 +53,8 @@ class Book:
     """Names of the prompts that the manifest vouches for."""
     vocabulary: Collection[str]
     """The prompts' words."""
+    people: People | None = None
+    """Whose answers take the User Answerer's place in this run; None: a model's."""
 
 
 class Rules:
@@ -76,7 +80,7 @@ class Rules:
         elif step == "clarify":
             yield from self._clarify(step, request)
         elif step.startswith("answer/"):
-            yield from self._answer(step, request)
+            yield from self._answer(step, request, record)
         elif step == "rewrite":
             yield from self._rewrite(step, request, rewritten(record))
         elif step == "search/turn/1":
@@ -94,7 +98,21 @@ class Rules:
             yield self._finding("provenance", step, f"k is {fields.get('k')!r}, the run's is {k}")
         yield from self._leaks(step, request, self._before, {"k": k})
 
-    def _answer(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
+    def _answer(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+        if self._book.people is None:
+            yield from self._answer_of_model(step, request)
+        else:
+            yield from self._answer_of_people(step, record, self._book.people)
+        question, turn = fields_of(request).get("clarification_question"), int(step.removeprefix("answer/"))
+        if not any(turn <= len(asked) and asked[turn - 1] == question for asked in self._said.questions):
+            problem = f"it was not asked exactly question {turn} of the Clarifier's reply"
+            yield self._finding("provenance", step, problem, str(question))
+
+    def _answer_of_people(self, step: str, record: Record, people: People) -> Iterator[Finding]:
+        for wrong in wrong_with(record, people.get(self._instance)):
+            yield self._finding(wrong.level, step, wrong.problem, wrong.text)
+
+    def _answer_of_model(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
         q_star, names = self._queries.fused, {"clarification_question"}
         if "on_record" in request:
             sees_intent = request["on_record"] == step_key({"clear_query": q_star})[:16]
@@ -104,10 +122,6 @@ class Rules:
         yield from self._form(step, request, "answer", names, on_record=True)
         if not sees_intent:
             yield self._finding("provenance", step, "what it saw beside the question is not q* alone")
-        question, turn = fields_of(request).get("clarification_question"), int(step.removeprefix("answer/"))
-        if not any(turn <= len(asked) and asked[turn - 1] == question for asked in self._said.questions):
-            problem = f"it was not asked exactly question {turn} of the Clarifier's reply"
-            yield self._finding("provenance", step, problem, str(question))
 
     def _rewrite(self, step: str, request: Mapping[str, Any], q_hat: str | None) -> Iterator[Finding]:
         yield from self._form(step, request, "rewrite", {"blurred_query", "qa_pairs"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
     if manifest is None:
         raise InputError(directory, "no run here (run.json is missing)")
     prompts = Prompts(directory, manifest)
-    book = _book(directory, manifest, prompts)
     sources = read_sources(directory, manifest, data)
+    book = replace(_book(directory, manifest, prompts), people=sources.people)
     steps = StepsByInstance(directory / STEPS)
     counts = _Counts(list(prompts.findings))
     seen: set[int] = set()

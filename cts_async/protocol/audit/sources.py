@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cts_async.datasets import open_dataset
+from cts_async.datasets import Dataset, open_dataset
 from cts_async.errors import InputError, UsageError
+from cts_async.protocol.audit.people import People
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, read_results
 from cts_async.protocol.run_files import RESULTS
@@ -33,6 +34,8 @@ class Sources:
     results: LatestLines
     results_path: Path
     notes: tuple[str, ...]
+    people: People | None = None
+    """What people answered, by instance, where they answered in this run; empty where it cannot be read."""
 
     def queries(self, instance: str, line: Line | None) -> Queries | None:
         """q* and q of an instance; None where nothing knows them. `line` is its result."""
@@ -57,17 +60,21 @@ def read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None)
     """
     notes: tuple[str, ...] = ()
     data = None
+    people: People | None = {} if manifest.get("identity", {}).get("answers") else None
     try:
-        data = _read_data(manifest, spec)
+        dataset = _opened(manifest, spec)
+        data = {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
+        if people is not None and dataset.annotations is not None:
+            people = dataset.annotations().pairs
     except UsageError as error:
         if spec is not None:
             raise
         notes = (f"the data cannot be read again, so q and q* are those that {RESULTS} recorded: {error}",)
     path = directory / RESULTS
-    return Sources(data, LatestLines(path), path, notes)
+    return Sources(data, LatestLines(path), path, notes, people)
 
 
-def _read_data(manifest: Mapping[str, Any], spec: str | None) -> dict[str, Queries]:
+def _opened(manifest: Mapping[str, Any], spec: str | None) -> Dataset:
     noted = manifest.get("data", {})
     expected = manifest.get("identity", {}).get("data", {}).get("sha256")
     spec = spec or noted.get("spec")
@@ -79,4 +86,4 @@ def _read_data(manifest: Mapping[str, Any], spec: str | None) -> dict[str, Queri
         raise InputError(
             dataset.path, "not the file this run was made with (its sha256 differs); name that with --data"
         )
-    return {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
+    return dataset

@@ -1,0 +1,215 @@
+"""People's answers in the User Answerer's place: durable, named in the run, audited, and free."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from audited_runs import copied, made, plant, record_of
+from made_clariq import clariq_file
+
+from cts_async.config import RunConfig
+from cts_async.datasets import open_dataset
+from cts_async.datasets.sample import sample_dir
+from cts_async.engine.journal import read_jsonl
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.audit import audit_run
+from cts_async.protocol.forecast import forecast
+from cts_async.protocol.human_answers import human_reply, people_of
+from cts_async.protocol.observed import observe
+from cts_async.protocol.plan import Plan, make_plan
+
+QULAC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "qulac.json"
+PAIRS = (
+    ("which time of day", "at night"),
+    ("are you travelling by car", "i dont know"),
+    ("are you travelling by car", "no"),
+    ("is it for today", ""),
+)
+_NIGHT = "7\tferries\t\t4\tF01\tWhen do night ferries leave North Quay?\t"
+_COST = "7\tferries\t\t4\tF02\tWhat does a ferry cost for a van?\t"
+ROWS = (
+    _NIGHT + "Q00010\twhich time do you mean by ferries\tat night please",
+    _COST + "Q00010\twhich time do you mean by the ferries\tany time",
+    _COST + "Q00011\tdo you want which place you mean by ferries\t",
+)
+"""The fake Clarifier asks "Which time do you mean by ferries?", then the same about the place."""
+NOBODY_ASKED = _NIGHT + "Q00001\t\t"
+
+
+def options(folder: Path, **more: Any) -> dict[str, Any]:
+    data = f"clariq:{clariq_file(folder / 'dev.tsv', ROWS)}"
+    corpus = sample_dir() / "corpus.jsonl"
+    return {"data": data, "answers": "clariq", "corpus": corpus, "no_judge": True, "limit": None, **more}
+
+
+# -- one answer -----------------------------------------------------------------------------------------
+
+
+def test_a_question_that_people_were_asked_has_their_answer() -> None:
+    assert human_reply("Which time of day?", PAIRS) == {
+        "text": "at night",
+        "question": "which time of day",
+        "similarity": 100.0,
+    }
+
+
+def test_of_two_answers_the_first_counts_and_not_to_know_is_an_answer() -> None:
+    assert human_reply("Are you travelling by car?", PAIRS)["text"] == "i dont know"
+
+
+def test_a_question_that_nobody_was_asked_and_an_empty_answer_are_unknown() -> None:
+    assert human_reply("Which island?", PAIRS) == {"text": "unknown", "question": None}
+    assert human_reply("Which island?", ())["text"] == "unknown"
+    assert human_reply("Is it for today?", PAIRS)["text"] == "unknown"
+
+
+# -- whose answers --------------------------------------------------------------------------------------
+
+
+def test_answers_belong_to_their_data(tmp_path: Path) -> None:
+    dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')},need=4")
+    assert people_of(RunConfig(), dataset) is None
+    pairs = people_of(RunConfig(answers="clariq"), dataset)
+    assert pairs is not None
+    assert pairs["F02"][1] == ("are you travelling by car", "yes")
+    with pytest.raises(UsageError, match="--answers qulac: these data have the answers of clariq"):
+        people_of(RunConfig(answers="qulac"), dataset)
+
+
+def test_data_that_nobody_was_asked_about_have_no_answers(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--answers qulac: nobody answered questions about sample"):
+        people_of(RunConfig(answers="qulac"), open_dataset("sample"))
+    silent = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv', (NOBODY_ASKED,))}")
+    with pytest.raises(UsageError, match="has questions without answers only"):
+        people_of(RunConfig(answers="clariq"), silent)
+
+
+@pytest.mark.skipif(not QULAC.exists(), reason=f"Qulac is not here: {QULAC}")
+def test_qulac_has_answers_for_every_facet() -> None:
+    pairs = people_of(RunConfig(answers="qulac"), open_dataset(f"qulac:{QULAC}"))
+    assert pairs is not None
+    assert (len(pairs), min(map(len, pairs.values())), max(map(len, pairs.values()))) == (762, 7, 18)
+
+
+def test_people_did_not_choose_among_queries(tmp_path: Path) -> None:
+    dataset = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')}")
+    with pytest.raises(
+        UsageError, match="people answered questions, they chose no queries: not --mode select"
+    ):
+        people_of(RunConfig(answers="clariq", modes=("respond", "select")), dataset)
+
+
+# -- a run ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("people")
+    return made(folder, references=("orig",), **options(folder))
+
+
+@pytest.fixture
+def run(runs: dict[str, Path], tmp_path: Path) -> Path:
+    return copied(runs["fake-k2"], tmp_path)
+
+
+def plan_of(folder: Path, **more: Any) -> Plan:
+    config = folder / "cts.toml"
+    config.write_text('[models.fake]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "fake-1"\n')
+    given = {"ks": (2,), "references": ("orig",), **options(folder, **more)}
+    asked = RunConfig(models=("fake",), every_role="fake", runs_dir=folder / "runs", **given)
+    return make_plan(asked, load_catalogue(config), {})
+
+
+def test_a_run_is_named_after_whose_answers_it_has_and_its_reference_is_not(runs: dict[str, Path]) -> None:
+    assert runs["orig"].name == "clariq-orig+agent-fake"
+    assert runs["fake-k2"].name == "clariq-fake-k2+all-fake+answers-clariq"
+    identities = {
+        label: json.loads((run / "run.json").read_text())["identity"] for label, run in runs.items()
+    }
+    assert identities["fake-k2"]["answers"] == {"of": "clariq", "similarity": 85.0}
+    assert "answers" not in identities["orig"]
+    assert not any(name.startswith("answer") for name in identities["fake-k2"]["prompts"])
+
+
+def test_results_have_people_s_answers(runs: dict[str, Path]) -> None:
+    answers = {line["id"]: line["answers"] for line in read_jsonl(runs["fake-k2"] / "results.jsonl")}
+    assert answers == {"F01": ["at night please", "unknown"], "F02": ["any time", "unknown"]}
+
+
+def test_the_journal_has_the_question_and_the_one_it_was_matched_with(runs: dict[str, Path]) -> None:
+    step = record_of(runs["fake-k2"], "F02", "answer/1")
+    assert step["request"] == {"fields": {"clarification_question": "Which time do you mean by ferries?"}}
+    assert step["response"]["question"] == "which time do you mean by the ferries"
+    assert 85 <= step["response"]["similarity"] < 100
+    assert "model" not in step
+
+
+def test_no_model_is_asked_for_an_answer(runs: dict[str, Path], tmp_path: Path) -> None:
+    assert {kind for kind, _ in observe(runs["fake-k2"], ()).seen} == {"clarify", "rewrite", "search"}
+    predicted = forecast(plan_of(tmp_path))
+    assert {work.kind for work in predicted.work} == {"clarify", "rewrite", "search"}
+    assert "answers: people's, from clariq; no calls" in predicted.assumptions
+    assert "answer" in {work.kind for work in forecast(plan_of(tmp_path, answers=None)).work}
+
+
+def test_a_step_is_remembered_and_not_done_again(runs: dict[str, Path], tmp_path: Path) -> None:
+    run = copied(runs["fake-k2"].parent, tmp_path) / runs["fake-k2"].name
+    steps, results = (run / "steps.jsonl").read_bytes(), list(read_jsonl(run / "results.jsonl"))
+    (run / "results.jsonl").unlink()
+    again = made(tmp_path, references=("orig",), **options(runs["fake-k2"].parents[1]))
+    assert again["fake-k2"] == run
+    assert (run / "steps.jsonl").read_bytes() == steps
+    assert sorted(read_jsonl(run / "results.jsonl"), key=str) == sorted(results, key=str)
+
+
+# -- its audit ------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_people_s_answers_is_held(runs: dict[str, Path]) -> None:
+    audit = audit_run(runs["fake-k2"])
+    assert (audit.findings, audit.n_held, audit.n_instances) == ([], 2, 2)
+
+
+def test_an_answer_that_nobody_gave_is_found(run: Path) -> None:
+    plant(run, "F01", "answer/1", lambda step: step["response"].update(text="North Quay"))
+    problems = [finding.problem for finding in audit_run(run).findings if finding.step == "answer/1"]
+    assert problems == ["nobody gave this answer to the question that it was matched with"]
+
+
+def test_an_answer_to_another_instance_is_found(run: Path) -> None:
+    other = {"text": "any time", "question": "which time do you mean by the ferries"}
+    plant(run, "F01", "answer/1", lambda step: step.update(response=other))
+    assert any(finding.level == "provenance" for finding in audit_run(run).findings)
+
+
+def test_the_intent_in_the_rewriters_request_is_still_a_leak(run: Path) -> None:
+    plant(
+        run,
+        "F01",
+        "rewrite",
+        lambda step: step["request"]["fields"].update(blurred_query="ferries from North Quay"),
+    )
+    leaks = [finding for finding in audit_run(run).findings if finding.level == "leak"]
+    assert [(leak.instance, leak.step, leak.text) for leak in leaks] == [("F01", "rewrite", "north quay")]
+
+
+def test_a_question_with_the_intent_beside_it_is_found(run: Path) -> None:
+    plant(run, "F01", "answer/1", lambda step: step["request"].update(hint="North Quay"))
+    problems = [finding.problem for finding in audit_run(run).findings]
+    assert "its request holds more than the question" in problems
+
+
+def test_without_the_data_nothing_is_proved(run: Path) -> None:
+    manifest = json.loads((run / "run.json").read_text())
+    manifest["data"]["spec"] = "clariq:/nowhere/dev.tsv"
+    (run / "run.json").write_text(json.dumps(manifest))
+    audit = audit_run(run)
+    assert not audit.held
+    assert "what people answered about it is nowhere: name the data with --data" in {
+        finding.problem for finding in audit.findings
+    }
