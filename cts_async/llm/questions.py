@@ -10,7 +10,15 @@ from typing import Any, Final
 from cts_async.errors import UnusableOutput
 from cts_async.llm.json_text import Found, find_json, only_string
 
-__all__ = ["MAX_QUESTION_CHARS", "QUESTION_RULE", "QuestionList", "folded", "listed", "repetition", "texts_in"]
+__all__ = [
+    "MAX_QUESTION_CHARS",
+    "QUESTION_RULE",
+    "QuestionList",
+    "folded",
+    "listed",
+    "repetition",
+    "texts_in",
+]
 
 MAX_QUESTION_CHARS: Final = 200
 
@@ -64,7 +72,9 @@ class QuestionList:
         if found.cut_off:
             return f"{wanted}, but the reply is cut off", ()
         problem, questions = texts_in(items, self.k)
-        return (f"{wanted}, {problem}", ()) if problem else (repetition(questions), questions)
+        if same := repetition(questions):
+            return f"expected distinct questions, but {same}", ()
+        return (f"{wanted}, {problem}" if problem else ""), questions
 
 
 def listed(value: object, key: str) -> list[Any] | None:
@@ -97,12 +107,12 @@ def _text(item: object) -> str | None:
 
 
 def repetition(questions: tuple[str, ...]) -> str:
-    """Which two questions are the same, as a problem; "" where all are distinct."""
+    """`items 1 and 3 are the same`; "" where all are distinct."""
     seen: dict[str, int] = {}
     for n, question in enumerate(questions, 1):
         first = seen.setdefault(folded(question), n)
         if first != n:
-            return f"expected distinct questions, but items {first} and {n} are the same"
+            return f"items {first} and {n} are the same"
     return ""
 
 
