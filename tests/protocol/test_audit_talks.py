@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from audited_runs import Record, copied, made, plant, record_of, write
 from fake_provider import Settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cts_async.engine.journal import read_jsonl
 from cts_async.errors import InputError
@@ -294,3 +298,33 @@ def test_a_scheme_that_there_is_not_cannot_be_audited(copy: Callable[[str], Path
     (run / "run.json").write_text(json.dumps(manifest))
     with pytest.raises(InputError, match="no scheme and mode that can be audited: haiku, respond"):
         audit_run(run)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+STEPS = st.sampled_from(
+    ["clarify/0", "clarify/9", "clarify/" + "9" * 25, "select/1", "reformulate/7", "answer/1"]
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from([RESPOND, SELECT, AT_ONCE]), st.data())
+def test_whatever_stands_in_its_files_the_audit_gives_a_verdict(
+    runs: dict[str, Path], system: str, data: st.DataObject
+) -> None:
+    with TemporaryDirectory() as folder:
+        run = Path(shutil.copytree(runs[system], Path(folder) / "run"))
+        name = data.draw(st.sampled_from(["steps.jsonl", "results.jsonl"]))
+        records = list(read_jsonl(run / name))
+        damaged = data.draw(st.sampled_from(records))
+        if name == "steps.jsonl":
+            within = data.draw(st.sampled_from([damaged, damaged["request"], damaged["response"]]))
+            damaged["step"] = data.draw(st.just(damaged["step"]) | STEPS)
+        else:
+            within = data.draw(st.sampled_from([damaged, *damaged["turns"]]))
+        within[data.draw(st.sampled_from(sorted(within)))] = data.draw(JSON)
+        write(run / name, records)
+        assert audit_run(run).verdict().startswith("closed book: ")

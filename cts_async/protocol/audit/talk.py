@@ -156,6 +156,8 @@ class Talk:
         """The conversations of so many turns that the replies can have been; [()] for none yet."""
         paths: list[Path] = [()]
         for turn in range(1, turns + 1):
+            if not paths:
+                break
             paths = list(islice(((*path, said) for path in paths for said in self._said(turn)), MAX_PATHS))
         return paths
 
@@ -202,10 +204,13 @@ def follows(talk: Talk, line: Line) -> bool:
     scheme, turns = talk.scheme, line.get("turns")
     if (line.get("scheme"), line.get("mode")) != (scheme.scheme, scheme.mode) or not isinstance(turns, list):
         return False
-    if not turns or not all(isinstance(turn, dict) for turn in turns):
+    if not turns or not all(_is_turn(turn) for turn in turns):
         return False
     asked = [turn for turn in turns if turn.get("answers")]
-    flat = ([q for turn in asked for q in turn["offered"]], [a for turn in asked for a in turn["answers"]])
+    flat = (
+        [q for turn in asked for q in turn.get("offered", [])],
+        [a for turn in asked for a in turn["answers"]],
+    )
     if (line.get("questions"), line.get("answers")) != flat:
         return False
     if line.get("rewritten_query", turns[-1].get("query")) != turns[-1].get("query"):
@@ -213,6 +218,13 @@ def follows(talk: Talk, line: Line) -> bool:
     if scheme.mode == "at-once":
         return len(turns) == 1 and _at_once(talk, turns[0])
     return any(_is(talk, path, turns) for path in talk.paths(scheme.k))
+
+
+def _is_turn(turn: Any) -> bool:
+    """Whether it has the shape of one."""
+    return isinstance(turn, dict) and all(
+        isinstance(turn.get(name, []), list) for name in ("offered", "answers")
+    )
 
 
 def _at_once(talk: Talk, turn: Mapping[str, Any]) -> bool:
