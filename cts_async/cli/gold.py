@@ -29,16 +29,20 @@ Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
 
 NOT_FOR_GOLD = frozenset(
     {
-        "model",
-        "k",
-        "gold",
-        "answers",
-        "support",
-        "judge",
-        "orig",
-        "with_gold",
-        "no_judge",
-        "name",
+        *(
+            "model",
+            "k",
+            "scheme",
+            "mode",
+            "gold",
+            "answers",
+            "support",
+            "judge",
+            "orig",
+            "with_gold",
+            "no_judge",
+            "name",
+        ),
         "extractor",
     }
 )

@@ -20,6 +20,7 @@ from cts_async.llm.model import output_limit
 from cts_async.protocol.human_answers import answers_identity, people_of
 from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all, with_stand_ins
+from cts_async.protocol.schemes import prompts_of
 from cts_async.protocol.search_plan import SearchPlan, check_replays, plan_search
 from cts_async.protocol.spending import check_prices
 from cts_async.protocol.systems import System, mark, run_names, systems_of
@@ -79,6 +80,7 @@ class Plan:
         return {
             "system": system.label,
             "k": system.k,
+            **({"scheme": system.scheme, "mode": system.mode} if system.converses else {}),
             "data": dict(self.data_identity),
             **(answers_identity(self.config) if system.kind == "clarify" else {}),
             "models": {role: self.specs[name].identity for role, name in named.items()},
@@ -113,8 +115,7 @@ class Plan:
 
     def _prompts_of(self, system: System) -> list[str]:
         roles = ["agent"] + ([] if self.config.no_judge else ["judge"]) + ["visit"] * bool(self.roles.visit)
-        if system.kind == "clarify":
-            roles += ["clarify", "answer", "rewrite"]
+        roles += prompts_of(system)
         if self.config.extractor:
             roles += ["gold"]
         if self.people is not None:
