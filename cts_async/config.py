@@ -105,3 +105,16 @@ class GoldConfig:
     max_sources: int | None = None
     source_chars: int | None = None
     total_chars: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TalkConfig:
+    """A `cts converse`: of `run` counts what a conversation needs; its `ks` are the turns."""
+
+    run: RunConfig
+    questions: int = 5
+    """Asked at once, in the mode that asks so."""
+    topics: int | None = None
+    """Only the first so many distinct underspecified queries."""
+    intents: int | None = None
+    """At most so many instances of each."""
