@@ -10,26 +10,24 @@ import hashlib
 import math
 import os
 import weakref
+from collections.abc import Iterator
 from functools import partial
 from importlib.metadata import version
 from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 import anyio
 import anyio.to_thread
 
 from cts_async.errors import InputError, ToolError
 from cts_async.search.backends.base import Hit, Page
+from cts_async.search.backends.best import best_rows
 from cts_async.search.backends.documents import canonical_url, parse_document
 from cts_async.search.backends.index import Index, build_index
 from cts_async.search.backends.index_cache import default_cache_dir, load_index, store_index
 from cts_async.search.backends.passages import best_window
 from cts_async.search.backends.tokens import query_terms
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 _FORMAT: Final = "1"
 """Change it whenever the same file would give another index: tokens, weights, files."""
@@ -46,6 +44,7 @@ class Corpus:
     def __init__(self, path: Path, stream: BufferedReader, index: Index, *, from_cache: bool) -> None:
         self.path, self.from_cache = path, from_cache
         self._index = index
+        self._ids: dict[int, str] = {}
         self._fd = os.dup(stream.fileno())
         self.close = weakref.finalize(self, os.close, self._fd)
         """Release the file; happens by itself when the corpus is no longer used."""
@@ -69,13 +68,24 @@ class Corpus:
 
     def search(self, query: str, limit: int, *, snippet_chars: int = 240) -> list[Hit]:
         """Give the `limit` best documents that share a word with `query`, best first, ties in file order."""
-        bm25 = self._index.bm25
-        known = {term: bm25.vocab_dict[term] for term in query_terms(query) if term in bm25.vocab_dict}
-        if not known or limit < 1:
-            return []
-        scores = bm25.get_scores_from_ids(list(known.values()))
+        known = self._known(query)
         weights = {term: self._rarity(number) for term, number in known.items()}
-        return [self._hit(row, float(scores[row]), weights, snippet_chars) for row in _best(scores, limit)]
+        return [self._hit(row, score, weights, snippet_chars) for row, score in self._best(known, limit)]
+
+    def rank(self, query: str, limit: int) -> list[tuple[str, float]]:
+        """Give id and score of what `search` would find, without reading the documents again for snippets."""
+        return [(self.id_of(row), score) for row, score in self._best(self._known(query), limit)]
+
+    def id_of(self, row: int) -> str:
+        """Give the id of the document at `row` of the file, from 0; it is read once."""
+        known = self._ids.get(row)
+        if known is None:
+            known = self._ids[row] = self._page(row).id
+        return known
+
+    def documents(self) -> Iterator[Page]:
+        """Read all documents in file order."""
+        return (self._page(row) for row in range(len(self)))
 
     def page(self, url: str) -> Page | None:
         """Give the document at `url`, None if there is none.
@@ -85,6 +95,20 @@ class Corpus:
         pages = [self._page(row) for row in self._index.rows_of_url(url)]
         alike = [page for page in pages if canonical_url(page.url) == canonical_url(url)]
         return next((page for page in alike if page.url == url), alike[0] if alike else None)
+
+    def _known(self, query: str) -> dict[str, int]:
+        vocabulary = self._index.bm25.vocab_dict
+        return {term: vocabulary[term] for term in query_terms(query) if term in vocabulary}
+
+    def _best(self, known: dict[str, int], limit: int) -> list[tuple[int, float]]:
+        """Give (row, score) of the documents that hold one of the terms, best first, ties in file order."""
+        if not known:
+            return []
+        import numpy as np
+
+        scores = self._index.bm25.get_scores_from_ids(list(known.values()))
+        rows = best_rows(scores, min(limit, int(np.count_nonzero(scores > 0))))
+        return [(row, float(scores[row])) for row in rows]
 
     def _hit(self, row: int, score: float, weights: dict[str, float], snippet_chars: int) -> Hit:
         page = self._page(row)
@@ -107,18 +131,6 @@ def _pread(fd: int, size: int, offset: int) -> bytes:
         blocks.append(block)
         size, offset = size - len(block), offset + len(block)
     return b"".join(blocks)
-
-
-def _best(scores: NDArray[np.float32], limit: int) -> list[int]:
-    """Give the rows of the highest scores above 0, highest first, equal ones in order."""
-    import numpy as np
-
-    count = min(limit, int(np.count_nonzero(scores > 0)))
-    if not count:
-        return []
-    least = np.partition(scores, -count)[-count]
-    rows = np.flatnonzero(scores >= least)
-    return [int(row) for row in rows[np.argsort(-scores[rows], kind="stable")][:count]]
 
 
 def _load_or_build(path: Path, stream: BufferedReader, cache_dir: Path | None) -> tuple[Index, bool]:

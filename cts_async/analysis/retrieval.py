@@ -1,0 +1,98 @@
+"""Rankings against relevance judgments: nDCG, P, MRR and the like, as trec_eval counts them.
+
+The computing is trec_eval's own code, by way of ir-measures and pytrec_eval (MacAvaney et al. 2022, "Streamlining
+evaluation with ir-measures"; Van Gysel & de Rijke 2018): nDCG has linear gains and log2(rank + 1), and documents of
+equal score, as a 32-bit float, stand in descending order of their ids, whatever order the run had.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from ctypes import c_float
+from typing import Any, Final
+
+from cts_async.errors import UsageError
+
+Qrels = Mapping[str, Mapping[str, int]]
+"""Query id -> document id -> grade. Grades below 1 are not relevant."""
+Run = Mapping[str, Sequence[tuple[str, float]]]
+"""Query id -> (document id, score) in any order, each document once, scores finite."""
+
+_FAMILIES: Final = {
+    "ndcg": "nDCG",
+    **dict.fromkeys(("p", "prec", "precision"), "P"),
+    **dict.fromkeys(("rr", "mrr"), "RR"),
+    **dict.fromkeys(("ap", "map"), "AP"),
+    **dict.fromkeys(("r", "recall"), "R"),
+}
+_NAME: Final = re.compile(r"([a-z]+)(?:@?([1-9][0-9]{0,5}))?", re.IGNORECASE | re.ASCII)
+_NEEDS_CUTOFF: Final = ("P", "R")
+
+
+def measure(name: str) -> str:
+    """Give the usual name: "NDCG20" is "nDCG@20", "MRR100" is "RR@100", "P1" is "P@1", "map" is "AP".
+
+    Known are nDCG, P, RR (MRR), AP (MAP) and R (Recall), each with a cutoff, which P and R need. Raises UsageError.
+    """
+    found = _NAME.fullmatch(name.strip())
+    family = found and _FAMILIES.get(found[1].lower())
+    if found is None or family is None:
+        raise UsageError(f"{name!r} is no measure known here; write nDCG@10, P@5, MRR@100, MAP or Recall@100")
+    if found[2] is None and family in _NEEDS_CUTOFF:
+        raise UsageError(f"{name!r} needs a cutoff, for example {name.strip()}@10")
+    return family if found[2] is None else f"{family}@{found[2]}"
+
+
+def evaluate(qrels: Qrels, run: Run, measures: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Give measure -> query id -> value in [0, 1], measures by the names given, queries in the order of `qrels`.
+
+    A query for which nothing was retrieved counts 0, and so does one without a relevant document; a query
+    without judgments is left out, in `qrels` or in `run`. Raises UsageError for an unknown measure.
+    """
+    asked = {name: measure(name) for name in measures}
+    judged = {query: _graded(grades) for query, grades in qrels.items() if grades}
+    found = {query: run[query] for query in judged if run.get(query)}
+    values = {usual: dict.fromkeys(judged, 0.0) for usual in asked.values()}
+    for depth, names in _by_depth(values, max(map(len, found.values()), default=0)).items():
+        for usual, query, value in _computed(judged, found, names, depth):
+            values[usual][query] = value
+    return {name: values[usual].copy() for name, usual in asked.items()}
+
+
+def _graded(grades: Mapping[str, int]) -> dict[str, int]:
+    return {document: max(0, grade) for document, grade in grades.items()}
+
+
+def _by_depth(usual: Iterable[str], longest: int) -> dict[int | None, list[str]]:
+    """Measures by how much of a ranking they may see; trec_eval has no reciprocal rank with a cutoff."""
+    groups: dict[int | None, list[str]] = {}
+    for name in usual:
+        family, _, cutoff = name.partition("@")
+        cut = family == "RR" and cutoff and int(cutoff) < longest
+        groups.setdefault(int(cutoff) if cut else None, []).append(name)
+    return groups
+
+
+def _computed(
+    judged: dict[str, dict[str, int]], found: Run, names: Sequence[str], depth: int | None
+) -> Iterable[tuple[str, str, float]]:
+    """Yield (usual name, query, value) of the queries in `found`."""
+    import ir_measures
+
+    objects: dict[Any, list[str]] = {}
+    for name in names:
+        shown = "RR" if name.startswith("RR") else name
+        objects.setdefault(ir_measures.parse_measure(shown), []).append(name)
+    ranked = {query: dict(_top(documents, depth)) for query, documents in found.items()}
+    for metric in ir_measures.pytrec_eval.evaluator(list(objects), judged).iter_calc(ranked):
+        for name in objects[metric.measure]:
+            yield name, metric.query_id, float(metric.value)
+
+
+def _top(documents: Sequence[tuple[str, float]], depth: int | None) -> Sequence[tuple[str, float]]:
+    """The first `depth` in trec_eval's order; None: all as they are."""
+    if depth is None or len(documents) <= depth:
+        return documents
+    # A 32-bit float is what trec_eval compares.
+    return sorted(documents, key=lambda one: (c_float(one[1]).value, one[0]), reverse=True)[:depth]
