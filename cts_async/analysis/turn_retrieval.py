@@ -8,30 +8,28 @@ Conversations that failed are in no mean, and pairs are of instances that both s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Final, TypeAlias
 
 from cts_async.analysis.conversations import Talk
 from cts_async.analysis.holm import holm
+from cts_async.analysis.retrieval import Qrels, evaluate
 from cts_async.analysis.t_test import PairedT, paired_t_test
 from cts_async.records import MODES, SCHEMES, Mode, Scheme
-from cts_async.search.rankers.base import Ranked
+from cts_async.search.rankers.base import Ranked, Ranker
 
 ALPHA: Final = 0.01
 """The paper's level, without a correction for the number of tests."""
 NOBODY_ASKED: Final = "w/o clarification"
 _DEPTH: Final = 100
-"""Documents ranked for a measure without a cutoff: those that the paper re-ranks."""
+"""Documents ranked for each query: as many as the paper retrieves and re-ranks."""
+_TIE: Final = 1e-6
+"""Relative: scores so close may be equal to an evaluation in 32-bit floats."""
 
-Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
-"""Grades of documents by instance id."""
 Scores: TypeAlias = Mapping[str, Mapping[str, float]]
 """Values by instance id, by measure."""
-Evaluate: TypeAlias = Callable[
-    [Qrels, Mapping[str, Sequence[Ranked]], Sequence[str]], Mapping[str, Mapping[str, float]]
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +103,6 @@ def mean_of(values: Mapping[str, float]) -> float | None:
     return sum(values.values()) / len(values) if values else None
 
 
-def depth_of(measures: Sequence[str]) -> int:
-    """How many documents of a ranking these measures look at."""
-    cutoffs = [re.search(r"(\d+)$", measure) for measure in measures]
-    return max((int(found[1]) if found else _DEPTH for found in cutoffs), default=_DEPTH)
-
-
 def queries_of(talks: Iterable[Talk], blurred: Mapping[str, str]) -> list[str]:
     """The distinct queries that have to be ranked: q by instance id (`blurred`), and what each turn came to."""
     asked = dict.fromkeys(blurred.values())
@@ -120,19 +112,33 @@ def queries_of(talks: Iterable[Talk], blurred: Mapping[str, str]) -> list[str]:
     return list(asked)
 
 
+def rankings(
+    ranker: Ranker, queries: Iterable[str], measures: Sequence[str]
+) -> Iterator[tuple[str, list[Ranked]]]:
+    """Each query with as much of its ranking as the measures look at, ties with the last document included."""
+    cutoffs = [int(found[1]) if (found := re.search(r"(\d+)$", name)) else None for name in measures]
+    known = [cutoff for cutoff in cutoffs if cutoff is not None]
+    needed = max(known) if len(known) == len(cutoffs) and known else None
+    for query in queries:
+        ranked = ranker.rank(query, max(_DEPTH, needed or 0))
+        if needed is not None and len(ranked) > needed:
+            last = ranked[needed - 1].score
+            ranked = [one for one in ranked if one.score >= last - abs(last) * _TIE]
+        yield query, ranked
+
+
 def retrieve_turns(
     talks: Sequence[Talk],
     blurred: Mapping[str, str],
     ranked: Mapping[str, Sequence[Ranked]],
     qrels: Qrels,
     measures: Sequence[str],
-    evaluate: Evaluate,
 ) -> TurnRetrieval:
     """Evaluate the talks of one Clarifier over the instances of `blurred` (q by id).
 
     `ranked` has the documents of every query that `queries_of` names. Instances without judgments are left out.
     """
-    judged = {id: query for id, query in blurred.items() if id in qrels}
+    judged = {id: query for id, query in blurred.items() if qrels.get(id)}
 
     def scores(queries: Mapping[str, str]) -> Scores:
         run = {id: ranked[query] for id, query in queries.items()}
