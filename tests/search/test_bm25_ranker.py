@@ -47,6 +47,14 @@ def test_documents_are_read_in_file_order_and_ids_once(
     assert [found[0] for found in corpus.rank("whale", 1)] == ["d2"]
 
 
+def test_a_document_is_found_by_its_id(corpus: Corpus) -> None:
+    assert [page and page.text for page in map(corpus.document, ("d2", "d0", "d9"))] == [
+        "a blue whale",
+        "the red fox",
+        None,
+    ]
+
+
 def test_a_file_is_opened_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "docs").write_text('{"id": "1", "url": "u", "title": "", "text": "fox"}\n')

@@ -45,6 +45,7 @@ class Corpus:
         self.path, self.from_cache = path, from_cache
         self._index = index
         self._ids: dict[int, str] = {}
+        self._rows: dict[str, int] | None = None
         self._fd = os.dup(stream.fileno())
         self.close = weakref.finalize(self, os.close, self._fd)
         """Release the file; happens by itself when the corpus is no longer used."""
@@ -82,6 +83,13 @@ class Corpus:
         if known is None:
             known = self._ids[row] = self._page(row).id
         return known
+
+    def document(self, id: str) -> Page | None:
+        """Give the document with this id, None if there is none. The first call reads all ids."""
+        if self._rows is None:
+            self._rows = {self.id_of(row): row for row in range(len(self))}
+        row = self._rows.get(id)
+        return None if row is None else self._page(row)
 
     def documents(self) -> Iterator[Page]:
         """Read all documents in file order."""
