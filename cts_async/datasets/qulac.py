@@ -7,23 +7,20 @@ Descriptions hold literal backslash escapes (\\' and \\"), which are undone here
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import orjson
-
+from cts_async.datasets.annotations import AnnotatedQuery, Annotations
+from cts_async.datasets.columns import Columns, read_columns
 from cts_async.datasets.dataset import Dataset, make_dataset
-from cts_async.datasets.fields import kind_of, listed
 from cts_async.datasets.gold import GoldIndex, read_gold
-from cts_async.datasets.lines import unreadable
+from cts_async.datasets.qulac_table import Topic, read_qulac, unescape
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
 
 COLUMNS: Final = ("topic_facet_id", "topic", "facet_desc")
-_ESCAPED: Final = re.compile(r"""\\(['"])""")
 
 
 def read_instances(path: Path, gold: GoldIndex | None = None) -> Iterator[Instance]:
@@ -32,7 +29,7 @@ def read_instances(path: Path, gold: GoldIndex | None = None) -> Iterator[Instan
     The file is one JSON value and so is held in memory while it is read. InputError for a missing column,
     columns of unequal length, a value that is not non-empty text, or a facet described in two ways.
     """
-    facets = _facets(path, _columns(path))
+    facets = _facets(read_columns(path, COLUMNS))
     if gold is not None:
         keys = ((facet.id, facet.fused_query) for facet in facets)
         gold.require_join(path, COLUMNS, keys)
@@ -47,57 +44,42 @@ def open_qulac(target: str, gold: Path | None, fields: Mapping[str, str]) -> Dat
         raise UsageError("qulac needs a path: qulac:PATH, the file qulac.json")
     path = Path(target).expanduser()
     index = None if gold is None else read_gold(gold, fields)
-    return make_dataset("qulac", path, index, partial(read_instances, path, index))
+    instances, annotations = partial(read_instances, path, index), partial(read_annotations, path)
+    return make_dataset("qulac", path, index, instances, annotations=annotations)
 
 
-def unescape(text: str) -> str:
-    """Undo the backslash before a quote."""
-    return _ESCAPED.sub(r"\1", text)
+def read_annotations(path: Path) -> Annotations:
+    """What people wrote about each topic and facet; errors as `qulac_table.read_qulac`.
+
+    A topic's questions are its distinct ones, of all its facets; a facet's pairs are all of its own, so that a
+    question asked twice stands there with both answers.
+    """
+    topics = read_qulac(path).topics
+    same_text: dict[str, list[Topic]] = {}
+    for topic in topics:
+        same_text.setdefault(topic.text, []).append(topic)
+    queries = {text: _annotated(text, same) for text, same in same_text.items()}
+    pairs = {
+        facet.id: tuple((pair.question, pair.answer) for pair in facet.pairs)
+        for topic in topics
+        for facet in topic.facets
+    }
+    return Annotations(queries, pairs)
 
 
-def _facets(path: Path, columns: dict[str, dict[str, Any]]) -> list[Instance]:
+def _annotated(text: str, topics: list[Topic]) -> AnnotatedQuery:
+    questions = dict.fromkeys(question for topic in topics for question in topic.questions)
+    return AnnotatedQuery(str(topics[0].id), text, tuple(questions))
+
+
+def _facets(columns: Columns) -> list[Instance]:
     facets: dict[str, Instance] = {}
-    for row in columns["topic_facet_id"]:
-        facet_id, topic, description = (_text(path, columns, name, row) for name in COLUMNS)
+    for row in columns.rows:
+        facet_id, topic, description = (columns.text(name, row) for name in COLUMNS)
         facet = Instance(facet_id, unescape(description), unescape(topic))
         if facets.setdefault(facet_id, facet) != facet:
-            problem = f"row {row}: the facet {facet_id!r} stands earlier with another topic or facet_desc"
-            raise InputError(path, problem, field="topic_facet_id")
+            problem = f"the facet {facet_id!r} stands earlier with another topic or facet_desc"
+            raise columns.error("topic_facet_id", row, problem)
     if not facets:
-        raise InputError(path, "has no rows", field="topic_facet_id")
+        raise InputError(columns.path, "has no rows", field="topic_facet_id")
     return list(facets.values())
-
-
-def _text(path: Path, columns: dict[str, dict[str, Any]], name: str, row: str) -> str:
-    value = columns[name][row]
-    if not isinstance(value, str):
-        raise InputError(path, f"row {row}: must be text, is {kind_of(value)}", field=name)
-    if not value.strip():
-        raise InputError(path, f"row {row}: is empty", field=name)
-    return value.strip()
-
-
-def _columns(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        table = orjson.loads(path.read_bytes())
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except orjson.JSONDecodeError as error:
-        raise InputError(path, f"is not valid JSON: {error.msg}", line=error.lineno) from None
-    if not isinstance(table, dict):
-        raise InputError(path, f"must be an object of columns, is {kind_of(table)}")
-    for name in COLUMNS:
-        _check_column(path, table, name)
-    return {name: table[name] for name in COLUMNS}
-
-
-def _check_column(path: Path, table: dict[str, Any], name: str) -> None:
-    if name not in table:
-        raise InputError(path, f"the column is missing; the columns are {listed(table)}", field=name)
-    if not isinstance(table[name], dict):
-        problem = f'must be an object {{"0": value, ...}}, is {kind_of(table[name])}'
-        raise InputError(path, problem, field=name)
-    first = table[COLUMNS[0]]
-    if table[name].keys() != first.keys():
-        problem = f"has {len(table[name])} rows that do not match the {len(first)} of {COLUMNS[0]!r}"
-        raise InputError(path, problem, field=name)

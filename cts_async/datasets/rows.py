@@ -1,4 +1,4 @@
-"""Streams the rows of a JSON Lines or CSV file as (line number, fields).
+"""Streams the rows of a JSON Lines, CSV or TSV file as (line number, fields).
 
 Two rules: memory never depends on the file, and whatever is wrong with it ends in one InputError that
 names the line. Line numbers start at 1 and are those an editor shows; blank lines are skipped.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -21,6 +21,19 @@ Row: TypeAlias = dict[str, Any]
 CSV_SUFFIXES: Final = (".csv",)
 TSV_SUFFIXES: Final = (".tsv",)
 JSONL_SUFFIXES: Final = (".jsonl", ".ndjson")
+
+
+class _Form(NamedTuple):
+    """How cells stand in a record: its name for errors, what parts them, and the csv module's word on quotes."""
+
+    name: str
+    delimiter: str
+    quoting: Literal[0, 3]
+
+
+_COMMA: Final = _Form("CSV", ",", csv.QUOTE_MINIMAL)
+_TAB: Final = _Form("TSV", "\t", csv.QUOTE_MINIMAL)
+_TAB_UNQUOTED: Final = _Form("TSV", "\t", csv.QUOTE_NONE)
 
 
 def read_rows(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
@@ -55,38 +68,56 @@ def read_csv(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tu
 
     A record's line number is that of its first line; quoted cells may span lines.
     """
-    records = _records(path, max_line_bytes)
-    header_line, header = next(records, (1, []))
-    _check_header(path, header_line, header)
+    records = _records(path, max_line_bytes, _COMMA)
+    header = _header(path, records)
     for line, cells in records:
         if len(cells) != len(header):
             raise InputError(path, f"has {_cells(cells)} where the header has {len(header)}", line=line)
         yield line, {name: cell for name, cell in zip(header, cells, strict=True) if name}
 
 
+def read_tsv(path: Path, *, quoting: bool, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[tuple[int, Row]]:
+    """Like `read_csv` for cells between tabs, in double quotes as pandas writes them if `quoting`.
+
+    Without `quoting` a quote is a character as any other, and a record is a line. Columns without a name at
+    the end of the header are room that somebody left: a row may have them or not, but nothing in them.
+    """
+    records = _records(path, max_line_bytes, _TAB if quoting else _TAB_UNQUOTED)
+    header = _header(path, records)
+    while not header[-1]:
+        header.pop()
+    width = len(header)
+    for line, cells in records:
+        if len(cells) < width or any(cells[width:]):
+            raise InputError(path, f"has {_cells(cells)} where the header names {width}", line=line)
+        yield line, {name: cell for name, cell in zip(header, cells, strict=False) if name}
+
+
 def _cells(cells: list[str]) -> str:
     return "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
 
 
-def _check_header(path: Path, line: int, header: list[str]) -> None:
-    header[:] = [name.strip() for name in header]
+def _header(path: Path, records: Iterator[tuple[int, list[str]]]) -> list[str]:
+    line, cells = next(records, (1, []))
+    header = [name.strip() for name in cells]
     if not any(header):
         raise InputError(path, "has no header: the first line must name the columns", line=line)
     for position, name in enumerate(header):
         if name and name in header[:position]:
             raise InputError(path, "occurs twice in the header", line=line, field=name)
+    return header
 
 
-def _records(path: Path, max_bytes: int) -> Iterator[tuple[int, list[str]]]:
+def _records(path: Path, max_bytes: int, form: _Form) -> Iterator[tuple[int, list[str]]]:
     # The csv module's limit on a cell is one for the whole process; it is only ever raised here.
     csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
-    feed = _Feed(path, max_bytes)
-    records = csv.reader(feed, strict=True)
+    feed = _Feed(path, max_bytes, form.delimiter)
+    records = csv.reader(feed, strict=True, delimiter=form.delimiter, quoting=form.quoting)
     while True:
         try:
             cells = next(records, None)
         except csv.Error as error:
-            raise InputError(path, f"is not valid CSV: {_explain(error)}", line=feed.start) from None
+            raise InputError(path, f"is not valid {form.name}: {_explain(error)}", line=feed.start) from None
         if cells is None:
             return
         yield feed.start, cells
@@ -104,8 +135,8 @@ def _explain(error: csv.Error) -> str:
 class _Feed:
     """The lines that csv.reader asks for; knows where the record being read began, and bounds its size."""
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
-        self._path, self._max_bytes = path, max_bytes
+    def __init__(self, path: Path, max_bytes: int, delimiter: str) -> None:
+        self._path, self._max_bytes, self._delimiter = path, max_bytes, delimiter
         self._lines = byte_lines(path, max_line_bytes=max_bytes)
         self._size = 0
         self.start = 1
@@ -117,7 +148,7 @@ class _Feed:
     def __next__(self) -> str:
         line = next(self._lines)
         text = decode(self._path, line)
-        while self.between_records and not text.strip():
+        while self.between_records and self._blank(text):
             line = next(self._lines)
             text = decode(self._path, line)
         if self.between_records:
@@ -127,3 +158,6 @@ class _Feed:
             problem = f"starts a record longer than {self._max_bytes} bytes; is a quote left open?"
             raise InputError(self._path, problem, line=self.start)
         return text
+
+    def _blank(self, text: str) -> bool:
+        return not text.strip() and self._delimiter not in text  # a line of tabs is a row of empty cells

@@ -1,4 +1,4 @@
-"""Rows stream out of JSON Lines and CSV; whatever is wrong is located by file, line and field."""
+"""Rows stream out of JSON Lines, CSV and TSV; whatever is wrong is located by file, line and field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.datasets.lines import byte_lines, decode
-from cts_async.datasets.rows import read_csv, read_jsonl, read_rows
+from cts_async.datasets.rows import read_csv, read_jsonl, read_rows, read_tsv
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]
@@ -154,6 +154,76 @@ def test_a_quote_left_open_does_not_swallow_the_file(write: Write) -> None:
 def test_a_cell_may_be_longer_than_the_csv_module_likes(write: Write) -> None:
     path = write("a.csv", "a\n" + "x" * 300_000 + "\n")
     assert [len(row["a"]) for _, row in read_csv(path)] == [300_000]
+
+
+# -- TSV ----------------------------------------------------------------------------------------------
+
+
+def tsv_refusal(path: Path, **options: Any) -> InputError:
+    with pytest.raises(InputError) as caught:
+        list(read_tsv(path, **{"quoting": True, **options}))
+    assert str(caught.value).startswith(str(path))
+    return caught.value
+
+
+def test_quoted_tsv_cells_may_hold_tabs_quotes_and_lines(write: Write) -> None:
+    path = write("a.tsv", 'id\t query\r\n1\t"a\t""b"""\r\n\r\n2\t"one\ntwo, three"\r\n3\tfive 5" disks\r\n')
+    assert list(read_tsv(path, quoting=True)) == [
+        (2, {"id": "1", "query": 'a\t"b"'}),
+        (4, {"id": "2", "query": "one\ntwo, three"}),
+        (6, {"id": "3", "query": 'five 5" disks'}),
+    ]
+
+
+def test_without_quoting_a_quote_is_a_character(write: Write) -> None:
+    path = write("a.tsv", 'id\tquery\n1\twhat is ""aco""\n2\t"open')
+    assert list(read_tsv(path, quoting=False)) == [
+        (2, {"id": "1", "query": 'what is ""aco""'}),
+        (3, {"id": "2", "query": '"open'}),
+    ]
+
+
+def test_unnamed_columns_at_the_end_are_empty_and_may_be_left_out(write: Write) -> None:
+    path = write("a.tsv", "a\t\tb\t\t\t\n1\tx\t2\t\t\t\n3\ty\t4\n")
+    assert list(read_tsv(path, quoting=False)) == [(2, {"a": "1", "b": "2"}), (3, {"a": "3", "b": "4"})]
+    error = tsv_refusal(write("b.tsv", "a\t\t\n1\t\t\n2\t\tx\n"))
+    assert (error.line, error.problem) == (3, "has 3 cells where the header names 1")
+
+
+def test_a_line_of_tabs_is_a_row_and_an_empty_line_is_none(write: Write) -> None:
+    assert list(read_tsv(write("a.tsv", "a\tb\n\n \n\t\n"), quoting=False)) == [(4, {"a": "", "b": ""})]
+
+
+@pytest.mark.parametrize("quoting", [True, False])
+@pytest.mark.parametrize(
+    ("content", "line", "says"),
+    [
+        ("", 1, "no header"),
+        ("\t\t\n1\t2\t3\n", 1, "no header"),
+        ("a\tb\ta\n", 1, "occurs twice"),
+        ("a\tb\n1\t2\n3\n", 3, "1 cell where the header names 2"),
+        ("a\tb\n1\t2\t3\n", 2, "3 cells where the header names 2"),
+        ("a\tb\r1\t2\r", 1, "carriage return"),
+        ("a\tb\n1\t\x00\n", 2, "NUL byte at byte 6"),
+        (b"a\tb\n1\t\xb5\xe7\n", 2, "not UTF-8: byte 0xb5 at byte 6"),
+    ],
+)
+def test_a_broken_tsv_is_named_with_its_line(
+    write: Write, content: str | bytes, line: int, says: str, quoting: bool
+) -> None:
+    error = tsv_refusal(write("a.tsv", content), quoting=quoting)
+    assert error.line == line
+    assert says in str(error)
+
+
+def test_a_broken_quote_is_not_valid_tsv(write: Write) -> None:
+    error = tsv_refusal(write("a.tsv", 'a\tb\n1\t"open\n2\tx\n'))
+    assert (error.line, error.problem) == (2, "is not valid TSV: a quote that opens here is never closed")
+
+
+def test_a_tsv_line_is_bounded(write: Write) -> None:
+    error = tsv_refusal(write("a.tsv", "a\n" + "x" * 1000 + "\n"), max_line_bytes=100)
+    assert (error.line, error.problem) == (2, "is longer than 100 bytes")
 
 
 # -- lines --------------------------------------------------------------------------------------------
