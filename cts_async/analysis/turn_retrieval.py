@@ -14,14 +14,13 @@ from itertools import combinations
 from typing import Final, TypeAlias
 
 from cts_async.analysis.conversations import Talk
+from cts_async.analysis.generation import ALPHA
 from cts_async.analysis.holm import holm
 from cts_async.analysis.retrieval import Qrels, evaluate
 from cts_async.analysis.t_test import PairedT, paired_t_test
 from cts_async.records import MODES, SCHEMES, Mode, Scheme
 from cts_async.search.rankers.base import Ranked, Ranker
 
-ALPHA: Final = 0.01
-"""The paper's level, without a correction for the number of tests."""
 NOBODY_ASKED: Final = "w/o clarification"
 _DEPTH: Final = 100
 """Documents ranked for each query: as many as the paper retrieves and re-ranks."""

@@ -6,12 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, SchemeTest, TurnRetrieval, mean_of
+from cts_async.analysis.turn_retrieval import ALPHA, NOBODY_ASKED, Cell, SchemeTest, TurnRetrieval, mean_of
 from cts_async.records import SCHEMES, Mode
 from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
-
-MARKS: Final[Mapping[str, str]] = {"standard": "*", "at-standard": "†", "cot": "Δ"}
-"""What stands beside a value that improves significantly on that scheme's."""
+from cts_async.report.generation_tables import MARKS
 
 _Published = Mapping[tuple[int, str], tuple[float, float]]
 PUBLISHED_09_12: Final[_Published] = {
@@ -43,9 +41,8 @@ def turn_tables(found: TurnRetrieval, caption: str, *, published: bool = False) 
         yield turn_table(found, measure, caption, published=published and measure == PUBLISHED_MEASURE)
     tests = [*found.tests, *found.gains]
     columns = tuple(Column(name, text(name)) for name in SchemeTest.__slots__)
-    rows = [{"clarifier": found.clarifier, **asdict(test)} for test in tests]
-    name = f"turn_tests_{found.clarifier}"
-    yield DataTable(name, "Paired t-tests", "Holm within each measure", columns, rows, shown=0)
+    rows = [asdict(test) for test in tests]
+    yield DataTable("turn_tests", "Paired t-tests", "Holm within each measure", columns, rows, shown=0)
 
 
 def turn_table(found: TurnRetrieval, measure: str, caption: str, *, published: bool) -> DataTable:
@@ -62,9 +59,9 @@ def turn_table(found: TurnRetrieval, measure: str, caption: str, *, published: b
             columns.append(Column("paper", number(f"{mode}_published", ".3f")))
     legend = ", ".join(f"{mark} over {scheme}" for scheme, mark in MARKS.items())
     return DataTable(
-        name=f"turns_{measure}_{found.clarifier}",
-        title=f"Retrieval by turn, {measure}, Clarifier {found.clarifier} (AT-CoT, table 8)",
-        caption=f"{caption}; improvements at p < .01: {legend}",
+        name=f"turns_{measure}",
+        title=f"Retrieval by turn, {measure} (table 8)",
+        caption=f"{caption}; better at p < {ALPHA}: {legend}",
         columns=columns,
         rows=rows,
         group="turn",
@@ -73,7 +70,7 @@ def turn_table(found: TurnRetrieval, measure: str, caption: str, *, published: b
 
 def _rows(found: TurnRetrieval, measure: str, modes: Sequence[Mode], *, published: bool) -> Iterator[Row]:
     without = found.without[measure]
-    first: dict[str, Any] = {"clarifier": found.clarifier, "turn": 0, "scheme": NOBODY_ASKED}
+    first: dict[str, Any] = {"turn": 0, "scheme": NOBODY_ASKED}
     for mode in modes:
         first |= {mode: mean_of(without), f"{mode}_n": len(without), f"{mode}_over": []}
     yield first | (_published(0, NOBODY_ASKED, modes) if published else {})
@@ -81,7 +78,7 @@ def _rows(found: TurnRetrieval, measure: str, modes: Sequence[Mode], *, publishe
         for scheme in SCHEMES:
             cells = {mode: found.cell(mode, turn, scheme) for mode in modes}
             if any(cells.values()):
-                row: dict[str, Any] = {"clarifier": found.clarifier, "turn": turn, "scheme": scheme}
+                row: dict[str, Any] = {"turn": turn, "scheme": scheme}
                 for mode, cell in cells.items():
                     row |= _cell(found, measure, mode, cell)
                 yield row | (_published(turn, scheme, modes) if published else {})

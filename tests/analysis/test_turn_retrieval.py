@@ -96,9 +96,9 @@ def test_gains_over_q_are_tested_as_a_family_of_their_own(table: TurnRetrieval) 
 def test_only_significant_improvements_are_marked(tmp_path: Path) -> None:
     """The same gain on every instance is p = 0."""
     blurred = {str(n): "jaguar" for n in range(3)}
-    qrels = dict.fromkeys(blurred, {"cat": 1})
-    worse = talk(tmp_path, "cot", dict.fromkeys(blurred, ["jaguar"]))
-    better = talk(tmp_path, "at-cot", dict.fromkeys(blurred, ["jaguar animal"]))
+    qrels = {id: {"cat": 1} for id in blurred}
+    worse = talk(tmp_path, "cot", {id: ["jaguar"] for id in blurred})
+    better = talk(tmp_path, "at-cot", {id: ["jaguar animal"] for id in blurred})
     table = retrieve_turns([worse, better], blurred, RANKED, qrels, ["nDCG@10"])
     marked = {cell.scheme: table.better_than("nDCG@10", cell) for cell in table.cells}
     assert marked == {"cot": (), "at-cot": ("cot",)}

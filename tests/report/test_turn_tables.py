@@ -12,7 +12,8 @@ from rich.console import Console
 from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
 from cts_async.report.data_table import print_table, write_csv
-from cts_async.report.turn_tables import MARKS, PUBLISHED_09_12, turn_tables
+from cts_async.report.generation_tables import MARKS
+from cts_async.report.turn_tables import PUBLISHED_09_12, turn_tables
 from cts_async.search.rankers.base import Ranked
 
 INTENTS = {str(n): "q" for n in range(3)}
@@ -50,7 +51,7 @@ def printed(found: TurnRetrieval, *, published: bool = False) -> list[str]:
 def test_the_table_has_q_first_then_schemes_turn_by_turn(found: TurnRetrieval) -> None:
     """q finds cat second: 1/2. AT-CoT finds it first in both modes, standard finds it at turn 1 as q does."""
     rows = [" ".join(line.split()) for line in printed(found)]
-    assert "Retrieval by turn, MRR@10, Clarifier gpt (AT-CoT, table 8)" in rows
+    assert "Retrieval by turn, MRR@10 (table 8)" in rows
     assert "turn scheme respond n select n" in rows
     assert f"{NOBODY_ASKED} 0.500 3 0.500 3" in rows
     assert "1 standard 0.500 3 - 0" in rows
@@ -72,11 +73,11 @@ def test_tests_are_in_the_data_and_not_in_print(found: TurnRetrieval, tmp_path: 
     *_, tests = turn_tables(found, "caption")
     assert not any("Paired t-tests" in line for line in printed(found))
     row = next(r for r in tests.rows if (r["measure"], r["turn"], r["other"]) == ("MRR@10", 1, "standard"))
-    assert (row["clarifier"], row["scheme"], row["n"]) == ("gpt", "at-cot", 3)
+    assert (row["scheme"], row["n"]) == ("at-cot", 3)
     assert (row["difference"], row["p"], row["p_holm"]) == (0.5, 0.0, 0.0)
     write_csv(tmp_path, tests)
     header = (tmp_path / f"{tests.name}.csv").read_text().splitlines()[0]
-    assert header == "clarifier,measure,mode,turn,scheme,other,n,difference,t,p,p_holm"
+    assert header == "measure,mode,turn,scheme,other,n,difference,t,p,p_holm"
 
 
 def test_rows_say_unrounded_what_was_improved_on(found: TurnRetrieval) -> None:
