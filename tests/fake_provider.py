@@ -83,7 +83,7 @@ class Seen:
 # --- What can go wrong ---
 STATUS_FAULTS = ("429", "500", "503", "529")
 BODY_FAULTS = ("reset", "truncated", "html", "error_200", "slow")
-_JSON = frozenset({"clarify", "judge", "gold"})
+_JSON = frozenset({"clarify", "clarify_turn", "select_query", "judge", "gold"})
 CONTENT_FAULTS: Mapping[str, tuple[frozenset[str], Callable[[str], str]]] = {
     "empty": (ROLES, lambda text: ""),
     "length": (ROLES, lambda text: text[: len(text) // 2]),

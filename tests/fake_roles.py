@@ -19,10 +19,19 @@ _MARKS = {
 }
 """The tag by which each role's prompt is known, the first that is there; none is the agent's."""
 
+_TALK = {
+    "offered_queries": "select_query",
+    "clear_query": "respond",
+    "blurred_query": "clarify_turn",
+    "conversation": "reformulate",
+}
+"""The same for prompts that show a conversation."""
+
 
 def role_of(asked: str) -> str:
     """The role a user message belongs to, by the tags that fence its fields."""
-    return next((role for tag, role in _MARKS.items() if f"<{tag}>" in asked), "agent")
+    marks = _TALK if "<conversation>" in asked else _MARKS
+    return next((role for tag, role in marks.items() if f"<{tag}>" in asked), "agent")
 
 
 def field_of(text: str, tag: str) -> str:
@@ -52,6 +61,38 @@ def _answer(asked: str, messages: Messages, unknown_share: float) -> str:
 def _rewrite(asked: str, messages: Messages, unknown_share: float) -> str:
     told = re.findall(r"^(?:Answer|回答) \d+: (?!unknown$)(.*)$", asked, re.MULTILINE)
     return " ".join(["more about", field_of(asked, "blurred_query"), *told])
+
+
+def _clarify_turn(asked: str, messages: Messages, unknown_share: float) -> str:
+    """What a scheme's prompt asks for, which its system message shows as JSON; each turn has an aspect of its own."""
+    k = int(re.findall(r"^K = (\d+)", asked, re.MULTILINE)[-1])
+    query, system = field_of(asked, "blurred_query"), messages[0]["content"]
+    turns = len(re.findall(r"^(?:Answer|Chosen|回答|选择) \d+: ", asked, re.MULTILINE))
+    aspects = ("time", "place", "kind", "price", "maker", "purpose", "colour")[turns : turns + k]
+    reply: dict[str, object] = {}
+    if '"reasoning":' in system:
+        reply["reasoning"] = f"Nothing says which {aspects[0]} is meant."
+    if '"ambiguity_types":' in system:
+        reply["ambiguity_types"] = ["Specify", "Semantic"][: 1 + turns % 2]
+    if '"queries":' in system:
+        reply["queries"] = [f"{query} by {aspect}" for aspect in aspects]
+    else:
+        reply["questions"] = [f"Which {aspect} do you mean by {query}?" for aspect in aspects]
+    return json.dumps(reply, ensure_ascii=False)
+
+
+def _select_query(asked: str, messages: Messages, unknown_share: float) -> str:
+    """The offered query with most words of the intent; of equal ones any."""
+    intent = set(field_of(asked, "clear_query").casefold().split())
+    offered = [line.partition(". ")[2] for line in field_of(asked, "offered_queries").splitlines()]
+    best = max(offered, key=lambda query: (len(intent & set(query.casefold().split())), chance(query)))
+    return json.dumps({"choice": offered.index(best) + 1})
+
+
+def _reformulate(asked: str, messages: Messages, unknown_share: float) -> str:
+    lines = field_of(asked, "conversation").splitlines()
+    told = [line.partition(": ")[2] for line in lines if re.match(r"(?:Answer|回答) \d+: (?!unknown$)", line)]
+    return " ".join(["more about", lines[0].partition(": ")[2], *told])
 
 
 def _agent(asked: str, messages: Messages, unknown_share: float) -> str:
@@ -98,6 +139,10 @@ _ANSWERS = {
     "agent": _agent,
     "judge": _judge,
     "gold": _gold,
+    "clarify_turn": _clarify_turn,
+    "respond": _answer,
+    "select_query": _select_query,
+    "reformulate": _reformulate,
 }
 ROLES = frozenset(_ANSWERS)
 

@@ -13,7 +13,7 @@ import orjson
 
 from cts_async.errors import UnusableOutput
 
-__all__ = ["Found", "extract_json", "find_json", "strip_thoughts"]
+__all__ = ["Found", "extract_json", "find_json", "only_string", "strip_thoughts"]
 
 MAX_REPAIR_CHARS: Final = 20_000
 MAX_SPANS: Final = 5
@@ -92,6 +92,13 @@ def loads_or_none(text: str) -> object:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
+
+
+def only_string(value: dict[str, Any] | list[Any]) -> str | None:
+    """The string in a JSON value, if exactly one stands in it; None otherwise."""
+    parts = value.values() if isinstance(value, dict) else value
+    strings = [part for part in parts if isinstance(part, str)]
+    return strings[0] if len(strings) == 1 else None
 
 
 def _whole(text: str) -> Found | None:

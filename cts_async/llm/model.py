@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from cts_async.engine.events import Usage
 from cts_async.engine.lane import Lane
+from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Prices, Step, step_key
 from cts_async.errors import ContentRefused, UnusableOutput
@@ -52,12 +53,14 @@ class Model:
         key_on: Any = None,
         params: Mapping[str, Any] | None = None,
         shared: bool = False,
+        policy: RetryPolicy | None = None,
     ) -> T:
         """Ask, or remember what was answered; a `shared` step is one and the same for all instances.
 
         `request` is what is new in the messages, for the journal. `key_on` stands for the messages in
         the step's key when that is cheaper (a digest of a long conversation); by default they do. Thoughts
         at the beginning of a reply are kept apart from it, unless they belong to its form (see Expect).
+        `policy` is the step's own patience; None: the runner's.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
@@ -101,6 +104,7 @@ class Model:
                 lane=self.lane,
                 tokens=self._tokens.of(step, messages),
                 most=most,
+                policy=policy,
                 prices=self.prices,
             )
         )

@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
 import orjson
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.json_text import Found, find_json, loads_or_none, strip_thoughts
+from cts_async.llm.json_text import Found, find_json, loads_or_none, only_string, strip_thoughts
+from cts_async.llm.questions import QuestionList
 from cts_async.records import COVERAGES, UNKNOWN, Answer, Coverage
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
 
 T_co = TypeVar("T_co", covariant=True)
 
-MAX_QUESTION_CHARS: Final = 200
 MAX_PHRASE_CHARS: Final = 120
 MAX_LINE_CHARS: Final = 200
 MAX_NAMED: Final = 5
@@ -59,103 +59,6 @@ class Expect(Protocol[T_co]):
 
     def parse(self, text: str) -> T_co:
         """Give the value in `text`, or raise UnusableOutput with a `problem` fit to be told to the model."""
-
-
-# --- The Clarifier's questions -------------------------------------------------------------------------
-
-_NUMBERING = re.compile(
-    r"\A(?:[Qq]?\d{1,2}\s*[.)、:：．）](?!\d)|[(（]\d{1,2}[)）]|[Qq]uestion\s+\d{1,2}\s*[.:：)]|[-*•](?=\s))\s*"
-)
-
-
-# An opening letter, no address, and a question mark at the end: what keeps a tiny model to questions.
-_QUESTION_RULE: Final = (
-    r'question ::= "\"" [A-Z\u4E00-\u9FFF] [^"\\/?？:\x00-\x1F\x7F]{5,90} ("?" | "？") "\""'
-)
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionList:
-    """A JSON array of exactly `k` questions, non-empty and distinct; parses to them in order.
-
-    `{"questions": [...]}` and arrays of `{"question": ...}` are understood, leading numbers dropped.
-    Two questions are the same if they differ only in case, width, punctuation or spacing.
-    """
-
-    k: int
-
-    @property
-    def name(self) -> str:
-        return f"questions/{self.k}"
-
-    @property
-    def grammar(self) -> str:
-        more = f' (", " question){{{self.k - 1}}}' if self.k > 1 else ""
-        return f'root ::= "[" question{more} "]"\n{_QUESTION_RULE}\n'
-
-    @property
-    def json_schema(self) -> dict[str, Any]:
-        item = {"type": "string", "minLength": 1, "maxLength": MAX_QUESTION_CHARS}
-        return {"type": "array", "items": item, "minItems": self.k, "maxItems": self.k}
-
-    def parse(self, text: str) -> tuple[str, ...]:
-        found = find_json(text)
-        problem, questions = self._read(found)
-        if problem:
-            raise UnusableOutput(problem, text=text)
-        return questions
-
-    def _read(self, found: Found) -> tuple[str, tuple[str, ...]]:
-        wanted = f"expected a JSON array of exactly {self.k} string{'s' * (self.k != 1)}"
-        items = _items(found.value, "questions")
-        if items is None:
-            return f"{wanted}, got an object", ()
-        if found.cut_off:
-            return f"{wanted}, but the reply is cut off", ()
-        if len(items) != self.k:
-            return f"{wanted}, got {len(items)}", ()
-        questions = [_question(item) for item in items]
-        for n, question in enumerate(questions, 1):
-            if question is None:
-                return f"{wanted}, but item {n} is not a string", ()
-            if not _fold(question):
-                return f"{wanted}, but item {n} is empty", ()
-        return _repetition(cast(list[str], questions))
-
-
-def _items(value: object, key: str) -> list[Any] | None:
-    """The array itself, the one under `key`, or the only one in an object."""
-    if isinstance(value, dict):
-        lists = [part for part in value.values() if isinstance(part, list)]
-        value = value.get(key, lists[0] if len(lists) == 1 else None)
-    return value if isinstance(value, list) else None
-
-
-def _question(item: object) -> str | None:
-    if isinstance(item, dict):
-        item = item.get("question", _only_string(item))
-    return _NUMBERING.sub("", " ".join(item.split()), count=1) if isinstance(item, str) else None
-
-
-def _only_string(value: dict[str, Any] | list[Any]) -> str | None:
-    parts = value.values() if isinstance(value, dict) else value
-    strings = [part for part in parts if isinstance(part, str)]
-    return strings[0] if len(strings) == 1 else None
-
-
-def _repetition(questions: list[str]) -> tuple[str, tuple[str, ...]]:
-    seen: dict[str, int] = {}
-    for n, question in enumerate(questions, 1):
-        first = seen.setdefault(_fold(question), n)
-        if first != n:
-            return f"expected distinct questions, but items {first} and {n} are the same", ()
-    return "", tuple(questions)
-
-
-def _fold(text: str) -> str:
-    """What is left of a text without case, width, punctuation, spaces and control characters."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "PZC")
 
 
 # --- One phrase, one line, any text --------------------------------------------------------------------
@@ -245,7 +148,7 @@ def _plain(text: str) -> str:
         return text
     value = loads_or_none(text)
     if isinstance(value, (dict, list)) and len(value) == 1:
-        value = _only_string(value)
+        value = only_string(value)
     return value if isinstance(value, str) else text
 
 
@@ -412,12 +315,12 @@ def _named(what: str, ids: list[str]) -> str:
 @lru_cache(maxsize=256)
 def _coverage_schema(ids: tuple[str, ...]) -> dict[str, Any]:
     properties = {"id": {"enum": list(ids)}, "coverage": {"enum": list(COVERAGES)}}
-    item = _object_schema(properties)
+    item = object_schema(properties)
     results = {"type": "array", "items": item, "minItems": len(ids), "maxItems": len(ids)}
-    return _object_schema({"results": results})
+    return object_schema({"results": results})
 
 
-def _object_schema(properties: dict[str, Any]) -> dict[str, Any]:
+def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": properties,

@@ -15,13 +15,13 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.answer import ModelAnswerer
+from cts_async.protocol.answer import ModelAnswerer, ModelRespondent
 from cts_async.protocol.crew import Crew, instances_in_flight, opened, prices_of
 from cts_async.protocol.forecast import Forecast, forecast, note
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
-from cts_async.protocol.pipeline import Cast, clarify_then_search, search_only
+from cts_async.protocol.pipeline import Cast, clarify_then_search, converse_then_search, search_only
 from cts_async.protocol.plan import Plan
-from cts_async.protocol.results import failure_line, judgment_line, outcome_line
+from cts_async.protocol.results import failure_line, judgment_line, outcome_line, talk_json
 from cts_async.protocol.run_files import RunFiles, opened_files
 from cts_async.protocol.searcher import opened_searcher
 from cts_async.protocol.spending import open_budget
@@ -39,6 +39,7 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
     ):
         cast = Cast(
             answerer=ModelAnswerer(crew.role(plan.roles.support)),
+            respondent=ModelRespondent(crew.role(plan.roles.support)),
             rewriter=crew.role(plan.roles.support),
             searcher=searcher,
             judges=_judges(plan, crew),
@@ -113,9 +114,12 @@ def _jobs(plan: Plan, crew: Crew, cast: Cast, files: Mapping[System, RunFiles]) 
 
 
 async def _walk(ctx: Context, *, cast: Cast, crew: Crew, system: System, instance: Instance) -> Outcome:
-    if system.kind == "clarify":
-        return await clarify_then_search(ctx, cast, crew.role(system.clarifier), instance, system.k)
-    return await search_only(ctx, cast, instance, system.kind)
+    if system.kind != "clarify":
+        return await search_only(ctx, cast, instance, system.kind)
+    clarifier = crew.role(system.clarifier)
+    if system.converses:
+        return await converse_then_search(ctx, cast, clarifier, instance, system)
+    return await clarify_then_search(ctx, cast, clarifier, instance, system.k)
 
 
 async def _finish(ended: Outcome | StepError, *, of: RunFiles, system: System, instance: Instance) -> None:
@@ -125,4 +129,4 @@ async def _finish(ended: Outcome | StepError, *, of: RunFiles, system: System, i
     for judgment in ended.judgments[1:]:
         await of.add_judgment(judgment.judge, judgment_line(instance.id, instance.nuggets, judgment))
     # Last: an instance with a result is never done again, so nothing of it may still be missing.
-    await of.add_result(outcome_line(system.label, ended))
+    await of.add_result({**outcome_line(system.label, ended), **talk_json(system, ended.turns)})

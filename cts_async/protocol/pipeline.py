@@ -3,6 +3,7 @@
     q --Clarifier--> questions --User Answerer (q*)--> answers --Rewriter (q)--> q-hat
     q-hat --deep search--> answer --coverage judge (nuggets of q*)--> restore_score_100
 
+By another scheme or mode the first line is a conversation (`conversation`), and q-hat what it ends with.
 Ordinary async code: each role's call is a durable step, so running it again is resuming it.
 """
 
@@ -15,14 +16,14 @@ from typing import Literal
 from cts_async.engine.runner import Context
 from cts_async.protocol.answer import Answerer
 from cts_async.protocol.clarify import clarify
+from cts_async.protocol.conversation import Talk, answer_each, converse
 from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.judge import Judge
 from cts_async.protocol.rewrite import rewrite
 from cts_async.protocol.role import Role
-from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
-from cts_async.records import Answer, Instance, Judgment, Outcome, Trace
-
-SystemKind = Literal["clarify", "orig", "gold"]
+from cts_async.protocol.systems import System
+from cts_async.protocol.views import ClarifierView, JudgeView, RewriterView, SearchView
+from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +31,44 @@ class Cast:
     """Who plays which role. Only the Clarifier varies between compared systems (paper, table 1)."""
 
     answerer: Answerer
+    respondent: Answerer
+    """Answers within a conversation (mode "respond"); the same as `answerer` where people have answered."""
     rewriter: Role
+    """The supporting model, which also reformulates a conversation and chooses among offered queries."""
     searcher: DeepSearch
     judges: tuple[Judge, ...]
     """The first one's labels are the score; empty: nothing is judged."""
+
+    @property
+    def talk(self) -> Talk:
+        """Those of the cast who take part in a conversation."""
+        return Talk(self.answerer, self.respondent, selector=self.rewriter, reformulator=self.rewriter)
 
 
 async def clarify_then_search(
     ctx: Context, cast: Cast, clarifier: Role, instance: Instance, k: int
 ) -> Outcome:
     """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
-    q, q_star = instance.blurred_query, instance.fused_query
+    q = instance.blurred_query
     questions = await clarify(ctx, clarifier, ClarifierView(q, k))
-    answers = await ctx.gather(
-        [
-            partial(cast.answerer.answer, ctx, AnswererView(q_star, question), turn)
-            for turn, question in enumerate(questions, 1)
-        ]
-    )
+    answers = await answer_each(ctx, cast.answerer, instance, questions)
     pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
     q_hat = await rewrite(ctx, cast.rewriter, RewriterView(q, pairs))
     trace = await cast.searcher.search(ctx, SearchView(q_hat))
-    return await _outcome(ctx, cast, instance, trace, q_hat, k, questions, tuple(answers))
+    return await _outcome(ctx, cast, instance, trace, q_hat, k, questions, answers)
+
+
+async def converse_then_search(
+    ctx: Context, cast: Cast, clarifier: Role, instance: Instance, system: System
+) -> Outcome:
+    """A Clarifier by another scheme or mode: the query of the last turn is searched."""
+    turns = await converse(ctx, cast.talk, clarifier, instance, system, every_turn=False)
+    query = turns[-1].query
+    trace = await cast.searcher.search(ctx, SearchView(query))
+    answered = [turn for turn in turns if turn.answers]
+    questions = tuple(question for turn in answered for question in turn.offered)
+    answers = tuple(answer for turn in answered for answer in turn.answers)
+    return await _outcome(ctx, cast, instance, trace, query, system.k, questions, answers, turns)
 
 
 async def search_only(ctx: Context, cast: Cast, instance: Instance, kind: Literal["orig", "gold"]) -> Outcome:
@@ -80,6 +97,7 @@ async def _outcome(
     k: int,
     questions: tuple[str, ...],
     answers: tuple[Answer, ...],
+    turns: tuple[ConversationTurn, ...] = (),
 ) -> Outcome:
     judgments = await judge_answer(ctx, cast.judges, instance, trace.answer)
-    return Outcome(instance, k, questions, answers, query, trace, judgments)
+    return Outcome(instance, k, questions, answers, query, trace, judgments, turns)

@@ -23,6 +23,7 @@ from cts_async.protocol.roles import (
     with_embedded_file,
     with_stand_ins,
 )
+from cts_async.protocol.schemes import prompts_of
 from cts_async.protocol.search_plan import SearchPlan, check_replays, plan_search
 from cts_async.protocol.spending import check_prices
 from cts_async.protocol.systems import System, mark, run_names, systems_of
@@ -80,6 +81,7 @@ class Plan:
         return {
             "system": system.label,
             "k": system.k,
+            **({"scheme": system.scheme, "mode": system.mode} if system.converses else {}),
             "data": dict(self.data_identity),
             "models": {role: self.specs[name].identity for role, name in named.items()},
             "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
@@ -113,8 +115,7 @@ class Plan:
 
     def _prompts_of(self, system: System) -> list[str]:
         roles = ["agent"] + ([] if self.config.no_judge else ["judge"]) + ["visit"] * bool(self.roles.visit)
-        if system.kind == "clarify":
-            roles += ["clarify", "answer", "rewrite"]
+        roles += prompts_of(system)
         if self.config.extractor:
             roles += ["gold"]
         return sorted(name for name in self.prompts.sha256 if name.split(".")[0] in roles)

@@ -22,6 +22,8 @@ __all__ = ["FIELDS", "Prompt", "PromptSet", "load_prompts"]
 
 Size = Literal["full", "small"]
 
+_SCHEMES: Final = ("standard", "at_standard", "cot", "at_cot")
+
 FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "clarify": ("blurred_query", "k"),
     "answer": ("clear_query", "clarification_question"),
@@ -30,6 +32,13 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "gold": ("query", "answer", "sources"),
     "agent": ("current_date", "question"),
     "visit": ("goal", "page"),
+    **dict.fromkeys(
+        (f"{scheme}{offer}" for scheme in _SCHEMES for offer in ("", "_queries")),
+        ("conversation", "blurred_query", "k"),
+    ),
+    "respond": ("clear_query", "conversation", "clarification_question"),
+    "select_query": ("clear_query", "conversation", "offered_queries"),
+    "reformulate": ("conversation",),
 }
 """What each role's prompt is rendered with: all of these and nothing else."""
 

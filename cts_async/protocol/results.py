@@ -14,14 +14,18 @@ from typing import Any
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.step import step_key
 from cts_async.errors import StepError
-from cts_async.records import Instance, Judgment, Nugget, Outcome, ToolUse, Trace
+from cts_async.protocol.systems import System
+from cts_async.records import ConversationTurn, Instance, Judgment, Nugget, Outcome, ToolUse, Trace
 from cts_async.scorer import restore_score_100
 
 Line = dict[str, Any]
 
 
 def outcome_line(system: str, outcome: Outcome) -> Line:
-    """An instance that was answered; its score is None where nothing was judged."""
+    """An instance that was answered; its score is None where nothing was judged.
+
+    What was asked and answered stands in `questions` and `answers`; in mode "select" nothing was.
+    """
     instance, trace = outcome.instance, outcome.trace
     return {
         "id": instance.id,
@@ -37,6 +41,26 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "search": search_json(trace),
         **judged(instance.nuggets, outcome.judgments[0] if outcome.judgments else None),
     }
+
+
+def talk_json(system: System, turns: tuple[ConversationTurn, ...]) -> Line:
+    """The further fields of a system that converses: `scheme`, `mode` and `turns`; none of any other."""
+    if not system.converses:
+        return {}
+    return {"scheme": system.scheme, "mode": system.mode, "turns": [_turn(turn) for turn in turns]}
+
+
+def _turn(turn: ConversationTurn) -> Line:
+    """`{offered, types, reasoning, answers, chosen, query}`, without what the scheme or mode does not have."""
+    line: Line = {
+        "offered": list(turn.offered),
+        "types": list(turn.types),
+        "reasoning": turn.reasoning,
+        "answers": [answer.text for answer in turn.answers],
+        "chosen": turn.chosen,
+        "query": turn.query,
+    }
+    return {name: value for name, value in line.items() if value not in ("", [], None)}
 
 
 MAX_CAUSES = 20

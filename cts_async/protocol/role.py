@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
 from cts_async.engine.step import step_key
 from cts_async.llm.model import Model
@@ -33,13 +34,15 @@ class Role:
         *,
         on_record: Sequence[str] = (),
         shared: bool = False,
+        policy: RetryPolicy | None = None,
         **fields: Any,
     ) -> T:
         """Render `prompt` with `fields`, ask, and read the reply as `expect`; remembered as `step`.
 
         The fields named in `on_record` stand verbatim in the run's data or results already: the journal
         gets one digest of them instead of their text (see `request_json`). A `shared` step is the same
-        step for every instance that asks the same; all its fields have to be `on_record`.
+        step for every instance that asks the same; all its fields have to be `on_record`. `policy` is the
+        step's own patience, e.g. how often the model is asked again; None: the runner's.
         """
         rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
         values = {name: str(value) for name, value in fields.items()}
@@ -50,7 +53,7 @@ class Role:
         key_on = [rendered.sha256, digest if shared else request] if on_record else None
         messages = rendered.render(**values)
         return await self.model.ask(
-            ctx, step, messages, expect, request=request, key_on=key_on, shared=shared
+            ctx, step, messages, expect, request=request, key_on=key_on, shared=shared, policy=policy
         )
 
 

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Literal
 
 from cts_async.errors import UsageError
-from cts_async.protocol.pipeline import SystemKind
 from cts_async.protocol.roles import RoleNames
-from cts_async.records import Mode, Scheme
+from cts_async.records import SCHEMES, Mode, Scheme
+
+SystemKind = Literal["clarify", "orig", "gold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,11 @@ class System:
     """Questions asked at once, or turns of the conversation (modes "respond" and "select")."""
     scheme: Scheme = "cts"
     mode: Mode = "at-once"
+
+    @property
+    def converses(self) -> bool:
+        """Whether scheme or mode are not the benchmark's own: then it is a conversation of turns."""
+        return self.kind == "clarify" and (self.scheme, self.mode) != ("cts", "at-once")
 
     @property
     def label(self) -> str:
@@ -41,13 +48,36 @@ def systems_of(
     schemes: Sequence[Scheme] = ("cts",),
     modes: Sequence[Mode] = ("at-once",),
 ) -> list[System]:
-    """References first, then every Clarifier with every scheme, mode and budget."""
+    """References first, then every Clarifier with every scheme, mode and budget.
+
+    The benchmark's own scheme asks at once only: with other modes it is left out, or a UsageError where there
+    would be nothing of a scheme or mode that was asked for.
+    """
     known: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
-    wanted = product(
-        dict.fromkeys(clarifiers), dict.fromkeys(schemes), dict.fromkeys(modes), dict.fromkeys(budgets)
-    )
-    asked = [System("clarify", name, k, scheme, mode) for name, scheme, mode, k in wanted]
+    talks = [talk for talk in product(dict.fromkeys(schemes), dict.fromkeys(modes)) if _can(*talk)]
+    _check_talks(talks, schemes, modes)
+    asked = [
+        System("clarify", name, k, scheme, mode)
+        for name, (scheme, mode), k in product(dict.fromkeys(clarifiers), talks, dict.fromkeys(budgets))
+    ]
     return [known[name] for name in dict.fromkeys(references)] + asked
+
+
+def _can(scheme: Scheme, mode: Mode) -> bool:
+    return scheme != "cts" or mode == "at-once"
+
+
+def _check_talks(
+    talks: Sequence[tuple[Scheme, Mode]], schemes: Sequence[Scheme], modes: Sequence[Mode]
+) -> None:
+    others = ", ".join(scheme for scheme in SCHEMES if scheme != "cts")
+    for mode in modes:
+        if mode not in {mode for _, mode in talks}:
+            raise UsageError(
+                f"--mode {mode}: the benchmark's own scheme asks at once only; add --scheme, one of {others}"
+            )
+    if "cts" in schemes and not any(scheme == "cts" for scheme, _ in talks):
+        raise UsageError("--scheme cts: asks at once only; add --mode at-once, or leave it out")
 
 
 def run_names(

@@ -1,8 +1,9 @@
 """What each role may see (paper, section 3.2). A role receives its view and nothing else.
 
 The closed book is a property of these types: a field that a role must not know does not exist here.
-Only the User Answerer and the judges hold the intent, and neither speaks to the Rewriter or the agent
-except through an answer to a question that was asked.
+Only the user (who answers, responds or selects) and the judges hold the intent, and neither speaks to the
+Clarifier, the Rewriter or the agent except through an answer to a question that was asked, or a choice among
+queries that were offered.
 """
 
 from __future__ import annotations
@@ -11,6 +12,25 @@ from dataclasses import dataclass
 
 from cts_async.protocol.sources import NumberedSource
 from cts_async.records import Nugget
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One turn of a conversation as both sides saw it: what was offered, and what the user said to it.
+
+    A question and its answer; or in mode "select" the queries offered, and the one that was chosen.
+    """
+
+    offered: tuple[str, ...]
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """C in AT-CoT's equations 1 to 4: the query that began it, and the turns so far."""
+
+    first_query: str
+    exchanges: tuple[Exchange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +43,40 @@ class ClarifierView:
 
 @dataclass(frozen=True, slots=True)
 class AnswererView:
-    """The User Answerer sees the intent q* and ONE question, never the other questions or answers."""
+    """The User Answerer sees the intent q* and ONE question, never the other questions or answers.
+
+    Only in mode "respond" is that question a turn of a `conversation`, which the user remembers as well.
+    """
 
     fused_query: str
     question: str
+    conversation: Conversation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """The Clarifier of an AT-CoT scheme sees q, its own earlier turns with what the user said, and how many to give."""
+
+    blurred_query: str
+    """The query as it stands: q, or in mode "select" the one chosen last."""
+    conversation: Conversation
+    k: int
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorView:
+    """The selecting user sees the intent q*, the conversation so far and the queries offered now."""
+
+    fused_query: str
+    conversation: Conversation
+    offered: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReformulatorView:
+    """The reformulator sees the conversation, which begins with q."""
+
+    conversation: Conversation
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def test_what_is_constant_stands_in_front(prompt: Prompt) -> None:
     """Only the last part of a file varies; the agent's date is one for a whole run."""
     first = next(
         name
-        for name in ("blurred_query", "clear_query", "query", "question", "goal")
+        for name in ("blurred_query", "clear_query", "query", "question", "goal", "conversation")
         if name in prompt.fields
     )
     assert prompt.text.index("{" + first + "}") > 0.75 * len(prompt.text) - 60
@@ -141,7 +141,7 @@ def test_other_markup_in_values_is_not_touched() -> None:
     assert answer in rendered(PROMPTS.get("judge", "en"), query="q", nuggets="n", candidate_answer=answer)
 
 
-@pytest.mark.parametrize("role", ["clarify", "answer", "rewrite", "judge", "gold", "visit"])
+@pytest.mark.parametrize("role", [role for role in FIELDS if role != "agent"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_untrusted_text_is_fenced_and_declared_to_be_data(role: str, language: Language) -> None:
     prompt = PROMPTS.get(role, language)

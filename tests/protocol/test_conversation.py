@@ -1,0 +1,235 @@
+"""Conversations in each mode: who is told what, which steps are made, and what comes of it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_roles import role_of, say
+
+from cts_async.engine.events import Usage
+from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.errors import StepError
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.llm.model import Model
+from cts_async.protocol.answer import ModelAnswerer, ModelRespondent
+from cts_async.protocol.conversation import Talk, converse
+from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.role import Role
+from cts_async.protocol.systems import System
+from cts_async.protocol.views import AnswererView
+from cts_async.records import Answer, ConversationTurn, Instance
+
+SPEC = ModelSpec("m", "openai", "http://127.0.0.1:9/v1", "m-1", None, "m", 8)
+FERRY = Instance("i1", "the price of the night ferry in winter", "ferry")
+
+
+class Provider:
+    """Speaks as `fake_roles` do, after `bad` replies to each request of the Clarifier."""
+
+    def __init__(self, unknown_share: float = 0.0, bad: tuple[str, ...] = ()) -> None:
+        self.unknown_share, self.bad = unknown_share, list(bad)
+        self.asked: list[tuple[str, str]] = []
+        """Role and user message of every request."""
+
+    async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
+        user = str(request.messages[1]["content"])
+        role = role_of(user)
+        self.asked.append((role, user))
+        text = self.bad.pop(0) if self.bad and role == "clarify_turn" else None
+        text = say(role, request.messages, self.unknown_share) if text is None else text  # type: ignore[arg-type]
+        return Reply(text, "m-1", "stop", Usage(1, 1))
+
+    @property
+    def roles(self) -> list[str]:
+        return [role for role, _ in self.asked]
+
+
+def talk_with(
+    path: Path,
+    system: System,
+    provider: Provider | None = None,
+    instance: Instance = FERRY,
+    *,
+    every_turn: bool = False,
+    **who: Any,
+) -> Any:
+    """The turns of one conversation, or the error that ended it."""
+    ended: list[Any] = []
+    role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
+    talk = Talk(
+        **{
+            "answerer": ModelAnswerer(role),
+            "respondent": ModelRespondent(role),
+            "selector": role,
+            "reformulator": role,
+            **who,
+        }
+    )
+
+    async def walk(ctx: Context) -> Any:
+        return await converse(ctx, talk, role, instance, system, every_turn=every_turn)
+
+    async def finish(result: Any) -> None:
+        ended.append(result)
+
+    async def main() -> None:
+        journal = Journal(path / "steps.jsonl")
+        await Runner().run([Job("run", instance.id, journal, walk, finish)])
+        journal.close()
+
+    asyncio.run(main())
+    return ended[0]
+
+
+def steps(path: Path) -> list[str]:
+    return [record["step"] for record in read_jsonl(path / "steps.jsonl")]
+
+
+def system(scheme: Any, mode: Any, k: int) -> System:
+    return System("clarify", "m", k, scheme, mode)
+
+
+def test_respond_asks_one_question_a_turn_and_every_later_one_sees_what_was_said(tmp_path: Path) -> None:
+    provider = Provider()
+    turns = talk_with(tmp_path, system("standard", "respond", 2), provider)
+    assert turns == (
+        ConversationTurn(("Which time do you mean by ferry?",), answers=(Answer("winter", unknown=False),)),
+        ConversationTurn(
+            ("Which place do you mean by ferry?",),
+            answers=(Answer("winter", unknown=False),),
+            query="more about ferry winter winter",
+        ),
+    )
+    assert steps(tmp_path) == ["clarify/1", "answer/1", "clarify/2", "answer/2", "reformulate/2"]
+    said = "Query: ferry\nQuestion 1: Which time do you mean by ferry?\nAnswer 1: winter"
+    second_question, second_answer = provider.asked[2][1], provider.asked[3][1]
+    assert f"<conversation>\n{said}\n</conversation>" in second_question
+    assert f"<conversation>\n{said}\n</conversation>" in second_answer
+    assert (
+        f"{said}\nQuestion 2: Which place do you mean by ferry?\nAnswer 2: winter\n" in provider.asked[4][1]
+    )
+
+
+def test_every_turn_has_its_query_where_turns_are_evaluated(tmp_path: Path) -> None:
+    turns = talk_with(tmp_path, system("cot", "respond", 2), every_turn=True)
+    assert [turn.query for turn in turns] == ["more about ferry winter", "more about ferry winter winter"]
+    assert steps(tmp_path)[2::3] == ["reformulate/1", "reformulate/2"]
+
+
+def test_select_goes_on_from_the_query_that_was_chosen(tmp_path: Path) -> None:
+    provider = Provider()
+    priced = Instance("i1", "ferry by price and by place", "ferry")
+    turns = talk_with(tmp_path, system("at-cot", "select", 2), provider, priced)
+    first, second = turns
+    assert first.offered == tuple(
+        f"ferry by {aspect}" for aspect in ("time", "place", "kind", "price", "maker")
+    )
+    assert first.query == first.offered[first.chosen]
+    assert first.query in ("ferry by place", "ferry by price")
+    assert second.offered[0] == f"{first.query} by place"
+    assert second.query == second.offered[second.chosen]
+    assert steps(tmp_path) == ["clarify/1", "select/1", "clarify/2", "select/2"]
+    asked = provider.asked[2][1]
+    assert f"<blurred_query>\n{first.query}\n</blurred_query>\nK = 5" in asked
+    assert f"Query: ferry\nOffered 1: {' | '.join(first.offered)}\nChosen 1: {first.query}\n" in asked
+    assert "1. ferry by time\n2. ferry by place\n" in provider.asked[1][1]
+
+
+def test_at_once_is_ctss_closed_book_with_another_prompt(tmp_path: Path) -> None:
+    provider = Provider(unknown_share=1.0)
+    (turn,) = talk_with(tmp_path, system("at-cot", "at-once", 2), provider)
+    assert turn == ConversationTurn(
+        ("Which time do you mean by ferry?", "Which place do you mean by ferry?"),
+        ("specify",),
+        "Nothing says which time is meant.",
+        (Answer("unknown", unknown=True),) * 2,
+        query="more about ferry",
+    )
+    assert sorted(steps(tmp_path)) == ["answer/1", "answer/2", "clarify/1", "rewrite"]
+    assert provider.roles == ["clarify_turn", "answer", "answer", "rewrite"]
+    for role, asked in provider.asked:
+        assert (role == "answer") == (FERRY.fused_query in asked)
+        if role == "answer":
+            assert asked.count("Which") == 1
+
+
+def test_without_anybody_to_answer_the_questions_are_all_there_is(tmp_path: Path) -> None:
+    (turn,) = talk_with(tmp_path, system("cot", "at-once", 3), answerer=None)
+    assert len(turn.offered) == 3
+    assert (turn.answers, turn.query) == ((), "")
+    assert steps(tmp_path) == ["clarify/1"]
+
+
+@pytest.mark.parametrize("mode", ["at-once", "respond", "select"])
+@pytest.mark.parametrize("scheme", ["standard", "at-standard", "cot", "at-cot"])
+def test_every_scheme_thinks_and_names_types_as_it_should(tmp_path: Path, scheme: str, mode: str) -> None:
+    turns = talk_with(tmp_path, system(scheme, mode, 2))
+    assert all(bool(turn.reasoning) == (scheme in ("cot", "at-cot")) for turn in turns)
+    assert turns[0].types == (("specify",) if scheme == "at-cot" else ())
+    assert turns[-1].query
+    records = {record["step"]: record for record in read_jsonl(tmp_path / "steps.jsonl")}
+    name = scheme.replace("-", "_") + ("_queries" if mode == "select" else "")
+    assert records["clarify/1"]["request"]["prompt"] == f"{name}.en"
+
+
+@pytest.mark.parametrize("mode", ["at-once", "respond", "select"])
+def test_only_the_user_is_told_the_intent(tmp_path: Path, mode: str) -> None:
+    provider = Provider()
+    talk_with(tmp_path, system("cot", mode, 2), provider)
+    for role, asked in provider.asked:
+        assert (FERRY.fused_query in asked) == (role in ("answer", "respond", "select_query"))
+
+
+def test_a_chinese_query_is_clarified_in_chinese(tmp_path: Path) -> None:
+    provider = Provider()
+    talk_with(tmp_path, system("standard", "respond", 2), provider, Instance("i1", "冬天的夜间渡轮", "渡轮"))
+    assert (
+        "查询: 渡轮\n问题 1: Which time do you mean by 渡轮?\n回答 1: 冬天的夜间渡轮" in provider.asked[2][1]
+    )
+    assert {r["request"]["prompt"][-2:] for r in read_jsonl(tmp_path / "steps.jsonl")} == {"zh"}
+
+
+def test_people_who_have_answered_can_stand_in_for_the_model(tmp_path: Path) -> None:
+    class People:
+        """Knows about time only; looks at the question alone."""
+
+        async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
+            known = "time" in view.question
+            return Answer("at night" if known else "unknown", unknown=not known)
+
+    turns = talk_with(tmp_path, system("standard", "respond", 2), respondent=People())
+    assert [turn.answers[0].text for turn in turns] == ["at night", "unknown"]
+    assert turns[-1].query == "more about ferry at night"
+    assert steps(tmp_path) == ["clarify/1", "clarify/2", "reformulate/2"]
+
+
+def test_a_question_asked_again_is_the_clarifiers_own_loss(tmp_path: Path) -> None:
+    same = '{"questions": ["When?"]}'
+    turns = talk_with(tmp_path, system("standard", "respond", 2), Provider(bad=(same, same)))
+    assert [turn.offered for turn in turns] == [("When?",), ("When?",)]
+
+
+def test_an_unusable_turn_is_asked_for_ten_times_more(tmp_path: Path) -> None:
+    turns = talk_with(tmp_path, system("at-cot", "respond", 1), Provider(bad=("no idea",) * 10))
+    assert turns[0].types == ("specify",)
+    (record,) = [r for r in read_jsonl(tmp_path / "steps.jsonl") if r["step"] == "clarify/1"]
+    assert record["attempts"] == 11
+
+
+def test_and_then_given_up(tmp_path: Path) -> None:
+    error = talk_with(tmp_path, system("at-cot", "respond", 1), Provider(bad=("no idea",) * 11))
+    assert isinstance(error, StepError)
+    assert error.step == "clarify/1"
+
+
+@pytest.mark.parametrize("mode", ["at-once", "respond", "select"])
+def test_a_conversation_is_remembered_whole(tmp_path: Path, mode: str) -> None:
+    first = talk_with(tmp_path, system("at-cot", mode, 3))
+    nobody = Provider()
+    assert talk_with(tmp_path, system("at-cot", mode, 3), nobody) == first
+    assert nobody.asked == []
