@@ -118,3 +118,14 @@ class TalkConfig:
     """Only the first so many distinct underspecified queries."""
     intents: int | None = None
     """At most so many instances of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationConfig:
+    """How conversations are evaluated, which changes nothing of them. `qrels` is a file's path or "intent:N"."""
+
+    corpus: Path | None = None
+    qrels: str = "intent:10"
+    reranker: str | None = None
+    measures: tuple[str, ...] = ("nDCG@10", "MRR@10")
+    encoder: str | None = None
