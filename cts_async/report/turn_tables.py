@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from cts_async.analysis.turn_retrieval import ALPHA, NOBODY_ASKED, Cell, SchemeTest, TurnRetrieval, mean_of
+from cts_async.analysis.generation import ALPHA
+from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, SchemeTest, TurnRetrieval, mean_of
 from cts_async.records import SCHEMES, Mode
 from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
 from cts_async.report.generation_tables import MARKS
