@@ -37,7 +37,10 @@ def turn_tables(found: TurnRetrieval, caption: str, *, published: bool = False) 
     """A table for each measure, then the tests, which are not printed but are in JSON and CSV.
 
     `caption` says what was searched and who judged; with `published`, the paper's values stand beside nDCG@10.
+    Nothing where no conversation made a query.
     """
+    if not found.cells:
+        return
     for measure in found.measures:
         yield turn_table(found, measure, caption, published=published and measure == PUBLISHED_MEASURE)
     tests = [*found.tests, *found.gains]
