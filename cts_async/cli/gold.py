@@ -28,7 +28,22 @@ Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
 """
 
 NOT_FOR_GOLD = frozenset(
-    {"model", "k", "gold", "support", "judge", "orig", "with_gold", "no_judge", "name", "extractor"}
+    {
+        *(
+            "model",
+            "k",
+            "scheme",
+            "mode",
+            "gold",
+            "support",
+            "judge",
+            "orig",
+            "with_gold",
+            "no_judge",
+            "name",
+        ),
+        "extractor",
+    }
 )
 """Options of a run that say nothing about a search of the intent, or mean something of their own here."""
 

@@ -8,7 +8,21 @@ from typing import Any, Final
 from typer.core import TyperCommand
 
 HEADINGS: Final[Mapping[str, Sequence[str]]] = {
-    "Data and systems": ("model", "k", "data", "gold", "candidates", "field", "limit", "orig", "with_gold"),
+    "Data and systems": (
+        *(
+            "model",
+            "k",
+            "scheme",
+            "mode",
+            "data",
+            "gold",
+            "candidates",
+            "field",
+            "limit",
+            "orig",
+            "with_gold",
+        ),
+    ),
     "Models": (
         *("every_role", "support", "judge", "no_judge", "lexical", "agent", "extractor"),
         *("nuggets_per_call", "config"),

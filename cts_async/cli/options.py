@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, time, timedelta
+from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -17,6 +18,7 @@ from cts_async.config import BudgetConfig
 from cts_async.errors import UsageError
 
 T = TypeVar("T")
+N = TypeVar("N", bound=str)
 
 _DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"), re.ASCII)
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
@@ -122,6 +124,20 @@ def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:
             raise UsageError(f"--field {pair}: write it as OURS=THEIRS, e.g. fused_query=OQ")
         fields[ours.strip()] = theirs.strip()
     return fields
+
+
+def read_names(option: str, given: Sequence[str], known: Sequence[N]) -> tuple[N, ...]:
+    """The names of `known` that were given, in any case and with any hyphen. Raises UsageError for another."""
+    by_name: dict[str, N] = {name: name for name in known}
+    found = []
+    for name in given:
+        one = by_name.get(name.strip().casefold().replace("_", "-"))
+        if one is None:
+            near = get_close_matches(name.casefold(), known, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise UsageError(f"{option} {name}: has to be one of {', '.join(known)}{hint}")
+        found.append(one)
+    return tuple(found)
 
 
 def read_budget(

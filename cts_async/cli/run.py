@@ -23,6 +23,8 @@ The same command again resumes: nothing that was answered is asked again.
 Without options: the embedded model (no key, no server) on the first 8 instances of the sample world.
 
 Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
+
+Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
 """
 
 

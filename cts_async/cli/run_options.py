@@ -10,6 +10,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.config import RunConfig
+from cts_async.records import MODES, SCHEMES
 
 
 def _read(
@@ -18,8 +19,16 @@ def _read(
         "local"
     ],
     k: Annotated[
-        list[int], typer.Option("-k", min=1, max=3, help="Questions it may ask; may be repeated.")
+        list[int], typer.Option("-k", min=1, max=3, help="Questions it may ask, or turns; may be repeated.")
     ] = [1],
+    scheme: Annotated[
+        list[str],
+        typer.Option(help="Prompting: cts, standard, at-standard, cot, at-cot; may be repeated."),
+    ] = ["cts"],
+    mode: Annotated[
+        list[str],
+        typer.Option(help="Questions at-once; one a turn: respond; queries to pick: select. Repeatable."),
+    ] = ["at-once"],
     data: Annotated[
         str, typer.Option(help="sample, hard518:PATH, qulac:PATH, or a .csv or .jsonl file.")
     ] = "sample",
@@ -74,6 +83,8 @@ def _read(
     return RunConfig(
         models=(every_role,) if every_role and model == ["local"] else tuple(model),
         ks=tuple(k),
+        schemes=options.read_names("--scheme", scheme, SCHEMES),
+        modes=options.read_names("--mode", mode, MODES),
         data=data,
         gold=gold,
         corpus=corpus,

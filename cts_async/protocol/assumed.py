@@ -8,25 +8,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from math import ceil
-from statistics import fmean
 
-from cts_async.llm.messages import Message
-from cts_async.llm.tokens import FIRST_PER_BYTE, PER_MESSAGE, input_tokens
-from cts_async.protocol.effort import FEWEST_STEPS, SENDING_S, TOKENS_PER_S, Work, effort_of
+from cts_async.llm.tokens import FIRST_PER_BYTE, PER_MESSAGE
+from cts_async.protocol.assumed_steps import AROUND, filler, per_char, prompt_tokens, work_of
+from cts_async.protocol.assumed_talk import before_search, said_of_talk
+from cts_async.protocol.effort import FEWEST_STEPS, SENDING_S, TOKENS_PER_S, Work
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.observed import Observed
 from cts_async.protocol.plan import Plan
-from cts_async.protocol.rewrite import qa_pairs
 from cts_async.protocol.systems import System
-from cts_async.protocol.views import RewriterView
 from cts_async.protocol.visit import page_tokens
-from cts_async.records import Instance, language_of
+from cts_async.records import Instance
 
-QUESTION, ANSWER, REWRITE = 25.0, 10.0, 40.0
 TURN, FINAL = 250.0, 500.0
-PER_NUGGET, AROUND = 12.0, 10.0
-"""Tokens of a reply: a question, an answer to it, a rewritten query; a thought with its tool call, the agent's
-answer; a nugget's label, and the JSON around a list."""
+PER_NUGGET = 12.0
+"""Tokens of a reply: a thought with its tool call, the agent's answer; a nugget's label."""
 PAGE, EVIDENCE = 4000.0, 350.0
 """Tokens of a page that a model reads for a goal, and of what it says about it."""
 LINK_CHARS, VISIT_CHARS = 80, 300
@@ -49,16 +45,7 @@ def _usual_turns(allowed: int) -> int:
 def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) -> list[Work]:
     """The system's steps over one instance, as they are on average over the sample."""
     players = plan.players(system)
-    work = []
-    if system.kind == "clarify":
-        k = system.k
-        clarifier, support = players["clarifier"], players["support"]
-        asks = [_prompt(plan, clarifier, "clarify", i, blurred_query=i.blurred_query, k=k) for i in sample]
-        work.append(_work(plan, system, "clarify", clarifier, asks, k * QUESTION + AROUND))
-        asks = [_answer_prompt(plan, support, i) for i in sample]
-        work.append(replace(_work(plan, system, "answer", support, asks, ANSWER), steps=k))
-        asks = [_rewrite_prompt(plan, support, i, k) for i in sample]
-        work.append(_work(plan, system, "rewrite", support, asks, REWRITE))
+    work = before_search(plan, system, sample)
     work.append(_search(plan, system, players["agent"], sample, turns))
     if "visit" in players:
         work.append(_visits(plan, system, players["visit"], sample, turns))
@@ -67,14 +54,9 @@ def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) ->
             asks = [tokens for instance in sample for tokens in _judge_prompts(plan, name, instance)]
             n_nuggets = sum(len(instance.nuggets) for instance in sample)
             output = n_nuggets / max(1, len(asks)) * PER_NUGGET + AROUND
-            one = _work(plan, system, "judge", name, asks, output)
+            one = work_of(plan, system, "judge", name, asks, output)
             work.append(replace(one, steps=len(asks) / max(1, len(sample))))
     return work
-
-
-def _work(plan: Plan, system: System, kind: str, model: str, input_means: list[float], output: float) -> Work:
-    each = effort_of(plan.specs[model], 1.0, _mean(input_means), output)
-    return Work(system.label, kind, model, 1.0, each, SENDING_S + output / TOKENS_PER_S, in_a_row=1.0)
 
 
 def _search(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
@@ -83,7 +65,7 @@ def _search(plan: Plan, system: System, model: str, sample: list[Instance], turn
     inputs = []
     for instance in sample:
         query = instance.blurred_query if system.kind == "orig" else instance.fused_query
-        opening = _prompt(
+        opening = prompt_tokens(
             plan,
             model,
             "agent",
@@ -92,10 +74,10 @@ def _search(plan: Plan, system: System, model: str, sample: list[Instance], turn
             question=query,
             current_date=plan.current_date,
         )
-        per_turn = turn + _tool_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
+        per_turn = turn + _tool_chars(plan) * per_char(query) + 2 * PER_MESSAGE
         inputs.append(opening + per_turn * (turns - 1) / 2)
     output = (turn * (turns - 1) + final) / turns
-    work = _work(plan, system, "search", model, inputs, output)
+    work = work_of(plan, system, "search", model, inputs, output)
     return replace(work, steps=turns, in_a_row=turns)
 
 
@@ -105,9 +87,9 @@ def _visits(plan: Plan, system: System, model: str, sample: list[Instance], turn
     asks = []
     for instance in sample:
         query = instance.blurred_query
-        fields = {"goal": query, "page": _filler(page, query)}
-        asks.append(_prompt(plan, model, "visit", instance, **fields))
-    work = _work(plan, system, "visit", model, asks, EVIDENCE)
+        fields = {"goal": query, "page": filler(page, query)}
+        asks.append(prompt_tokens(plan, model, "visit", instance, **fields))
+    work = work_of(plan, system, "visit", model, asks, EVIDENCE)
     return replace(work, steps=visited(turns), in_a_row=visited(turns))
 
 
@@ -135,39 +117,12 @@ def _tool_chars(plan: Plan) -> float:
     return (found + settings.page_chars + VISIT_CHARS) / 2
 
 
-# --- Prompts as they will be sent
-
-
-def _prompt(
-    plan: Plan, model: str, name: str, instance: Instance, *, language_from: str = "", **fields: object
-) -> float:
-    """Tokens of a role's prompt, rendered."""
-    language = language_of(language_from or instance.blurred_query)
-    prompt = plan.prompts.get(name, language, plan.specs[model].prompt_size)
-    messages: tuple[Message, ...] = prompt.render(**fields)
-    return input_tokens(messages)
-
-
-def _answer_prompt(plan: Plan, model: str, instance: Instance) -> float:
-    intent = instance.fused_query
-    question = _filler(QUESTION, intent)
-    fields = {"clear_query": intent, "clarification_question": question}
-    return _prompt(plan, model, "answer", instance, language_from=intent, **fields)
-
-
-def _rewrite_prompt(plan: Plan, model: str, instance: Instance, k: int) -> float:
-    query = instance.blurred_query
-    pairs = ((_filler(QUESTION, query), _filler(ANSWER, query)),) * k
-    told = qa_pairs(RewriterView(query, pairs), language_of(query))
-    return _prompt(plan, model, "rewrite", instance, blurred_query=query, qa_pairs=told)
-
-
 def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
     """Tokens of each call that one answer takes."""
     intent = instance.fused_query
-    answer = _filler(_agent_tokens(plan)[1], intent)
+    answer = filler(_agent_tokens(plan)[1], intent)
     return [
-        _prompt(
+        prompt_tokens(
             plan,
             model,
             "judge",
@@ -179,21 +134,6 @@ def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
         )
         for nuggets in nuggets_by_call(instance.nuggets, plan.specs[model].judge_nuggets)
     ]
-
-
-def _filler(tokens: float, like: str) -> str:
-    """Text of so many tokens in the language of `like`."""
-    letter = "字" if language_of(like) == "zh" else "x"
-    return letter * round(tokens / _per_char(like))
-
-
-def _per_char(like: str) -> float:
-    return FIRST_PER_BYTE * (3 if language_of(like) == "zh" else 1)
-
-
-def _mean(values: Iterable[float]) -> float:
-    known = list(values)
-    return fmean(known) if known else 0.0
 
 
 # --- Said in words
@@ -208,7 +148,7 @@ def said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterab
     )
     turn, final = _agent_tokens(plan)
     yield (
-        f"replies in tokens: {QUESTION:g} a question, {ANSWER:g} an answer, {REWRITE:g} a rewritten query, "
+        f"replies in tokens: {said_of_talk(plan)}, "
         f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
     yield (

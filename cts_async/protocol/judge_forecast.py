@@ -15,7 +15,8 @@ from statistics import fmean
 
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.tokens import input_tokens
-from cts_async.protocol.assumed import AROUND, PER_NUGGET
+from cts_async.protocol.assumed import PER_NUGGET
+from cts_async.protocol.assumed_steps import AROUND
 from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S, Effort, Work, effort_of
 from cts_async.protocol.forecast import SAMPLE
 from cts_async.protocol.judge import nuggets_by_call

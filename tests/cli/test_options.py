@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cts_async.cli.options import read_budget, read_deadline
+from cts_async.cli.options import read_budget, read_deadline, read_names
 from cts_async.config import BudgetConfig
 from cts_async.errors import UsageError
+from cts_async.records import MODES, SCHEMES
 
 NOW = datetime(2031, 5, 1, 18, 30, 15)
 
@@ -74,3 +75,27 @@ def test_no_limit_is_no_budget() -> None:
 def test_dollars_are_a_number(dollars: float) -> None:
     with pytest.raises(UsageError, match="--max-usd"):
         read_budget(dollars, None, None, None)
+
+
+def test_schemes_are_read_in_any_case_and_with_any_hyphen() -> None:
+    assert read_names("--scheme", ["AT-CoT", "at_standard", " cts "], SCHEMES) == (
+        "at-cot",
+        "at-standard",
+        "cts",
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "known", "said"),
+    [
+        ("--scheme", "at-coz", SCHEMES, "cts, standard, at-standard, cot, at-cot; did you mean at-cot?"),
+        ("--mode", "selects", MODES, "at-once, respond, select; did you mean select?"),
+        ("--mode", "x", MODES, "--mode x: has to be one of at-once, respond, select"),
+    ],
+)
+def test_a_name_that_there_is_not_is_told_those_that_there_are(
+    option: str, name: str, known: tuple[str, ...], said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_names(option, [known[0], name], known)
+    assert said in str(caught.value)

@@ -12,8 +12,9 @@ import pytest
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import StepError
+from cts_async.errors import StepError, UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Reply
@@ -151,3 +152,13 @@ def test_another_model_s_answer_is_recorded_and_told(tmp_path: Path) -> None:
     _, record = ask(tmp_path, Says(replace(GOOD, model="m-0")), served=served)
     assert record["response"]["served_model"] == "m-0"
     assert heard == [Notice("m-1 was asked for, m-0 answers")]
+
+
+@pytest.mark.parametrize(("policy", "times"), [(None, 4), (RetryPolicy(max_unusable=1), 2)])
+def test_a_step_may_have_a_patience_of_its_own(
+    tmp_path: Path, policy: RetryPolicy | None, times: int
+) -> None:
+    client = Says(*[Reply(" ", "m-1", "stop", Usage(7, 2))] * 5)
+    ended, record = ask(tmp_path, client, policy=policy)
+    assert isinstance(ended, UnusableOutput)
+    assert record["attempts"] == len(client.asked) == times

@@ -242,3 +242,40 @@ def test_a_manifest_keeps_the_first_forecast_until_instances_are_added(plan: Pla
     assert note(plan, made, orig) == {"instances": 4, "calls": 7}
     more = planned(tmp_path, limit=5)
     assert note(more, forecast(more), orig)["calls"] == 5 * PER_ORIG
+
+
+TALKS: dict[str, dict[str, float]] = {
+    "fake-cot-k2": {"clarify": N, "answer": N * K, "rewrite": N},
+    "fake-cot-respond-k2": {"clarify": N * K, "answer": N * K, "reformulate": N},
+    "fake-cot-select-k2": {"clarify": N * K, "select": N * K},
+}
+
+
+def test_the_calls_of_a_conversation_are_those_of_its_turns(tmp_path: Path) -> None:
+    made = forecast(planned(tmp_path, schemes=("cot",), modes=("at-once", "respond", "select")))
+    search = {"search": N * TURNS, "judge": N}
+    for label, talk in TALKS.items():
+        assert {kind: work.steps for kind, work in kinds(made, label).items()} == talk | search
+
+
+def test_turns_are_waited_for_one_after_the_other_and_read_those_before(tmp_path: Path) -> None:
+    plan = planned(tmp_path, schemes=("at-cot",), modes=("respond",), references=(), **english(tmp_path, 1))
+    (work,) = [work for work in forecast(plan).work if work.kind == "clarify"]
+    assert work.in_a_row == K
+    # Reasoning of 80, types and the JSON of 10 each, a question of 25.
+    assert work.each.output_tokens == 125
+    first = "Query: ferry times"
+    told = (first, f"{first}\nQuestion 1: {'x' * 100}\nAnswer 1: {'x' * 40}")
+    prompt = plan.prompts.get("at_cot", "en")
+    sent = [prompt.render(conversation=text, blurred_query="ferry times", k=1) for text in told]
+    by_hand = [sum(8 + len(message["content"].encode()) / 4 for message in messages) for messages in sent]
+    assert work.each.input_tokens == pytest.approx(sum(by_hand) / K)
+
+
+def test_people_who_have_answered_take_no_calls(tmp_path: Path) -> None:
+    plan = replace_config(planned(tmp_path), answers="qulac")
+    assert "answer" not in kinds(forecast(plan), "fake-k2")
+
+
+def replace_config(plan: Plan, **options: Any) -> Plan:
+    return replace(plan, config=replace(plan.config, **options))

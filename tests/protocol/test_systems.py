@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
+from cts_async.errors import UsageError
 from cts_async.protocol.roles import RoleNames
 from cts_async.protocol.systems import System, mark, run_names, systems_of
+from cts_async.records import MODES, SCHEMES, Mode, Scheme
 
 
 def test_references_come_first_then_every_clarifier_with_every_budget() -> None:
     systems = systems_of(["gpt", "claude", "gpt"], [1, 3], ["orig"])
     assert [system.label for system in systems] == ["orig", "gpt-k1", "gpt-k3", "claude-k1", "claude-k3"]
+
+
+def test_a_label_names_scheme_and_mode_where_they_are_not_the_benchmarks() -> None:
+    systems = systems_of(["org/m"], [3], [], schemes=["cts", "at-cot"], modes=["at-once", "respond"])
+    assert [system.label for system in systems] == ["org_m-k3", "org_m-at-cot-k3", "org_m-at-cot-respond-k3"]
+    assert [system.converses for system in systems] == [False, True, True]
+    assert not any(system.converses for system in (System("orig"), System("gold")))
+
+
+def test_no_two_systems_have_one_label() -> None:
+    systems = systems_of(["gpt", "gpt-cot"], [1, 2], ["orig"], schemes=SCHEMES, modes=MODES)
+    labels = [system.label for system in systems if system.clarifier != "gpt-cot"]
+    # Four schemes in three modes and the benchmark's own in one, with two budgets.
+    assert len(set(labels)) == len(labels) == 1 + (4 * 3 + 1) * 2
+
+
+@pytest.mark.parametrize(
+    ("schemes", "modes", "said"),
+    [
+        (["cts"], ["respond"], "--mode respond: the benchmark's own scheme asks at once only; add --scheme"),
+        (["cts"], ["at-once", "select"], "--mode select: the benchmark's own scheme"),
+        (["cts", "cot"], ["select"], "--scheme cts: asks at once only; add --mode at-once"),
+    ],
+)
+def test_nothing_that_was_asked_for_is_left_out_without_a_word(
+    schemes: list[Scheme], modes: list[Mode], said: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        systems_of(["gpt"], [1], [], schemes=schemes, modes=modes)
+    assert said in str(caught.value)
+
+
+def test_every_scheme_of_at_cot_has_every_mode() -> None:
+    systems = systems_of(["gpt"], [1], [], schemes=SCHEMES[1:], modes=MODES)
+    assert [(system.scheme, system.mode) for system in systems] == list(product(SCHEMES[1:], MODES))
 
 
 def test_a_run_is_named_after_its_data_and_its_system() -> None:

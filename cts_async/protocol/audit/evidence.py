@@ -11,6 +11,8 @@ from cts_async.protocol.audit.replies import Dialogue, read_replies
 from cts_async.protocol.audit.rewrites import additions
 from cts_async.protocol.audit.rules import Book, Rules
 from cts_async.protocol.audit.sources import Queries, Sources
+from cts_async.protocol.audit.talk import Talk, follows
+from cts_async.protocol.audit.talk_rules import TalkRules
 from cts_async.protocol.results import Line, failed
 
 
@@ -29,18 +31,26 @@ class Evidence:
         if self._queries is None:
             yield Finding("missing", self._id, "", "its q and q* are nowhere: name the data with --data")
             return
-        said = read_replies(self._records, self._book.k)
-        rules = Rules(self._book, self._id, self._queries, said)
+        talk, rules, said = self._read(self._queries)
         for record in self._records:
             yield from rules.check(record)
         yield from self._prompts.leaks(self._id, self._queries)
-        yield from self._rewrites(said, self._queries)
-        yield from self._result(said, self._queries)
+        yield from self._rewrites(talk, said, self._queries)
+        yield from self._result(talk, said, self._queries)
 
-    def _rewrites(self, said: Dialogue, queries: Queries) -> Iterator[Finding]:
+    def _read(self, queries: Queries) -> tuple[Talk | None, Rules, Dialogue]:
+        """What was said, and the rules it is held against."""
+        if self._book.scheme is None:
+            said = read_replies(self._records, self._book.k)
+            return None, Rules(self._book, self._id, queries, said), said
+        talk = Talk(self._book.scheme, queries.blurred, self._records)
+        return talk, TalkRules(self._book, self._id, queries, talk), talk.dialogue
+
+    def _rewrites(self, talk: Talk | None, said: Dialogue, queries: Queries) -> Iterator[Finding]:
         """What the rewritten queries add to what was elicited."""
         everything = tuple((asked, answer) for asked, given in said.answers.items() for answer in given)
-        for q_hat in dict.fromkeys(said.rewrites):
+        made = talk.summaries() if talk else [("rewrite", line) for line in said.rewrites]
+        for step, q_hat in dict.fromkeys(made):
             pairs = said.pairs_of.get(q_hat, everything)
             found = additions(q_hat, queries.blurred, queries.fused, pairs, self._book.vocabulary)
             self.n_rewrites += 1
@@ -51,9 +61,9 @@ class Evidence:
                     if addition.level == "leak"
                     else "q-hat holds a constraint that no answer elicited"
                 )
-                yield Finding(addition.level, self._id, "rewrite", problem, addition.text)
+                yield Finding(addition.level, self._id, step, problem, addition.text)
 
-    def _result(self, said: Dialogue, queries: Queries) -> Iterator[Finding]:
+    def _result(self, talk: Talk | None, said: Dialogue, queries: Queries) -> Iterator[Finding]:
         """Whether the result is that of the steps, and none of its steps is missing."""
         line = self._line
         if line is None:
@@ -64,16 +74,19 @@ class Evidence:
         if failed(line):
             return
         steps = {str(record["step"]) for record in self._records if record.get("ok")}
-        if lacking := [step for step in self._wanted() if step not in steps]:
+        if lacking := [step for step in self._wanted(line) if step not in steps]:
             yield self._finding("missing", f"it has a result, but not these steps: {', '.join(lacking)}")
-        elif not self._follows(line, said, queries):
+        elif not (follows(talk, line) if talk else self._follows(line, said, queries)):
             yield self._finding("provenance", "its result is not what its steps remember")
 
-    def _wanted(self) -> list[str]:
+    def _wanted(self, line: Line) -> list[str]:
+        searched = ["search/turn/1"] * self._book.searches
         if self._book.kind != "clarify":
-            return ["search/turn/1"]
+            return searched
+        if self._book.scheme is not None:
+            return [*self._book.scheme.wanted(answered=bool(line.get("answers"))), *searched]
         answers = [f"answer/{turn}" for turn in range(1, self._book.k + 1)]
-        return ["clarify", *answers, "rewrite", "search/turn/1"]
+        return ["clarify", *answers, "rewrite", *searched]
 
     def _follows(self, line: Line, said: Dialogue, queries: Queries) -> bool:
         """Whether questions, answers and rewritten query are remembered ones."""

@@ -20,14 +20,14 @@ _HEAD: Final = re.compile(
     rb'\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\]*)","step":"([^"\\]*)"[,}]'
 )
 """How a line begins; what begins otherwise is parsed whole."""
-_AUDITED: Final = re.compile(r"clarify|answer/\d+|rewrite|search/turn/\d+")
+_AUDITED: Final = re.compile(r"clarify(?:/\d+)?|(?:answer|select|reformulate)/\d+|rewrite|search/turn/\d+")
 _AUDITED_BYTES: Final = re.compile(_AUDITED.pattern.encode())
 
 Record = dict[str, Any]
 
 
 class StepsByInstance:
-    """The records of clarify, answer/N, rewrite and search/turn/N of each instance, failed ones among them."""
+    """The records of each instance of what somebody was told before or for the search, failed ones among them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -24,6 +24,7 @@ class Dialogue:
     answers: dict[str, list[str]] = field(default_factory=dict)
     """By question."""
     rewrites: list[str] = field(default_factory=list)
+    """What the agent may be asked to search."""
     pairs_of: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     """Of each rewritten query, the pairs that its request held."""
 
@@ -40,19 +41,25 @@ def read_replies(records: Iterable[Record], k: int) -> Dialogue:
         step = record["step"]
         if not record.get("ok"):
             continue
-        if step == "clarify" and (questions := _reply(record, QuestionList(k))):
+        if step == "clarify" and (questions := understood(record, QuestionList(k))):
             said.questions.append(questions)
         elif step == "rewrite" and (line := rewritten(record)):
             said.rewrites.append(line)
-        elif step.startswith("answer/") and (answer := _reply(record, ShortPhrase())):
+        elif step.startswith("answer/") and (answer := answered(record)):
             question = fields_of(record.get("request")).get("clarification_question")
-            said.answers.setdefault(str(question), []).append(answer.text)
+            said.answers.setdefault(str(question), []).append(answer)
     return said
 
 
 def rewritten(record: Record) -> str | None:
     """The rewritten query that a record of the Rewriter remembers; None where it failed."""
-    return _reply(record, OneLine()) if record.get("ok") else None
+    return understood(record, OneLine()) if record.get("ok") else None
+
+
+def answered(record: Record) -> str | None:
+    """The answer that a record of the user remembers; None where it cannot be used."""
+    answer = understood(record, ShortPhrase())
+    return None if answer is None else answer.text
 
 
 def fields_of(request: Any) -> dict[str, Any]:
@@ -61,7 +68,8 @@ def fields_of(request: Any) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def _reply(record: Record, expect: Expect[T]) -> T | None:
+def understood(record: Record, expect: Expect[T]) -> T | None:
+    """A remembered reply as the protocol reads it; None where it cannot be used."""
     try:
         return expect.parse(str(record["response"]["text"]))
     except (UnusableOutput, KeyError, TypeError):

@@ -23,6 +23,7 @@ from cts_async.protocol.audit.findings import Finding, Level
 from cts_async.protocol.audit.journal import Record
 from cts_async.protocol.audit.replies import Dialogue, fields_of, rewritten
 from cts_async.protocol.audit.sources import Queries
+from cts_async.protocol.audit.talk import Scheme
 from cts_async.protocol.audit.text import Secret
 
 Kind = Literal["clarify", "orig", "gold"]
@@ -51,6 +52,10 @@ class Book:
     """Names of the prompts that the manifest vouches for."""
     vocabulary: Collection[str]
     """The prompts' words."""
+    scheme: Scheme | None = None
+    """Of a run that converses; None for the benchmark's own."""
+    searches: bool = True
+    """Whether its queries were searched."""
 
 
 class Rules:
@@ -73,7 +78,11 @@ class Rules:
         request = record.get("request")
         if not isinstance(request, dict):
             yield self._finding("provenance", step, "its request is not on record")
-        elif step == "clarify":
+        else:
+            yield from self._of_step(step, request, record)
+
+    def _of_step(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+        if step == "clarify":
             yield from self._clarify(step, request)
         elif step.startswith("answer/"):
             yield from self._answer(step, request)
@@ -130,7 +139,11 @@ class Rules:
         fields = fields_of(request)
         yield from self._form(step, request, "agent", {"question", "current_date"}, more=True)
         if fields.get("question") not in allowed:
-            whose = {"clarify": "the Rewriter's reply", "orig": "q", "gold": "q*"}[self._book.kind]
+            whose = {
+                "clarify": "the Rewriter's reply" if self._book.scheme is None else "the last turn's",
+                "orig": "q",
+                "gold": "q*",
+            }[self._book.kind]
             yield self._finding("provenance", step, f"the agent's question is not {whose}")
         if fields.get("current_date") != self._book.current_date:
             yield self._finding("provenance", step, "current_date is not the run's")
@@ -212,11 +225,14 @@ class Rules:
         spans: dict[str, None] = {}
         for name, text in _strings(request):
             if known.get(name) != text and name != "prompt":
-                # Line by line: the end of a question and the beginning of its answer are no neighbours.
-                for line in _LABEL.sub("", text).split("\n"):
-                    spans.update(dict.fromkeys(secret.spans(line)))
+                for piece in self._pieces(text):
+                    spans.update(dict.fromkeys(secret.spans(piece)))
         for span in spans:
             yield self._finding("leak", step, "its request holds text that occurs only in q*", span)
+
+    def _pieces(self, text: str) -> list[str]:
+        """Line by line: the end of a question and the beginning of its answer are no neighbours."""
+        return _LABEL.sub("", text).split("\n")
 
     def _finding(self, level: Level, step: str, problem: str, text: str = "") -> Finding:
         return Finding(level, self._instance, step, problem, text)

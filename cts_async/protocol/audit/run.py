@@ -14,8 +14,10 @@ from cts_async.protocol.audit.journal import StepsByInstance
 from cts_async.protocol.audit.prompts import Prompts
 from cts_async.protocol.audit.rules import Book, Kind
 from cts_async.protocol.audit.sources import read_sources
+from cts_async.protocol.audit.talk import Scheme
 from cts_async.protocol.audit.text import vocabulary_of
 from cts_async.protocol.run_files import MANIFEST, STEPS
+from cts_async.records import MODES, SCHEMES
 
 
 def audit_run(directory: Path, data: str | None = None) -> Audit:
@@ -51,7 +53,7 @@ def _book(directory: Path, manifest: Mapping[str, Any], prompts: Prompts) -> Boo
     if kind is None:
         raise InputError(
             directory / MANIFEST,
-            "no run of `cts run`: nobody was asked to clarify or search here",
+            "no run of `cts run` or `cts converse`: nobody was asked to clarify or search here",
             field="system",
         )
     return Book(
@@ -60,7 +62,20 @@ def _book(directory: Path, manifest: Mapping[str, Any], prompts: Prompts) -> Boo
         current_date=str(identity.get("current_date")),
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),
+        scheme=_scheme(directory, identity),
+        searches=kind != "clarify" or "agent" in models,
     )
+
+
+def _scheme(directory: Path, identity: Mapping[str, Any]) -> Scheme | None:
+    """How a run that converses did it; None where its manifest names no scheme."""
+    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
+    if (scheme, mode) == ("cts", "at-once"):
+        return None
+    if scheme not in SCHEMES[1:] or mode not in MODES:
+        problem = f"no scheme and mode that can be audited: {scheme}, {mode}"
+        raise InputError(directory / MANIFEST, problem, field="scheme")
+    return Scheme(scheme, mode, int(identity.get("k") or 0))
 
 
 def _damage(steps: StepsByInstance) -> Iterator[str]:
