@@ -87,6 +87,10 @@ class TurnRetrieval:
         """That cell, None where nobody talked so."""
         return next((c for c in self.cells if (c.mode, c.turn, c.scheme) == (mode, turn, scheme)), None)
 
+    def has(self, scheme: str) -> bool:
+        """Whether anybody talked by that scheme."""
+        return any(cell.scheme == scheme for cell in self.cells)
+
     def better_than(self, measure: str, cell: Cell) -> tuple[str, ...]:
         """The schemes that a cell improves on significantly: p < ALPHA, as the paper marks it."""
         found = []

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cts_async.cli import options
-from cts_async.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from cts_async.report.talk_judgments import Judgments
 
 MEASURES = ("nDCG@10", "MRR@10")
-
-Known = TypeVar("Known", bound=str)
 
 HELP = """Hold clarifying conversations and evaluate them, turn by turn (AT-CoT, SIGIR 2025).
 
@@ -99,8 +96,8 @@ def converse(
     run = RunConfig(
         models=(every_role,) if every_role and model == ["local"] else tuple(model),
         ks=(turns,),
-        schemes=_of("scheme", scheme, SCHEMES[1:]),
-        modes=_of("mode", mode, MODES) if mode else ("respond", "select"),
+        schemes=options.read_names("--scheme", scheme or SCHEMES[1:], SCHEMES[1:]),
+        modes=options.read_names("--mode", mode or ("respond", "select"), MODES),
         data=data,
         support=support,
         every_role=every_role,
@@ -121,14 +118,6 @@ def converse(
 
 
 converse.__doc__ = HELP
-
-
-def _of(option: str, given: Sequence[str] | None, known: Sequence[Known]) -> tuple[Known, ...]:
-    """What was given, each once, all there are where nothing was. Raises UsageError for what there is not."""
-    for word in given or ():
-        if word not in known:
-            raise UsageError(f"--{option} {word}: there is none of that name here; choose {', '.join(known)}")
-    return tuple(one for one in known if given is None or one in given)
 
 
 def _converse(

@@ -27,11 +27,11 @@ HEADINGS: Final[Mapping[str, Sequence[str]]] = {
         *("every_role", "support", "judge", "no_judge", "lexical", "agent", "extractor"),
         *("nuggets_per_call", "config"),
     ),
-    "Conversations": ("scheme", "mode", "turns", "questions", "topics", "intents"),
+    "Conversations": ("turns", "questions", "topics", "intents"),
     "Evaluation": ("qrels", "measure", "reranker", "encoder"),
     "Searching": ("corpus", "search", "visit", "visit_model", "allow_address", "replay", "max_turns"),
     "Evidence": ("max_sources", "source_chars", "total_chars"),
-    "Results": ("out", "force", "name", "runs_dir", "quiet", "as_json"),
+    "Results": ("out", "force", "name", "runs_dir", "csv", "quiet", "as_json"),
     "Budgets": (
         "dry_run",
         "max_usd",

@@ -46,12 +46,17 @@ def without_gold_builds(paths: Iterable[Path]) -> list[Path]:
 def without_talks(paths: Iterable[Path]) -> list[Path]:
     """`paths` but for conversations without an answer; where there is nothing else they stay, as gold does."""
     every = list(paths)
-    return [path for path in every if _identity(path).get("task") != TALK] or every
+    return [path for path in every if not is_talk(path)] or every
 
 
 def is_gold_build(directory: Path) -> bool:
     """Whether `cts gold` made this directory; no, where its manifest is none."""
     return _identity(directory).get("system") == GOLDBUILD
+
+
+def is_talk(directory: Path) -> bool:
+    """Whether `cts converse` made this directory; no, where its manifest is none."""
+    return _identity(directory).get("task") == TALK
 
 
 def _identity(directory: Path) -> Mapping[str, Any]:

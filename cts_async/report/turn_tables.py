@@ -61,11 +61,11 @@ def turn_table(found: TurnRetrieval, measure: str, caption: str, *, published: b
         columns += [Column(mode, _marked(mode)), Column("n", _count(mode))]
         if published and mode in _PUBLISHED_MODES:
             columns.append(Column("paper", number(f"{mode}_published", ".3f")))
-    legend = ", ".join(f"{mark} over {scheme}" for scheme, mark in MARKS.items())
+    legend = ", ".join(f"{mark} {scheme}" for scheme, mark in MARKS.items() if found.has(scheme))
     return DataTable(
         name=f"turns_{measure}",
         title=f"Retrieval by turn, {measure} (table 8)",
-        caption=f"{caption}; better at p < {ALPHA}: {legend}",
+        caption=caption + (f"; better at p < {ALPHA} than: {legend}" if legend else ""),
         columns=columns,
         rows=rows,
         group="turn",

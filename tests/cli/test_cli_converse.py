@@ -79,9 +79,9 @@ def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tm
 
 def test_mistakes_are_one_line_and_cost_nothing(cts: Cts, priced: Remote, tmp_path: Path) -> None:
     mistakes = {
-        ("--scheme", "tree"): "--scheme tree: there is none of that name here; choose standard, at-standard,",
-        ("--scheme", "cts"): "--scheme cts: there is none of that name here",
-        ("--mode", "talk"): "--mode talk: there is none of that name here; choose at-once, respond, select",
+        ("--scheme", "tree"): "--scheme tree: has to be one of standard, at-standard, cot, at-cot",
+        ("--scheme", "cts"): "--scheme cts: has to be one of standard,",
+        ("--mode", "talk"): "--mode talk: has to be one of at-once, respond, select",
         ("--qrels", "none.qrels"): "none.qrels",
         ("--measure", "nDCG@ten"): "'nDCG@ten' is no measure known here",
         ("--model", "nobody"): "nobody",
@@ -95,6 +95,18 @@ def test_mistakes_are_one_line_and_cost_nothing(cts: Cts, priced: Remote, tmp_pa
         assert len(done.err.splitlines()) == 1
     assert not (tmp_path / "runs").exists()
     assert priced.seen() == []
+
+
+def test_conversations_have_no_answer_to_judge_and_no_score_to_compare(
+    cts: Cts, priced: Remote, tmp_path: Path
+) -> None:
+    words = ["sample" if word == "talks.jsonl" else word for word in WORDS]
+    assert cts(*words, "--scheme", "cot", "--mode", "select", "--turns", "1", "--limit", "1").code == 0
+    for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs")):
+        done = cts(*command)
+        assert (done.code, len(done.err.splitlines())) == (2, 1)
+        assert "conversations alone (cts converse)" in done.err
+    assert cts("audit", "runs").code == 0
 
 
 def test_a_spent_budget_shows_what_is_done_and_how_to_go_on(cts: Cts, priced: Remote) -> None:

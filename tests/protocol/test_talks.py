@@ -20,6 +20,7 @@ from cts_async.engine.journal import read_jsonl
 from cts_async.engine.retry import RetryPolicy
 from cts_async.errors import BudgetSpent
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.audit.run import audit_run
 from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.talk_plan import plan_talks
 from cts_async.protocol.talks import hold_talks
@@ -119,6 +120,16 @@ def test_a_line_has_the_fields_of_the_contract(clean: tuple[FakeProvider, dict[s
     assert line["questions"] == [turn["offered"][0] for turn in line["turns"]]
     assert line["answers"] == ["times", "times"]
     assert line["turns"][0]["types"] == ["specify"]
+
+
+def test_the_closed_book_is_proved_from_the_journals(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
+    audits = {label: audit_run(path) for label, path in clean[1].items()}
+    assert {label: (one.n_held, one.n_instances) for label, one in audits.items()} == {
+        RESPOND: (N, N),
+        SELECT: (N, N),
+        AT_ONCE: (TOPICS, TOPICS),
+    }
+    assert {label: one.n_requests for label, one in audits.items()} == CALLS
 
 
 def test_a_budget_stops_it_and_the_same_command_pays_for_the_rest_only(tmp_path: Path) -> None:
