@@ -48,12 +48,18 @@ def made_run(
     n_expected: int | None = None,
     embedded: bool = False,
     name: str | None = None,
+    scheme: str = "cts",
+    mode: str = "at-once",
 ) -> Path:
     """Write run.json, results.jsonl and judgments/ into `folder`/`name` (default DATA-LABEL); give that path.
 
     `gpt-k3` is the Clarifier gpt with k = 3, where neither is given; any other label is a reference point.
+    `scheme` and `mode` are how it talked with the user; its label is then `gpt-SCHEME-MODE-k3`.
     """
     model, _, budget = label.rpartition("-k")
+    unusual = {"scheme": scheme, "mode": mode} if (scheme, mode) != ("cts", "at-once") else {}
+    for part in (mode, scheme):
+        model = model.removesuffix(f"-{part}")
     directory = folder / (name or f"{data}-{label}")
     directory.mkdir(parents=True)
     k = (int(budget) if model else 0) if k is None else k
@@ -64,6 +70,7 @@ def made_run(
         "identity": {
             "system": label,
             "k": k,
+            **unusual,
             "data": {"name": data, "sha256": f"sha of {data}", "gold_sha256": f"sha of {data} gold"},
             "judges": judges[:1],
         },

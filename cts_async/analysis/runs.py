@@ -55,7 +55,8 @@ class FinishedRun:
     directory: Path
     label: str
     clarifier: str
-    """Empty for the reference points `orig` and `gold`."""
+    """Who asked: the model, with its scheme and mode where these are not the benchmark's (`gpt-at-cot-respond`), so
+    that the same model prompted otherwise is another Clarifier. Empty for the reference points."""
     k: int
     players: Mapping[str, str]
     judges: tuple[str, ...]
@@ -70,6 +71,8 @@ class FinishedRun:
     """Some role was played by the embedded model: its scores are a smoke test."""
     judge_failures: Mapping[str, int] = field(default_factory=dict)
     """By judge, how many answers it failed to label. Where the run itself asked the judge they are among `n_failed`."""
+    mode: str = "at-once"
+    """How the Clarifier talked with the user: in mode "select" no question was asked."""
 
     @property
     def n_missing(self) -> int:
@@ -110,7 +113,7 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
     return FinishedRun(
         directory=directory,
         label=label,
-        clarifier=str(players.get("clarifier", "")),
+        clarifier=_who_asked(players, identity),
         k=k,
         players=players,
         judges=tuple(lines.verdicts),
@@ -120,7 +123,14 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
         data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
         judge_failures={judge: len(ids) for judge, ids in lines.unlabelled.items() if ids},
+        mode=str(identity.get("mode") or "at-once"),
     )
+
+
+def _who_asked(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
+    scheme, mode = identity.get("scheme") or "cts", identity.get("mode") or "at-once"
+    unusual = [str(scheme)] * (scheme != "cts") + [str(mode)] * (mode != "at-once")
+    return "-".join([str(players["clarifier"]), *unusual]) if players.get("clarifier") else ""
 
 
 def named_system(name: str) -> tuple[str, int]:

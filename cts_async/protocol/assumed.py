@@ -103,10 +103,10 @@ def _agent_tokens(plan: Plan) -> tuple[float, float]:
     if plan.specs[plan.roles.agent].structured != "llama":
         return TURN, FINAL
     settings = plan.settings
-    per_char = FIRST_PER_BYTE
+    each = FIRST_PER_BYTE
     return (
-        settings.think_chars * per_char + AROUND * 2,
-        (settings.think_chars + settings.answer_chars) * per_char + AROUND,
+        settings.think_chars * each + AROUND * 2,
+        (settings.think_chars + settings.answer_chars) * each + AROUND,
     )
 
 

@@ -55,6 +55,20 @@ def test_a_plan_is_kept_up_by_the_run_and_compared_at_its_end(priced: Remote, tm
     assert more["total"]["calls"] == CALLS // 3 * 2
 
 
+def test_a_plan_counts_the_turns_of_conversations(priced: Remote, tmp_path: Path) -> None:
+    modes = ("--scheme", "AT-CoT", "--mode", "respond", "--mode", "select")
+    value = plan(tmp_path, *modes, "-k", "2", "--limit", "3", "--no-orig")
+    steps = {(row["system"], row["step"]): row["steps"] for row in value["steps"]}
+    respond, select = "fake-at-cot-respond-k2", "fake-at-cot-select-k2"
+    assert {key: n for key, n in steps.items() if key[1] not in ("search", "judge")} == {
+        (respond, "clarify"): 6,
+        (respond, "answer"): 6,
+        (respond, "reformulate"): 3,
+        (select, "clarify"): 6,
+        (select, "select"): 6,
+    }
+
+
 def test_a_plan_warns_of_a_budget_that_is_too_small(priced: Remote, tmp_path: Path) -> None:
     done = cts(tmp_path, "plan", *ASKED, "--max-turns", "2", "--max-calls", "20")
     assert "--max-calls 20 is less than the 21 it comes to" in done.stdout

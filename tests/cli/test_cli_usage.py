@@ -221,6 +221,20 @@ def test_more_than_three_questions_are_refused(k: str, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--scheme", "at-coz"], "cts: --scheme at-coz: has to be one of cts, standard"),
+        (
+            ["--mode", "select"],
+            "cts: --mode select: the benchmark's own scheme asks at once only; add --scheme",
+        ),
+    ],
+)
+def test_a_scheme_and_a_mode_have_to_go_together(options: list[str], said: str, tmp_path: Path) -> None:
+    assert refused(tmp_path, "run", "--all", "local", *options).startswith(said)
+
+
 def test_judge_needs_something_to_judge(tmp_path: Path) -> None:
     assert "--candidates" in refused(tmp_path, "judge")
     assert "no run here" in refused(tmp_path, "judge", "nowhere", "--judge", "lexical")
