@@ -105,3 +105,27 @@ class GoldConfig:
     max_sources: int | None = None
     source_chars: int | None = None
     total_chars: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TalkConfig:
+    """A `cts converse`: of `run` counts what a conversation needs; its `ks` are the turns."""
+
+    run: RunConfig
+    questions: int = 5
+    """Asked at once, in the mode that asks so."""
+    topics: int | None = None
+    """Only the first so many distinct underspecified queries."""
+    intents: int | None = None
+    """At most so many instances of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationConfig:
+    """How conversations are evaluated, which changes nothing of them. `qrels` is a file's path or "intent:N"."""
+
+    corpus: Path | None = None
+    qrels: str = "intent:10"
+    reranker: str | None = None
+    measures: tuple[str, ...] = ("nDCG@10", "MRR@10")
+    encoder: str | None = None

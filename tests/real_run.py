@@ -17,10 +17,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class RealRun:
-    """`cts run WORDS` with `here` as its working directory; the model `fake` is in its cts.toml."""
+    """`cts run WORDS`, or another command's, in the directory `here`; the model `fake` is in its cts.toml."""
 
     here: Path
     words: tuple[str, ...]
+    command: str = "run"
 
     def configure(self, url: str, **fields: Any) -> None:
         """Write cts.toml: the model `fake` at `url`, with further fields of the catalogue."""
@@ -31,7 +32,7 @@ class RealRun:
 
     def start(self) -> subprocess.Popen[str]:
         """The process, from this source tree, its output in pipes."""
-        command = [sys.executable, "-m", "cts_async.cli.main", "run", *self.words]
+        command = [sys.executable, "-m", "cts_async.cli.main", self.command, *self.words]
         return subprocess.Popen(
             command,
             cwd=self.here,

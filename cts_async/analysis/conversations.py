@@ -98,8 +98,9 @@ def _conversation(path: Path, line: Line) -> Conversation:
         read = tuple(map(turn_of, turns))
     except (TypeError, ValueError) as error:
         raise InputError(path, f"{line['id']}: {error}", field="turns") from None
-    queries = (str(line.get(name) or "") for name in ("blurred_query", "fused_query"))
-    return Conversation(str(line["id"]), *queries, read)
+    return Conversation(
+        str(line["id"]), str(line.get("blurred_query") or ""), str(line.get("fused_query") or ""), read
+    )
 
 
 def turn_of(value: Mapping[str, Any]) -> ConversationTurn:

@@ -12,17 +12,22 @@ from cts_async.analysis.runs import FinishedRun, data_of, read_run
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
-from cts_async.protocol.run_folders import without_gold_builds
+from cts_async.protocol.run_folders import is_talk, without_gold_builds, without_talks
 
 
 def find_runs(words: Sequence[str]) -> list[Path]:
     """Run directories and judged files, each once, in the order named. Raises InputError for a word that is neither.
 
     A folder that is no run stands for those in it; a pattern for all that match. Gold that was built beside runs is
-    none of them.
+    none of them, nor are conversations without an answer (UsageError where there is nothing else).
     """
     found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
-    return list({path.resolve(): path for path in without_gold_builds(found)}.values())
+    scored = without_talks(without_gold_builds(found))
+    if scored and is_talk(scored[0]):
+        raise UsageError(
+            f"{scored[0]}: conversations alone (cts converse): there is no score in it to compare"
+        )
+    return list({path.resolve(): path for path in scored}.values())
 
 
 def reader(path: Path) -> Callable[[], FinishedRun]:

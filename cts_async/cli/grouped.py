@@ -27,9 +27,11 @@ HEADINGS: Final[Mapping[str, Sequence[str]]] = {
         *("every_role", "support", "answers", "judge", "no_judge", "lexical", "agent", "extractor"),
         *("nuggets_per_call", "config"),
     ),
+    "Conversations": ("turns", "questions", "topics", "intents"),
+    "Evaluation": ("qrels", "measure", "reranker", "encoder"),
     "Searching": ("corpus", "search", "visit", "visit_model", "allow_address", "replay", "max_turns"),
     "Evidence": ("max_sources", "source_chars", "total_chars"),
-    "Results": ("out", "force", "name", "runs_dir", "quiet", "as_json"),
+    "Results": ("out", "force", "name", "runs_dir", "csv", "quiet", "as_json"),
     "Budgets": (
         "dry_run",
         "max_usd",

@@ -60,14 +60,14 @@ def judge(
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.config import JudgeConfig
-    from cts_async.protocol.run_folders import run_folders
+    from cts_async.protocol.run_folders import run_folders, without_talks
 
     words = runs or []
     # A pattern without quotes: the shell gave its first file to --candidates, and the others are left over.
     spread = [word for word in words if candidates and word.is_file()]
     asked = JudgeConfig(
         judges=tuple(dict.fromkeys(judge or ())),
-        runs=tuple(run_folders(word for word in words if word not in spread)),
+        runs=tuple(without_talks(run_folders(word for word in words if word not in spread))),
         gold=gold,
         candidates=(*(candidates or ()), *map(str, spread)),
         out=out,

@@ -11,7 +11,7 @@ from typing import Annotated, Final, cast
 import typer
 
 from cts_async import __version__
-from cts_async.cli import audit, compare, diagnose, doctor, gold, judge, models, plan, run, score
+from cts_async.cli import audit, compare, converse, diagnose, doctor, gold, judge, models, plan, run, score
 from cts_async.cli.corpus import corpus
 from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
@@ -36,6 +36,9 @@ app.command("run", cls=Grouped, short_help="Clarify, search and judge; the same 
 )
 app.command("plan", cls=Grouped, short_help="What a run will take: calls, tokens, dollars, time.")(
     with_run_options(plan.plan)
+)
+app.command("converse", cls=Grouped, short_help="Clarifying conversations, evaluated turn by turn (AT-CoT).")(
+    with_options(read_common, converse.converse, own_first=True)
 )
 app.command("gold", cls=Grouped, short_help="Build the static gold: weighted nuggets with their sources.")(
     with_run_options(gold.gold, without=gold.NOT_FOR_GOLD)

@@ -46,12 +46,13 @@ score.__doc__ = HELP
 
 
 def _judged(words: Iterable[str]) -> list[str]:
-    """The files that words name, but for what `cts gold` wrote beside them: nothing is judged there."""
+    """The files that words name, but for built gold and conversations beside them: nothing is judged there."""
     from cts_async import scorer
-    from cts_async.protocol.run_folders import is_gold_build
+    from cts_async.protocol.run_folders import is_gold_build, is_talk
 
     files = [file for word in words for file in scorer.judged_files(word)]
-    return [file for file in files if not is_gold_build(Path(file).parent)] or files
+    folders = {file: Path(file).parent for file in files}
+    return [file for file in files if not (is_gold_build(folders[file]) or is_talk(folders[file]))] or files
 
 
 def _remark(line: str) -> None:

@@ -27,6 +27,7 @@ from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
 from cts_async.protocol.results import answer_digest, mark_of
 from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.run_folders import is_talk
 from cts_async.records import Instance, Nugget
 from cts_async.values import value
 
@@ -102,6 +103,8 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     manifest = read_manifest(run)
     if manifest is None:
         raise InputError(run, "no run here (run.json is missing)")
+    if is_talk(run):
+        raise UsageError(f"{run}: conversations alone (cts converse): there is no answer in it to judge")
     data = manifest.get("data")
     if not isinstance(data, dict) or "spec" not in data:
         raise InputError(run / "run.json", "does not say which data the run was over", field="data")

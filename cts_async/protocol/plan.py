@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -15,11 +15,16 @@ from cts_async.datasets.annotations import HumanPairs
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
-from cts_async.llm.local import model_file
 from cts_async.llm.model import output_limit
 from cts_async.protocol.human_answers import answers_identity, people_of
 from cts_async.protocol.prompts import PromptSet, load_prompts
-from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all, with_stand_ins
+from cts_async.protocol.roles import (
+    RoleNames,
+    choose_roles,
+    resolve_all,
+    with_embedded_file,
+    with_stand_ins,
+)
 from cts_async.protocol.schemes import prompts_of
 from cts_async.protocol.search_plan import SearchPlan, check_replays, plan_search
 from cts_async.protocol.spending import check_prices
@@ -157,10 +162,7 @@ def make_plan(
         also_missing=() if keyless else _missing(search, engines, environ),
         options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
     )
-    if any(spec.embedded for spec in specs.values()):
-        # The file's name is the model's: results of one embedded model are not another's.
-        stem = model_file(environ).stem
-        specs = {n: _served(spec, stem) if spec.embedded else spec for n, spec in specs.items()}
+    specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
     limit = _limit(config, specs)
@@ -227,10 +229,6 @@ def _missing(search: SearchPlan, engines: SearchCatalogue, environ: Mapping[str,
         for variable in engines.missing_variables([spec], environ):
             lacks.setdefault(variable, []).append(spec.name)
     return [f"{variable} (tools: {', '.join(dict.fromkeys(names))})" for variable, names in lacks.items()]
-
-
-def _served(spec: ModelSpec, stem: str) -> ModelSpec:
-    return replace(spec, model=stem)
 
 
 def _limit(config: RunConfig, specs: Mapping[str, ModelSpec]) -> int | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.llm.local import model_file
 from cts_async.protocol.judge import LEXICAL
 
 PAPER_SUPPORT = "ernie"
@@ -116,3 +117,11 @@ def resolve_all(
             f"Set what is missing, or choose {' and '.join(others)}{trial}"
         )
     return specs
+
+
+def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> dict[str, ModelSpec]:
+    """`specs` with the embedded model called by its file's name: results of one such model are not another's."""
+    if not any(spec.embedded for spec in specs.values()):
+        return dict(specs)
+    stem = model_file(environ).stem
+    return {name: replace(spec, model=stem) if spec.embedded else spec for name, spec in specs.items()}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
@@ -13,6 +13,8 @@ from cts_async.protocol.run_files import MANIFEST
 
 GOLDBUILD: Final = "goldbuild"
 """What `cts gold` writes in the place of a system's name."""
+TALK: Final = "talk"
+"""What `cts converse` calls its task: conversations alone, without a search and an answer."""
 
 
 def run_folders(words: Iterable[Path]) -> list[Path]:
@@ -41,11 +43,27 @@ def without_gold_builds(paths: Iterable[Path]) -> list[Path]:
     return [path for path in every if not is_gold_build(path)] or every
 
 
+def without_talks(paths: Iterable[Path]) -> list[Path]:
+    """`paths` but for conversations without an answer; where there is nothing else they stay, as gold does."""
+    every = list(paths)
+    return [path for path in every if not is_talk(path)] or every
+
+
 def is_gold_build(directory: Path) -> bool:
     """Whether `cts gold` made this directory; no, where its manifest is none."""
+    return _identity(directory).get("system") == GOLDBUILD
+
+
+def is_talk(directory: Path) -> bool:
+    """Whether `cts converse` made this directory; no, where its manifest is none."""
+    return _identity(directory).get("task") == TALK
+
+
+def _identity(directory: Path) -> Mapping[str, Any]:
+    """What a directory's manifest says it is; nothing, where that is no manifest."""
     try:
         manifest = read_manifest(directory) if directory.is_dir() else None
     except InputError:
-        return False
+        return {}
     identity = (manifest or {}).get("identity")
-    return isinstance(identity, dict) and identity.get("system") == GOLDBUILD
+    return identity if isinstance(identity, dict) else {}

@@ -60,7 +60,7 @@ def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
     for agreement in together(one for summary in summaries for one in summary.beside):
         console.print(f"{sentence(agreement)}.", markup=False, highlight=False, soft_wrap=True)
     _print_tool_health(console, summaries)
-    _print_failures(console, summaries)
+    print_failures(console, summaries)
 
 
 def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, ...]]:
@@ -101,7 +101,8 @@ def _print_tool_health(console: Console, summaries: Sequence[RunSummary]) -> Non
             console.print(shown, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
-def _print_failures(console: Console, summaries: Sequence[RunSummary], most: int = 10) -> None:
+def print_failures(console: Console, summaries: Sequence[RunSummary], most: int = 10) -> None:
+    """The first failures with their reasons, how many more there are, and how they are tried again."""
     n_failed = sum(len(s.failures) for s in summaries)
     for summary, line in islice(((s, line) for s in summaries for line in s.failures), most):
         error = line["error"]

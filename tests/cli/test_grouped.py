@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cts_async.cli.grouped import HEADINGS
 from cts_async.cli.main import app
 
-MANY = ("run", "plan", "gold", "judge")
+MANY = ("run", "plan", "gold", "judge", "converse")
 
 
 @pytest.mark.parametrize("command", MANY)

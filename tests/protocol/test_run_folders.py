@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cts_async.protocol.run_folders import is_gold_build, run_folders
+from cts_async.protocol.run_folders import is_gold_build, is_talk, run_folders, without_talks
 
 
 def made(folder: Path, system: str) -> Path:
@@ -32,3 +32,13 @@ def test_a_torn_manifest_is_no_gold(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"identity"')
     assert not is_gold_build(tmp_path)
     assert not is_gold_build(tmp_path / "run.json")
+
+
+def test_conversations_are_no_answers_unless_there_is_nothing_else(tmp_path: Path) -> None:
+    run, talk = made(tmp_path / "a", "orig"), made(tmp_path / "b", "gpt-cot-respond-k3")
+    (talk / "run.json").write_text(json.dumps({"identity": {"system": "gpt-cot-respond-k3", "task": "talk"}}))
+    assert is_talk(talk)
+    assert not is_talk(run)
+    assert run_folders([tmp_path]) == [run, talk]  # an audit looks at both
+    assert without_talks([run, talk]) == [run]
+    assert without_talks([talk]) == [talk]

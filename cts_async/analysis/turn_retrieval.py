@@ -1,0 +1,213 @@
+"""How well a conversation's query retrieves, turn by turn (AT-CoT, SIGIR 2025, sections 4.3 and 6, table 8).
+
+Each instance is a hidden intent with judgments of its own. A scheme's score at turn t of a mode is the mean over
+instances of a measure of the query as it stands after that turn; turn 0 is q itself, without clarification.
+Conversations that failed are in no mean, and pairs are of instances that both schemes have.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Final, TypeAlias
+
+from cts_async.analysis.conversations import Talk
+from cts_async.analysis.generation import ALPHA
+from cts_async.analysis.holm import holm
+from cts_async.analysis.retrieval import Qrels, evaluate
+from cts_async.analysis.t_test import PairedT, paired_t_test
+from cts_async.records import MODES, SCHEMES, Mode, Scheme
+from cts_async.search.rankers.base import Ranked, Ranker
+
+NOBODY_ASKED: Final = "w/o clarification"
+_DEPTH: Final = 100
+"""Documents ranked for each query: as many as the paper retrieves and re-ranks."""
+_TIE: Final = 1e-6
+"""Relative: scores so close may be equal to an evaluation in 32-bit floats."""
+
+Scores: TypeAlias = Mapping[str, Mapping[str, float]]
+"""Values by instance id, by measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One scheme at one turn of one mode. `scores` are of the instances that have judgments."""
+
+    mode: Mode
+    turn: int
+    scheme: Scheme
+    scores: Scores = field(repr=False)
+
+    def mean(self, measure: str) -> float | None:
+        """The measure's mean over its instances; None where there are none."""
+        return mean_of(self.scores[measure])
+
+    def n(self, measure: str) -> int:
+        return len(self.scores[measure])
+
+
+@dataclass(frozen=True, slots=True)
+class SchemeTest:
+    """A paired t-test of one cell against another scheme's, or against q itself (`other` NOBODY_ASKED).
+
+    `difference` is the mean of scheme minus other over `n` instances. `p_holm` is adjusted for all tests of the
+    measure: those between schemes are one family, those against q another.
+    """
+
+    measure: str
+    mode: Mode
+    turn: int
+    scheme: str
+    other: str
+    n: int
+    difference: float
+    t: float
+    p: float
+    p_holm: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRetrieval:
+    """Table 8 of one Clarifier, as numbers."""
+
+    clarifier: str
+    measures: tuple[str, ...]
+    without: Scores = field(repr=False)
+    """Of q itself."""
+    cells: tuple[Cell, ...]
+    """By mode, turn and scheme, each in its usual order."""
+    tests: tuple[SchemeTest, ...]
+    """Every pair of schemes, the later one of SCHEMES minus the earlier."""
+    gains: tuple[SchemeTest, ...]
+    """Every cell against q."""
+
+    def cell(self, mode: Mode, turn: int, scheme: str) -> Cell | None:
+        """That cell, None where nobody talked so."""
+        return next((c for c in self.cells if (c.mode, c.turn, c.scheme) == (mode, turn, scheme)), None)
+
+    def has(self, scheme: str) -> bool:
+        """Whether anybody talked by that scheme."""
+        return any(cell.scheme == scheme for cell in self.cells)
+
+    def better_than(self, measure: str, cell: Cell) -> tuple[str, ...]:
+        """The schemes that a cell improves on significantly: p < ALPHA, as the paper marks it."""
+        found = []
+        for test in self.tests:
+            if (test.measure, test.mode, test.turn) == (measure, cell.mode, cell.turn) and test.p < ALPHA:
+                better, worse = (test.scheme, test.other)[:: 1 if test.difference > 0 else -1]
+                found += [worse] if better == cell.scheme else []
+        return tuple(found)
+
+
+def mean_of(values: Mapping[str, float]) -> float | None:
+    """The mean over instances; None where there are none."""
+    return sum(values.values()) / len(values) if values else None
+
+
+def queries_of(talks: Iterable[Talk], blurred: Mapping[str, str]) -> list[str]:
+    """The distinct queries that have to be ranked: q by instance id (`blurred`), and what each turn came to."""
+    asked = dict.fromkeys(blurred.values())
+    for talk in talks:
+        for conversation in talk.of(frozenset(blurred)).values():
+            asked.update((turn.query, None) for turn in conversation.turns if turn.query)
+    return list(asked)
+
+
+def rankings(
+    ranker: Ranker, queries: Iterable[str], measures: Sequence[str]
+) -> Iterator[tuple[str, list[Ranked]]]:
+    """Each query with as much of its ranking as the measures look at, ties with the last document included."""
+    cutoffs = [int(found[1]) if (found := re.search(r"(\d+)$", name)) else None for name in measures]
+    known = [cutoff for cutoff in cutoffs if cutoff is not None]
+    needed = max(known) if len(known) == len(cutoffs) and known else None
+    for query in queries:
+        ranked = ranker.rank(query, max(_DEPTH, needed or 0))
+        if needed is not None and len(ranked) > needed:
+            last = ranked[needed - 1].score
+            ranked = [one for one in ranked if one.score >= last - abs(last) * _TIE]
+        yield query, ranked
+
+
+def retrieve_turns(
+    talks: Sequence[Talk],
+    blurred: Mapping[str, str],
+    ranked: Mapping[str, Sequence[Ranked]],
+    qrels: Qrels,
+    measures: Sequence[str],
+) -> TurnRetrieval:
+    """Evaluate the talks of one Clarifier over the instances of `blurred` (q by id).
+
+    `ranked` has the documents of every query that `queries_of` names. Instances without judgments are left out.
+    """
+    judged = {id: query for id, query in blurred.items() if qrels.get(id)}
+
+    def scores(queries: Mapping[str, str]) -> Scores:
+        run = {id: ranked[query] for id, query in queries.items()}
+        return evaluate({id: qrels[id] for id in run}, run, measures)
+
+    ordered = sorted(talks, key=lambda talk: (MODES.index(talk.mode), SCHEMES.index(talk.scheme)))
+    cells = tuple(
+        Cell(talk.mode, turn, talk.scheme, scores(queries))
+        for mode in dict.fromkeys(talk.mode for talk in ordered)
+        for turn in range(1, 1 + max(talk.k for talk in ordered))
+        for talk in ordered
+        if talk.mode == mode and (queries := _queries_after(talk, turn, judged))
+    )
+    without = scores(judged)
+    return TurnRetrieval(
+        clarifier=talks[0].clarifier if talks else "",
+        measures=tuple(measures),
+        without=without,
+        cells=cells,
+        tests=_adjusted(_between_schemes(cells, measures)),
+        gains=_adjusted(_against_q(cells, without, measures)),
+    )
+
+
+def _queries_after(talk: Talk, turn: int, judged: Mapping[str, str]) -> dict[str, str]:
+    """The query by instance as it stands after a turn; none where nobody made one."""
+    return {
+        id: one.turns[turn - 1].query
+        for id, one in talk.of(frozenset(judged)).items()
+        if len(one.turns) >= turn and one.turns[turn - 1].query
+    }
+
+
+def _between_schemes(cells: Sequence[Cell], measures: Sequence[str]) -> Iterator[SchemeTest]:
+    for measure in measures:
+        for earlier, later in combinations(cells, 2):
+            if (earlier.mode, earlier.turn) == (later.mode, later.turn):
+                yield _test(measure, later, earlier.scheme, earlier.scores)
+
+
+def _against_q(cells: Sequence[Cell], without: Scores, measures: Sequence[str]) -> Iterator[SchemeTest]:
+    for measure in measures:
+        for cell in cells:
+            yield _test(measure, cell, NOBODY_ASKED, without)
+
+
+def _test(measure: str, cell: Cell, other: str, scores: Scores) -> SchemeTest:
+    found = paired(cell.scores[measure], scores[measure])
+    return SchemeTest(
+        measure, cell.mode, cell.turn, cell.scheme, other, found.n, found.difference, found.t, found.p
+    )
+
+
+def paired(scores: Mapping[str, float], baselines: Mapping[str, float]) -> PairedT:
+    """The t-test over the instances that both have."""
+    both = [id for id in scores if id in baselines]
+    return paired_t_test([scores[id] for id in both], [baselines[id] for id in both])
+
+
+def _adjusted(tests: Iterable[SchemeTest]) -> tuple[SchemeTest, ...]:
+    """The tests with Holm's correction within each measure."""
+    families: dict[str, list[SchemeTest]] = {}
+    for test in tests:
+        families.setdefault(test.measure, []).append(test)
+    return tuple(
+        replace(test, p_holm=p)
+        for family in families.values()
+        for test, p in zip(family, holm([test.p for test in family]), strict=True)
+    )

@@ -1,0 +1,231 @@
+"""`cts converse`: clarifying conversations by scheme and mode, evaluated by what their queries retrieve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cts_async.cli import options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cts_async.config import EvaluationConfig, TalkConfig
+    from cts_async.protocol.talk_plan import TalkPlan
+    from cts_async.report.data_table import DataTable
+    from cts_async.report.summary import RunSummary
+    from cts_async.report.talk_judgments import Judgments
+
+MEASURES = ("nDCG@10", "MRR@10")
+
+HELP = """Hold clarifying conversations and evaluate them, turn by turn (AT-CoT, SIGIR 2025).
+
+A Clarifier talks with a simulated user by each scheme and mode: it asks a question a turn (respond), offers
+reformulated queries to pick from (select), or asks several questions of nobody (at-once, to compare them with
+people's). Nothing is searched by an agent and nothing judged. What stands after each turn is searched in --corpus.
+
+The same command again resumes; with another corpus, qrels or encoder it only evaluates anew.
+
+Example: cts converse --data qulac:qulac.json --topics 20 --corpus wiki.jsonl --model gpt
+"""
+
+
+def converse(
+    common: dict[str, Any],
+    model: Annotated[list[str], typer.Option("--model", "-m", help="Clarifier; may be repeated.")] = [
+        "local"
+    ],
+    scheme: Annotated[
+        list[str] | None,
+        typer.Option(help="standard, at-standard, cot or at-cot; may be repeated [default: these four]."),
+    ] = None,
+    mode: Annotated[
+        list[str] | None,
+        typer.Option(help="respond, select or at-once; may be repeated [default: respond, select]."),
+    ] = None,
+    turns: Annotated[int, typer.Option(min=1, max=10, help="Turns of a conversation.")] = 3,
+    questions: Annotated[int, typer.Option(min=1, max=10, help="Questions asked at once.")] = 5,
+    data: Annotated[
+        str, typer.Option(help="sample, hard518:PATH, qulac:PATH, clariq:PATH, or a .csv or .jsonl file.")
+    ] = "sample",
+    topics: Annotated[
+        int | None, typer.Option(min=1, help="Only the first N distinct underspecified queries.")
+    ] = None,
+    intents: Annotated[int | None, typer.Option(min=1, help="At most N intents of each query.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first N instances of these.")] = None,
+    support: Annotated[
+        str | None, typer.Option(help="Plays the user and reformulates [paper: ernie].")
+    ] = None,
+    every_role: Annotated[
+        str | None, typer.Option("--all", metavar="NAME", help="One model for every role.")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Documents {id,url,title,text} (JSONL) to retrieve from.")
+    ] = None,
+    qrels: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE|intent:N",
+            help="Judgments by facet; intent:N: the N documents that the intent's own words rank best.",
+        ),
+    ] = "intent:10",
+    measure: Annotated[
+        list[str] | None, typer.Option(help="nDCG@10, MRR@10, ...; may be repeated [default: these two].")
+    ] = None,
+    reranker: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Cross-encoder that re-ranks BM25's first 100.")
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Encoder of BERTScore [default: token F1 instead].")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the runs [default: DATA-talk-SYSTEM].")] = None,
+    runs_dir: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("runs"),
+    csv: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write every table there, unrounded.")
+    ] = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    from cts_async.config import EvaluationConfig, RunConfig, TalkConfig
+    from cts_async.records import MODES, SCHEMES
+
+    run = RunConfig(
+        models=(every_role,) if every_role and model == ["local"] else tuple(model),
+        ks=(turns,),
+        schemes=options.read_names("--scheme", scheme or SCHEMES[1:], SCHEMES[1:]),
+        modes=options.read_names("--mode", mode or ("respond", "select"), MODES),
+        data=data,
+        support=support,
+        every_role=every_role,
+        limit=limit,
+        name=name,
+        runs_dir=runs_dir,
+        **common,
+    )
+    evaluation = EvaluationConfig(
+        corpus=corpus,
+        qrels=qrels,
+        reranker=reranker,
+        measures=tuple(dict.fromkeys(measure or MEASURES)),
+        encoder=encoder,
+    )
+    talks = TalkConfig(run, questions, topics, intents)
+    raise typer.Exit(_converse(talks, evaluation, csv, quiet=quiet, as_json=as_json))
+
+
+converse.__doc__ = HELP
+
+
+def _converse(
+    talks: TalkConfig, asked: EvaluationConfig, csv: Path | None, *, quiet: bool, as_json: bool
+) -> int:
+    import os
+
+    from rich.console import Console
+
+    from cts_async.cli.drive import drive
+    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.talk_plan import plan_talks
+    from cts_async.protocol.talks import hold_talks
+    from cts_async.report.data_table import write_csv
+    from cts_async.report.talk_judgments import open_judgments, open_scorer
+    from cts_async.report.talk_report import conversations_table, evaluate_talks
+
+    plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
+    judgments, scorer = open_judgments(asked, plan), open_scorer(asked.encoder)
+    err = Console(stderr=True)
+    if not quiet:
+        _introduce(err, plan, judgments)
+    totals = {directory.name: plan.n_expected(system) for system, directory in plan.systems.items()}
+    stopped = drive(hold_talks, plan, totals, quiet=quiet)
+    summaries = _summaries(plan)
+    tables, notes = [conversations_table(summaries)], []
+    if not stopped:
+        with _shown(err, quiet=quiet) as told:
+            report = evaluate_talks(plan, judgments, scorer, asked.measures, told)
+        tables, notes = [*tables, *report.tables], list(report.notes)
+    if csv is not None:
+        csv.mkdir(parents=True, exist_ok=True)
+        for table in tables:
+            write_csv(csv, table)
+    if as_json:
+        _print_json(tables, notes)
+    else:
+        _conclude(Console(), plan, summaries, tables, notes)
+    if stopped:
+        raise stopped
+    return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
+
+
+def _introduce(err: Console, plan: TalkPlan, judgments: Judgments | None) -> None:
+    labels = ", ".join(system.label for system in plan.systems)
+    where = judgments.caption if judgments else "no --corpus, so no retrieval"
+    err.print(
+        f"{labels} over {plan.n_instances} intents of {plan.n_queries} queries of {plan.dataset.name}; "
+        f"user {plan.support}; {where}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _summaries(plan: TalkPlan) -> list[RunSummary]:
+    from cts_async.report.summary import summarise_run, write_summary
+
+    begun = [directory for directory in plan.systems.values() if (directory / "run.json").exists()]
+    summaries = [summarise_run(directory) for directory in begun]
+    for summary in summaries:
+        write_summary(summary)
+    return summaries
+
+
+@contextmanager
+def _shown(err: Console, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each part of the evaluation, on a terminal."""
+    from rich.progress import Progress, TaskID
+
+    tasks: dict[str, TaskID] = {}
+    with Progress(console=err, transient=True, disable=quiet or not err.is_terminal) as progress:
+
+        def told(what: str, done: int, of: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=of)
+            progress.update(tasks[what], completed=done)
+
+        yield told
+
+
+def _conclude(
+    out: Console,
+    plan: TalkPlan,
+    summaries: Sequence[RunSummary],
+    tables: Sequence[DataTable],
+    notes: Sequence[str],
+) -> None:
+    from cts_async.report.data_table import print_table, printable
+    from cts_async.report.table import SMOKE_TEST, print_failures
+
+    for table in tables:
+        print_table(out, table)
+    for note in notes:
+        out.print(printable(note), markup=False, highlight=False)
+    print_failures(out, summaries)
+    if plan.embedded:
+        out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
+    places = ", ".join(f"{directory}/" for directory in plan.systems.values())
+    out.print(f"Files: {places} (results.jsonl, steps.jsonl)", markup=False, highlight=False, soft_wrap=True)
+
+
+def _print_json(tables: Sequence[DataTable], notes: Sequence[str]) -> None:
+    import orjson
+
+    shown = {
+        table.name: {"title": table.title, "caption": table.caption, "rows": table.rows} for table in tables
+    }
+    value = {"tables": shown, "notes": notes}
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,99 @@
+"""What conversations' queries are searched in and judged by, opened before anything is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cts_async.analysis.bertscore import BertScore
+from cts_async.analysis.retrieval import Qrels, measure
+from cts_async.analysis.similarity import Scorer, TokenF1
+from cts_async.analysis.standin_qrels import STANDIN, standin_qrels
+from cts_async.config import EvaluationConfig
+from cts_async.datasets.fields import listed
+from cts_async.datasets.trec import read_facet_qrels
+from cts_async.errors import InputError, UsageError
+from cts_async.protocol.talk_plan import TalkPlan
+from cts_async.search.rankers.base import Ranker
+
+STANDIN_PREFIX = "intent:"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgments:
+    """A corpus with a ranker, and who judges its documents. `caption` says both, for tables."""
+
+    ranker: Ranker
+    caption: str
+    given: Qrels | None = field(repr=False)
+    """Grades by instance id that people gave; None: stand-ins, beside which no published value may stand."""
+    standin_depth: int
+
+    def qrels(self, intents: Mapping[str, str]) -> Qrels:
+        """Grades of documents by instance id; `intents` are q* by id."""
+        if self.given is not None:
+            return self.given
+        return standin_qrels(self.ranker, intents, self.standin_depth)
+
+
+def open_judgments(asked: EvaluationConfig, plan: TalkPlan) -> Judgments | None:
+    """Index the corpus and read the judgments; None where there is no corpus to search.
+
+    Raises UsageError for an unknown measure, a corpus, re-ranker or qrels that cannot be read, and for qrels that
+    have no judgments of any instance.
+    """
+    for name in asked.measures:
+        measure(name)
+    depth = _standin_depth(asked.qrels)
+    corpus = asked.corpus or plan.dataset.corpus
+    if corpus is None:
+        return None
+    given, judges = None, STANDIN
+    if depth is None:
+        path = Path(asked.qrels)
+        ids = [instance.id for instance in plan.instances()]
+        given = read_facet_qrels(path)
+        judges = f"{_judged(path, given, ids)} of {len(ids)} intents judged in {path.name}"
+    ranker = _ranker(corpus, asked.reranker)
+    return Judgments(ranker, f"{ranker.name} over {corpus.name}; {judges}", given, depth or 0)
+
+
+def _standin_depth(qrels: str) -> int | None:
+    """N of "intent:N"; None for a file."""
+    if not qrels.startswith(STANDIN_PREFIX):
+        return None
+    number = qrels.removeprefix(STANDIN_PREFIX)
+    if not (number.isascii() and number.isdigit() and 0 < int(number) <= 1000):
+        raise UsageError(
+            f"--qrels {qrels}: write intent:N with N from 1 to 1000, or name a file of judgments"
+        )
+    return int(number)
+
+
+def _judged(path: Path, qrels: Qrels, ids: Sequence[str]) -> int:
+    """How many instances have judgments. Raises InputError where none has."""
+    n = sum(1 for id in ids if qrels.get(id))
+    if not n:
+        raise InputError(
+            path,
+            f"has no judgments of any of the {len(ids)} instances: it judges {listed(list(qrels)[:3])}, the "
+            f"instances are {listed(ids[:3])}; what is needed are lines of: instance 0 document grade, or of the "
+            "Web Track's diversity task: topic facet document grade",
+        )
+    return n
+
+
+def _ranker(path: Path, reranker: str | None) -> Ranker:
+    from cts_async.search.backends.corpus import Corpus
+    from cts_async.search.rankers.bm25 import Bm25Ranker
+    from cts_async.search.rankers.cross_encoder import CrossEncoderRanker
+
+    corpus = Corpus.open(path)
+    base = Bm25Ranker(corpus)
+    return CrossEncoderRanker(base, reranker, corpus) if reranker else base
+
+
+def open_scorer(encoder: str | None) -> Scorer:
+    """BERTScore by that encoder, or where none is named the words that questions share. Raises UsageError."""
+    return BertScore(encoder) if encoder else TokenF1()

@@ -1,0 +1,197 @@
+"""Everything that conversations are evaluated by, as tables: how they went, the questions that were asked,
+and what is retrieved turn by turn (AT-CoT, SIGIR 2025, tables 5 to 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from cts_async.analysis.asked_first import asked_first, retrieved_first, source_of
+from cts_async.analysis.conversations import Talk, read_talk
+from cts_async.analysis.similarity import Scorer
+from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
+from cts_async.protocol.talk_plan import TalkPlan
+from cts_async.report.data_table import Column, DataTable, number, text
+from cts_async.report.generation_tables import generation_tables
+from cts_async.report.summary import RunSummary
+from cts_async.report.talk_judgments import Judgments
+from cts_async.report.turn_tables import PUBLISHED_MEASURE, turn_tables
+
+Told: TypeAlias = Callable[[str, int, int], Any]
+"""Called with what is done, how much of it is, and of how much."""
+ALIGNMENT: Final = "generation_and_retrieval"
+"""The name of the table of section 7."""
+WEB_TRACK: Final = "qulac"
+"""The dataset whose topics are those of the TREC Web Track 2009-2012, which the paper evaluates on."""
+
+
+@dataclass(frozen=True, slots=True)
+class TalkReport:
+    """Tables to print and to give as JSON, and remarks that a reader needs before believing them."""
+
+    tables: tuple[DataTable, ...]
+    notes: tuple[str, ...]
+
+
+def talks_of(directories: Iterable[Path]) -> list[Talk]:
+    """The conversations of those run directories that have begun."""
+    return [read_talk(directory) for directory in directories if (directory / "run.json").exists()]
+
+
+def evaluate_talks(
+    plan: TalkPlan, judgments: Judgments | None, scorer: Scorer, measures: Sequence[str], told: Told
+) -> TalkReport:
+    """Every table there is something for, Clarifier by Clarifier, over the plan's instances."""
+    over = _Over.of(plan)
+    talks = talks_of(plan.systems.values())
+    clarifiers = dict.fromkeys(talk.clarifier for talk in talks)
+    tables: list[DataTable] = []
+    notes: dict[str, None] = {}
+    for clarifier in clarifiers:
+        own = [talk for talk in talks if talk.clarifier == clarifier]
+        found = None
+        of_it: list[DataTable] = []
+        if judgments:
+            found = _retrieved(over, own, judgments, measures, told)
+            of_it += turn_tables(found, judgments.caption, published=_published(plan, judgments))
+            notes |= dict.fromkeys(_notes(found, over, judgments, published=_published(plan, judgments)))
+        generation = _generation(plan, over, own, scorer, found, told)
+        notes |= dict.fromkeys(_sources(generation, own, found))
+        of_it = [*generation, *of_it]
+        tables += _by_name(of_it, clarifier) if len(clarifiers) > 1 else of_it
+    if not judgments:
+        notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
+    return TalkReport(tuple(tables), tuple(notes))
+
+
+def _by_name(tables: Iterable[DataTable], clarifier: str) -> Iterator[DataTable]:
+    for table in tables:
+        name = f"{table.name}_{clarifier}".replace("/", "_").replace(":", "_")
+        yield replace(table, name=name, title=f"{table.title}: {clarifier}")
+
+
+def _published(plan: TalkPlan, judgments: Judgments) -> bool:
+    """Whether the paper's values may stand beside: people judged, and the topics are the paper's."""
+    return judgments.given is not None and plan.dataset.name == WEB_TRACK
+
+
+def conversations_table(summaries: Sequence[RunSummary]) -> DataTable:
+    """How the conversations of whole runs went and what they cost."""
+    rows = [
+        {
+            "run": str(one.directory),
+            "system": one.label,
+            "done": one.n_done,
+            "failed": len(one.failures),
+            "expected": one.n_expected,
+            "unknown_rate": one.unknown_rate,
+            "calls": one.spent.calls,
+            "tokens": sum(sum(used.values()) for used in one.spent.tokens.values()),
+            "cost_usd": one.spent.cost_usd(one.manifest.get("prices", {})),
+        }
+        for one in summaries
+    ]
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("done", lambda row: f"{row['done']}/{row['expected']}"),
+        Column("failed", text("failed")),
+        Column("unknown", number("unknown_rate", ".1%")),
+        Column("calls", number("calls", ",")),
+        Column("tokens", number("tokens", ",")),
+        Column("USD", number("cost_usd", ".2f")),
+    )
+    caption = "unknown: answers of the user that the intent does not give"
+    return DataTable("conversations", "Conversations", caption, columns, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """The instances that everything is evaluated over: q and q* by id, in the data's order."""
+
+    blurred: Mapping[str, str]
+    intents: Mapping[str, str]
+
+    @classmethod
+    def of(cls, plan: TalkPlan) -> _Over:
+        blurred, intents = {}, {}
+        for instance in plan.instances():
+            blurred[instance.id], intents[instance.id] = instance.blurred_query, instance.fused_query
+        return cls(blurred, intents)
+
+
+def _generation(
+    plan: TalkPlan,
+    over: _Over,
+    talks: Sequence[Talk],
+    scorer: Scorer,
+    found: TurnRetrieval | None,
+    told: Told,
+) -> list[DataTable]:
+    """Tables 5 to 7 and the correlation; none where nobody annotated the queries, or nobody asked a question."""
+    if plan.dataset.annotations is None or source_of(talks) is None:
+        return []
+    return generation_tables(
+        asked_first(talks, over.blurred),
+        plan.dataset.annotations(),
+        scorer,
+        retrieved_first(found, found.measures[0], over.blurred) if found else None,
+        dataset=plan.dataset.name,
+        told=partial(told, "comparing questions"),
+    )
+
+
+def _sources(
+    generation: Sequence[DataTable], talks: Sequence[Talk], found: TurnRetrieval | None
+) -> Iterator[str]:
+    """What tables 5 to 7 and the correlation are made of."""
+    if not generation:
+        return
+    if source_of(talks) == "at-once":
+        k = max(talk.k for talk in talks if talk.mode == "at-once")
+        yield f"Tables 5 to 7 are of {k} questions asked at once about each query, as the paper generates several."
+    else:
+        yield (
+            "Tables 5 to 7 are of the first question of respond; --mode at-once generates several for each query, "
+            "as the paper does."
+        )
+    if any(table.name == ALIGNMENT for table in generation) and found:
+        yield f"Retrieval in the table of section 7 is {found.measures[0]}."
+
+
+def _retrieved(
+    over: _Over, talks: Sequence[Talk], judgments: Judgments, measures: Sequence[str], told: Told
+) -> TurnRetrieval:
+    queries = _counted(queries_of(talks, over.blurred), "retrieving", told)
+    ranked = dict(rankings(judgments.ranker, queries, measures))
+    return retrieve_turns(talks, over.blurred, ranked, judgments.qrels(over.intents), measures)
+
+
+def _counted(queries: Sequence[str], what: str, told: Told) -> Iterator[str]:
+    for done, query in enumerate(queries, start=1):
+        yield query
+        told(what, done, len(queries))
+
+
+def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published: bool) -> Iterator[str]:
+    if not found.cells:
+        yield "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
+        return
+    n_judged, n = len(found.without[found.measures[0]]), len(over.blurred)
+    if n_judged < n:
+        yield f"{n - n_judged} of {n} instances have no judgments and are left out."
+    everything = (found.without, *(cell.scores for cell in found.cells))
+    if not any(value for scores in everything for by_id in scores.values() for value in by_id.values()):
+        yield "No query found a single relevant document: are these judgments of this corpus?"
+    if judgments.given is None:
+        yield (
+            "Stand-in judgments show how close queries come to their intent's own words: they compare schemes on one "
+            "corpus, and are no result to report."
+        )
+    if published:
+        yield (
+            f"paper: {PUBLISHED_MEASURE} of AT-CoT's table 8 (TREC Web Track 2009-2012), with Llama-3-8B over "
+            "ClueWeb09-B, BM25 re-ranked by MonoT5, 198 topics with 717 intents."
+        )

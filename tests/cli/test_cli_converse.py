@@ -1,0 +1,158 @@
+"""`cts converse` as it is typed: tables, JSON, CSV, exit codes, resuming, and evaluating anew for nothing."""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from fake_provider import Remote, provider_process
+from real_run import RealRun
+from talk_world import INTENTS, write_talk_world
+
+from cts_async.cli.main import main
+from cts_async.engine.journal import read_jsonl
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Cts = Callable[..., Done]
+
+WORDS = ("converse", "--data", "talks.jsonl", "--all", "fake", "--corpus", "pages.jsonl", "-q")
+SCHEMES = ("standard", "at-standard", "cot", "at-cot")
+
+
+@pytest.fixture
+def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
+    """`cts WORDS` in this process, in a folder of its own that has the small world."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+    write_talk_world(tmp_path)
+    thresholds = gc.get_threshold()
+
+    def run(*words: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["cts", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(int(ended.value.code or 0), *capsys.readouterr())
+
+    yield run
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tmp_path: Path) -> None:
+    done = cts(*WORDS, "--turns", "2")
+    assert done.code == 0, done.err
+    runs = sorted(path.name for path in (tmp_path / "runs").iterdir())
+    assert runs == sorted(
+        f"talks-talk-fake-{scheme}-{mode}-k2+support-fake"
+        for scheme in SCHEMES
+        for mode in ("respond", "select")
+    )
+    assert "Retrieval by turn, nDCG@10 (table 8)" in done.out
+    assert "Retrieval by turn, MRR@10 (table 8)" in done.out
+    assert max(len(line) for line in done.out.splitlines() if not line.startswith("Files:")) <= 80
+    asked = len(priced.seen())
+    again = cts(
+        *WORDS, "--turns", "2", "--qrels", "intent:1", "--measure", "P@1", "--json", "--csv", "tables"
+    )
+    assert again.code == 0
+    assert len(priced.seen()) == asked  # another evaluation of the same conversations
+    tables = json.loads(again.out)["tables"]
+    assert tables.keys() == {"conversations", "turns_P@1", "turn_tests"}
+    assert [row["done"] for row in tables["conversations"]["rows"]] == [len(INTENTS)] * 8
+    assert (tmp_path / "tables" / "turn_tests.csv").exists()
+
+
+def test_mistakes_are_one_line_and_cost_nothing(cts: Cts, priced: Remote, tmp_path: Path) -> None:
+    mistakes = {
+        ("--scheme", "tree"): "--scheme tree: has to be one of standard, at-standard, cot, at-cot",
+        ("--scheme", "cts"): "--scheme cts: has to be one of standard,",
+        ("--mode", "talk"): "--mode talk: has to be one of at-once, respond, select",
+        ("--qrels", "none.qrels"): "none.qrels",
+        ("--measure", "nDCG@ten"): "'nDCG@ten' is no measure known here",
+        ("--model", "nobody"): "nobody",
+        ("--encoder", "nowhere"): "",
+        ("--reranker", "nowhere"): "",
+    }
+    for words, told in mistakes.items():
+        done = cts(*WORDS, *words)
+        assert (done.code, done.out) == (2, ""), words
+        assert told in done.err
+        assert len(done.err.splitlines()) == 1
+    assert not (tmp_path / "runs").exists()
+    assert priced.seen() == []
+
+
+def test_conversations_have_no_answer_to_judge_and_no_score_to_compare(
+    cts: Cts, priced: Remote, tmp_path: Path
+) -> None:
+    words = ["sample" if word == "talks.jsonl" else word for word in WORDS]
+    assert cts(*words, "--scheme", "cot", "--mode", "select", "--turns", "1", "--limit", "1").code == 0
+    for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs")):
+        done = cts(*command)
+        assert (done.code, len(done.err.splitlines())) == (2, 1)
+        assert "conversations alone (cts converse)" in done.err
+    assert cts("audit", "runs").code == 0
+
+
+def test_a_spent_budget_shows_what_is_done_and_how_to_go_on(cts: Cts, priced: Remote) -> None:
+    done = cts(*WORDS, "--scheme", "cot", "--mode", "select", "--max-calls", "5")
+    assert done.code == 75
+    assert "Retrieval by turn" not in done.out
+    assert "Conversations" in done.out
+    assert cts(*WORDS, "--scheme", "cot", "--mode", "select").code == 0
+    assert len(priced.seen()) == len(INTENTS) * 3 * 2
+
+
+def test_a_failed_conversation_is_told_and_is_exit_1(cts: Cts, tmp_path: Path) -> None:
+    with provider_process(refuses="select_query") as remote:
+        (tmp_path / "cts.toml").write_text(f'[models.fake]\nbase_url = "{remote.url}"\nmodel = "fake-1"\n')
+        done = cts(*WORDS, "--scheme", "cot", "--mode", "select")
+    assert done.code == 1
+    assert "failed: talks-talk-fake-cot-select-k3+support-fake 1-1 at select/1" in " ".join(done.out.split())
+
+
+def test_conversations_killed_at_any_moment_are_paid_for_once(tmp_path: Path) -> None:
+    """Beyond what was in flight: each of four places may hold one call on its way and one just being written."""
+    moments = random.Random(20260119)
+    with provider_process(latency_s=0.02) as remote:
+        write_talk_world(tmp_path)
+        words = (*WORDS[1:], "--turns", "2", "--scheme", "cot", "--scheme", "at-cot")
+        run = RealRun(tmp_path, words, command="converse")
+        run.configure(remote.url, max_concurrency=4)
+        for _ in range(2):
+            asked, more = len(remote.seen()), moments.randrange(5, 30)
+            process = run.start()
+            limit = time.monotonic() + 15
+            while len(remote.seen()) < asked + more:
+                assert time.monotonic() < limit, "it never came to that"
+                time.sleep(0.005)
+            process.kill()
+            _, told = process.communicate(timeout=30)
+            assert process.returncode == -signal.SIGKILL, told
+        process = run.start()
+        out, told = process.communicate(timeout=60)
+        assert process.returncode == 0, told
+        assert "Retrieval by turn" in out
+        seen = Counter(request.digest for request in remote.seen())
+    keys = [
+        (path, record["key"]) for path in run.directories() for record in read_jsonl(path / "steps.jsonl")
+    ]
+    calls = len(INTENTS) * 2 * (3 + 2) * 2
+    assert len(keys) == len(set(keys)) == calls
+    assert seen.total() <= calls + 2 * 8
+    assert len(run.results()) == len(INTENTS) * 2 * 2

@@ -1,0 +1,172 @@
+"""Conversations of the small world with a provider that speaks real HTTP: what is said, kept, resumed and failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import FakeProvider, Settings
+from talk_world import INTENTS, write_talk_world
+
+from cts_async.analysis.conversations import read_talk
+from cts_async.config import BudgetConfig, RunConfig, TalkConfig
+from cts_async.engine import runner
+from cts_async.engine.events import Events
+from cts_async.engine.journal import read_jsonl
+from cts_async.engine.retry import RetryPolicy
+from cts_async.errors import BudgetSpent
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.audit.run import audit_run
+from cts_async.protocol.results import failed, latest_results
+from cts_async.protocol.talk_plan import plan_talks
+from cts_async.protocol.talks import hold_talks
+
+N, TOPICS, TURNS = len(INTENTS), 3, 2
+RESPOND, SELECT, AT_ONCE = "fake-at-cot-respond-k2", "fake-at-cot-select-k2", "fake-at-cot-k4"
+CALLS = {RESPOND: N * TURNS * 3, SELECT: N * TURNS * 2, AT_ONCE: TOPICS}
+"""A question, an answer and a reformulation each turn; queries and a choice; questions alone."""
+
+
+@pytest.fixture(autouse=True)
+def _fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "RetryPolicy", lambda: RetryPolicy(base_s=0.01, cap_s=0.05, patience_s=0.0))
+
+
+def held(folder: Path, provider: FakeProvider, **options: Any) -> dict[str, Path]:
+    """Converse or resume; give the run directories by system."""
+    data, _ = write_talk_world(folder)
+    file = folder / "cts.toml"
+
+    async def main() -> dict[str, Path]:
+        async with provider:
+            file.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
+            run: Mapping[str, Any] = {
+                "models": ("fake",),
+                "every_role": "fake",
+                "ks": (TURNS,),
+                "schemes": ("at-cot",),
+                "modes": ("respond", "select", "at-once"),
+                **options,
+            }
+            config = TalkConfig(RunConfig(data=str(data), runs_dir=folder / "runs", **run), questions=4)
+            plan = plan_talks(config, load_catalogue(file), {})
+            await hold_talks(plan, {}, Events())
+            return {system.label: path for system, path in plan.systems.items()}
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeProvider, dict[str, Path]]:
+    provider = FakeProvider(Settings(unknown_share=0.0))
+    return provider, held(tmp_path_factory.mktemp("clean"), provider)
+
+
+def test_every_conversation_is_held_and_nothing_asked_twice(
+    clean: tuple[FakeProvider, dict[str, Path]],
+) -> None:
+    provider, directories = clean
+    assert {
+        label: len(list(read_jsonl(path / "steps.jsonl"))) for label, path in directories.items()
+    } == CALLS
+    roles = Counter(request.role for request in provider.seen)
+    assert roles == {
+        "clarify_turn": 2 * N * TURNS + TOPICS,
+        "respond": N * TURNS,
+        "reformulate": N * TURNS,
+        "select_query": N * TURNS,
+    }
+
+
+def test_a_response_is_folded_into_a_query_after_every_turn(
+    clean: tuple[FakeProvider, dict[str, Path]],
+) -> None:
+    """The fake user answers the last word of the intent; the fake reformulator appends all answers to q."""
+    talk = read_talk(clean[1][RESPOND])
+    first, second = talk.conversations["1-2"].turns
+    assert [answer.text for answer in first.answers] == ["dealer"]
+    assert (first.query, second.query) == ("more about jaguar dealer", "more about jaguar dealer dealer")
+    assert len(talk.conversations) == talk.n_expected == N
+
+
+def test_a_choice_is_the_query_of_its_turn(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
+    for conversation in read_talk(clean[1][SELECT]).conversations.values():
+        for turn in conversation.turns:
+            assert turn.chosen is not None
+            assert turn.query == turn.offered[turn.chosen]
+            assert (len(turn.offered), turn.answers) == (5, ())
+
+
+def test_each_query_is_asked_about_once_and_by_nobody_answered(
+    clean: tuple[FakeProvider, dict[str, Path]],
+) -> None:
+    talk = read_talk(clean[1][AT_ONCE])
+    assert list(talk.conversations) == ["1-1", "2-1", "3-1"]
+    for conversation in talk.conversations.values():
+        (turn,) = conversation.turns
+        assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
+    line = latest_results(clean[1][AT_ONCE] / "results.jsonl")["1-1"]
+    assert (line["questions"], line["answers"]) == ([], [])
+
+
+def test_a_line_has_the_fields_of_the_contract(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
+    line = latest_results(clean[1][RESPOND] / "results.jsonl")["2-1"]
+    assert (line["system"], line["k"], line["scheme"], line["mode"]) == (RESPOND, 2, "at-cot", "respond")
+    assert (line["blurred_query"], line["fused_query"]) == ("ferry", "winter ferry times")
+    assert line["questions"] == [turn["offered"][0] for turn in line["turns"]]
+    assert line["answers"] == ["times", "times"]
+    assert line["turns"][0]["types"] == ["specify"]
+
+
+def test_the_closed_book_is_proved_from_the_journals(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
+    audits = {label: audit_run(path) for label, path in clean[1].items()}
+    assert {label: (one.n_held, one.n_instances) for label, one in audits.items()} == {
+        RESPOND: (N, N),
+        SELECT: (N, N),
+        AT_ONCE: (TOPICS, TOPICS),
+    }
+    assert {label: one.n_requests for label, one in audits.items()} == CALLS
+
+
+def test_a_budget_stops_it_and_the_same_command_pays_for_the_rest_only(tmp_path: Path) -> None:
+    first = FakeProvider(Settings())
+    with pytest.raises(BudgetSpent):
+        held(tmp_path, first, budget=BudgetConfig(max_calls=17))
+    assert len(first.seen) == 17
+    second = FakeProvider(Settings())
+    directories = held(tmp_path, second)
+    assert len(second.seen) == sum(CALLS.values()) - 17
+    assert not any(
+        failed(line)
+        for path in directories.values()
+        for line in latest_results(path / "results.jsonl").values()
+    )
+    third = FakeProvider(Settings())
+    held(tmp_path, third)
+    assert third.seen == []
+
+
+def test_more_topics_are_added_to_a_run(tmp_path: Path) -> None:
+    held(tmp_path, FakeProvider(Settings()), limit=2, modes=("select",))
+    more = FakeProvider(Settings())
+    directories = held(tmp_path, more, modes=("select",))
+    assert len(more.seen) == (N - 2) * TURNS * 2
+    assert len(latest_results(directories[SELECT] / "results.jsonl")) == N
+
+
+def test_what_fails_for_good_is_a_line_and_can_be_tried_again(tmp_path: Path) -> None:
+    refusing = FakeProvider(Settings(refuses="reformulate"))
+    directories = held(tmp_path, refusing, modes=("respond",))
+    lines = latest_results(directories[RESPOND] / "results.jsonl")
+    assert {line["error"]["step"] for line in lines.values()} == {"reformulate/1"}
+    assert read_talk(directories[RESPOND]).n_failed == N
+    held(tmp_path, FakeProvider(Settings()), modes=("respond",))
+    assert read_talk(directories[RESPOND]).n_failed == N
+    willing = FakeProvider(Settings())
+    held(tmp_path, willing, modes=("respond",), retry_failed=True)
+    assert read_talk(directories[RESPOND]).n_failed == 0
+    assert len(willing.seen) == CALLS[RESPOND] - 2 * N  # the first question and its answer are remembered
