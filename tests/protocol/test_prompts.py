@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cts_async.errors import InputError
 from cts_async.protocol.prompts import FIELDS, Prompt, PromptSet, load_prompts
-from cts_async.records import Language
+from cts_async.records import SCHEMES, Language
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 PROMPTS = load_prompts()
@@ -155,11 +155,15 @@ def tokens_at_most(text: str) -> int:
     return len(re.findall(r"[A-Za-z]+|\d|[^\w\s]|_|\n", text))
 
 
+FEW_SHOT = ("reformulate", *(s.replace("-", "_") + what for s in SCHEMES[1:] for what in ("", "_queries")))
+"""A tiny model copies one example; of three, it keeps to the query it was given more often."""
+
+
 @pytest.mark.parametrize("role", FIELDS)
 def test_small_prompts_fit_a_tiny_model(role: str) -> None:
     text = PROMPTS.get(role, "en", "small").text
-    assert tokens_at_most(text) < (350 if role == "agent" else 200)
-    assert "Example:" in text.split("## user")[0]
+    assert tokens_at_most(text) < (350 if role in ("agent", *FEW_SHOT) else 200)
+    assert ("Examples:" if role in FEW_SHOT else "Example:") in text.split("## user")[0]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
