@@ -1,0 +1,58 @@
+"""`live.json`: what the process that writes a run says about itself, once a second, for whoever looks on.
+
+It is replaced whole, removed when the process ends, and left behind when that is killed: then its time says so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, cast
+
+import orjson
+
+from cts_async.report.viewer.shapes import Live
+
+LIVE: Final = "live.json"
+STALE_S: Final = 30.0
+"""A process that has said nothing for so long has gone."""
+
+
+def write_live(directory: Path, live: Live) -> None:
+    """Replace the file. Nothing that goes wrong here may disturb a run: an OSError is passed over."""
+    temporary = directory / f".{LIVE}.{os.getpid()}"
+    with suppress(OSError):
+        temporary.write_bytes(orjson.dumps(live))
+        temporary.replace(directory / LIVE)
+        return
+    with suppress(OSError):
+        temporary.unlink()
+
+
+def remove_live(directory: Path) -> None:
+    """Nothing is going on in the directory any more."""
+    with suppress(OSError):
+        (directory / LIVE).unlink()
+
+
+def read_live(directory: Path, clock: Callable[[], float] = time.time) -> Live | None:
+    """What is going on there; None where nothing is, or whoever said so has gone."""
+    try:
+        live = orjson.loads((directory / LIVE).read_bytes())
+        pid, said = int(live["pid"]), float(live["time"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return cast("Live", live) if abs(clock() - said) <= STALE_S and _alive(pid) else None
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return pid > 0

@@ -1,0 +1,1 @@
+"""Figures of runs, as plotly draws them."""

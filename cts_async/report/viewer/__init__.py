@@ -1,0 +1,1 @@
+"""The viewer: a server on this machine, and the page that it serves, over a folder of runs."""
