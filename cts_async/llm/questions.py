@@ -102,7 +102,7 @@ def texts_in(items: list[Any], k: int) -> tuple[str, tuple[str, ...]]:
 
 def _text(item: object) -> str | None:
     if isinstance(item, dict):
-        item = item.get("question", only_string(item))
+        item = item.get("question", item.get("query", only_string(item)))
     return _NUMBERING.sub("", " ".join(item.split()), count=1) if isinstance(item, str) else None
 
 

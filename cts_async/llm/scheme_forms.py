@@ -107,9 +107,9 @@ class Clarification:
     def _read(self, found: Found) -> tuple[str, Clarified | None]:
         if found.cut_off:
             return "but the reply is cut off", None
-        value, reasoning, types = found.value, "", list[AmbiguityType]()
+        value, reasoning, types = _unwrapped(found.value), "", list[AmbiguityType]()
         if isinstance(value, dict):
-            value = dict(value)
+            value = {_key(name): part for name, part in value.items()}
             reasoning, named = _taken(value, _THOUGHT_KEYS), _taken(value, _TYPE_KEYS)
             problem, types = _types_in(named) if self.types else ("", [])
             if problem:
@@ -142,6 +142,21 @@ def _types_rule() -> str:
     """Each non-empty set of types, in the order of the taxonomy."""
     sets = ("[" + ", ".join(f'"{name}"' for name in names) + "]" for names in _SUBSETS)
     return f"types ::= {' | '.join(map(literal, sets))}"
+
+
+def _unwrapped(value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+    """The object in a value that holds nothing else: `[{...}]`, `{"result": {...}}`; any other value as it is."""
+    while len(value) == 1:
+        (inner,) = value.values() if isinstance(value, dict) else value
+        if not isinstance(inner, dict) or len(inner) < 2:
+            break
+        value = inner
+    return value
+
+
+def _key(name: str) -> str:
+    """A key as the forms spell it: `Ambiguity Types` and `ambiguityTypes` are `ambiguity_types`."""
+    return re.sub(r"[\s_-]+|(?<=[a-z])(?=[A-Z])", "_", name.strip()).casefold()
 
 
 def _taken(value: dict[str, Any], keys: tuple[str, ...]) -> Any:
@@ -191,7 +206,7 @@ def _types_in(value: Any) -> tuple[str, list[AmbiguityType]]:
 # --- The user's choice ----------------------------------------------------------------------------------
 
 _NUMBER: Final = re.compile(
-    r"\W*(?:query|choice|option|number|no\.?|查询|候选|选择|选|第)*\s*[#:：]?\s*(\d{1,3})\s*[.)、号条]?\W*"
+    r"(?!-\d)\W*(?:query|choice|option|number|no\.?|查询|候选|选择|选|第)*\s*[#:：]?\s*(\d{1,3})\s*[.)、号条]?\W*"
 )
 
 
@@ -242,7 +257,10 @@ def _said(text: str) -> str:
     """The number or text in a reply, out of its JSON if there is any."""
     value = loads_or_none(text)
     if value is None and ("{" in text or "[" in text):
-        value = find_json(text).value
+        try:
+            value = find_json(text).value
+        except UnusableOutput:  # brackets of an offer's own
+            return text
     if isinstance(value, dict):
         value = value.get("choice", next(iter(value.values()), "") if len(value) == 1 else "")
     if isinstance(value, list) and len(value) == 1:
