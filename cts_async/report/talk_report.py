@@ -58,7 +58,7 @@ def evaluate_talks(
             found = _retrieved(over, own, judgments, measures, told)
             of_it += turn_tables(found, judgments.caption, published=_published(plan, judgments))
             notes |= dict.fromkeys(_notes(found, over, judgments, published=_published(plan, judgments)))
-        generation = _generation(plan, over, own, scorer, found, told)
+        generation = _generation(plan, over, own, scorer, found, judgments.caption if judgments else "", told)
         notes |= dict.fromkeys(_sources(generation, own, found))
         of_it = [*generation, *of_it]
         tables += _by_name(of_it, clarifier) if len(clarifiers) > 1 else of_it
@@ -128,12 +128,13 @@ def _generation(
     talks: Sequence[Talk],
     scorer: Scorer,
     found: TurnRetrieval | None,
+    judged_by: str,
     told: Told,
 ) -> list[DataTable]:
     """Tables 5 to 7 and the correlation; none where nobody annotated the queries, or nobody asked a question."""
     if plan.dataset.annotations is None or source_of(talks) is None:
         return []
-    return generation_tables(
+    tables = generation_tables(
         asked_first(talks, over.blurred),
         plan.dataset.annotations(),
         scorer,
@@ -141,6 +142,13 @@ def _generation(
         dataset=plan.dataset.name,
         told=partial(told, "comparing questions"),
     )
+    return [_judged_by(table, judged_by) if table.name == ALIGNMENT else table for table in tables]
+
+
+def _judged_by(table: DataTable, caption: str) -> DataTable:
+    """The table with who judged what was retrieved, in its rows as well, which may be read without it."""
+    rows = [{**row, "judgments": caption} for row in table.rows]
+    return replace(table, caption=f"{table.caption} Retrieval: {caption}.", rows=rows)
 
 
 def _sources(
@@ -187,8 +195,8 @@ def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published
         yield "No query found a single relevant document: are these judgments of this corpus?"
     if judgments.given is None:
         yield (
-            "Stand-in judgments show how close queries come to their intent's own words: they compare schemes on one "
-            "corpus, and are no result to report."
+            "Stand-in judgments show how close queries come to their intent's own words in the same ranker, so a user "
+            "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
         )
     if published:
         yield (

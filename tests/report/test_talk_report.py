@@ -129,7 +129,10 @@ def test_stand_ins_are_called_so_and_nothing_published_stands_beside(tmp_path: P
     report = evaluated(plan_of(tmp_path, talk(tmp_path, "cot"), qulac=True), tmp_path)
     table = table_of(report, "turns_nDCG@10")
     assert "not relevance judgments" in table.caption
-    assert any(note.startswith("Stand-in judgments show") for note in report.notes)
+    assert any("a user who repeats the intent wins" in note for note in report.notes)
+    for name in ("turns_nDCG@10", "turn_tests", "generation_and_retrieval"):
+        assert "not relevance judgments" in table_of(report, name).caption
+        assert all("not relevance judgments" in row["judgments"] for row in rows_of(report, name))
     assert not any(name.endswith("_published") for name in table.rows[0])
     assert not any(note.startswith("paper:") for note in report.notes)
 
