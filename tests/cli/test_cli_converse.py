@@ -102,7 +102,7 @@ def test_conversations_have_no_answer_to_judge_and_no_score_to_compare(
 ) -> None:
     words = ["sample" if word == "talks.jsonl" else word for word in WORDS]
     assert cts(*words, "--scheme", "cot", "--mode", "select", "--turns", "1", "--limit", "1").code == 0
-    for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs")):
+    for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs"), ("score", "runs")):
         done = cts(*command)
         assert (done.code, len(done.err.splitlines())) == (2, 1)
         assert "conversations alone (cts converse)" in done.err
