@@ -102,10 +102,8 @@ def _progress(run: FinishedRun) -> str:
 def _nothing_asked(paths: Sequence[str], runs: Sequence[FinishedRun], others: Sequence[FinishedRun]) -> str:
     where = ", ".join(paths)
     if runs and (why := runs[0].unanswered):
-        else_ = (
-            "the command that began it evaluates it" if runs[0].talk else f"compare them: cts compare {where}"
-        )
-        return f"{where}: {why}; name a run with answers, or {else_}"
+        instead = "type its cts converse again" if runs[0].talk else f"compare them: cts compare {where}"
+        return f"{where}: {why}; name a run with answers, or to evaluate this one {instead}"
     if runs:
         return f"{where}: {runs[0].label} asks nothing; name a Clarifier's run, e.g. runs/sample-gpt-k1"
     return f"{where}: none of its {len(others)} runs has finished; name one of them to see how far it got"
