@@ -25,8 +25,8 @@ What = Literal["questions", "queries"]
 
 MAX_REASONING_CHARS: Final = 1500
 _TYPES_KEY: Final = "ambiguity_types"
-_THOUGHT_KEYS: Final = ("reasoning", "reason", "explanation", "analysis", "thought")
-_TYPE_KEYS: Final = (_TYPES_KEY, "ambiguity_type", "types", "type")
+_THOUGHT_KEYS: Final = ("reasoning", "reason", "explanation", "analysis", "thought", "推理", "理由", "分析")
+_TYPE_KEYS: Final = (_TYPES_KEY, "ambiguity_type", "types", "type", "歧义类型", "类型")
 
 # What a constrained model may think and offer at most: some 80 tokens, and one line each.
 _REASONING_RULE: Final = r'reasoning ::= "\"" [A-Z\u4E00-\u9FFF] [^"\\\x00-\x1F\x7F]{20,240} "\""'
@@ -110,17 +110,16 @@ class Clarification:
         value, reasoning, types = _unwrapped(found.value), "", list[AmbiguityType]()
         if isinstance(value, dict):
             value = {_key(name): part for name, part in value.items()}
-            reasoning, named = _taken(value, _THOUGHT_KEYS), _taken(value, _TYPE_KEYS)
+            reasoning, named = _thought(_taken(value, _THOUGHT_KEYS)), _taken(value, _TYPE_KEYS)
             problem, types = _types_in(named) if self.types else ("", [])
             if problem:
                 return problem, None
-        if self.reasoning and not (isinstance(reasoning, str) and reasoning.strip()):
+        if self.reasoning and not reasoning:
             return 'but "reasoning" is missing or empty', None
         if self.types and not types:
             return f'but "{_TYPES_KEY}" is missing', None
         problem, offered = self._offered(value)
-        thought = " ".join(str(reasoning).split()) if self.reasoning else ""
-        return problem, None if problem else Clarified(offered, tuple(types), thought)
+        return problem, None if problem else Clarified(offered, tuple(types), reasoning * self.reasoning)
 
     def _offered(self, value: dict[str, Any] | list[Any]) -> tuple[str, tuple[str, ...]]:
         items = listed(value, self.what)
@@ -162,6 +161,12 @@ def _key(name: str) -> str:
 def _taken(value: dict[str, Any], keys: tuple[str, ...]) -> Any:
     """What stands under the first of `keys`, whose value is taken out of the object."""
     return next((value.pop(key) for key in keys if key in value), "")
+
+
+def _thought(value: Any) -> str:
+    """What was thought, on one line: a text, or several; "" for anything else."""
+    texts = value if isinstance(value, list) else [value]
+    return " ".join(word for text in texts if isinstance(text, str) for word in text.split())
 
 
 # --- Ambiguity types ------------------------------------------------------------------------------------

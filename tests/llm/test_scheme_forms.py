@@ -112,6 +112,16 @@ def test_keys_are_understood_in_any_case(types_key: str) -> None:
     assert AT_COT.parse(text) == Clarified(("Which year?",), ("specify",), "It is wide.")
 
 
+def test_a_chinese_reply_may_have_chinese_keys() -> None:
+    text = '{"推理": "范围太大。", "歧义类型": ["具体化"], "问题": ["哪一年？"]}'
+    assert AT_COT.parse(text) == Clarified(("哪一年？",), ("specify",), "范围太大。")
+
+
+def test_reasoning_in_several_texts_is_one() -> None:
+    text = json.dumps({"reasoning": ["It is wide.", "I ask\nwhen."], "questions": ["Which year?"]})
+    assert COT.parse(text).reasoning == "It is wide. I ask when."
+
+
 def test_a_query_may_stand_beside_what_is_said_of_it() -> None:
     items = [{"query": text, "type": "specify"} for text in ("red cars", "cars", "blue cars")]
     assert OFFER.parse(json.dumps({"queries": items})).offered == ("red cars", "cars", "blue cars")
