@@ -190,6 +190,11 @@ def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published
     n_judged, n = len(found.without[found.measures[0]]), len(over.blurred)
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
+    if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
+        yield (
+            "Conversations that failed or are not held yet count nowhere: where n differs, means are over different "
+            "instances; tests and marks pair those that both have."
+        )
     everything = (found.without, *(cell.scores for cell in found.cells))
     if not any(value for scores in everything for by_id in scores.values() for value in by_id.values()):
         yield "No query found a single relevant document: are these judgments of this corpus?"

@@ -73,6 +73,7 @@ def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tm
     assert len(priced.seen()) == asked  # another evaluation of the same conversations
     tables = json.loads(again.out)["tables"]
     assert tables.keys() == {"conversations", "turns_P@1", "turn_tests"}
+    assert json.loads(again.out)["smoke_test"] is False
     assert [row["done"] for row in tables["conversations"]["rows"]] == [len(INTENTS)] * 8
     assert (tmp_path / "tables" / "turn_tests.csv").exists()
 

@@ -147,6 +147,18 @@ def test_judgments_of_the_web_track_have_the_paper_s_values_beside(tmp_path: Pat
     assert any(note.startswith("paper: nDCG@10 of AT-CoT's table 8") for note in report.notes)
 
 
+def test_a_mean_over_fewer_instances_is_told(tmp_path: Path) -> None:
+    everything, some = talk(tmp_path, "cot"), talk(tmp_path, "at-cot")
+    assert not any(
+        "where n differs" in note for note in evaluated(plan_of(tmp_path, everything, some), tmp_path).notes
+    )
+    lines = (some / "results.jsonl").read_text().splitlines(keepends=True)
+    (some / "results.jsonl").write_text("".join(lines[:-1]))
+    report = evaluated(plan_of(tmp_path, everything, some), tmp_path)
+    assert any("where n differs, means are over different instances" in note for note in report.notes)
+    assert [row["respond_n"] for row in rows_of(report, "turns_nDCG@10")] == [5, 5, 4]
+
+
 def test_each_clarifier_has_tables_of_its_own(tmp_path: Path) -> None:
     runs = talk(tmp_path, "cot"), talk(tmp_path, "cot", clarifier="openai:a_b")
     report = evaluated(plan_of(tmp_path, *runs), tmp_path)
