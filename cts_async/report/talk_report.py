@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from cts_async.analysis.asked_first import asked_first, retrieved_first, source_of
 from cts_async.analysis.conversations import Talk, read_talk
+from cts_async.analysis.retrieval import measure
 from cts_async.analysis.similarity import Scorer
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
 from cts_async.protocol.talk_plan import TalkPlan
@@ -199,12 +200,23 @@ def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published
     if not any(value for scores in everything for by_id in scores.values() for value in by_id.values()):
         yield "No query found a single relevant document: are these judgments of this corpus?"
     if judgments.given is None:
-        yield (
-            "Stand-in judgments show how close queries come to their intent's own words in the same ranker, so a user "
-            "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
-        )
+        yield from _standin_notes(found, judgments.standin_depth)
     if published:
         yield (
             f"paper: {PUBLISHED_MEASURE} of AT-CoT's table 8 (TREC Web Track 2009-2012), with Llama-3-8B over "
             "ClueWeb09-B, BM25 re-ranked by MonoT5, 198 topics with 717 intents."
+        )
+
+
+def _standin_notes(found: TurnRetrieval, depth: int) -> Iterator[str]:
+    """What stand-ins make of a table: they favour the intent's own words, and some measures hardly tell them apart."""
+    yield (
+        "Stand-in judgments show how close queries come to their intent's own words in the same ranker, so a user "
+        "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
+    )
+    rr = [name for name in found.measures if measure(name).startswith("RR")]
+    if rr and depth > 1:
+        yield (
+            f"{', '.join(rr)} is 1 wherever any of an intent's {depth} stand-ins comes first; --qrels intent:1 asks "
+            "for the best of them."
         )

@@ -137,6 +137,14 @@ def test_stand_ins_are_called_so_and_nothing_published_stands_beside(tmp_path: P
     assert not any(note.startswith("paper:") for note in report.notes)
 
 
+def test_a_reciprocal_rank_of_many_stand_ins_is_easy_and_told(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, talk(tmp_path, "cot"))
+    told = "MRR@10 is 1 wherever any of an intent's 3 stand-ins comes first; --qrels intent:1 asks for the best of them."
+    assert told in evaluated(plan, tmp_path, "intent:3").notes
+    assert told not in evaluated(plan, tmp_path, "intent:3", measures=("nDCG@10",)).notes
+    assert not any("stand-ins comes first" in note for note in evaluated(plan, tmp_path, "intent:1").notes)
+
+
 def test_judgments_of_the_web_track_have_the_paper_s_values_beside(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text(JUDGED)
     runs = talk(tmp_path, "cot"), talk(tmp_path, "cot", mode="select")
