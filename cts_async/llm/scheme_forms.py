@@ -213,6 +213,7 @@ def _types_in(value: Any) -> tuple[str, list[AmbiguityType]]:
 _NUMBER: Final = re.compile(
     r"(?!-\d)\W*(?:query|choice|option|number|no\.?|查询|候选|选择|选|第)*\s*[#:：]?\s*(\d{1,3})\s*[.)、号条]?\W*"
 )
+_CHOICE_KEYS: Final = ("choice", "chosen", "number", "选择")
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +268,8 @@ def _said(text: str) -> str:
         except UnusableOutput:  # brackets of an offer's own
             return text
     if isinstance(value, dict):
-        value = value.get("choice", next(iter(value.values()), "") if len(value) == 1 else "")
+        named = {_key(name): part for name, part in value.items()}
+        value = _taken(named, _CHOICE_KEYS) if len(named) > 1 else next(iter(named.values()), "")
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     return text if value is None else str(value)
