@@ -127,7 +127,7 @@ class Clarification:
             items = [only]
         if items is None:
             return f'but "{self.what}" is missing', ()
-        problem, texts = texts_in(items, self.k)
+        problem, texts = texts_in(items, self.k, "question" if self.what == "questions" else "query")
         if self.what == "questions":
             same = repetition(texts)
             return (f"but {same}" if same else problem), texts

@@ -125,6 +125,8 @@ def test_reasoning_in_several_texts_is_one() -> None:
 def test_a_query_may_stand_beside_what_is_said_of_it() -> None:
     items = [{"query": text, "type": "specify"} for text in ("red cars", "cars", "blue cars")]
     assert OFFER.parse(json.dumps({"queries": items})).offered == ("red cars", "cars", "blue cars")
+    with pytest.raises(UnusableOutput, match="item 1 is not a string"):  # a query is no question
+        Clarification(1).parse('{"questions": [{"query": "cars", "ask": "Which year?"}]}')
 
 
 @pytest.mark.parametrize(
