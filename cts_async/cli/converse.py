@@ -154,7 +154,7 @@ def _converse(
         for table in tables:
             write_csv(csv, table)
     if as_json:
-        _print_json(tables, notes)
+        _print_json(tables, notes, smoke_test=plan.embedded)
     else:
         _conclude(Console(), plan, summaries, tables, notes)
     if stopped:
@@ -221,11 +221,11 @@ def _conclude(
     out.print(f"Files: {places} (results.jsonl, steps.jsonl)", markup=False, highlight=False, soft_wrap=True)
 
 
-def _print_json(tables: Sequence[DataTable], notes: Sequence[str]) -> None:
+def _print_json(tables: Sequence[DataTable], notes: Sequence[str], *, smoke_test: bool) -> None:
     import orjson
 
     shown = {
         table.name: {"title": table.title, "caption": table.caption, "rows": table.rows} for table in tables
     }
-    value = {"tables": shown, "notes": notes}
+    value = {"tables": shown, "notes": notes, "smoke_test": smoke_test}
     typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -73,6 +73,7 @@ def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tm
     assert len(priced.seen()) == asked  # another evaluation of the same conversations
     tables = json.loads(again.out)["tables"]
     assert tables.keys() == {"conversations", "turns_P@1", "turn_tests"}
+    assert json.loads(again.out)["smoke_test"] is False
     assert [row["done"] for row in tables["conversations"]["rows"]] == [len(INTENTS)] * 8
     assert (tmp_path / "tables" / "turn_tests.csv").exists()
 
@@ -102,7 +103,7 @@ def test_conversations_have_no_answer_to_judge_and_no_score_to_compare(
 ) -> None:
     words = ["sample" if word == "talks.jsonl" else word for word in WORDS]
     assert cts(*words, "--scheme", "cot", "--mode", "select", "--turns", "1", "--limit", "1").code == 0
-    for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs")):
+    for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs"), ("score", "runs")):
         done = cts(*command)
         assert (done.code, len(done.err.splitlines())) == (2, 1)
         assert "conversations alone (cts converse)" in done.err
