@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cts_async.datasets.whole_file import written_whole
 from cts_async.report.plain import plain
 
 Row: TypeAlias = Mapping[str, Any]
@@ -74,13 +76,18 @@ def print_table(console: Console, table: DataTable) -> None:
 
 
 def write_csv(folder: Path, table: DataTable) -> None:
-    """Write all rows, unrounded, to NAME.csv; a table without rows gives no file."""
+    """Write all rows, unrounded, to NAME.csv, whole or not at all; a table without rows gives no file.
+
+    Cells are as they are: a spreadsheet may take one that begins with = for a formula. Raises UsageError.
+    """
     if not table.rows:
         return
-    with (folder / f"{table.name}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(table.rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table.rows)
+    lines = io.StringIO(newline="")
+    writer = csv.DictWriter(lines, list(table.rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.rows)
+    with written_whole(folder / f"{table.name}.csv") as file:
+        file.write(lines.getvalue().encode())
 
 
 def printable(text: str) -> str:
