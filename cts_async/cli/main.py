@@ -101,7 +101,7 @@ def main() -> None:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         if error.filename is not None:
             _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
-        # Without a path it is no file of the user's, but a bug, unless it is a disk that got full while it was written to.
+        # Without a path it is no file of the user's, but a bug, unless a disk got full as it was written to.
         if not full:
             raise
         abandon_stdout()

@@ -9,15 +9,15 @@ Fields stand between white space; lines may come in any order. Topics and docume
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Final
 
+from cts_async.datasets.fields import short
 from cts_async.datasets.lines import byte_lines, decode
+from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import InputError, UsageError
 
 MAX_LINE_BYTES: Final = 64 * 1024
@@ -131,7 +131,7 @@ def _fields(path: Path, form: str, max_line_bytes: int) -> Iterator[tuple[int, l
 
 def _grade(path: Path, number: int, text: str) -> int:
     if not _GRADE.fullmatch(text):
-        raise InputError(path, f"must be an integer, is {_short(text)}", line=number, field="grade")
+        raise InputError(path, f"must be an integer, is {short(text)}", line=number, field="grade")
     if int(text) not in GRADES:
         problem = f"must be from {GRADES[0]} to {GRADES[-1]}, is {text}"
         raise InputError(path, problem, line=number, field="grade")
@@ -140,33 +140,21 @@ def _grade(path: Path, number: int, text: str) -> int:
 
 def _score(path: Path, number: int, text: str) -> float:
     if not _SCORE.fullmatch(text) or not isfinite(float(text)):
-        raise InputError(path, f"must be a finite number, is {_short(text)}", line=number, field="score")
+        raise InputError(path, f"must be a finite number, is {short(text)}", line=number, field="score")
     return float(text)
 
 
 def _twice(path: Path, number: int, topic: str, document: str, hint: str = "") -> InputError:
-    problem = f"{_short(document)} stands already in topic {_short(topic)}{hint}"
+    problem = f"{short(document)} stands already in topic {short(topic)}{hint}"
     return InputError(path, problem, line=number, field="document")
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 def _word(text: str) -> str:
     if not text or text.split() != [text]:
-        raise UsageError(f"{_short(text)} cannot stand in a TREC file: white space separates its fields")
+        raise UsageError(f"{short(text)} cannot stand in a TREC file: white space separates its fields")
     return text
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            file.writelines(lines)
-        temporary.replace(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot write ({error.strerror})") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+    with written_whole(path) as file:
+        file.writelines(line.encode() for line in lines)
