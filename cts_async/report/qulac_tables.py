@@ -112,19 +112,28 @@ def _p_value(row: Row) -> str:
 
 
 def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
-    """What a reader has to know of where gains are not over the original query alone."""
-    return [
+    """What a reader has to know of where gains are not over the original query alone, or not over all facets."""
+    instead = [
         f"{metric}: {len(one.without_original)} facets have no record of the original query alone "
         f"({one.without_original[0]}-{NO_QUESTION}-0), so gains are over the same question without its answer"
         for metric, one in gains.items()
         if one.without_original
     ]
+    partly = [
+        f"{metric}, {row.history_length} past: only {row.n_none} of {row.n} facets have a record of the best question "
+        "without its answer; none and gain are over these, the other columns over all"
+        for metric, one in gains.items()
+        for row in one.oracle
+        if 0 < row.n_none < row.n
+    ]
+    return instead + partly
 
 
 def _oracle_row(row: Oracle, p_holm: float | None) -> dict[str, Any]:
     return {
         "history_length": row.history_length,
         "facets": row.n,
+        "facets_with_none": row.n_none,
         "none": row.none,
         "worst": row.worst,
         "mean": row.mean,

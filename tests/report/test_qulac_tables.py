@@ -96,3 +96,14 @@ def test_without_the_original_query_the_tables_and_a_note_say_what_gains_are_ove
     questions = questions_table("P1", found["P1"])
     assert "gain over the same question without its answer" in questions.caption
     assert [row["gain"] for row in questions.rows] == [pytest.approx(0.45), None]
+
+
+def test_facets_that_gain_leaves_out_are_told() -> None:
+    values = {"1-1-1-1": 0.5, "1-1-1-0": 0.2, "1-2-1-1": 0.9}
+    found = {"P1": question_gains(evaluated(values))}
+    (row,) = oracle_table(found).rows
+    assert (row["best"], row["none"], row["gain"]) == pytest.approx((0.7, 0.2, 0.3))
+    assert (row["facets"], row["facets_with_none"]) == (2, 1)
+    assert gain_notes(found)[1].startswith(
+        "P1, 0 past: only 1 of 2 facets have a record of the best question without"
+    )
