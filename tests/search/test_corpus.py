@@ -7,12 +7,13 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from cts_async.errors import InputError, ToolError
-from cts_async.search.backends import Corpus, CorpusBackend, Hit
+from cts_async.search.backends import Corpus, CorpusBackend, Hit, documents
 
 WIKI = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "wiki_en.jsonl"
 
@@ -116,6 +117,8 @@ GOOD = b'{"id": "1", "url": "u1", "title": "t", "text": "x"}\n'
         (GOOD.replace(b'"x"', b"null"), "docs.jsonl:1: field 'text': must be a string"),
         (GOOD.replace(b'"u1"', b'" "'), "docs.jsonl:1: field 'url': must not be empty"),
         (GOOD + GOOD.replace(b'"x"', b'"\xff"'), "docs.jsonl:2: not UTF-8 (byte 49 of the line)"),
+        (GOOD + GOOD.replace(b'"x"', b'"x"\0'), "docs.jsonl:2: holds a NUL byte"),
+        (GOOD + GOOD[:-3], "docs.jsonl:2: not JSON: unexpected end of data at column 50"),
     ],
 )
 def test_a_bad_file_is_refused_by_line_and_field(tmp_path: Path, content: bytes, message: str):
@@ -125,6 +128,20 @@ def test_a_bad_file_is_refused_by_line_and_field(tmp_path: Path, content: bytes,
         Corpus.open(path, tmp_path / "cache")
     assert message in str(caught.value)
     assert not (tmp_path / "cache").exists()
+
+
+def test_an_endless_line_is_refused_without_being_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(documents, "MAX_LINE_BYTES", 1 << 20)
+    path = tmp_path / "docs.jsonl"
+    with path.open("wb") as file:
+        file.write(GOOD)
+        file.truncate(1 << 30)  # sparse: a gigabyte on one line
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"docs\.jsonl:2: is longer than 1048576 bytes"):
+        Corpus.open(path, tmp_path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
 
 
 def test_a_missing_file_is_an_input_error(tmp_path: Path):

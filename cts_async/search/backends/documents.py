@@ -17,6 +17,8 @@ import orjson
 from cts_async.errors import InputError
 from cts_async.search.backends.base import Page
 
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+"""As any reader's here: so much of a file may have to be held at once."""
 _BOM: Final = b"\xef\xbb\xbf"
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 
@@ -24,10 +26,13 @@ _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 def read_documents(stream: BinaryIO, path: Path) -> Iterator[tuple[int, int, Page]]:
     """Yield (line number from 1, byte offset, document) for each line that is not blank.
 
-    Raises `InputError` at the first line that is not a document.
+    Raises `InputError` at the first line that is not a document, or longer than `MAX_LINE_BYTES`.
     """
-    offset = 0
-    for number, line in enumerate(stream, 1):
+    number = offset = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise InputError(path, f"is longer than {MAX_LINE_BYTES} bytes", line=number)
         skip = len(_BOM) if number == 1 and line.startswith(_BOM) else 0
         if line[skip:].strip():
             yield number, offset + skip, parse_document(line[skip:], path, number)
@@ -51,7 +56,9 @@ def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
         line.decode()
     except UnicodeDecodeError as broken:
         return f"not UTF-8 (byte {broken.start + 1} of the line)"
-    return f"not JSON: {error}"
+    if b"\0" in line:
+        return "holds a NUL byte: it is damaged or not text"
+    return f"not JSON: {error.msg} at column {error.colno}"
 
 
 def _text(record: dict[str, object], field: str, path: Path, number: int | None) -> str:
