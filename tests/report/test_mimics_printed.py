@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from made_panes import SHARED, panes_of
@@ -122,6 +123,7 @@ def test_the_released_tables_fit_80_columns_and_say_what_differs() -> None:
     flat = " ".join(text.split())
     assert "look like an error of alignment" in flat
     assert "0.437 cannot be the reversed ideal ranking" in flat
+    assert "n - k + 1: 0.316 on average, 0.305 if one alone" in flat
     assert "pane and option quality the wrong way round" in flat
     assert "Mean, variance (ddof 1)" in flat
     assert "= 118 reproduced" in flat
@@ -159,3 +161,18 @@ def test_without_an_untied_query_its_line_is_empty() -> None:
     table = reranked_table(rows, "quality", 20)
     assert (table.rows[2]["n_queries"], table.rows[2]["mrr_exact"]) == (0, None)
     assert "scores untied 0 any - - - - - -" in [" ".join(line.split()) for line in lines_of(table)]
+
+
+@needs_mimics
+def test_the_numbers_in_the_note_on_the_worst_case_are_those_of_the_data() -> None:
+    of_query: dict[str, list[int]] = {}
+    for pane in read_panes(SHARED):
+        of_query.setdefault(pane.query, []).append(pane.engagement_level)
+    levels = list(of_query.values())
+    first_ideal = [len(one) - one.count(max(one)) + 1 for one in levels]
+    for ranks, said in (
+        (first_ideal, 0.316),
+        (list(map(len, levels)), 0.305),
+        ([len(set(one)) for one in levels], 0.438),
+    ):
+        assert round(fmean(1 / rank for rank in ranks), 3) == said
