@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import unquote
@@ -18,21 +19,22 @@ from cts_async.errors import InputError
 from cts_async.search.backends.base import Page
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""As any reader's here: so much of a file may have to be held at once."""
+"""A longer line is no document; no more than that of one is ever held."""
 _BOM: Final = b"\xef\xbb\xbf"
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 
 
-def read_documents(stream: BinaryIO, path: Path) -> Iterator[tuple[int, int, Page]]:
+def read_documents(
+    stream: BinaryIO, path: Path, *, max_line_bytes: int = MAX_LINE_BYTES
+) -> Iterator[tuple[int, int, Page]]:
     """Yield (line number from 1, byte offset, document) for each line that is not blank.
 
-    Raises `InputError` at the first line that is not a document, or longer than `MAX_LINE_BYTES`.
+    Raises `InputError` at the first line that is not a document, or is longer than `max_line_bytes`.
     """
-    number = offset = 0
-    while line := stream.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        if len(line) > MAX_LINE_BYTES:
-            raise InputError(path, f"is longer than {MAX_LINE_BYTES} bytes", line=number)
+    offset = 0
+    for number, line in enumerate(iter(partial(stream.readline, max_line_bytes + 1), b""), 1):
+        if len(line) > max_line_bytes:
+            raise InputError(path, f"is longer than {max_line_bytes} bytes", line=number)
         skip = len(_BOM) if number == 1 and line.startswith(_BOM) else 0
         if line[skip:].strip():
             yield number, offset + skip, parse_document(line[skip:], path, number)
