@@ -41,8 +41,8 @@ NOTES: Final[Mapping[str, Sequence[str]]] = {
         "the mean of k / n. The one MRR over all queries is therefore set beside both readings.",
         "The random ranker's printed values are means of 1,000 draws, so z is in standard errors of such a mean: its "
         "MRR over all queries lies within one draw's spread, but too far off for a mean.",
-        "Worst case, all: 0.437 cannot be the reversed ideal ranking. Of n panes, three at least, k ideal ones come last, "
-        "the first of them at n - k + 1: 0.316 on average, 0.305 if one alone is ideal. With panes of equal "
+        "Worst case, all: 0.437 cannot be the reversed ideal ranking. Of n panes, three at least, k ideal ones come "
+        "last, the first of them at n - k + 1: 0.316 on average, 0.305 if one alone is ideal. With panes of equal "
         "engagement on one rank it would be 0.438: near, but not the same.",
         "The printed line of standard deviations is read as a pair (P@1, MRR) for each untied collection.",
     ),
