@@ -15,6 +15,10 @@ from cts_async.report.data_table import Column, DataTable, Row, number, text
 QUESTIONS_SHOWN: Final = 12
 """Questions that are printed, from the best to the worst; JSON and CSV have them all."""
 
+_TESTED: Final = (
+    "t, p: paired t-test of best against none over facets; the best is chosen by these very values, so that chance "
+    "alone lifts it above none"
+)
 _AGAINST: Final = {True: "the original query alone", False: "the best question without its answer"}
 
 
@@ -91,7 +95,7 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
     ]
     none = ", or ".join(sorted({row["against"] for row in rows}, reverse=True))
     tested = any(row.test for _, row in found)
-    tests = "; t, p: paired t-test of best against none over facets" if tested else ""
+    tests = f"; {_TESTED}" if tested else ""
     columns = (
         Column("metric", text("metric"), numeric=False),
         Column("past", number("history_length", "d")),
@@ -114,7 +118,7 @@ def _p_value(row: Row) -> str:
 def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
     """What a reader has to know of where gains are not over the original query alone, or not over all facets."""
     instead = [
-        f"{metric}: {len(one.without_original)} facets have no record of the original query alone "
+        f"{metric}: {_facets_have(len(one.without_original))} no record of the original query alone "
         f"({one.without_original[0]}-{NO_QUESTION}-0), so gains are over the same question without its answer"
         for metric, one in gains.items()
         if one.without_original
@@ -127,6 +131,10 @@ def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
         if 0 < row.n_none < row.n
     ]
     return instead + partly
+
+
+def _facets_have(n: int) -> str:
+    return "1 facet has" if n == 1 else f"{n:,} facets have"
 
 
 def _oracle_row(row: Oracle, p_holm: float | None) -> dict[str, Any]:
