@@ -79,7 +79,7 @@ class _Places:
             return self._numbered(path, line, query, row["pane"])
         if "question" in row:
             return self._asked(path, line, query, _text(path, line, row, "question"))
-        problem = f"is missing; the fields here are {listed(row)}"
+        problem = "is empty" if "pane" in row else f"is missing; the fields here are {listed(row)}"
         raise InputError(path, problem, line=line, field="pane")
 
     def _numbered(self, path: Path, line: int, query: str, value: object) -> int:
