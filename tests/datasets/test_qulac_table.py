@@ -155,6 +155,7 @@ def test_the_real_file_holds_its_published_pairs(shared_data: Path) -> None:
     qulac = read_qulac(shared_data / "qulac.json")
     facets = [facet for topic in qulac.topics for facet in topic.facets]
     assert (len(qulac.topics), len(facets), sum(len(facet.pairs) for facet in facets)) == (198, 762, 10_277)
+    assert {len(facet.pairs) for facet in facets} == set(range(7, 19))
     assert {repeated.id for repeated in qulac.repeated} == {"149-3-12", "154-3-14", "82-2-1"}
     assert qulac.slips == ("102-5",)
     wedding = next(facet for facet in facets if facet.id == "18-2").by_number
