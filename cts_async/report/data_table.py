@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cts_async.datasets.whole_file import written_whole
+from cts_async.errors import UsageError
 from cts_async.report.plain import plain
 
 Row: TypeAlias = Mapping[str, Any]
@@ -78,16 +79,27 @@ def print_table(console: Console, table: DataTable) -> None:
 def write_csv(folder: Path, table: DataTable) -> None:
     """Write all rows, unrounded, to NAME.csv, whole or not at all; a table without rows gives no file.
 
-    Cells are as they are: a spreadsheet may take one that begins with = for a formula. Raises UsageError.
+    The folder is made if need be. Cells are as they are: a spreadsheet may take one that begins with = for a formula.
+    Raises UsageError.
     """
     if not table.rows:
         return
+    _make(folder)
     lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, list(table.rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(table.rows)
     with written_whole(folder / f"{table.name}.csv") as file:
         file.write(lines.getvalue().encode())
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(f"{folder}: is a file; name a folder for the CSV files") from None
+    except OSError as error:
+        raise UsageError(f"{folder}: this folder cannot be made ({error.strerror})") from None
 
 
 def printable(text: str) -> str:

@@ -135,7 +135,6 @@ def tables_json(tables: MimicsTables) -> dict[str, Any]:
 
 def write_tables(folder: Path, tables: MimicsTables) -> None:
     """Every table's cells as table_N.csv, unrounded; the folder is made if need be."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name, found in tables.cells.items():
         rows = [cell.as_row() for cell in found]
         write_csv(folder, DataTable(f"table_{name}", TITLES[name], CAPTIONS[name], (), rows))

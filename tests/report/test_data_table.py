@@ -78,3 +78,14 @@ def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "t.csv").symlink_to("/dev/full")
     with pytest.raises(UsageError, match=r"t\.csv: cannot write \(No space left on device\)"):
         write_csv(tmp_path, DataTable("t", "", "", COLUMNS, ROWS))
+
+
+def test_the_folder_is_made_and_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    table = DataTable("t", "", "", (), [{"a": 1}])
+    write_csv(tmp_path / "new" / "er", table)
+    assert (tmp_path / "new" / "er" / "t.csv").read_text() == "a\n1\n"
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file: is a file; name a folder for the CSV files"):
+        write_csv(tmp_path / "file", table)
+    with pytest.raises(UsageError, match=r"x: this folder cannot be made \(Not a directory\)"):
+        write_csv(tmp_path / "file" / "x", table)

@@ -25,7 +25,6 @@ def show(
     from cts_async.report.data_table import print_table, printable, write_csv
 
     if csv is not None:
-        csv.mkdir(parents=True, exist_ok=True)
         for table in tables:
             write_csv(csv, table)
     if as_json:
