@@ -106,6 +106,8 @@ def test_a_dataset_is_converted_and_opened_again(cts_data: Typed, tmp_path: Path
 
 def test_they_stand_in_the_order_of_use(cts_data: Typed) -> None:
     out = cts_data("--help")[1]
+    assert "..." not in out.partition("Commands:")[2], "what a command is for is said whole"
+    assert "..." not in cts_data("clariq", "--help")[1].partition("Commands:")[2]
     places = [out.index(f"\n  {name} ") for name in ("list", "show", "validate", "convert", "qulac")]
     assert places == sorted(places)
 
