@@ -117,6 +117,13 @@ def number(key: str, spec: str) -> Show:
     return lambda row: "-" if row[key] is None else format(row[key], spec)
 
 
+def p_value(key: str, digits: int = 3) -> Show:
+    """A p-value; one that would be printed as 0 is said to be below the smallest that is not: "<.001"."""
+    written = number(key, f".{digits}f")
+    nothing = format(0, f".{digits}f")
+    return lambda row: f"<.{1:0{digits}d}" if written(row) == nothing else written(row)
+
+
 def estimate(key: str, spec: str) -> Show:
     """A number with the interval that stands beside it as KEY_low and KEY_high."""
 

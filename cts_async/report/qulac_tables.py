@@ -10,7 +10,7 @@ from cts_async.analysis.question_gain import Evaluated, Gains, Oracle, QuestionG
 from cts_async.analysis.qulac_figures import Collection, Figure
 from cts_async.datasets.qulac_table import Topic
 from cts_async.datasets.record_ids import NO_QUESTION, decode_record_id
-from cts_async.report.data_table import Column, DataTable, Row, number, text
+from cts_async.report.data_table import Column, DataTable, Row, number, p_value, text
 
 QUESTIONS_SHOWN: Final = 12
 """Questions that are printed, from the best to the worst; JSON and CSV have them all."""
@@ -102,17 +102,10 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
         Column("facets", number("facets", "d")),
         *(Column(name, number(name, ".4f")) for name in ("none", "worst", "mean", "best")),
         Column("gain", number("gain", "+.4f")),
-        *((Column("t", number("t", ".2f")), Column("p Holm", _p_value)) if tested else ()),
+        *((Column("t", number("t", ".2f")), Column("p Holm", p_value("p_holm", 4))) if tested else ()),
     )
     caption = f"mean over facets; past: questions asked before; gain: best - none; none: {none}{tests}"
     return DataTable("oracle", "What the best question would gain", caption, columns, rows, group="metric")
-
-
-def _p_value(row: Row) -> str:
-    p = row["p_holm"]
-    if p is None:
-        return "-"
-    return "<.0001" if p < 0.00005 else format(p, ".4f")
 
 
 def gain_notes(gains: Mapping[str, Gains]) -> list[str]:

@@ -9,7 +9,16 @@ import pytest
 from rich.console import Console
 
 from cts_async.errors import UsageError
-from cts_async.report.data_table import Column, DataTable, estimate, number, print_table, text, write_csv
+from cts_async.report.data_table import (
+    Column,
+    DataTable,
+    estimate,
+    number,
+    p_value,
+    print_table,
+    text,
+    write_csv,
+)
 
 ROWS = [
     {"who": "gpt", "rate": 1 / 3, "gain": 1.005, "gain_low": -2.0, "gain_high": 4.0},
@@ -89,3 +98,11 @@ def test_the_folder_is_made_and_a_file_in_its_place_is_refused(tmp_path: Path) -
         write_csv(tmp_path / "file", table)
     with pytest.raises(UsageError, match=r"x: this folder cannot be made \(Not a directory\)"):
         write_csv(tmp_path / "file" / "x", table)
+
+
+@pytest.mark.parametrize(
+    ("p", "digits", "shown"),
+    [(0.05, 3, "0.050"), (0.0006, 3, "0.001"), (0.0004, 3, "<.001"), (0.00004, 4, "<.0001"), (None, 3, "-")],
+)
+def test_a_p_value_is_never_printed_as_nought(p: float | None, digits: int, shown: str) -> None:
+    assert p_value("p", digits)({"p": p}) == shown
