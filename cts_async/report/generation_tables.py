@@ -190,7 +190,8 @@ def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
 
 def _row(one: SchemeScore) -> dict[str, Any]:
     """The row's numbers, with p-values of each baseline, plain and by Holm over this scheme's tests."""
-    adjusted = dict(zip(one.tests, holm([test.p for test in one.tests.values()]), strict=True))
+    made = {name: test.p for name, test in one.tests.items() if test.n}
+    adjusted = dict(zip(made, holm([*made.values()]), strict=True))
     row: dict[str, Any] = {"scheme": one.scheme, "n": one.n, "left_out": one.left_out, "mean": one.mean}
     row["marks"] = "".join(mark for name, mark in MARKS.items() if one.improves_on(name))
     for name in BASELINES:
