@@ -33,6 +33,7 @@ EXIT_OK: Final = 0
 EXIT_SOME_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_RESUMABLE: Final = 75
+_LONGEST_FIELD: Final = 120
 
 
 class CTSError(Exception):
@@ -53,7 +54,11 @@ class InputError(UsageError):
     ) -> None:
         self.path, self.line, self.field, self.problem = str(path), line, field, problem
         where = self.path if line is None else f"{self.path}:{line}"
-        super().__init__(f"{where}: {problem}" if field is None else f"{where}: field {field!r}: {problem}")
+        if field is not None:  # a key of somebody's JSON is as long as he likes
+            where += (
+                f": field {field if len(field) <= _LONGEST_FIELD else field[: _LONGEST_FIELD - 1] + '…'!r}"
+            )
+        super().__init__(f"{where}: {problem}")
 
 
 class RunLocked(UsageError):

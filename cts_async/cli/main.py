@@ -17,6 +17,7 @@ from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
+from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 from cts_async.report.plain import plain
 
@@ -81,6 +82,7 @@ def main() -> None:
     """Run a command; a mistake of the user's ends in one line, never in a traceback."""
     # Nothing here multiplies matrices: threads that wait for some to multiply would only burn time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    tolerate_encodings()
     try:
         status = app(prog_name="cts", standalone_mode=False)
         if status == _BY_CTRL_C:
@@ -102,11 +104,14 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
     except OSError as error:
-        # Without a path it is no file of the user's, but a bug.
-        if error.filename is None:
-            raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
+        if error.filename is not None:
+            _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
+        # Without a path it is no file of the user's, but a bug, unless a disk got full as it was written to.
+        if not full:
+            raise
+        abandon_stdout()
+        _fail(UsageError(f"standard output, or a file: cannot write ({error.strerror})"))
 
 
 def _explain(error: typer.BadParameter) -> None:

@@ -58,7 +58,7 @@ def _unknown(spec: str) -> str:
     kind, colon, path = spec.partition(":")
     if kind in WITHOUT_INSTANCES:
         return f"{spec!r} {WITHOUT_INSTANCES[kind]}"
-    if Path(spec).is_dir():
+    if spec and Path(spec).is_dir():
         meant = f"; did you mean 'hard518:{spec}'?"
     elif close := get_close_matches(kind.lower(), KINDS, n=1):
         meant = f"; did you mean {close[0] + colon + path!r}?"

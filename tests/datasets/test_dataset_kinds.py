@@ -77,3 +77,8 @@ def test_the_digest_is_that_of_the_bytes(write: Write, tmp_path: Path) -> None:
 
 def test_every_public_name_is_there() -> None:
     assert all(hasattr(datasets, name) for name in datasets.__all__)
+
+
+def test_no_spec_at_all_is_not_taken_for_a_directory() -> None:
+    with pytest.raises(UsageError, match=r"^'' is no dataset: give a \.csv or \.jsonl file"):
+        open_dataset("")

@@ -10,6 +10,7 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.data.group import SETTINGS
 from cts_async.cli.data.mimics_ltr import ltr
+from cts_async.cli.standard_output import print_json
 
 mimics_duo: Final = typer.Typer(
     name="mimics-duo", help="MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022).", **SETTINGS
@@ -73,9 +74,7 @@ def tables(
     if csv is not None:
         write_tables(csv, found)
     if as_json:
-        import orjson
-
-        typer.echo(orjson.dumps(tables_json(found), option=orjson.OPT_INDENT_2).decode())
+        print_json(tables_json(found))
     else:
         from rich.console import Console
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from cts_async.cli.standard_output import abandon_stdout
 from cts_async.errors import UsageError
 
 STDOUT = "-"
@@ -27,11 +27,10 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
         count = _write(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # What is still buffered would break the pipe once more when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_stdout()
         return 0
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_stdout()
         raise UsageError(f"standard output: cannot write ({error.strerror})") from None
     return count
 
