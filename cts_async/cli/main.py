@@ -60,6 +60,8 @@ _Misused: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1]
 """What typer refuses options, arguments and commands with; it exports this one of its kinds only."""
 _BY_CTRL_C: Final = 130
 """What typer makes of a KeyboardInterrupt."""
+_RESUMED: Final = frozenset({"run", "converse", "gold", "judge"})
+"""The commands that keep a journal."""
 
 
 def _version(wanted: bool) -> None:
@@ -91,7 +93,7 @@ def main() -> None:
     except CTSError as error:
         _fail(error)
     except KeyboardInterrupt:
-        print("cts: interrupted; the same command resumes", file=sys.stderr)
+        print(f"cts: interrupted; the same command {_again()}", file=sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
         errors = list(_leaves(group))
@@ -102,16 +104,21 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
     except OSError as error:
-        # Without a path it is no file of the user's, but a bug.
-        if error.filename is None:
-            raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
+        # Without a path it is no file of the user's, but a bug; only a write that found no room never has one.
+        if error.filename is None and not full:
+            raise
+        _fail((StorageFull if full else UsageError)(f"{error.filename or 'writing'}: {error.strerror}"))
+
+
+def _again() -> str:
+    """What the same command does after Ctrl-C: what has no journal begins anew."""
+    return "resumes" if sys.argv[1:2] and sys.argv[1] in _RESUMED else "begins anew"
 
 
 def _explain(error: typer.BadParameter) -> None:
-    """Help for a bare `cts`, for any other misuse one line."""
-    if len(sys.argv) == 1:
+    """Help for a bare `cts` or a bare group of commands, for any other misuse one line."""
+    if error.ctx and error.message == error.ctx.get_help():
         error.show()
     else:
         command = error.ctx.command_path if error.ctx else "cts"

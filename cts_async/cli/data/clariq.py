@@ -47,7 +47,7 @@ Example: cts data clariq need ClariQ/data/dev.tsv my_labels
 """
 
 
-@clariq.command("figures", help=_FIGURES)
+@clariq.command("figures", short_help="The published figures, counted again.", help=_FIGURES)
 def figures(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV, or the folder of the release.")],
     as_json: options.AsJson = False,
@@ -60,7 +60,7 @@ def figures(
     show([figures_table(parts, read_collection(paths))], as_json=as_json)
 
 
-@clariq.command("questions", help=_QUESTIONS)
+@clariq.command("questions", short_help="Recall@k of a run's clarifying questions.", help=_QUESTIONS)
 def questions(tsv: Tsv, run: Run, out: Out = None, as_json: options.AsJson = False) -> None:
     from cts_async.analysis.question_relevance import question_relevance
     from cts_async.datasets.clariq_runs import read_run
@@ -72,7 +72,7 @@ def questions(tsv: Tsv, run: Run, out: Out = None, as_json: options.AsJson = Fal
     show([questions_table(found)], as_json=as_json)
 
 
-@clariq.command("documents", help=_DOCUMENTS)
+@clariq.command("documents", short_help="What a run's first question is worth to retrieval.", help=_DOCUMENTS)
 def documents(
     tsv: Tsv,
     run: Run,
@@ -106,7 +106,7 @@ def documents(
     show([documents_table(found)], as_json=as_json)
 
 
-@clariq.command("need", help=_NEED)
+@clariq.command("need", short_help="Predicted clarification needs: precision, recall and F1.", help=_NEED)
 def need(
     tsv: Tsv,
     predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Lines `topic label`.")],
