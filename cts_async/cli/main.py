@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Final, cast
+from typing import Annotated, Final, NoReturn, cast
 
 import typer
 
@@ -17,7 +17,7 @@ from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
-from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
+from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, unwritable
 from cts_async.report.plain import plain
 
 app = typer.Typer(
@@ -108,7 +108,9 @@ def main() -> None:
         # Without a path it is no file of the user's, but a bug; only a write that found no room never has one.
         if error.filename is None and not full:
             raise
-        _fail((StorageFull if full else UsageError)(f"{error.filename or 'writing'}: {error.strerror}"))
+        if full:
+            _fail(unwritable(error.filename or "output", error))
+        _fail(UsageError(f"{error.filename}: {error.strerror}"))
 
 
 def _again() -> str:
@@ -126,7 +128,7 @@ def _explain(error: typer.BadParameter) -> None:
     sys.exit(EXIT_USAGE)
 
 
-def _fail(error: CTSError) -> None:
+def _fail(error: CTSError) -> NoReturn:
     print(plain(f"cts: {error}", lines=True), file=sys.stderr)
     sys.exit(error.exit_code)
 

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cts_async.errors import unwritable
 from cts_async.report.plain import plain
 
 Row: TypeAlias = Mapping[str, Any]
@@ -74,13 +75,20 @@ def print_table(console: Console, table: DataTable) -> None:
 
 
 def write_csv(folder: Path, table: DataTable) -> None:
-    """Write all rows, unrounded, to NAME.csv; a table without rows gives no file."""
+    """Write all rows, unrounded, to NAME.csv; a table without rows gives no file.
+
+    UsageError where it cannot be written, StorageFull where there is no room.
+    """
     if not table.rows:
         return
-    with (folder / f"{table.name}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(table.rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table.rows)
+    path = folder / f"{table.name}.csv"
+    try:
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(table.rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(table.rows)
+    except OSError as error:
+        raise unwritable(path, error) from None
 
 
 def printable(text: str) -> str:

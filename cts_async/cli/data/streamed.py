@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cts_async.errors import UsageError
+from cts_async.errors import unwritable
 
 STDOUT = "-"
 
@@ -32,7 +32,7 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
         return 0
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise UsageError(f"standard output: cannot write ({error.strerror})") from None
+        raise unwritable("standard output", error) from None
     return count
 
 
