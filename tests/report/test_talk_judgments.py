@@ -54,6 +54,13 @@ def test_judgments_of_something_else_are_refused(tmp_path: Path) -> None:
         opened(tmp_path, str(tmp_path / "topics.qrels"))
 
 
+def test_judgments_of_another_corpus_are_refused_before_anything_is_paid_for(tmp_path: Path) -> None:
+    (tmp_path / "web.qrels").write_text("1 1 clueweb09-en0000 2\n1 2 clueweb09-en0001 1\n")
+    told = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', there documents are called"
+    with pytest.raises(InputError, match=told):
+        opened(tmp_path, str(tmp_path / "web.qrels"))
+
+
 @pytest.mark.parametrize("qrels", ["intent:0", "intent:", "intent:ten", "intent:²", "intent:5000"])
 def test_a_depth_that_is_none_is_refused(tmp_path: Path, qrels: str) -> None:
     with pytest.raises(UsageError, match="write intent:N with N from 1 to 1000"):
