@@ -10,6 +10,7 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.data.group import SETTINGS
 from cts_async.cli.data.mimics_ltr import ltr
+from cts_async.cli.data.streamed import STDOUT, Force, check_free, write_jsonl
 
 mimics_duo: Final = typer.Typer(
     name="mimics-duo", help="MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022).", **SETTINGS
@@ -86,8 +87,8 @@ def tables(
 def panes(
     folder: Folder = HERE,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where to, - for standard output.")] = "-",
+    force: Force = False,
 ) -> None:
-    from cts_async.cli.data.streamed import STDOUT, write_jsonl
     from cts_async.datasets.mimics_duo import FILES, read_panes
     from cts_async.datasets.pane_scores import as_records
     from cts_async.errors import UsageError
@@ -95,6 +96,8 @@ def panes(
     target = Path(out).expanduser().resolve()
     if out != STDOUT and target in [(folder / name).resolve() for name in FILES]:
         raise UsageError(f"--out {out}: that is a file to read; choose another")
+    if out != STDOUT:
+        check_free(Path(out), force=force)
     n = write_jsonl(out, as_records(read_panes(folder)))
     if out != STDOUT:
         typer.echo(f"{out}: {n:,} panes", err=True)

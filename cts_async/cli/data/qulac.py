@@ -11,6 +11,7 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.data.group import SETTINGS
 from cts_async.cli.data.qulac_retrieve import retrieve
+from cts_async.cli.data.streamed import STDOUT, Force, check_free, write_jsonl
 
 if TYPE_CHECKING:
     from cts_async.datasets.qulac_table import Qulac, Topic
@@ -67,11 +68,11 @@ def conversations(
         list[int] | None, typer.Option(metavar="ID", help="Only these topics, by number [default: all].")
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where to, - for standard output.")] = "-",
+    force: Force = False,
     count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --count: as JSON.")] = False,
 ) -> None:
     from cts_async.cli.data.shown import show
-    from cts_async.cli.data.streamed import STDOUT, write_jsonl
     from cts_async.datasets import qulac_conversations
     from cts_async.datasets.qulac_table import read_qulac
     from cts_async.errors import UsageError
@@ -86,6 +87,8 @@ def conversations(
         return
     if out != STDOUT and Path(out).expanduser().resolve() == path.resolve():
         raise UsageError(f"--out {out}: that is the file to read; choose another")
+    if out != STDOUT:
+        check_free(Path(out), force=force)
     made = qulac_conversations.conversations(topics, lengths)
     n = write_jsonl(out, (conversation.as_record() for conversation in made))
     if out != STDOUT:

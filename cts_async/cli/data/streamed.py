@@ -6,11 +6,20 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
-from cts_async.errors import unwritable
+import typer
+
+from cts_async.errors import UsageError, unwritable
 
 STDOUT = "-"
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
+
+
+def check_free(out: Path, *, force: bool) -> None:
+    """UsageError where `out` is a file already, unless `force`: what took long to make is not lost by a slip."""
+    if out.expanduser().is_file() and not force:
+        raise UsageError(f"--out {out}: exists already; --force replaces it")
 
 
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
