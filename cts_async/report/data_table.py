@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.errors import unwritable
 from cts_async.report.plain import plain
 
 Row: TypeAlias = Mapping[str, Any]
@@ -75,20 +74,13 @@ def print_table(console: Console, table: DataTable) -> None:
 
 
 def write_csv(folder: Path, table: DataTable) -> None:
-    """Write all rows, unrounded, to NAME.csv; a table without rows gives no file.
-
-    UsageError where it cannot be written, StorageFull where there is no room.
-    """
+    """Write all rows, unrounded, to NAME.csv; a table without rows gives no file."""
     if not table.rows:
         return
-    path = folder / f"{table.name}.csv"
-    try:
-        with path.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, list(table.rows[0]), lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(table.rows)
-    except OSError as error:
-        raise unwritable(path, error) from None
+    with (folder / f"{table.name}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(table.rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(table.rows)
 
 
 def printable(text: str) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
-from cts_async.errors import UsageError
 from cts_async.report.data_table import Column, DataTable, estimate, number, print_table, text, write_csv
 
 ROWS = [
@@ -72,9 +70,3 @@ def test_csv_has_every_field_unrounded(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_text() == (
         "who,rate,gain,gain_low,gain_high\ngpt,0.3333333333333333,1.005,-2.0,4.0\nkimi,,,,\n"
     )
-
-
-def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").mkdir()
-    with pytest.raises(UsageError, match=r"t\.csv: cannot write \(Is a directory\)"):
-        write_csv(tmp_path, DataTable("t", "T", "", [], [{"a": 1}]))

@@ -109,14 +109,14 @@ GOOD = b'{"id": "1", "url": "u1", "title": "t", "text": "x"}\n'
     [
         (b"", "docs.jsonl: holds no document"),
         (b"\n \n", "docs.jsonl: holds no document"),
-        (GOOD + b"{oops\n", "docs.jsonl:2: not JSON: unexpected character, expected a string key at column 2"),
+        (GOOD + b"{oops\n", "docs.jsonl:2: not JSON"),
         (GOOD + b"[]\n", "docs.jsonl:2: a document must be a JSON object"),
         (GOOD + b"\n" + GOOD.replace(b"u1", b"u2"), "docs.jsonl:3: field 'id': '1' stands already on line 1"),
         (GOOD + GOOD.replace(b'"1"', b'"2"'), "docs.jsonl:2: field 'url': 'u1' stands already on line 1"),
         (GOOD.replace(b'"title": "t", ', b""), "docs.jsonl:1: field 'title': is missing"),
         (GOOD.replace(b'"x"', b"null"), "docs.jsonl:1: field 'text': must be a string"),
         (GOOD.replace(b'"u1"', b'" "'), "docs.jsonl:1: field 'url': must not be empty"),
-        (GOOD + GOOD.replace(b'"x"', b'"\xff"'), "docs.jsonl:2: not UTF-8 (byte 49 of the line); convert"),
+        (GOOD + GOOD.replace(b'"x"', b'"\xff"'), "docs.jsonl:2: not UTF-8 (byte 49 of the line)"),
     ],
 )
 def test_a_bad_file_is_refused_by_line_and_field(tmp_path: Path, content: bytes, message: str):

@@ -20,7 +20,6 @@ from cts_async.search.backends.base import Page
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A longer line is no document; no more than that of one is ever held."""
-_CONVERT: Final = "convert it first, for example with `iconv -f GB18030 -t UTF-8`"
 _BOM: Final = b"\xef\xbb\xbf"
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 
@@ -58,8 +57,8 @@ def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
     try:
         line.decode()
     except UnicodeDecodeError as broken:
-        return f"not UTF-8 (byte {broken.start + 1} of the line); {_CONVERT}"
-    return f"not JSON: {error.msg} at column {error.pos + 1}"
+        return f"not UTF-8 (byte {broken.start + 1} of the line)"
+    return f"not JSON: {error}"
 
 
 def _text(record: dict[str, object], field: str, path: Path, number: int | None) -> str:
