@@ -60,7 +60,7 @@ def _unknown(spec: str) -> str:
     kind, colon, path = spec.partition(":")
     if kind in WITHOUT_INSTANCES:
         return f"{spec!r} {WITHOUT_INSTANCES[kind]}"
-    if like := _looks_like(Path(spec)):
+    if spec and (like := _looks_like(Path(spec))):
         meant = f"; did you mean {f'{like}:{spec}'!r}?"
     elif close := get_close_matches(kind.lower(), KINDS, n=1):
         meant = f"; did you mean {close[0] + colon + path!r}?"
