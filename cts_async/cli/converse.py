@@ -170,7 +170,7 @@ def _introduce(err: Console, plan: TalkPlan, judgments: Judgments | None) -> Non
         f"user {plan.support}; {where}",
         markup=False,
         highlight=False,
-        soft_wrap=True,
+        soft_wrap=not err.is_terminal,
     )
 
 
@@ -217,8 +217,9 @@ def _conclude(
     print_failures(out, summaries)
     if plan.embedded:
         out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
-    places = ", ".join(f"{directory}/" for directory in plan.systems.values())
-    out.print(f"Files: {places} (results.jsonl, steps.jsonl)", markup=False, highlight=False, soft_wrap=True)
+    out.print("Files (results.jsonl, steps.jsonl) in:", markup=False, highlight=False)
+    for directory in plan.systems.values():
+        out.print(f"  {directory}/", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_json(tables: Sequence[DataTable], notes: Sequence[str]) -> None:

@@ -134,7 +134,7 @@ def _introduce(err: Console, plan: GoldPlan) -> None:
         f"{limits.chars_per_source:,} characters of each, {limits.total_chars:,} in all",
         markup=False,
         highlight=False,
-        soft_wrap=True,
+        soft_wrap=not err.is_terminal,
     )
 
 

@@ -78,7 +78,7 @@ def _introduce(err: Console, plan: Plan) -> None:
         + ("" if plan.config.no_judge else f", judges {', '.join((*plan.roles.judges, 'lexical'))}"),
         markup=False,
         highlight=False,
-        soft_wrap=True,
+        soft_wrap=not err.is_terminal,
     )
 
 
