@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cts_async.datasets.clariq_runs import RunLine
 
 clariq: Final = typer.Typer(
-    name="clariq", help="ClariQ: question and document relevance of run files (EMNLP 2021).", **SETTINGS
+    name="clariq", help="ClariQ (EMNLP 2021): its figures, run files in its tasks.", **SETTINGS
 )
 
 Tsv = Annotated[Path, typer.Argument(metavar="TSV", help="train.tsv, dev.tsv or test_with_labels.tsv.")]
@@ -49,7 +49,7 @@ Example: cts data clariq need ClariQ/data/dev.tsv my_labels
 """
 
 
-@clariq.command("figures", short_help="The published figures, counted again.", help=_FIGURES)
+@clariq.command("figures", help=_FIGURES, short_help="What its files hold, beside what is published.")
 def figures(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV, or the folder of the release.")],
     as_json: options.AsJson = False,
@@ -62,7 +62,7 @@ def figures(
     show([figures_table(parts, read_collection(paths))], as_json=as_json)
 
 
-@clariq.command("questions", short_help="Recall@k of a run's clarifying questions.", help=_QUESTIONS)
+@clariq.command("questions", help=_QUESTIONS, short_help="Recall of the questions that people wrote.")
 def questions(tsv: Tsv, run: Run, out: Out = None, as_json: options.AsJson = False) -> None:
     from cts_async.analysis.question_relevance import question_relevance
     from cts_async.datasets.clariq_runs import read_run
@@ -74,7 +74,7 @@ def questions(tsv: Tsv, run: Run, out: Out = None, as_json: options.AsJson = Fal
     show([questions_table(found)], as_json=as_json)
 
 
-@clariq.command("documents", short_help="What a run's first question is worth to retrieval.", help=_DOCUMENTS)
+@clariq.command("documents", help=_DOCUMENTS, short_help="What the question on top is worth to retrieval.")
 def documents(
     tsv: Tsv,
     run: Run,
@@ -109,7 +109,7 @@ def documents(
     show([documents_table(found)], as_json=as_json)
 
 
-@clariq.command("need", short_help="Predicted clarification needs: precision, recall and F1.", help=_NEED)
+@clariq.command("need", help=_NEED, short_help="F1 of predicted clarification needs.")
 def need(
     tsv: Tsv,
     predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Lines `topic label`.")],

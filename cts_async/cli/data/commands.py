@@ -19,7 +19,7 @@ def assembled() -> typer.Typer:
         validate.validate
     )
     data.command("convert", short_help="Write a dataset as a file that --data reads.")(convert.convert)
-    data.add_typer(qulac, short_help="Conversations, evaluations and published figures.")
-    data.add_typer(clariq, short_help="Run files under its three tasks, published figures.")
-    data.add_typer(mimics_duo, short_help="Panes, labels, rankers and the paper's tables.")
+    for group in (qulac, clariq, mimics_duo):
+        if group.registered_commands:
+            data.add_typer(group)
     return data

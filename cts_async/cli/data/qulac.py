@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cts_async.datasets.qulac_table import Qulac, Topic
 
 qulac: Final = typer.Typer(
-    name="qulac", help="Qulac: conversations, evaluations and published figures (SIGIR 2019).", **SETTINGS
+    name="qulac", help="Qulac (SIGIR 2019): conversations, gains, published figures.", **SETTINGS
 )
 
 QulacPath = Annotated[Path, typer.Argument(metavar="PATH", help="The file qulac.json.")]
