@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cts_async.search.backends.corpus import Corpus
 
 STANDIN_PREFIX = "intent:"
+_STANDIN_DEPTH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,9 @@ def open_judgments(asked: EvaluationConfig, plan: TalkPlan) -> Judgments | None:
 
 
 def _standin_depth(qrels: str) -> int | None:
-    """N of "intent:N"; None for a file."""
+    """N of "intent:N", 10 for "intent" alone; None for a file."""
+    if qrels == STANDIN_PREFIX.removesuffix(":"):
+        return _STANDIN_DEPTH
     if not qrels.startswith(STANDIN_PREFIX):
         return None
     number = qrels.removeprefix(STANDIN_PREFIX)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -109,6 +110,17 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     said = help_of(command)
     assert f"Example: cts {command} " in " ".join(said.split()) + " "
     assert max(map(len, said.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_can_be_typed(command: str) -> None:
+    found: Any = typer.main.get_command(app)
+    for word in command.split():
+        found = found.commands[word]
+    paragraphs = (" ".join(text.split()) for text in found.help.split("\n\n"))
+    typed = [text.partition(f": cts {command} ")[2] for text in paragraphs if f": cts {command} " in text]
+    for words in typed:
+        found.make_context(command, shlex.split(words.partition(" > ")[0]))  # refuses what it does not know
 
 
 @pytest.mark.parametrize("group", GROUPS)

@@ -36,6 +36,9 @@ def test_the_intent_s_own_words_stand_in_for_judgments(tmp_path: Path) -> None:
         "not relevance judgments",
     )
     assert found.qrels({"1-2": "a jaguar car dealer", "9": "zebra"}) == {"1-2": {"car": 1}}
+    by_default = opened(tmp_path, "intent")
+    assert by_default is not None
+    assert by_default.standin_depth == 10
 
 
 def test_judgments_of_facets_are_read_in_both_forms(tmp_path: Path) -> None:
