@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from typing import Annotated, Final, NoReturn, cast
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -17,7 +17,7 @@ from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
-from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, unwritable
+from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
 from cts_async.report.plain import plain
 
 app = typer.Typer(
@@ -104,18 +104,11 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        # Without a path it is no file of the user's, but a bug; only a write that found no room never has one.
-        if error.filename is None and not full:
+        # Without a path it is no file of the user's, but a bug.
+        if error.filename is None:
             raise
-        if full:
-            _fail(unwritable(error.filename or "output", error))
-        _fail(UsageError(f"{error.filename}: {error.strerror}"))
-
-
-def _again() -> str:
-    """What the same command does after Ctrl-C: what has no journal begins anew."""
-    return "resumes" if sys.argv[1:2] and sys.argv[1] in _RESUMED else "begins anew"
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
 
 
 def _explain(error: typer.BadParameter) -> None:
@@ -128,9 +121,14 @@ def _explain(error: typer.BadParameter) -> None:
     sys.exit(EXIT_USAGE)
 
 
-def _fail(error: CTSError) -> NoReturn:
+def _fail(error: CTSError) -> None:
     print(plain(f"cts: {error}", lines=True), file=sys.stderr)
     sys.exit(error.exit_code)
+
+
+def _again() -> str:
+    """What the same command does after Ctrl-C: what has no journal begins anew."""
+    return "resumes" if sys.argv[1:2] and sys.argv[1] in _RESUMED else "begins anew"
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

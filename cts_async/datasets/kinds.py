@@ -57,25 +57,31 @@ def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] 
 
 
 def _unknown(spec: str) -> str:
+    if spec and (like := _looks_like(Path(spec))):
+        return _refusal(spec, f"; did you mean {f'{like}:{spec}'!r}?")
     kind, colon, path = spec.partition(":")
     if kind in WITHOUT_INSTANCES:
         return f"{spec!r} {WITHOUT_INSTANCES[kind]}"
-    if spec and (like := _looks_like(Path(spec))):
-        meant = f"; did you mean {f'{like}:{spec}'!r}?"
+    if Path(spec).is_dir():
+        meant = f"; did you mean 'hard518:{spec}'?"
     elif close := get_close_matches(kind.lower(), KINDS, n=1):
         meant = f"; did you mean {close[0] + colon + path!r}?"
     else:
         meant = ":"
+    return _refusal(spec, meant)
+
+
+def _refusal(spec: str, meant: str) -> str:
     kinds = ", ".join(KINDS)
     return f"{spec!r} is no dataset{meant} give a .csv or .jsonl file, or KIND:PATH with one of {kinds}"
 
 
 def _looks_like(path: Path) -> str | None:
-    """The kind of dataset that a path which exists has the looks of."""
+    """The kind of dataset that a path which exists has the looks of, if any."""
     if path.is_dir():
         marks = {"mimics-duo": PANE_FILES, "clariq": CLARIQ_FILES}
         found = (kind for kind, names in marks.items() if any((path / name).exists() for name in names))
-        return next(found, "hard518")
+        return next(found, None)
     return {".json": "qulac", ".tsv": "clariq"}.get(path.suffix.lower()) if path.is_file() else None
 
 

@@ -195,18 +195,6 @@ def test_ctrl_c_promises_to_resume_only_what_resumes(
     assert capsys.readouterr().err == "cts: interrupted; the same command begins anew\n"
 
 
-def test_a_full_disk_behind_standard_output_is_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "cts_async.cli.main", "data", "list"]
-    environ = {**os.environ, "PYTHONPATH": OURS}
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            command, env=environ, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
-        )
-    assert done.returncode == 75
-    told = "cts: output: cannot write (No space left on device); make room and type the same command again\n"
-    assert done.stderr == told
-
-
 def test_version(tmp_path: Path) -> None:
     from cts_async import __version__
 

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.data.group import Force
 from cts_async.cli.data.show import Gold, Spec
-from cts_async.cli.data.streamed import Force
 
 HELP = """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
 

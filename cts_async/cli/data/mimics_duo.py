@@ -8,9 +8,8 @@ from typing import Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.group import SETTINGS, Force, check_free
 from cts_async.cli.data.mimics_ltr import ltr
-from cts_async.cli.data.streamed import STDOUT, Force, check_free, write_jsonl
 
 mimics_duo: Final = typer.Typer(
     name="mimics-duo", help="MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022).", **SETTINGS
@@ -89,6 +88,7 @@ def panes(
     out: Annotated[str, typer.Option(metavar="FILE", help="Where to, - for standard output.")] = "-",
     force: Force = False,
 ) -> None:
+    from cts_async.cli.data.streamed import STDOUT, write_jsonl
     from cts_async.datasets.mimics_duo import FILES, read_panes
     from cts_async.datasets.pane_scores import as_records
     from cts_async.errors import UsageError

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.group import SETTINGS, Force, check_free
 from cts_async.cli.data.qulac_retrieve import retrieve
-from cts_async.cli.data.streamed import STDOUT, Force, check_free, write_jsonl
 
 if TYPE_CHECKING:
     from cts_async.datasets.qulac_table import Qulac, Topic
@@ -73,6 +72,7 @@ def conversations(
     as_json: Annotated[bool, typer.Option("--json", help="With --count: as JSON.")] = False,
 ) -> None:
     from cts_async.cli.data.shown import show
+    from cts_async.cli.data.streamed import STDOUT, write_jsonl
     from cts_async.datasets import qulac_conversations
     from cts_async.datasets.qulac_table import read_qulac
     from cts_async.errors import UsageError

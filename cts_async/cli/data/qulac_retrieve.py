@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.streamed import Force, check_free
+from cts_async.cli.data.group import Force, check_free
 
 if TYPE_CHECKING:
     from cts_async.analysis.question_gain import Gains

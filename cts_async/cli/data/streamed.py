@@ -6,20 +6,11 @@ import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO
+from typing import Any, BinaryIO
 
-import typer
-
-from cts_async.errors import UsageError, unwritable
+from cts_async.errors import UsageError
 
 STDOUT = "-"
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists.")]
-
-
-def check_free(out: Path, *, force: bool) -> None:
-    """UsageError where `out` is a file already, unless `force`: what took long to make is not lost by a slip."""
-    if out.expanduser().is_file() and not force:
-        raise UsageError(f"--out {out}: exists already; --force replaces it")
 
 
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
@@ -41,7 +32,7 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
         return 0
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise unwritable("standard output", error) from None
+        raise UsageError(f"standard output: cannot write ({error.strerror})") from None
     return count
 
 
