@@ -22,7 +22,8 @@ Example: cts compare runs/hard518-* --judge ernie --baseline gpt-k1 --json
 def compare(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="What to compare; see above.")],
     judge: Annotated[
-        list[str] | None, typer.Option(help="Only these judges [default: all; tests by the first].")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only these judges [default: all; tests by the first]."),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Test every system against this one [default: all pairs].")

@@ -36,16 +36,21 @@ Example: cts converse --data qulac:qulac.json --topics 20 --corpus wiki.jsonl --
 
 def converse(
     common: dict[str, Any],
-    model: Annotated[list[str], typer.Option("--model", "-m", help="Clarifier; may be repeated.")] = [
-        "local"
-    ],
+    model: Annotated[
+        list[str], typer.Option("--model", "-m", metavar="NAME", help="Clarifier; may be repeated.")
+    ] = ["local"],
     scheme: Annotated[
         list[str] | None,
-        typer.Option(help="standard, at-standard, cot or at-cot; may be repeated [default: these four]."),
+        typer.Option(
+            metavar="SCHEME",
+            help="standard, at-standard, cot or at-cot; may be repeated [default: these four].",
+        ),
     ] = None,
     mode: Annotated[
         list[str] | None,
-        typer.Option(help="respond, select or at-once; may be repeated [default: respond, select]."),
+        typer.Option(
+            metavar="MODE", help="respond, select or at-once; may be repeated [default: respond, select]."
+        ),
     ] = None,
     turns: Annotated[int, typer.Option(min=1, max=10, help="Turns of a conversation.")] = 3,
     questions: Annotated[int, typer.Option(min=1, max=10, help="Questions asked at once.")] = 5,
@@ -74,7 +79,8 @@ def converse(
         ),
     ] = "intent:10",
     measure: Annotated[
-        list[str] | None, typer.Option(help="nDCG@10, MRR@10, ...; may be repeated [default: these two].")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="nDCG@10, MRR@10, ...; may be repeated [default: these two]."),
     ] = None,
     reranker: Annotated[
         str | None, typer.Option(metavar="PATH", help="Cross-encoder that re-ranks BM25's first 100.")

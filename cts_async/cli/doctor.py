@@ -48,7 +48,9 @@ class Finding:
 
 
 def doctor(
-    ask: Annotated[list[str] | None, typer.Option("--ask", help="Ask this model a question.")] = None,
+    ask: Annotated[
+        list[str] | None, typer.Option("--ask", metavar="NAME", help="Ask this model a question.")
+    ] = None,
     config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -33,7 +33,10 @@ def judge(
     ] = None,
     judge: Annotated[
         list[str] | None,
-        typer.Option(help="A model, or lexical; may be repeated, the first gives the score [paper: ernie]."),
+        typer.Option(
+            metavar="NAME",
+            help="A model, or lexical; may be repeated, the first gives the score [paper: ernie].",
+        ),
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", "--gold_a", help="Nuggets (JSONL).")] = None,
     candidates: Annotated[
@@ -41,6 +44,7 @@ def judge(
         typer.Option(
             "--candidates",
             "--gold_b",
+            metavar="FILE",
             help="Answers (JSONL): a file, a pattern, a directory or a run; may be repeated.",
         ),
     ] = None,

@@ -110,6 +110,8 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     said = help_of(command)
     assert f"Example: cts {command} " in " ".join(said.split()) + " "
     assert max(map(len, said.splitlines())) <= 80
+    options = [line for line in said.splitlines() if line.startswith("  -")]
+    assert not any("list[" in line for line in options), "what to give, not what Python makes of it"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
