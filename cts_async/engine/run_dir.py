@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -16,10 +15,7 @@ from typing import Any
 
 import orjson
 
-from cts_async.errors import InputError, RunLocked, StorageFull, UsageError
-
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-"""What a full or failing disk says: nothing is wrong with the command, it can be typed again."""
+from cts_async.errors import InputError, RunLocked, UsageError, unwritable
 
 FEW = 3
 """Differences below one name that a refusal tells."""
@@ -81,11 +77,7 @@ def write_json(path: Path, value: Any) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        if error.errno in NO_ROOM:
-            raise StorageFull(
-                f"{path}: cannot write ({error.strerror}); make room and type the same command again"
-            ) from None
-        raise UsageError(f"{path}: cannot write ({error.strerror})") from None
+        raise unwritable(path, error) from None
 
 
 def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:

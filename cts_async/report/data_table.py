@@ -16,6 +16,7 @@ from rich.text import Text
 
 from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError
+from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 
 Row: TypeAlias = Mapping[str, Any]
@@ -69,7 +70,7 @@ def print_table(console: Console, table: DataTable) -> None:
     rows = _taken(table.rows, table.shown)
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         last = following is not None and bool(table.group) and following[table.group] != row[table.group]
-        drawn.add_row(*(Text(printable(column.show(row))) for column in table.columns), end_section=last)
+        drawn.add_row(*(Folded(printable(column.show(row))) for column in table.columns), end_section=last)
     console.print(Text(table.title, style="bold"))
     console.print(Text(table.caption, style="dim"))
     console.print(drawn)

@@ -64,7 +64,8 @@ def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tm
     )
     assert "Retrieval by turn, nDCG@10 (table 8)" in done.out
     assert "Retrieval by turn, MRR@10 (table 8)" in done.out
-    assert max(len(line) for line in done.out.splitlines() if not line.startswith("Files:")) <= 80
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    assert f"  runs/{runs[0]}/" in done.out.splitlines()
     asked = len(priced.seen())
     again = cts(
         *WORDS, "--turns", "2", "--qrels", "intent:1", "--measure", "P@1", "--json", "--csv", "tables"

@@ -121,3 +121,13 @@ def test_a_reader_that_has_seen_enough_ends_the_stream_quietly(tmp_path: Path) -
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 0
+
+
+def test_conversations_replace_a_file_only_with_force(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "conversations.jsonl"
+    cts("conversations", path, "--turns", "1", "--out", out)
+    with pytest.raises(UsageError, match=r"conversations.jsonl: exists already; --force replaces it"):
+        cts("conversations", path, "--turns", "2", "--out", out)
+    before = out.read_bytes()
+    cts("conversations", path, "--turns", "2", "--out", out, "--force")
+    assert out.read_bytes() != before

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from cts_async.errors import UsageError
+from cts_async.errors import StorageFull, UsageError
 from cts_async.report.data_table import (
     Column,
     DataTable,
@@ -85,7 +85,7 @@ def test_csv_has_every_field_unrounded(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "t.csv").symlink_to("/dev/full")
-    with pytest.raises(UsageError, match=r"t\.csv: cannot write \(No space left on device\)"):
+    with pytest.raises(StorageFull, match=r"t\.csv: cannot write \(No space left on device\); make room"):
         write_csv(tmp_path, DataTable("t", "", "", COLUMNS, ROWS))
 
 

@@ -184,7 +184,9 @@ def test_without_documents_only_the_questions_are_looked_at(tmp_path: Path) -> N
 
 
 def test_judgments_of_another_corpus_are_suspected(tmp_path: Path) -> None:
-    (tmp_path / "qrels").write_text("1-1 0 clueweb09-en0000-00-00000 1\n")
+    (tmp_path / "qrels").write_text(
+        "1-1 0 clueweb09-en0000-00-00000 1\n1-1 0 museum 1\n"
+    )  # no query finds it
     report = evaluated(plan_of(tmp_path, talk(tmp_path, "cot")), tmp_path, str(tmp_path / "qrels"))
     assert "No query found a single relevant document: are these judgments of this corpus?" in report.notes
 

@@ -131,6 +131,8 @@ def test_a_bad_file_is_refused_by_line_and_field(tmp_path: Path, content: bytes,
 
 
 def test_a_missing_file_is_an_input_error(tmp_path: Path):
+    with pytest.raises(InputError, match="is a directory; name the JSON Lines file in it"):
+        Corpus.open(tmp_path)
     with pytest.raises(InputError, match="No such file"):
         Corpus.open(tmp_path / "none.jsonl")
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.group import SETTINGS, Force, check_free
 from cts_async.cli.data.mimics_ltr import ltr
 from cts_async.cli.standard_output import print_json
 
@@ -85,6 +85,7 @@ def tables(
 def panes(
     folder: Folder = HERE,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where to, - for standard output.")] = "-",
+    force: Force = False,
 ) -> None:
     from cts_async.cli.data.streamed import STDOUT, write_jsonl
     from cts_async.datasets.mimics_duo import FILES, read_panes
@@ -94,6 +95,8 @@ def panes(
     target = Path(out).expanduser().resolve()
     if out != STDOUT and target in [(folder / name).resolve() for name in FILES]:
         raise UsageError(f"--out {out}: that is a file to read; choose another")
+    if out != STDOUT:
+        check_free(Path(out), force=force)
     n = write_jsonl(out, as_records(read_panes(folder)))
     if out != STDOUT:
         typer.echo(f"{out}: {n:,} panes", err=True)

@@ -38,7 +38,9 @@ def ltr(
     ] = None,
     ranker: Annotated[
         list[str] | None,
-        typer.Option(help="Only this ranker, e.g. mart; may be given again [default: all seven]."),
+        typer.Option(
+            metavar="NAME", help="Only this ranker, e.g. mart; may be given again [default: all seven]."
+        ),
     ] = None,
     features_of: Annotated[
         str | None, typer.Option(help="Show this ranker's top features [default: rankboost, as table 5].")

@@ -35,4 +35,4 @@ def show(
     for table in tables:
         print_table(console, table)
     for note in notes:
-        console.print(Text(printable(note), style="yellow"), soft_wrap=True)
+        console.print(Text(printable(note), style="yellow"), soft_wrap=not console.is_terminal)

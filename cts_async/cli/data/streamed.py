@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cts_async.cli.standard_output import abandon_stdout
-from cts_async.errors import UsageError
+from cts_async.errors import unwritable
 
 STDOUT = "-"
 
@@ -16,7 +16,7 @@ STDOUT = "-"
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write the rows to the file `out`, or to standard output for "-"; gives how many. Holds one at a time.
 
-    A reader of standard output that has seen enough (`| head`) ends it quietly. UsageError where nothing can be written.
+    A reader of standard output that has seen enough (`| head`) ends it quietly. Raises what `unwritable` gives.
     """
     from cts_async.datasets.whole_file import written_whole
 
@@ -31,7 +31,7 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
         return 0
     except OSError as error:
         abandon_stdout()
-        raise UsageError(f"standard output: cannot write ({error.strerror})") from None
+        raise unwritable("standard output", error) from None
     return count
 
 
