@@ -16,7 +16,7 @@
         ├── ProviderGone              one provider: what does not need it goes on
         │   ├── ProviderDown          an outage longer than allowed
         │   └── ProviderRefused       bad key, unpaid bill, unknown model
-        ├── StorageFull               the journal could not be written
+        ├── StorageFull               the disk is full
         ├── BudgetSpent               the next call could cross a line the user drew
         ├── DeadlineReached           the time the user allowed is used up
         └── Interrupted               Ctrl-C or SIGTERM
@@ -26,6 +26,7 @@ Each adapter translates foreign exceptions into these at one seam.
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -33,6 +34,7 @@ EXIT_OK: Final = 0
 EXIT_SOME_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_RESUMABLE: Final = 75
+_LONGEST_FIELD: Final = 120
 
 
 class CTSError(Exception):
@@ -53,7 +55,11 @@ class InputError(UsageError):
     ) -> None:
         self.path, self.line, self.field, self.problem = str(path), line, field, problem
         where = self.path if line is None else f"{self.path}:{line}"
-        super().__init__(f"{where}: {problem}" if field is None else f"{where}: field {field!r}: {problem}")
+        if field is not None:  # a key of somebody's JSON is as long as he likes
+            where += (
+                f": field {field if len(field) <= _LONGEST_FIELD else field[: _LONGEST_FIELD - 1] + '…'!r}"
+            )
+        super().__init__(f"{where}: {problem}")
 
 
 class RunLocked(UsageError):
@@ -161,7 +167,7 @@ class ProviderRefused(ProviderGone):
 
 
 class StorageFull(RunStopped):
-    """The run directory's disk refused a write."""
+    """The disk refused a write: nothing is wrong with the command, it can be typed again."""
 
 
 class BudgetSpent(RunStopped):
@@ -181,3 +187,15 @@ class DeadlineReached(RunStopped):
 
 class Interrupted(RunStopped):
     """The user asked the run to stop."""
+
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+"""What a full or failing disk says."""
+
+
+def unwritable(what: object, error: OSError) -> CTSError:
+    """A write to `what` (a path, or what a person would call it) that failed, as the error to raise for it."""
+    problem = f"{what}: cannot write ({error.strerror or error})"
+    if error.errno in _NO_ROOM:
+        return StorageFull(f"{problem}; make room and type the same command again")
+    return UsageError(problem)

@@ -28,7 +28,14 @@ def made_talk(
     directory = folder / f"{data}-talk-{label}"
     directory.mkdir(parents=True)
     manifest = {
-        "identity": {"system": label, "k": k, "scheme": scheme, "mode": mode, "data": {"name": data}},
+        "identity": {
+            "system": label,
+            "task": "talk",
+            "k": k,
+            "scheme": scheme,
+            "mode": mode,
+            "data": {"name": data},
+        },
         "players": {"clarifier": clarifier, "support": "ernie"},
         "n_expected": len(rows) + len(failed),
         "sessions": [],

@@ -43,7 +43,7 @@ def mart(lists: RankingLists, seed: int = 0) -> LearnedRanking:
 
 
 def lambda_mart(lists: RankingLists, seed: int = 0) -> LearnedRanking:
-    """Boosted trees on the change of nDCG@1 by swaps (Wu et al. 2010). Weights are shares of the gain.
+    """Boosted trees on the change of nDCG, of whole lists, by swaps (Wu et al. 2010). Weights are shares of the gain.
 
     Grades are the places of a label among all that occur, from 0; of more than 31 labels neighbours share a grade,
     since a grade's gain is 2 ** grade - 1.

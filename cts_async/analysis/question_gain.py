@@ -55,12 +55,13 @@ class Oracle:
     """Means over `n` facets of the best, mean and worst question at one length of history, and of none.
 
     `gain` is best minus `none`; `none` is the original query alone, or, where that is not known, the best question
-    without its answer (only facets that have that record count towards `none` and `gain`; None where none has).
-    `test` is the paired t-test of best against `none` over facets.
+    without its answer. Only the `n_none` facets that have that record count towards `none`, `gain` and `test`, the
+    paired t-test of best against `none`; None where none has.
     """
 
     history_length: int
     n: int
+    n_none: int
     none: float | None
     worst: float
     mean: float
@@ -139,6 +140,7 @@ def _oracle(values: _Values, original: Mapping[str, float], length: int, test: b
     return Oracle(
         length,
         len(facets),
+        len(pairs),
         none=_mean(nones),
         worst=fmean(fmean(min(_answered(asked)) for asked in every.values()) for every in facets.values()),
         mean=fmean(fmean(fmean(_answered(asked)) for asked in every.values()) for every in facets.values()),

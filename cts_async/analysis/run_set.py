@@ -14,8 +14,6 @@ from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_folders import without_gold_builds
 
 ORIG = "orig"
-SELECT = "select"
-_NO_QUESTIONS = "its user chose among queries and answered no questions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +60,8 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
     notes = [f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if run.n_missing]
     runs += complete
     _check_same_data(runs)
-    asked = sorted((run for run in runs if run.clarifier and run.mode != SELECT), key=lambda run: run.k)
-    notes += [f"{run.directory}: {_NO_QUESTIONS}, left out" for run in runs if run.mode == SELECT]
+    asked = sorted((run for run in runs if run.clarifier and not run.unanswered), key=lambda run: run.k)
+    notes += [f"{run.directory}: {run.unanswered}, left out" for run in runs if run.unanswered]
     if not asked:
         raise UsageError(_nothing_asked(paths, runs, others))
     if not any(run.items or run.n_failed for run in asked):
@@ -103,8 +101,9 @@ def _progress(run: FinishedRun) -> str:
 
 def _nothing_asked(paths: Sequence[str], runs: Sequence[FinishedRun], others: Sequence[FinishedRun]) -> str:
     where = ", ".join(paths)
-    if runs and runs[0].mode == SELECT:
-        return f"{where}: {_NO_QUESTIONS}; name a run with questions, or compare them: cts compare {where}"
+    if runs and (why := runs[0].unanswered):
+        instead = "type its cts converse again" if runs[0].talk else f"compare them: cts compare {where}"
+        return f"{where}: {why}; name a run with answers, or to evaluate this one {instead}"
     if runs:
         return f"{where}: {runs[0].label} asks nothing; name a Clarifier's run, e.g. runs/sample-gpt-k1"
     return f"{where}: none of its {len(others)} runs has finished; name one of them to see how far it got"

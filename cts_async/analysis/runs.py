@@ -12,6 +12,7 @@ from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import JUDGMENTS, results_of
+from cts_async.protocol.run_folders import TALK
 from cts_async.records import UNKNOWN, Coverage
 
 UNNAMED = "unnamed"
@@ -72,7 +73,16 @@ class FinishedRun:
     judge_failures: Mapping[str, int] = field(default_factory=dict)
     """By judge, how many answers it failed to label. Where the run itself asked the judge they are among `n_failed`."""
     mode: str = "at-once"
-    """How the Clarifier talked with the user: in mode "select" no question was asked."""
+    """How the Clarifier talked with the user."""
+    talk: bool = False
+    """A conversation alone (`cts converse`): nothing was searched, and questions asked at once were asked of nobody."""
+
+    @property
+    def unanswered(self) -> str:
+        """Why there are no answers of a user in it; "" where there are, or nobody clarified."""
+        if self.mode == "select":
+            return "its user chose among queries and answered no questions"
+        return "its questions were asked of nobody" if self.talk and self.mode == "at-once" else ""
 
     @property
     def n_missing(self) -> int:
@@ -124,6 +134,7 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
         embedded=bool(manifest.get("embedded")),
         judge_failures={judge: len(ids) for judge, ids in lines.unlabelled.items() if ids},
         mode=str(identity.get("mode") or "at-once"),
+        talk=identity.get("task") == TALK,
     )
 
 

@@ -9,6 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+ROUNDING: Final = 1e-12
+"""Of the largest score: differences of so little are left by arithmetic, such as a mean of equal values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +28,21 @@ class PairedT:
 def paired_t_test(scores: Sequence[float], baselines: Sequence[float]) -> PairedT:
     """The test of pairs given in the same order. Raises ValueError for unequal lengths.
 
-    No difference anywhere is t = 0 and p = 1. The same difference everywhere is p = 0, as in the limit.
-    Fewer than two pairs show nothing: p = 1.
+    No difference anywhere is t = 0 and p = 1. The same difference everywhere is p = 0, as in the limit; both up to
+    `ROUNDING`. Fewer than two pairs show nothing: p = 1.
     """
     differences = [score - baseline for score, baseline in zip(scores, baselines, strict=True)]
     n = len(differences)
     if n == 0:
         return PairedT(0, 0.0, 0.0, 1.0)
+    nothing = ROUNDING * max(map(abs, (*scores, *baselines)))
+    differences = [0.0 if abs(one) <= nothing else one for one in differences]
     mean = math.fsum(differences) / n
     if n == 1 or not any(differences):
         return PairedT(n, mean, 0.0, 1.0)
-    variance = math.fsum((one - mean) ** 2 for one in differences) / (n - 1)
-    if variance == 0.0:
+    if max(differences) - min(differences) <= nothing:
         return PairedT(n, mean, math.copysign(math.inf, mean), 0.0)
+    variance = math.fsum((one - mean) ** 2 for one in differences) / (n - 1)
     t = mean / math.sqrt(variance / n)
     return PairedT(n, mean, t, _two_sided(t, n - 1))
 

@@ -33,9 +33,12 @@ def drawn(lists: TiedLists, ideal: Ideal, *, draws: int = DRAWS, seed: int = 0) 
         raise ValueError("there must be a list and a draw")
     rng = np.random.default_rng(seed)
     step = max(1, _NUMBERS_AT_ONCE // lists.levels.size)
-    blocks = [_ranks(lists, ideal, min(step, draws - done), rng) for done in range(0, draws, step)]
-    ranks = np.concatenate(blocks)
-    return Drawn((ranks == 1).mean(axis=1), (1 / ranks).mean(axis=1))
+    p_at_1, mrr = np.empty(draws), np.empty(draws)
+    for done in range(0, draws, step):
+        ranks = _ranks(lists, ideal, min(step, draws - done), rng)
+        block = slice(done, done + len(ranks))
+        p_at_1[block], mrr[block] = (ranks == 1).mean(axis=1), (1 / ranks).mean(axis=1)
+    return Drawn(p_at_1, mrr)
 
 
 def _ranks(lists: TiedLists, ideal: Ideal, draws: int, rng: np.random.Generator) -> Array:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 HELP = """Prove from a run's journal that nobody saw what they must not see.
 
@@ -30,7 +31,6 @@ def audit(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    import orjson
     from rich.console import Console
 
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
@@ -41,7 +41,7 @@ def audit(
     audits = [audit_run(run, data) for run in run_folders(runs)]
     if as_json:
         rows = [audit_json(found) for found in audits]
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        print_json(rows)
     else:
         print_audits(Console(), audits)
     raise typer.Exit(EXIT_OK if all(found.held for found in audits) else EXIT_SOME_FAILED)

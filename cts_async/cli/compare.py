@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 HELP = """Compare runs: leaderboard, confidence intervals, tests of every pair, agreement of judges.
 
@@ -22,7 +23,8 @@ Example: cts compare runs/hard518-* --judge ernie --baseline gpt-k1 --json
 def compare(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="What to compare; see above.")],
     judge: Annotated[
-        list[str] | None, typer.Option(help="Only these judges [default: all; tests by the first].")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only these judges [default: all; tests by the first]."),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="Test every system against this one [default: all pairs].")
@@ -31,14 +33,13 @@ def compare(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    import orjson
     from rich.console import Console
 
     from cts_async.report.comparison import compare_runs, comparison_json
 
     found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed)
     if as_json:
-        typer.echo(orjson.dumps(comparison_json(found), option=orjson.OPT_INDENT_2).decode())
+        print_json(comparison_json(found))
         return
     from cts_async.report.comparison_tables import tables
     from cts_async.report.data_table import print_table, printable

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,16 +37,21 @@ Example: cts converse --data qulac:qulac.json --topics 20 --corpus wiki.jsonl --
 
 def converse(
     common: dict[str, Any],
-    model: Annotated[list[str], typer.Option("--model", "-m", help="Clarifier; may be repeated.")] = [
-        "local"
-    ],
+    model: Annotated[
+        list[str], typer.Option("--model", "-m", metavar="NAME", help="Clarifier; may be repeated.")
+    ] = ["local"],
     scheme: Annotated[
         list[str] | None,
-        typer.Option(help="standard, at-standard, cot or at-cot; may be repeated [default: these four]."),
+        typer.Option(
+            metavar="SCHEME",
+            help="standard, at-standard, cot or at-cot; may be repeated [default: these four].",
+        ),
     ] = None,
     mode: Annotated[
         list[str] | None,
-        typer.Option(help="respond, select or at-once; may be repeated [default: respond, select]."),
+        typer.Option(
+            metavar="MODE", help="respond, select or at-once; may be repeated [default: respond, select]."
+        ),
     ] = None,
     turns: Annotated[int, typer.Option(min=1, max=10, help="Turns of a conversation.")] = 3,
     questions: Annotated[int, typer.Option(min=1, max=10, help="Questions asked at once.")] = 5,
@@ -74,7 +80,8 @@ def converse(
         ),
     ] = "intent:10",
     measure: Annotated[
-        list[str] | None, typer.Option(help="nDCG@10, MRR@10, ...; may be repeated [default: these two].")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="nDCG@10, MRR@10, ...; may be repeated [default: these two]."),
     ] = None,
     reranker: Annotated[
         str | None, typer.Option(metavar="PATH", help="Cross-encoder that re-ranks BM25's first 100.")
@@ -154,7 +161,7 @@ def _converse(
         for table in tables:
             write_csv(csv, table)
     if as_json:
-        _print_json(tables, notes)
+        _print_json(tables, notes, smoke_test=plan.embedded)
     else:
         _conclude(Console(), plan, summaries, tables, notes)
     if stopped:
@@ -170,7 +177,7 @@ def _introduce(err: Console, plan: TalkPlan, judgments: Judgments | None) -> Non
         f"user {plan.support}; {where}",
         markup=False,
         highlight=False,
-        soft_wrap=True,
+        soft_wrap=not err.is_terminal,
     )
 
 
@@ -217,15 +224,15 @@ def _conclude(
     print_failures(out, summaries)
     if plan.embedded:
         out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
-    places = ", ".join(f"{directory}/" for directory in plan.systems.values())
-    out.print(f"Files: {places} (results.jsonl, steps.jsonl)", markup=False, highlight=False, soft_wrap=True)
+    out.print("Files (results.jsonl, steps.jsonl) in:", markup=False, highlight=False)
+    for directory in plan.systems.values():
+        out.print(f"  {directory}/", markup=False, highlight=False, soft_wrap=True)
 
 
-def _print_json(tables: Sequence[DataTable], notes: Sequence[str]) -> None:
-    import orjson
+def _print_json(tables: Sequence[DataTable], notes: Sequence[str], *, smoke_test: bool) -> None:
 
     shown = {
         table.name: {"title": table.title, "caption": table.caption, "rows": table.rows} for table in tables
     }
-    value = {"tables": shown, "notes": notes}
-    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+    value = {"tables": shown, "notes": notes, "smoke_test": smoke_test}
+    print_json(value)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 HELP = """Diagnose the interaction: unknown rates, region questions, question types, ask or not.
 
@@ -37,7 +38,6 @@ def diagnose(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    import orjson
     from rich.console import Console
 
     from cts_async.report.diagnosed import diagnose_named
@@ -54,7 +54,7 @@ def diagnose(
     if csv is not None:
         write_tables(csv, report.diagnosis)
     if as_json:
-        typer.echo(orjson.dumps(report_json(report), option=orjson.OPT_INDENT_2).decode())
+        print_json(report_json(report))
     else:
         print_report(Console(), report)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -48,7 +49,9 @@ class Finding:
 
 
 def doctor(
-    ask: Annotated[list[str] | None, typer.Option("--ask", help="Ask this model a question.")] = None,
+    ask: Annotated[
+        list[str] | None, typer.Option("--ask", metavar="NAME", help="Ask this model a question.")
+    ] = None,
     config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -64,9 +67,7 @@ def doctor(
     findings = [*_machine(), *_extras(), *_models(catalogue, os.environ), *_tools(tools, os.environ)]
     findings += [_asked(catalogue.resolve(name, os.environ), os.environ) for name in ask or ()]
     if as_json:
-        import orjson
-
-        typer.echo(orjson.dumps([asdict(f) for f in findings], option=orjson.OPT_INDENT_2).decode())
+        print_json([asdict(f) for f in findings])
     else:
         _print(findings)
     raise typer.Exit(EXIT_SOME_FAILED if any(f.ok is False for f in findings) else EXIT_OK)

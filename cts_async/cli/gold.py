@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 from cts_async.config import RunConfig
 
 if TYPE_CHECKING:
@@ -97,7 +98,6 @@ gold.__doc__ = HELP
 def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     import os
 
-    import orjson
     from rich.console import Console
 
     from cts_async.cli.drive import drive
@@ -118,7 +118,7 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     if as_json:
         failures = [{"id": line["id"], **line["error"]} for line in summary.run.failures]
         value = {"run": str(plan.directory), "out": str(config.out), **written, "failures": failures}
-        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+        print_json(value)
     else:
         _conclude(Console(), plan, summary)
     if stopped:
@@ -134,7 +134,7 @@ def _introduce(err: Console, plan: GoldPlan) -> None:
         f"{limits.chars_per_source:,} characters of each, {limits.total_chars:,} in all",
         markup=False,
         highlight=False,
-        soft_wrap=True,
+        soft_wrap=not err.is_terminal,
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
     from cts_async.config import JudgeConfig
@@ -33,7 +34,10 @@ def judge(
     ] = None,
     judge: Annotated[
         list[str] | None,
-        typer.Option(help="A model, or lexical; may be repeated, the first gives the score [paper: ernie]."),
+        typer.Option(
+            metavar="NAME",
+            help="A model, or lexical; may be repeated, the first gives the score [paper: ernie].",
+        ),
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", "--gold_a", help="Nuggets (JSONL).")] = None,
     candidates: Annotated[
@@ -41,6 +45,7 @@ def judge(
         typer.Option(
             "--candidates",
             "--gold_b",
+            metavar="FILE",
             help="Answers (JSONL): a file, a pattern, a directory or a run; may be repeated.",
         ),
     ] = None,
@@ -88,7 +93,6 @@ judge.__doc__ = HELP
 def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
     import os
 
-    import orjson
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
@@ -100,7 +104,7 @@ def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
     foreseen = foresee(plan)
     if as_json:
         value = foreseen_json(plan, foreseen)
-        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+        print_json(value)
     else:
         print_foreseen(Console(), plan, foreseen)
 
@@ -108,7 +112,6 @@ def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
 def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     import os
 
-    import orjson
     from rich.console import Console
 
     from cts_async.cli.drive import drive
@@ -128,7 +131,7 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     ]
     if as_json:
         value = written if len(plan.targets) > 1 else written[0]
-        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+        print_json(value)
     else:
         _conclude(Console(), plan, summaries)
     if stopped:

@@ -17,7 +17,8 @@ from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
-from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError
+from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
+from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError, unwritable
 from cts_async.report.plain import plain
 
 app = typer.Typer(
@@ -60,6 +61,8 @@ _Misused: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1]
 """What typer refuses options, arguments and commands with; it exports this one of its kinds only."""
 _BY_CTRL_C: Final = 130
 """What typer makes of a KeyboardInterrupt."""
+_RESUMED: Final = frozenset({"run", "converse", "gold", "judge"})
+"""The commands that keep a journal."""
 
 
 def _version(wanted: bool) -> None:
@@ -81,6 +84,7 @@ def main() -> None:
     """Run a command; a mistake of the user's ends in one line, never in a traceback."""
     # Nothing here multiplies matrices: threads that wait for some to multiply would only burn time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    tolerate_encodings()
     try:
         status = app(prog_name="cts", standalone_mode=False)
         if status == _BY_CTRL_C:
@@ -91,7 +95,7 @@ def main() -> None:
     except CTSError as error:
         _fail(error)
     except KeyboardInterrupt:
-        print("cts: interrupted; the same command resumes", file=sys.stderr)
+        print(f"cts: interrupted; the same command {_again()}", file=sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
         errors = list(_leaves(group))
@@ -102,16 +106,19 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
     except OSError as error:
-        # Without a path it is no file of the user's, but a bug.
-        if error.filename is None:
-            raise
         full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
+        if error.filename is not None:
+            _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
+        # Without a path it is no file of the user's, but a bug, unless a disk got full as it was written to.
+        if not full:
+            raise
+        abandon_stdout()
+        _fail(unwritable("standard output, or a file", error))
 
 
 def _explain(error: typer.BadParameter) -> None:
-    """Help for a bare `cts`, for any other misuse one line."""
-    if len(sys.argv) == 1:
+    """Help for a bare `cts` or a bare group of commands, for any other misuse one line."""
+    if error.ctx and error.message == error.ctx.get_help():
         error.show()
     else:
         command = error.ctx.command_path if error.ctx else "cts"
@@ -122,6 +129,11 @@ def _explain(error: typer.BadParameter) -> None:
 def _fail(error: CTSError) -> None:
     print(plain(f"cts: {error}", lines=True), file=sys.stderr)
     sys.exit(error.exit_code)
+
+
+def _again() -> str:
+    """What the same command does after Ctrl-C: what has no journal begins anew."""
+    return "resumes" if sys.argv[1:2] and sys.argv[1] in _RESUMED else "begins anew"
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

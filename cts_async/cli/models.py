@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 HELP = """List the models of the catalogue and of cts.toml: address, model id, key, limits, prices, roles.
 
@@ -32,10 +33,8 @@ def models(
     catalogue = load_catalogue(options.config_file(config))
     entries = [roster.entry(catalogue, name, os.environ)] if name else roster.roster(catalogue, os.environ)
     if as_json:
-        import orjson
-
         rows = [roster.as_json(entry) for entry in entries]
-        typer.echo(orjson.dumps(rows[0] if name else rows, option=orjson.OPT_INDENT_2).decode())
+        print_json(rows[0] if name else rows)
         return
     from rich.console import Console
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 from cts_async.config import RunConfig
 
 HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
@@ -19,7 +18,6 @@ Example: cts plan --model gpt -k 3 --data hard518:release --corpus docs.jsonl
 def plan(asked: RunConfig, as_json: options.AsJson = False) -> None:
     import os
 
-    import orjson
     from rich.console import Console
 
     from cts_async.engine.run_dir import check_identity
@@ -39,7 +37,7 @@ def plan(asked: RunConfig, as_json: options.AsJson = False) -> None:
     predicted = forecast(made, runs)
     if as_json:
         value = forecast_json(made, predicted, runs)
-        typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+        print_json(value)
     else:
         print_forecast(Console(), made, predicted, runs)
 

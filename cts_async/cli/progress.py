@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
+from rich.text import Text
 
 from cts_async.engine.budget import amount
 from cts_async.engine.events import (
@@ -35,6 +37,8 @@ from cts_async.engine.events import (
 from cts_async.report.plain import plain
 
 PLAIN_EVERY_S, BARS_EVERY_S = 5.0, 0.2
+WIDE: Final = 100
+"""On fewer columns names and bars are cut, so that counts are not."""
 
 
 class Tally:
@@ -158,14 +162,38 @@ class _Plain:
         self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+def labels(names: Sequence[str]) -> dict[str, str]:
+    """Names of runs without the words they all begin with, and without the settings (`+support-gpt`) all end with."""
+    if len(names) < 2:
+        return {name: name for name in names}
+    alike = len({name.partition("+")[2] for name in names}) == 1
+    words = [(name.partition("+")[0] if alike else name).split("-") for name in names]
+    shared, shortest = 0, min(map(len, words))
+    while shared < shortest - 1 and len({one[shared] for one in words}) == 1:
+        shared += 1
+    return {name: "-".join(one[shared:]) for name, one in zip(names, words, strict=True)}
+
+
+class _Screen(Progress):
+    """Bars, and below them in a line of its own what they took so far: a column would leave the bars no room."""
+
+    efforts = "starting"
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        yield from super().get_renderables()
+        yield Text(self.efforts)
+
+
 class _Bars:
-    def __init__(self, progress: Progress, tally: Tally) -> None:
+    def __init__(self, progress: _Screen, tally: Tally) -> None:
         self._progress, self._tally = progress, tally
+        named = labels(list(tally.totals))
         self._bars: dict[str, TaskID] = {
-            group: progress.add_task(group, total=total, note="") for group, total in tally.totals.items()
+            group: progress.add_task(escape(named[group]), total=total, note="")
+            for group, total in tally.totals.items()
         }
         self._next = 0.0
-        self._sum = progress.add_task("all", total=sum(tally.totals.values()), note="starting")
+        self._sum = progress.add_task("all", total=sum(tally.totals.values()), note="")
 
     def __call__(self, event: Event) -> None:
         self._tally.take(event)
@@ -184,7 +212,8 @@ class _Bars:
             note = self._tally.note(group)
             marked = f"[red]{escape(note)}[/red]" if note else ""
             self._progress.update(bar, completed=self._tally.done[group], note=marked)
-        self._progress.update(self._sum, completed=sum(self._tally.done.values()), note=self._tally.efforts())
+        self._progress.efforts = self._tally.efforts()
+        self._progress.update(self._sum, completed=sum(self._tally.done.values()))
 
 
 @contextmanager
@@ -194,14 +223,15 @@ def shown(console: Console, totals: Mapping[str, int], *, quiet: bool = False) -
     if quiet or not console.is_terminal:
         yield _Plain(Console(quiet=True) if quiet else console, tally)
         return
+    wide = console.width >= WIDE
     columns = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, max_width=None if wide else 30)),
+        BarColumn(bar_width=24 if wide else 10),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with Progress(*columns, console=console, transient=True, refresh_per_second=4) as progress:
+    with _Screen(*columns, console=console, transient=True, refresh_per_second=4) as progress:
         bars = _Bars(progress, tally)
         yield bars
         bars.move()

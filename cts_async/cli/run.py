@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 from cts_async.config import RunConfig
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _introduce(err: Console, plan: Plan) -> None:
         + ("" if plan.config.no_judge else f", judges {', '.join((*plan.roles.judges, 'lexical'))}"),
         markup=False,
         highlight=False,
-        soft_wrap=True,
+        soft_wrap=not err.is_terminal,
     )
 
 
@@ -130,10 +131,9 @@ def _next(plan: Plan) -> str:
 
 
 def _print_json(summaries: list[RunSummary], written: list[dict[str, Any]]) -> None:
-    import orjson
 
     rows = [
         {"run": str(summary.directory), "system": summary.label, **value}
         for summary, value in zip(summaries, written, strict=True)
     ]
-    typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+    print_json(rows)

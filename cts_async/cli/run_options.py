@@ -15,19 +15,27 @@ from cts_async.records import MODES, SCHEMES
 
 def _read(
     common: dict[str, Any],
-    model: Annotated[list[str], typer.Option("--model", "-m", help="Clarifier; may be repeated.")] = [
-        "local"
-    ],
+    model: Annotated[
+        list[str], typer.Option("--model", "-m", metavar="NAME", help="Clarifier; may be repeated.")
+    ] = ["local"],
     k: Annotated[
-        list[int], typer.Option("-k", min=1, max=3, help="Questions it may ask, or turns; may be repeated.")
+        list[int],
+        typer.Option(
+            "-k", metavar="N", min=1, max=3, help="Questions it may ask, or turns; may be repeated."
+        ),
     ] = [1],
     scheme: Annotated[
         list[str],
-        typer.Option(help="Prompting: cts, standard, at-standard, cot, at-cot; may be repeated."),
+        typer.Option(
+            metavar="SCHEME", help="Prompting: cts, standard, at-standard, cot, at-cot; may be repeated."
+        ),
     ] = ["cts"],
     mode: Annotated[
         list[str],
-        typer.Option(help="Questions at-once; one a turn: respond; queries to pick: select. Repeatable."),
+        typer.Option(
+            metavar="MODE",
+            help="Questions at-once; one a turn: respond; queries to pick: select. Repeatable.",
+        ),
     ] = ["at-once"],
     data: Annotated[
         str, typer.Option(help="sample, hard518:PATH, qulac:PATH, clariq:PATH, or a .csv or .jsonl file.")
@@ -64,7 +72,8 @@ def _read(
     ] = None,
     support: Annotated[str | None, typer.Option(help="User Answerer and Rewriter [paper: ernie].")] = None,
     judge: Annotated[
-        list[str] | None, typer.Option(help="Judge; the first gives the score [paper: ernie].")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Judge; the first gives the score [paper: ernie]."),
     ] = None,
     agent: Annotated[str | None, typer.Option(help="Deep-search model [paper: webdancer].")] = None,
     extractor: Annotated[str | None, typer.Option(hidden=True, help="Model that builds gold.")] = None,

@@ -46,13 +46,20 @@ score.__doc__ = HELP
 
 
 def _judged(words: Iterable[str]) -> list[str]:
-    """The files that words name, but for built gold and conversations beside them: nothing is judged there."""
+    """The files that words name, but for built gold and conversations beside them: nothing is judged there.
+
+    Raises UsageError where there are conversations only.
+    """
     from cts_async import scorer
+    from cts_async.errors import UsageError
     from cts_async.protocol.run_folders import is_gold_build, is_talk
 
     files = [file for word in words for file in scorer.judged_files(word)]
     folders = {file: Path(file).parent for file in files}
-    return [file for file in files if not (is_gold_build(folders[file]) or is_talk(folders[file]))] or files
+    judged = [file for file in files if not (is_gold_build(folders[file]) or is_talk(folders[file]))]
+    if files and all(map(is_talk, folders.values())):
+        raise UsageError(f"{files[0]}: conversations alone (cts converse): there is no answer in it to score")
+    return judged or files
 
 
 def _remark(line: str) -> None:

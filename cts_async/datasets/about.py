@@ -74,7 +74,7 @@ ABOUT: Final[Mapping[str, About]] = {
             title="ClariQ",
             what="requests with facets, clarifying questions, answers and how much each needs clarification (1 to 4)",
             paper="Aliannejadi et al., EMNLP 2021: Building and Evaluating Open-Domain Dialogue Corpora ...",
-            licence="none named in its repository",
+            licence="no licence named in its repository",
             source="https://github.com/aliannejadi/ClariQ",
             spec="clariq:PATH, clariq:PATH,need=3-4",
             expects="the folder with train.tsv and dev.tsv, or one of them; need= keeps these clarification needs",

@@ -18,6 +18,7 @@ from typing import Final
 from cts_async.datasets.annotations import AnnotatedQuery, Annotations
 from cts_async.datasets.clariq_rows import NEEDS, NO_QUESTION, ClariqRow, read_clariq
 from cts_async.datasets.dataset import Dataset, make_dataset
+from cts_async.datasets.fields import short
 from cts_async.datasets.gold import GoldIndex, read_gold
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
@@ -66,10 +67,10 @@ class Clariq:
         """Take a row in. InputError where it contradicts an earlier one."""
         topic = self.topics.setdefault(row.topic_id, Topic(row.topic_id, row.request, row.need, row.path))
         if topic.path != row.path:
-            problem = f"topic {row.topic_id!r} stands in {topic.path} already"
+            problem = f"topic {short(row.topic_id)} stands in {topic.path} already"
             raise InputError(row.path, problem, line=row.line, field="topic_id")
         if (topic.request, topic.need) != (row.request, row.need):
-            problem = f"topic {row.topic_id!r} stands earlier with another request or clarification_need"
+            problem = f"topic {short(row.topic_id)} stands earlier with another request or clarification_need"
             raise InputError(row.path, problem, line=row.line, field="topic_id")
         if row.facet_id:
             topic.questions[row.question_id] = row.question
@@ -79,7 +80,7 @@ class Clariq:
         self.n_rows += 1
         facet = self.facets.setdefault(row.facet_id, Facet(row.facet_id, row.topic_id, row.facet_desc))
         if (facet.topic_id, facet.description) != (row.topic_id, row.facet_desc):
-            problem = f"facet {row.facet_id!r} stands earlier with another topic or facet_desc"
+            problem = f"facet {short(row.facet_id)} stands earlier with another topic or facet_desc"
             raise InputError(row.path, problem, line=row.line, field="facet_id")
         if row.question_id != NO_QUESTION:
             facet.pairs.append((row.question, row.answer))
@@ -93,7 +94,7 @@ def read_collection(paths: Sequence[Path]) -> Clariq:
         bare: set[str] = set()
         for row in read_clariq(path):
             if not row.facet_id and row.topic_id in bare:
-                raise InputError(path, f"{row.topic_id!r} stands twice", line=row.line, field="topic_id")
+                raise InputError(path, f"{short(row.topic_id)} stands twice", line=row.line, field="topic_id")
             bare.add(row.topic_id)
             found.add(row)
         if row is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.fields import listed
+from cts_async.datasets.fields import listed, short
 from cts_async.datasets.lines import MAX_LINE_BYTES
 from cts_async.datasets.qulac_table import unescape
 from cts_async.datasets.rows import Row, read_tsv
@@ -71,7 +71,7 @@ def read_question_bank(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> d
         cells = _Cells(path, line, row)
         id = cells.text("question_id")
         if id in bank:
-            raise InputError(path, f"{id!r} stands twice", line=line, field="question_id")
+            raise InputError(path, f"{short(id)} stands twice", line=line, field="question_id")
         bank[id] = cells.cell("question") if id == NO_QUESTION else cells.text("question")
     if not bank:
         raise InputError(path, "holds no questions", field="question_id")
@@ -125,7 +125,7 @@ class _Cells:
         cell = self.cell("clarification_need")
         found = next((need for need in NEEDS if cell in (str(need), f"{need}.0")), None)
         if found is None:
-            raise self.wrong("clarification_need", f"must be a whole number from 1 to 4, is {cell[:40]!r}")
+            raise self.wrong("clarification_need", f"must be a whole number from 1 to 4, is {short(cell)}")
         return found
 
     def wrong(self, name: str, problem: str) -> InputError:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from cts_async.datasets.fields import short
 from cts_async.datasets.lines import MAX_LINE_BYTES, byte_lines, decode
 from cts_async.datasets.unique import FirstLines
 from cts_async.errors import InputError
@@ -40,10 +41,10 @@ def read_run(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Ru
     for number, cells in _lines(path, RUN_COLUMNS, max_line_bytes):
         topic, _, question, rank, score, _ = cells
         if not rank.isdecimal():
-            problem = f"must be a whole number from 0, is {rank[:40]!r}"
+            problem = f"must be a whole number from 0, is {short(rank)}"
             raise InputError(path, problem, line=number, field="rank")
         if (earlier := seen.add(f"{topic} {question}", number)) is not None:
-            problem = f"{question[:60]!r} stands on line {earlier} already for topic {topic[:40]}"
+            problem = f"{short(question)} stands on line {earlier} already for topic {topic[:40]}"
             raise InputError(path, problem, line=number, field="question")
         yield RunLine(topic, question, _score(path, number, score))
     if not number:
@@ -55,9 +56,9 @@ def read_predictions(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dic
     found: dict[str, int] = {}
     for number, (topic, label) in _lines(path, PREDICTION_COLUMNS, max_line_bytes):
         if topic in found:
-            raise InputError(path, f"{topic[:40]!r} stands twice", line=number, field="topic")
+            raise InputError(path, f"{short(topic)} stands twice", line=number, field="topic")
         if not label.isdecimal() or len(label) > 4:
-            problem = f"must be a whole number from 0, is {label[:40]!r}"
+            problem = f"must be a whole number from 0, is {short(label)}"
             raise InputError(path, problem, line=number, field="label")
         found[topic] = int(label)
     if not found:
@@ -96,7 +97,7 @@ def _score(path: Path, line: int, cell: str) -> float:
     except ValueError:
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(path, f"must be a finite number, is {cell[:40]!r}", line=line, field="score")
+        raise InputError(path, f"must be a finite number, is {short(cell)}", line=line, field="score")
     return score
 
 

@@ -39,17 +39,19 @@ class Columns:
         return value.strip()
 
     def number(self, name: str, row: str) -> int:
-        """A cell that must be a whole number from 1."""
+        """A cell that must be a whole number from 1, of at most nine digits: so many an id may have."""
         value = self.values[name][row]
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.error(name, row, f"must be a whole number, is {kind_of(value)}")
         if value < 1:
             raise self.error(name, row, f"must be a whole number from 1, is {value}")
+        if value >= 10**9:
+            raise self.error(name, row, f"must have at most nine digits, is {value}")
         return value
 
     def error(self, name: str, row: str, problem: str) -> InputError:
         """What is wrong with a cell."""
-        return InputError(self.path, f"row {row}: {problem}", field=name)
+        return InputError(self.path, f"row {row[:20]}: {problem}", field=name)
 
 
 def read_columns(path: Path, names: Sequence[str], *, max_bytes: int = MAX_FILE_BYTES) -> Columns:

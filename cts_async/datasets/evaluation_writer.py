@@ -17,7 +17,7 @@ import orjson
 
 from cts_async.datasets.evaluations import Evaluations, metric_order
 from cts_async.datasets.whole_file import written_whole
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, unwritable
 
 
 class EvaluationWriter:
@@ -30,7 +30,7 @@ class EvaluationWriter:
     def add(self, evaluations: Evaluations) -> None:
         """Add records: for each metric the same ones in the same order, none that was added before.
 
-        UsageError where they cannot be written.
+        UsageError where they cannot be written, StorageFull where there is no room.
         """
         for metric, values in evaluations.items():
             lines = (
@@ -40,7 +40,7 @@ class EvaluationWriter:
             try:
                 self._columns[metric].writelines(lines)
             except OSError as error:
-                raise UsageError(f"{self._path}: cannot write ({error.strerror})") from None
+                raise unwritable(self._path, error) from None
         self.records += len(next(iter(evaluations.values()), ()))
 
 
@@ -57,7 +57,7 @@ def evaluations_written(path: Path, metrics: Sequence[str]) -> Iterator[Evaluati
                 name: opened.enter_context(TemporaryFile(dir=path.resolve().parent)) for name in metrics
             }
         except OSError as error:
-            raise UsageError(f"{path}: cannot write ({error.strerror})") from None
+            raise unwritable(path, error) from None
         writer = EvaluationWriter(path, columns)
         yield writer
         if not writer.records:

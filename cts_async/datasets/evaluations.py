@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from cts_async.datasets.fields import kind_of
+from cts_async.datasets.fields import kind_of, short
 from cts_async.datasets.json_file import parse_json, read_bytes
 from cts_async.datasets.lines import unreadable
 from cts_async.datasets.record_ids import decode_record_id
@@ -101,7 +101,7 @@ def _check_ids(path: Path, metric: str, values: Mapping[str, Any], known: set[st
         try:
             decode_record_id(id)
         except ValueError as error:
-            raise InputError(path, f"the record id {id[:40]!r} {error}", field=metric) from None
+            raise InputError(path, f"the record id {short(id)} {error}", field=metric) from None
         known.add(id)
 
 

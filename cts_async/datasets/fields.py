@@ -205,6 +205,14 @@ def listed(names: Iterable[str]) -> str:
     return (", ".join(quoted[:_MANY]) or "none at all") + more
 
 
+def short(value: object, most: int = 60) -> str:
+    """Quote what stands in a file for a person: however long it is, at most about `most` characters of it."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= most else value[: most - 1] + "…")
+    quoted = repr(value)
+    return quoted if len(quoted) <= most else quoted[: most - 1] + "…"
+
+
 def kind_of(value: object) -> str:
     """What a JSON value is, for a sentence: "a number", "a list", ..."""
     if isinstance(value, bool):

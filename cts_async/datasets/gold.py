@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from cts_async.datasets.fields import Fields, listed
+from cts_async.datasets.fields import Fields, listed, short
 from cts_async.datasets.nuggets import NuggetReader
 from cts_async.datasets.rows import Row, read_rows
 from cts_async.errors import InputError
@@ -68,7 +68,7 @@ class GoldIndex:
         if with_query is not None:
             return with_query
         problem = (
-            f"the ids clash: {id!r} is {_short(with_id.fused_query)} here, but {_short(fused_query)} in the "
+            f"the ids clash: {short(id)} is {short(with_id.fused_query)} here, but {short(fused_query or '')} in the "
             "file to be joined, a query that this gold does not have"
         )
         raise InputError(self.path, problem, line=with_id.line, field="id")
@@ -128,10 +128,5 @@ def _record(finder: Fields, reader: NuggetReader, line: int, row: Row) -> GoldRe
 def _add(index: dict[str, GoldRecord], key: str, record: GoldRecord, path: Path, name: str) -> None:
     earlier = index.setdefault(key, record)
     if earlier.nuggets != record.nuggets:
-        problem = f"{_short(key)} already stands on line {earlier.line}, with other nuggets"
+        problem = f"{short(key)} already stands on line {earlier.line}, with other nuggets"
         raise InputError(path, problem, line=record.line, field=name)
-
-
-def _short(text: str | None) -> str:
-    text = text or ""
-    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -9,11 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from cts_async.datasets.clariq import FILES as CLARIQ_FILES
 from cts_async.datasets.clariq import open_clariq
 from cts_async.datasets.dataset import Dataset, make_dataset
 from cts_async.datasets.fields import check_mapping
 from cts_async.datasets.gold import read_gold
 from cts_async.datasets.hard518 import open_hard518
+from cts_async.datasets.mimics_duo import FILES as PANE_FILES
 from cts_async.datasets.queries import read_queries
 from cts_async.datasets.qulac import open_qulac
 from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
@@ -55,17 +57,32 @@ def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] 
 
 
 def _unknown(spec: str) -> str:
+    if spec and (like := _looks_like(Path(spec))):
+        return _refusal(spec, f"; did you mean {f'{like}:{spec}'!r}?")
     kind, colon, path = spec.partition(":")
     if kind in WITHOUT_INSTANCES:
         return f"{spec!r} {WITHOUT_INSTANCES[kind]}"
-    if Path(spec).is_dir():
+    if spec and Path(spec).is_dir():
         meant = f"; did you mean 'hard518:{spec}'?"
     elif close := get_close_matches(kind.lower(), KINDS, n=1):
         meant = f"; did you mean {close[0] + colon + path!r}?"
     else:
         meant = ":"
+    return _refusal(spec, meant)
+
+
+def _refusal(spec: str, meant: str) -> str:
     kinds = ", ".join(KINDS)
     return f"{spec!r} is no dataset{meant} give a .csv or .jsonl file, or KIND:PATH with one of {kinds}"
+
+
+def _looks_like(path: Path) -> str | None:
+    """The kind of dataset that a path which exists has the looks of, if any."""
+    if path.is_dir():
+        marks = {"mimics-duo": PANE_FILES, "clariq": CLARIQ_FILES}
+        found = (kind for kind, names in marks.items() if any((path / name).exists() for name in names))
+        return next(found, None)
+    return {".json": "qulac", ".tsv": "clariq"}.get(path.suffix.lower()) if path.is_file() else None
 
 
 def _kind(spec: str) -> str | None:

@@ -18,6 +18,12 @@ _FOREIGN_MARKS: Final = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+_NO_TEXT: Final = (
+    (b"\x1f\x8b", "a gzip archive, not text; unpack it first"),
+    (b"PK\x03\x04", "a zip archive, not text; unpack it first"),
+    *((b"\x80" + bytes([protocol]), "a pickle, not text; none is opened here") for protocol in range(2, 6)),
+)
+"""What published collections come in, and what would otherwise be taken for text in a wrong encoding."""
 
 
 class NumberedLine(NamedTuple):
@@ -32,7 +38,7 @@ def byte_lines(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[
     """Yield the lines of `path`, a UTF-8 byte order mark removed; never holds more than one bounded line.
 
     Raises InputError for a file that is missing, a directory, unreadable, marked as UTF-16 or UTF-32,
-    or has a line longer than `max_line_bytes`.
+    an archive or a pickle, or has a line longer than `max_line_bytes`.
     """
     try:
         with path.open("rb") as file:
@@ -77,4 +83,7 @@ def _mark(path: Path, first: bytes) -> int:
         if first.startswith(mark):
             problem = f"is {name}, not UTF-8; convert it first, for example with `iconv -f {name} -t UTF-8`"
             raise InputError(path, problem, line=1)
+    for mark, what in _NO_TEXT:
+        if first.startswith(mark):
+            raise InputError(path, f"is {what}", line=1)
     return len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final, TypeVar
 
-from cts_async.datasets.fields import listed
+from cts_async.datasets.fields import listed, short
 from cts_async.datasets.lines import MAX_LINE_BYTES
 from cts_async.datasets.rows import Row, read_tsv
 from cts_async.datasets.unique import FirstLines
@@ -89,7 +89,7 @@ class _Cells:
     def one_of(self, allowed: Mapping[str, T], column: str, what: str) -> T:
         value = allowed.get(self.row[column].casefold())
         if value is None:
-            raise self.error(column, f"must be {what}, is {self.row[column]!r}")
+            raise self.error(column, f"must be {what}, is {short(self.row[column])}")
         return value
 
     def label(self, column: str) -> int:
@@ -101,7 +101,7 @@ class _Cells:
         except ValueError:
             value = -1.0
         if not 0 <= value <= 1:
-            raise self.error(column, f"must be a probability from 0 to 1, is {self.row[column]!r}")
+            raise self.error(column, f"must be a probability from 0 to 1, is {short(self.row[column])}")
         return value
 
     def error(self, column: str | None, problem: str) -> InputError:
@@ -142,8 +142,9 @@ def _aligned(paths: list[Path], row: tuple[_Cells | None, ...]) -> list[_Cells]:
             raise InputError(path, problem)
         for column in _KEY:
             if cells.row[column] != first.row[column]:
+                here, there_is = (short(one.row[column], 200) for one in (cells, first))
                 problem = (
-                    f"is {cells.row[column]!r} where {first.path.name}:{first.line} has {first.row[column]!r}; "
+                    f"is {here} where {first.path.name}:{first.line} has {there_is}; "
                     "the four files must have the same panes in the same order"
                 )
                 raise cells.error(column, problem)
@@ -164,7 +165,7 @@ class _Seen:
             raise cells.error(None, f"is the same pane as line {first}")
         query = cells.row["query"]
         if query != self._query and (first := self._queries.add(query, cells.line)) is not None:
-            problem = f"the panes of {query!r} do not stand together: they begin at line {first}"
+            problem = f"the panes of {short(query)} do not stand together: they begin at line {first}"
             raise cells.error("query", problem)
         self._query = query
 
@@ -208,5 +209,5 @@ def _options(cells: _Cells) -> tuple[str, ...]:
 def _option_qualities(cells: _Cells, n_options: int) -> tuple[int, ...]:
     for column in _QUALITIES[n_options:]:
         if cells.row[column]:
-            raise cells.error(column, f"labels an option that is missing: {cells.row[column]!r}")
+            raise cells.error(column, f"labels an option that is missing: {short(cells.row[column])}")
     return tuple(cells.label(column) for column in _QUALITIES[:n_options])

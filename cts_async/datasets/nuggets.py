@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from cts_async.datasets.fields import Fields, kind_of, listed
+from cts_async.datasets.fields import Fields, kind_of, listed, short
 from cts_async.datasets.rows import Row
 from cts_async.errors import InputError
 from cts_async.records import Nugget
@@ -68,7 +68,7 @@ class NuggetReader:
         seen: set[str] = set()
         for nugget in nuggets:
             if nugget.id in seen:
-                raise self._error(f"two nuggets have the id {nugget.id!r}", line, field)
+                raise self._error(f"two nuggets have the id {short(nugget.id)}", line, field)
             seen.add(nugget.id)
         return nuggets
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from cts_async.datasets.fields import kind_of, listed
+from cts_async.datasets.fields import kind_of, listed, short
 from cts_async.datasets.lines import MAX_LINE_BYTES
 from cts_async.datasets.rows import TSV_SUFFIXES, Row, read_rows, read_tsv
 from cts_async.errors import InputError
@@ -74,12 +74,12 @@ class _Places:
     def of(self, path: Path, line: int, row: Row) -> int:
         query = _text(path, line, row, "query")
         if (query, 1) not in self._by_number:
-            raise InputError(path, f"no pane is for {query!r}", line=line, field="query")
+            raise InputError(path, f"no pane is for {short(query)}", line=line, field="query")
         if row.get("pane") not in (None, ""):
             return self._numbered(path, line, query, row["pane"])
         if "question" in row:
             return self._asked(path, line, query, _text(path, line, row, "question"))
-        problem = f"is missing; the fields here are {listed(row)}"
+        problem = "is empty" if "pane" in row else f"is missing; the fields here are {listed(row)}"
         raise InputError(path, problem, line=line, field="pane")
 
     def _numbered(self, path: Path, line: int, query: str, value: object) -> int:
@@ -88,21 +88,23 @@ class _Places:
         place = self._by_number.get((query, number))
         if place is None:
             last = max(pane for name, pane in self._names if name == query)
-            problem = f"must be a pane of {query!r}, 1 to {last}, is {value!r}"
+            problem = f"must be a pane of {short(query)}, 1 to {last}, is {short(value)}"
             raise InputError(path, problem, line=line, field="pane")
         return place
 
     def _asked(self, path: Path, line: int, query: str, question: str) -> int:
         places = self._by_question.get((query, question), [])
         if len(places) != 1:
-            many = f"{len(places)} panes of {query!r} ask" if places else f"no pane of {query!r} asks"
-            problem = f"{many} {question!r}; say which by `pane`, its number among the query's, from 1"
+            many = (
+                f"{len(places)} panes of {short(query)} ask" if places else f"no pane of {short(query)} asks"
+            )
+            problem = f"{many} {short(question)}; say which by `pane`, its number among the query's, from 1"
             raise InputError(path, problem, line=line, field="question")
         return places[0]
 
     def unscored(self, scores: Sequence[float | None]) -> str:
         missing = [name for name, score in zip(self._names, scores, strict=True) if score is None]
-        named = ", ".join(f"{query!r} pane {number}" for query, number in missing[:_MANY])
+        named = ", ".join(f"{short(query)} pane {number}" for query, number in missing[:_MANY])
         more = f" and {len(missing) - _MANY} more" if len(missing) > _MANY else ""
         return f"has no score for {named}{more}; every pane needs one"
 
@@ -132,5 +134,5 @@ def _score(path: Path, line: int, row: Row) -> float:
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        raise InputError(path, f"must be a finite number, is {value!r}", line=line, field="score")
+        raise InputError(path, f"must be a finite number, is {short(value)}", line=line, field="score")
     return score

@@ -12,7 +12,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.fields import listed
+from cts_async.datasets.fields import listed, short
 from cts_async.datasets.lines import MAX_LINE_BYTES
 from cts_async.datasets.rows import Row, read_tsv
 from cts_async.errors import InputError
@@ -79,5 +79,5 @@ def _number(path: Path, line: int, column: str, cell: str) -> float | None:
     except ValueError:
         value = float("nan")
     if not isfinite(value):
-        raise InputError(path, f"must be a number, is {cell!r}", line=line, field=column)
+        raise InputError(path, f"must be a number, is {short(cell)}", line=line, field=column)
     return value

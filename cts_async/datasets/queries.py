@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cts_async.datasets.fields import Fields
+from cts_async.datasets.fields import Fields, short
 from cts_async.datasets.gold import GoldIndex
 from cts_async.datasets.nuggets import NuggetReader
 from cts_async.datasets.rows import read_rows
@@ -79,7 +79,7 @@ class _Ids:
         earlier = None if row_id is None else self._lines.add(row_id, line)
         if earlier is not None:
             raise InputError(
-                self._path, f"{row_id!r} already stands on line {earlier}", line=line, field=field
+                self._path, f"{short(row_id)} already stands on line {earlier}", line=line, field=field
             )
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from cts_async.datasets.annotations import AnnotatedQuery, Annotations
 from cts_async.datasets.columns import Columns, read_columns
 from cts_async.datasets.dataset import Dataset, make_dataset
+from cts_async.datasets.fields import short
 from cts_async.datasets.gold import GoldIndex, read_gold
 from cts_async.datasets.qulac_table import Topic, read_qulac, unescape
 from cts_async.errors import InputError, UsageError
@@ -78,7 +79,7 @@ def _facets(columns: Columns) -> list[Instance]:
         facet_id, topic, description = (columns.text(name, row) for name in COLUMNS)
         facet = Instance(facet_id, unescape(description), unescape(topic))
         if facets.setdefault(facet_id, facet) != facet:
-            problem = f"the facet {facet_id!r} stands earlier with another topic or facet_desc"
+            problem = f"the facet {short(facet_id)} stands earlier with another topic or facet_desc"
             raise columns.error("topic_facet_id", row, problem)
     if not facets:
         raise InputError(columns.path, "has no rows", field="topic_facet_id")

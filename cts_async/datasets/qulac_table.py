@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar, cast
 
 from cts_async.datasets.columns import Columns, read_columns
+from cts_async.datasets.fields import short
 from cts_async.datasets.json_file import MAX_FILE_BYTES
 from cts_async.datasets.record_ids import NO_QUESTION, encode_facet_id
 from cts_async.errors import InputError
@@ -162,12 +163,12 @@ class _Reading:
         facet_id = encode_facet_id(topic_id, columns.number("facet_id", row))
         if (said := columns.text("topic_facet_id", row)) != facet_id:
             raise columns.error(
-                "topic_facet_id", row, f"must be {facet_id!r} by its topic and facet, is {said!r}"
+                "topic_facet_id", row, f"must be {short(facet_id)} by its topic and facet, is {short(said)}"
             )
         said = columns.text("topic_facet_question_id", row)
         number = said.removeprefix(f"{facet_id}-")
         if number == said or not (number == WITHOUT_QUESTION or _NUMBER.fullmatch(number)):
-            problem = f"must be '{facet_id}-' and a question's number or {WITHOUT_QUESTION}, is {said!r}"
+            problem = f"must be '{facet_id}-' and a question's number or {WITHOUT_QUESTION}, is {short(said)}"
             raise columns.error("topic_facet_question_id", row, problem)
         return topic_id, facet_id, None if number == WITHOUT_QUESTION else int(number)
 
@@ -185,13 +186,13 @@ class _Reading:
     def _one_of(self, name: str, row: str, allowed: tuple[str, ...]) -> str:
         said = self._columns.text(name, row)
         if said not in allowed:
-            raise self._columns.error(name, row, f"must be {' or '.join(allowed)}, is {said!r}")
+            raise self._columns.error(name, row, f"must be {' or '.join(allowed)}, is {short(said)}")
         return said
 
     def _gather(self, row: str, known: dict[K, V], key: K, about: V, name: str, what: str) -> None:
         if known.setdefault(key, about) != about:
             raise self._columns.error(
-                name, row, f"{what} {key!r} stands earlier with another text, type or desc"
+                name, row, f"{what} {short(key)} stands earlier with another text, type or desc"
             )
 
     def _pair(self, row: str, number: int) -> Pair:
@@ -200,7 +201,7 @@ class _Reading:
     def _without_question(self, row: str) -> Pair:
         for name in ("question", "answer"):
             if said := self._columns.text_or_empty(name, row):
-                problem = f"must be empty, since the row's id ends in -{WITHOUT_QUESTION}, is {said!r}"
+                problem = f"must be empty, since the row's id ends in -{WITHOUT_QUESTION}, is {short(said)}"
                 raise self._columns.error(name, row, problem)
         return Pair(NO_QUESTION, "", "")
 
@@ -211,6 +212,6 @@ class _Reading:
         for earlier, other in asked:
             if other.question != pair.question or other.answer == pair.answer:
                 what = "the same answer" if other.question == pair.question else "another question"
-                problem = f"{id!r} already stands on row {earlier} with {what}"
+                problem = f"{short(id)} already stands on row {earlier} with {what}"
                 raise self._columns.error("topic_facet_question_id", row, problem)
         asked.append((row, pair))

@@ -11,6 +11,7 @@ from cts_async.datasets.contents import Contents, Fact, Span, counted
 from cts_async.datasets.evaluations import read_evaluations
 from cts_async.datasets.gold import read_gold
 from cts_async.datasets.trec import read_facet_qrels, read_run
+from cts_async.errors import InputError
 
 
 def gold_contents(path: str, fields: Mapping[str, str]) -> Contents:
@@ -39,6 +40,8 @@ def candidates_contents(path: str, fields: Mapping[str, str]) -> Contents:
         else:
             answers += 1
             empty += not line.candidate.answer
+    if not answers + failed:
+        raise InputError(path, "holds no candidate answers")
     facts = (
         Fact("candidates", answers, counted(answers, "candidate answer")),
         Fact("files", len(files), counted(len(files), "file")),

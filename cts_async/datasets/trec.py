@@ -15,6 +15,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Final
 
+from cts_async.datasets.fields import short
 from cts_async.datasets.lines import byte_lines, decode
 from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import InputError, UsageError
@@ -130,7 +131,7 @@ def _fields(path: Path, form: str, max_line_bytes: int) -> Iterator[tuple[int, l
 
 def _grade(path: Path, number: int, text: str) -> int:
     if not _GRADE.fullmatch(text):
-        raise InputError(path, f"must be an integer, is {_short(text)}", line=number, field="grade")
+        raise InputError(path, f"must be an integer, is {short(text)}", line=number, field="grade")
     if int(text) not in GRADES:
         problem = f"must be from {GRADES[0]} to {GRADES[-1]}, is {text}"
         raise InputError(path, problem, line=number, field="grade")
@@ -139,22 +140,18 @@ def _grade(path: Path, number: int, text: str) -> int:
 
 def _score(path: Path, number: int, text: str) -> float:
     if not _SCORE.fullmatch(text) or not isfinite(float(text)):
-        raise InputError(path, f"must be a finite number, is {_short(text)}", line=number, field="score")
+        raise InputError(path, f"must be a finite number, is {short(text)}", line=number, field="score")
     return float(text)
 
 
 def _twice(path: Path, number: int, topic: str, document: str, hint: str = "") -> InputError:
-    problem = f"{_short(document)} stands already in topic {_short(topic)}{hint}"
+    problem = f"{short(document)} stands already in topic {short(topic)}{hint}"
     return InputError(path, problem, line=number, field="document")
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 def _word(text: str) -> str:
     if not text or text.split() != [text]:
-        raise UsageError(f"{_short(text)} cannot stand in a TREC file: white space separates its fields")
+        raise UsageError(f"{short(text)} cannot stand in a TREC file: white space separates its fields")
     return text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.fields import listed
+from cts_async.datasets.fields import listed, short
 from cts_async.datasets.rows import Row, read_rows
 from cts_async.errors import InputError
 
@@ -24,7 +24,7 @@ def read_type_labels(path: Path, types: Sequence[str]) -> dict[str, tuple[str, .
         question = _cell(path, row, "question", line)
         kinds = tuple(dict.fromkeys(_SEPARATORS.split(_cell(path, row, "type", line).casefold())))
         if wrong := [kind for kind in kinds if kind not in types]:
-            problem = f"{wrong[0]!r} is no type; the types are {', '.join(types)}"
+            problem = f"{short(wrong[0])} is no type; the types are {', '.join(types)}"
             raise InputError(path, problem, line=line, field="type")
         if found.setdefault(question, kinds) != kinds:
             problem = "this question stands earlier with another type"

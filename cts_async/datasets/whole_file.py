@@ -8,14 +8,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from cts_async.errors import UsageError
+from cts_async.errors import unwritable
 
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[BinaryIO]:
     """Open `path` for writing: a reader, a crash or an error in between sees the old file, else the new one whole.
 
-    What is no ordinary file, such as /dev/stdout, is written to directly. UsageError where nothing can be written.
+    What is no ordinary file, such as /dev/stdout, is written to directly. UsageError where nothing can be written,
+    StorageFull where there is no room.
     """
     try:
         if path.exists() and not path.is_file():
@@ -37,4 +38,4 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise UsageError(f"{path}: cannot write ({error.strerror or error})") from None
+        raise unwritable(path, error) from None

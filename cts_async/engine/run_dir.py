@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -16,10 +15,10 @@ from typing import Any
 
 import orjson
 
-from cts_async.errors import InputError, RunLocked, StorageFull, UsageError
+from cts_async.errors import InputError, RunLocked, UsageError, unwritable
 
-NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-"""What a full or failing disk says: nothing is wrong with the command, it can be typed again."""
+FEW = 3
+"""Differences below one name that a refusal tells."""
 
 
 @contextmanager
@@ -78,20 +77,16 @@ def write_json(path: Path, value: Any) -> None:
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
-        if error.errno in NO_ROOM:
-            raise StorageFull(
-                f"{path}: cannot write ({error.strerror}); make room and type the same command again"
-            ) from None
-        raise UsageError(f"{path}: cannot write ({error.strerror})") from None
+        raise unwritable(path, error) from None
 
 
 def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:
-    """Refuse to continue a run as something else, naming each field that differs; `place` is the option for another."""
+    """Refuse to continue a run as something else, naming what differs; `place` is the option for another."""
     manifest = read_manifest(directory)
     if manifest is None:
         return
     before = manifest.get("identity", {})
-    differences = list(_differences(before, identity))
+    differences = list(_told(before, identity))
     if differences:
         raise UsageError(
             f"{directory} was made with other settings: {'; '.join(differences)}. "
@@ -99,10 +94,20 @@ def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str =
         )
 
 
-def _differences(before: Any, now: Any, path: str = "") -> Iterator[str]:
+def _told(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Fields that differ: plain ones first, since the many below one name mostly follow from them, and few of these."""
+    pairs = {name: (before.get(name), now.get(name)) for name in sorted({*before, *now})}
+    for name in sorted(pairs, key=lambda name: any(isinstance(value, Mapping) for value in pairs[name])):
+        found = list(_differences(*pairs[name], name))
+        yield from found[:FEW]
+        if len(found) > FEW:
+            yield f"{len(found) - FEW} more of {name}"
+
+
+def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
     if isinstance(before, Mapping) and isinstance(now, Mapping):
         for key in sorted({*before, *now}):
-            yield from _differences(before.get(key), now.get(key), f"{path}.{key}" if path else key)
+            yield from _differences(before.get(key), now.get(key), f"{path}.{key}")
     elif before != now:
         yield f"{path} was {_short(before)}, now {_short(now)}"
 

@@ -85,13 +85,16 @@ def listed(value: object, key: str) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
-def texts_in(items: list[Any], k: int) -> tuple[str, tuple[str, ...]]:
-    """What is wrong with the items ("" if nothing is), and the `k` texts that they are, numbers dropped."""
+def texts_in(items: list[Any], k: int, key: str = "question") -> tuple[str, tuple[str, ...]]:
+    """What is wrong with the items ("" if nothing is), and the `k` texts that they are, numbers dropped.
+
+    An item may be an object that has its text under `key`, or no other text.
+    """
     if len(items) != k:
         return f"got {len(items)}", ()
     texts: list[str] = []
     for n, item in enumerate(items, 1):
-        text = _text(item)
+        text = _text(item, key)
         if text is None:
             return f"but item {n} is not a string", ()
         if not folded(text):
@@ -100,9 +103,9 @@ def texts_in(items: list[Any], k: int) -> tuple[str, tuple[str, ...]]:
     return "", tuple(texts)
 
 
-def _text(item: object) -> str | None:
+def _text(item: object, key: str) -> str | None:
     if isinstance(item, dict):
-        item = item.get("question", only_string(item))
+        item = item.get(key, only_string(item))
     return _NUMBERING.sub("", " ".join(item.split()), count=1) if isinstance(item, str) else None
 
 

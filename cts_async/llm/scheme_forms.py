@@ -25,8 +25,8 @@ What = Literal["questions", "queries"]
 
 MAX_REASONING_CHARS: Final = 1500
 _TYPES_KEY: Final = "ambiguity_types"
-_THOUGHT_KEYS: Final = ("reasoning", "reason", "explanation", "analysis", "thought")
-_TYPE_KEYS: Final = (_TYPES_KEY, "ambiguity_type", "types", "type")
+_THOUGHT_KEYS: Final = ("reasoning", "reason", "explanation", "analysis", "thought", "推理", "理由", "分析")
+_TYPE_KEYS: Final = (_TYPES_KEY, "ambiguity_type", "types", "type", "歧义类型", "类型")
 
 # What a constrained model may think and offer at most: some 80 tokens, and one line each.
 _REASONING_RULE: Final = r'reasoning ::= "\"" [A-Z\u4E00-\u9FFF] [^"\\\x00-\x1F\x7F]{20,240} "\""'
@@ -107,20 +107,19 @@ class Clarification:
     def _read(self, found: Found) -> tuple[str, Clarified | None]:
         if found.cut_off:
             return "but the reply is cut off", None
-        value, reasoning, types = found.value, "", list[AmbiguityType]()
+        value, reasoning, types = _unwrapped(found.value), "", list[AmbiguityType]()
         if isinstance(value, dict):
-            value = dict(value)
-            reasoning, named = _taken(value, _THOUGHT_KEYS), _taken(value, _TYPE_KEYS)
+            value = {_key(name): part for name, part in value.items()}
+            reasoning, named = _thought(_taken(value, _THOUGHT_KEYS)), _taken(value, _TYPE_KEYS)
             problem, types = _types_in(named) if self.types else ("", [])
             if problem:
                 return problem, None
-        if self.reasoning and not (isinstance(reasoning, str) and reasoning.strip()):
+        if self.reasoning and not reasoning:
             return 'but "reasoning" is missing or empty', None
         if self.types and not types:
             return f'but "{_TYPES_KEY}" is missing', None
         problem, offered = self._offered(value)
-        thought = " ".join(str(reasoning).split()) if self.reasoning else ""
-        return problem, None if problem else Clarified(offered, tuple(types), thought)
+        return problem, None if problem else Clarified(offered, tuple(types), reasoning * self.reasoning)
 
     def _offered(self, value: dict[str, Any] | list[Any]) -> tuple[str, tuple[str, ...]]:
         items = listed(value, self.what)
@@ -128,7 +127,7 @@ class Clarification:
             items = [only]
         if items is None:
             return f'but "{self.what}" is missing', ()
-        problem, texts = texts_in(items, self.k)
+        problem, texts = texts_in(items, self.k, "question" if self.what == "questions" else "query")
         if self.what == "questions":
             same = repetition(texts)
             return (f"but {same}" if same else problem), texts
@@ -144,9 +143,30 @@ def _types_rule() -> str:
     return f"types ::= {' | '.join(map(literal, sets))}"
 
 
+def _unwrapped(value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
+    """The object in a value that holds nothing else: `[{...}]`, `{"result": {...}}`; any other value as it is."""
+    while len(value) == 1:
+        (inner,) = value.values() if isinstance(value, dict) else value
+        if not isinstance(inner, dict) or len(inner) < 2:
+            break
+        value = inner
+    return value
+
+
+def _key(name: str) -> str:
+    """A key as the forms spell it: `Ambiguity Types` and `ambiguityTypes` are `ambiguity_types`."""
+    return re.sub(r"[\s_-]+|(?<=[a-z])(?=[A-Z])", "_", name.strip()).casefold()
+
+
 def _taken(value: dict[str, Any], keys: tuple[str, ...]) -> Any:
     """What stands under the first of `keys`, whose value is taken out of the object."""
     return next((value.pop(key) for key in keys if key in value), "")
+
+
+def _thought(value: Any) -> str:
+    """What was thought, on one line: a text, or several; "" for anything else."""
+    texts = value if isinstance(value, list) else [value]
+    return " ".join(word for text in texts if isinstance(text, str) for word in text.split())
 
 
 # --- Ambiguity types ------------------------------------------------------------------------------------
@@ -191,8 +211,9 @@ def _types_in(value: Any) -> tuple[str, list[AmbiguityType]]:
 # --- The user's choice ----------------------------------------------------------------------------------
 
 _NUMBER: Final = re.compile(
-    r"\W*(?:query|choice|option|number|no\.?|查询|候选|选择|选|第)*\s*[#:：]?\s*(\d{1,3})\s*[.)、号条]?\W*"
+    r"(?!-\d)\W*(?:query|choice|option|number|no\.?|查询|候选|选择|选|第)*\s*[#:：]?\s*(\d{1,3})\s*[.)、号条]?\W*"
 )
+_CHOICE_KEYS: Final = ("choice", "chosen", "number", "选择")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +263,13 @@ def _said(text: str) -> str:
     """The number or text in a reply, out of its JSON if there is any."""
     value = loads_or_none(text)
     if value is None and ("{" in text or "[" in text):
-        value = find_json(text).value
+        try:
+            value = find_json(text).value
+        except UnusableOutput:  # brackets of an offer's own
+            return text
     if isinstance(value, dict):
-        value = value.get("choice", next(iter(value.values()), "") if len(value) == 1 else "")
+        named = {_key(name): part for name, part in value.items()}
+        value = _taken(named, _CHOICE_KEYS) if len(named) > 1 else next(iter(named.values()), "")
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
     return text if value is None else str(value)

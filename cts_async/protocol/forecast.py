@@ -24,6 +24,8 @@ from cts_async.records import Instance
 
 SAMPLE = 200
 """Instances whose prompts are rendered, evenly over the data."""
+BY_SCHEME = ("clarify", "answer")
+"""Steps whose prompts and replies depend on scheme and mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,11 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
     """What is left of `plan` after what `runs` have done, judged by what they show; without them, all of it."""
     runs = runs or {}
     sample, left = _read(plan, {system: run.done for system, run in runs.items()})
-    seen = pooled(runs.values())
     turns = turns_of(plan, runs.values())
     work = [
         _informed(plan, work, left[system], seen, runs.get(system))
         for system in plan.systems
+        for seen in [_shown(system, runs)]
         for work in assumed(plan, system, sample, turns)
         if plan.people is None or work.kind != "answer"
     ]
@@ -136,6 +138,13 @@ def _read(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], 
         for system in plan.systems:
             left[system] += instance.id not in done.get(system, ())
     return sample, left
+
+
+def _shown(system: System, runs: Mapping[System, Observed]) -> dict[tuple[str, str], Seen]:
+    """What the runs show of a system's steps: of those that scheme and mode make longer, only runs of its own."""
+    own = [run for of, run in runs.items() if (of.scheme, of.mode) == (system.scheme, system.mode)]
+    shared = {key: seen for key, seen in pooled(runs.values()).items() if key[0] not in BY_SCHEME}
+    return shared | {key: seen for key, seen in pooled(own).items() if key[0] in BY_SCHEME}
 
 
 def _informed(

@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.engine.run_dir import NO_ROOM
-from cts_async.errors import StorageFull, UsageError
+from cts_async.errors import UsageError, unwritable
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.run_files import RESULTS
 
@@ -81,11 +80,7 @@ def write_gold(out: Path, lines: Iterable[bytes]) -> int:
         if n_lines:
             temporary.replace(out)
     except OSError as error:
-        if error.errno in NO_ROOM:
-            raise StorageFull(
-                f"{out}: cannot write ({error.strerror}); make room and type the same command again"
-            ) from None
-        raise UsageError(f"--out {out}: cannot write ({error.strerror})") from None
+        raise unwritable(f"--out {out}", error) from None
     finally:
         with suppress(OSError):
             temporary.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cts_async.datasets.contents import Contents, Fact, Span, counted
+from cts_async.datasets.fields import short
 from cts_async.datasets.lines import MAX_LINE_BYTES, byte_lines
 from cts_async.datasets.unique import FirstLines
 from cts_async.errors import InputError
@@ -21,7 +22,7 @@ def corpus_contents(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Cont
         page = parse_document(line.raw, path, line.number)
         for field, value in (("id", page.id), ("url", page.url)):
             if (earlier := seen[field].add(value, line.number)) is not None:
-                problem = f"{value!r} stands already on line {earlier}"
+                problem = f"{short(value)} stands already on line {earlier}"
                 raise InputError(path, problem, line=line.number, field=field)
         length.add(len(page.text))
         empty += not page.text.strip()

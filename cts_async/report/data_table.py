@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cts_async.datasets.whole_file import written_whole
+from cts_async.errors import UsageError
+from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 
 Row: TypeAlias = Mapping[str, Any]
@@ -66,7 +70,7 @@ def print_table(console: Console, table: DataTable) -> None:
     rows = _taken(table.rows, table.shown)
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         last = following is not None and bool(table.group) and following[table.group] != row[table.group]
-        drawn.add_row(*(Text(printable(column.show(row))) for column in table.columns), end_section=last)
+        drawn.add_row(*(Folded(printable(column.show(row))) for column in table.columns), end_section=last)
     console.print(Text(table.title, style="bold"))
     console.print(Text(table.caption, style="dim"))
     console.print(drawn)
@@ -74,13 +78,29 @@ def print_table(console: Console, table: DataTable) -> None:
 
 
 def write_csv(folder: Path, table: DataTable) -> None:
-    """Write all rows, unrounded, to NAME.csv; a table without rows gives no file."""
+    """Write all rows, unrounded, to NAME.csv, whole or not at all; a table without rows gives no file.
+
+    The folder is made if need be. Cells are as they are: a spreadsheet may take one that begins with = for a formula.
+    Raises UsageError.
+    """
     if not table.rows:
         return
-    with (folder / f"{table.name}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(table.rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(table.rows)
+    _make(folder)
+    lines = io.StringIO(newline="")
+    writer = csv.DictWriter(lines, list(table.rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.rows)
+    with written_whole(folder / f"{table.name}.csv") as file:
+        file.write(lines.getvalue().encode())
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UsageError(f"{folder}: is a file; name a folder for the CSV files") from None
+    except OSError as error:
+        raise UsageError(f"{folder}: this folder cannot be made ({error.strerror})") from None
 
 
 def printable(text: str) -> str:
@@ -96,6 +116,13 @@ def text(key: str) -> Show:
 def number(key: str, spec: str) -> Show:
     """A number in Python's format `spec`, "-" where there is none."""
     return lambda row: "-" if row[key] is None else format(row[key], spec)
+
+
+def p_value(key: str, digits: int = 3) -> Show:
+    """A p-value; one that would be printed as 0 is said to be below the smallest that is not: "<.001"."""
+    written = number(key, f".{digits}f")
+    nothing = format(0, f".{digits}f")
+    return lambda row: f"<.{1:0{digits}d}" if written(row) == nothing else written(row)
 
 
 def estimate(key: str, spec: str) -> Show:

@@ -79,7 +79,6 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def write_tables(folder: Path, diagnosis: Diagnosis) -> None:
     """Every table that has rows as NAME.csv, unrounded; the folder is made if need be."""
-    folder.mkdir(parents=True, exist_ok=True)
     for table in tables_of(diagnosis):
         write_csv(folder, table)
 

@@ -23,7 +23,7 @@ from cts_async.analysis.scheme_correlation import Alignment, Retrieval, alignmen
 from cts_async.analysis.similarity import Scorer
 from cts_async.analysis.type_distribution import type_distribution
 from cts_async.datasets.annotations import Annotations
-from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
+from cts_async.report.data_table import Column, DataTable, Row, number, p_value, text
 
 MARKS: Final[Mapping[str, str]] = {"standard": "*", "at-standard": "†", "cot": "Δ"}
 """The paper's marks of a significant improvement over each baseline."""
@@ -161,7 +161,7 @@ def alignment_table(found: Alignment, scorer: Scorer, published: str = "") -> Da
         Column("retrieval", number("retrieval", ".3f")),
         Column("n", text("n")),
         Column("r", number("r", "+.3f")),
-        Column("p", _p("p")),
+        Column("p", p_value("p")),
     )
     caption = (
         "Pearson's r of the generation score and retrieval after the first turn of respond: over a scheme's n queries, "
@@ -190,7 +190,8 @@ def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
 
 def _row(one: SchemeScore) -> dict[str, Any]:
     """The row's numbers, with p-values of each baseline, plain and by Holm over this scheme's tests."""
-    adjusted = dict(zip(one.tests, holm([test.p for test in one.tests.values()]), strict=True))
+    made = {name: test.p for name, test in one.tests.items() if test.n}
+    adjusted = dict(zip(made, holm([*made.values()]), strict=True))
     row: dict[str, Any] = {"scheme": one.scheme, "n": one.n, "left_out": one.left_out, "mean": one.mean}
     row["marks"] = "".join(mark for name, mark in MARKS.items() if one.improves_on(name))
     for name in BASELINES:
@@ -210,14 +211,8 @@ def _score_columns(scores: QueryScores, paper: object) -> tuple[Column, ...]:
         Column("score", number("mean", ".1f")),
         Column("", text("marks"), numeric=False),
         *((Column("published", number("published", ".1f")),) if paper else ()),
-        *(Column(f"p {MARKS[name]}", _p(f"over_{name}_p")) for name in BASELINES if name in scores),
+        *(Column(f"p {MARKS[name]}", p_value(f"over_{name}_p")) for name in BASELINES if name in scores),
     )
-
-
-def _p(key: str) -> Show:
-    """A p-value; one that would be printed as 0 is none."""
-    show = number(key, ".3f")
-    return lambda row: show(row).replace("0.000", "<.001")
 
 
 def _gain(row: Row) -> str:

@@ -11,7 +11,7 @@ from cts_async.analysis.cross_validation import RANDOM, WORST, CrossValidated
 from cts_async.analysis.paired_tests import ComparedPair, t_tests
 from cts_async.analysis.pane_features import FEATURES, IN_PAPER
 from cts_async.analysis.pane_rankers import RANKERS
-from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
+from cts_async.report.data_table import Column, DataTable, Row, Show, number, p_value, text
 
 TOP: Final = 10
 ALPHA: Final = 0.05
@@ -193,12 +193,6 @@ def _title(name: str) -> str:
 
 
 def _p(key: str) -> Show:
-    """A p-value in three digits, "-" where there is none, a star below ALPHA."""
-
-    def show(row: Row) -> str:
-        p = row[key]
-        if p is None:
-            return "-"
-        return ("<.001" if p < 0.001 else f"{p:.3f}") + ("*" if p < ALPHA else "")
-
-    return show
+    """A p-value with a star below ALPHA."""
+    written = p_value(key)
+    return lambda row: written(row) + ("*" if row[key] is not None and row[key] < ALPHA else "")

@@ -77,6 +77,7 @@ def _mean(facets: list[Oracle]) -> Oracle:
     return Oracle(
         facets[0].history_length,
         len(facets),
+        len(known),
         none=fmean(none for none, _ in known) if known else None,
         worst=fmean(one.worst for one in facets),
         mean=fmean(one.mean for one in facets),

@@ -10,11 +10,15 @@ from cts_async.analysis.question_gain import Evaluated, Gains, Oracle, QuestionG
 from cts_async.analysis.qulac_figures import Collection, Figure
 from cts_async.datasets.qulac_table import Topic
 from cts_async.datasets.record_ids import NO_QUESTION, decode_record_id
-from cts_async.report.data_table import Column, DataTable, Row, number, text
+from cts_async.report.data_table import Column, DataTable, Row, number, p_value, text
 
 QUESTIONS_SHOWN: Final = 12
 """Questions that are printed, from the best to the worst; JSON and CSV have them all."""
 
+_TESTED: Final = (
+    "t, p: paired t-test of best against none over facets; the best is chosen by these very values, so that chance "
+    "alone lifts it above none"
+)
 _AGAINST: Final = {True: "the original query alone", False: "the best question without its answer"}
 
 
@@ -91,40 +95,46 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
     ]
     none = ", or ".join(sorted({row["against"] for row in rows}, reverse=True))
     tested = any(row.test for _, row in found)
-    tests = "; t, p: paired t-test of best against none over facets" if tested else ""
+    tests = f"; {_TESTED}" if tested else ""
     columns = (
         Column("metric", text("metric"), numeric=False),
         Column("past", number("history_length", "d")),
         Column("facets", number("facets", "d")),
         *(Column(name, number(name, ".4f")) for name in ("none", "worst", "mean", "best")),
         Column("gain", number("gain", "+.4f")),
-        *((Column("t", number("t", ".2f")), Column("p Holm", _p_value)) if tested else ()),
+        *((Column("t", number("t", ".2f")), Column("p Holm", p_value("p_holm", 4))) if tested else ()),
     )
     caption = f"mean over facets; past: questions asked before; gain: best - none; none: {none}{tests}"
     return DataTable("oracle", "What the best question would gain", caption, columns, rows, group="metric")
 
 
-def _p_value(row: Row) -> str:
-    p = row["p_holm"]
-    if p is None:
-        return "-"
-    return "<.0001" if p < 0.00005 else format(p, ".4f")
-
-
 def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
-    """What a reader has to know of where gains are not over the original query alone."""
-    return [
-        f"{metric}: {len(one.without_original)} facets have no record of the original query alone "
+    """What a reader has to know of where gains are not over the original query alone, or not over all facets."""
+    instead = [
+        f"{metric}: {_facets_have(len(one.without_original))} no record of the original query alone "
         f"({one.without_original[0]}-{NO_QUESTION}-0), so gains are over the same question without its answer"
         for metric, one in gains.items()
         if one.without_original
     ]
+    partly = [
+        f"{metric}, {row.history_length} past: only {row.n_none} of {row.n} facets have a record of the best question "
+        "without its answer; none and gain are over these, the other columns over all"
+        for metric, one in gains.items()
+        for row in one.oracle
+        if 0 < row.n_none < row.n
+    ]
+    return instead + partly
+
+
+def _facets_have(n: int) -> str:
+    return "1 facet has" if n == 1 else f"{n:,} facets have"
 
 
 def _oracle_row(row: Oracle, p_holm: float | None) -> dict[str, Any]:
     return {
         "history_length": row.history_length,
         "facets": row.n,
+        "facets_with_none": row.n_none,
         "none": row.none,
         "worst": row.worst,
         "mean": row.mean,

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from cts_async.analysis.bootstrap import Difference, paired_difference
 from cts_async.report.agreement import sentence, together
+from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 from cts_async.report.served_models import other_models
 from cts_async.report.summary import JudgeScores, RunSummary
@@ -48,7 +49,7 @@ def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
     for summary in summaries:
         effort = (str(summary.spent.calls), _duration(summary.wall_s)) if wide else ()
         for label, *cells in _rows(summary, orig if orig is not summary else None):
-            table.add_row(label, *cells, *(effort if label else ()))
+            table.add_row(Folded(label), *cells, *(effort if label else ()))
         table.add_section()
     console.print(table)
     if not wide:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cts_async.analysis.bertscore import BertScore
 from cts_async.analysis.retrieval import Qrels, measure
@@ -17,7 +18,11 @@ from cts_async.errors import InputError, UsageError
 from cts_async.protocol.talk_plan import TalkPlan
 from cts_async.search.rankers.base import Ranker
 
+if TYPE_CHECKING:
+    from cts_async.search.backends.corpus import Corpus
+
 STANDIN_PREFIX = "intent:"
+_STANDIN_DEPTH = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,10 @@ def open_judgments(asked: EvaluationConfig, plan: TalkPlan) -> Judgments | None:
     """Index the corpus and read the judgments; None where there is no corpus to search.
 
     Raises UsageError for an unknown measure, a corpus, re-ranker or qrels that cannot be read, and for qrels that
-    have no judgments of any instance.
+    have no judgments of any instance, or of no document that is there.
     """
+    from cts_async.search.backends.corpus import Corpus
+
     for name in asked.measures:
         measure(name)
     depth = _standin_depth(asked.qrels)
@@ -55,12 +62,17 @@ def open_judgments(asked: EvaluationConfig, plan: TalkPlan) -> Judgments | None:
         ids = [instance.id for instance in plan.instances()]
         given = read_facet_qrels(path)
         judges = f"{_judged(path, given, ids)} of {len(ids)} intents judged in {path.name}"
-    ranker = _ranker(corpus, asked.reranker)
+    documents = Corpus.open(corpus)
+    if given is not None:
+        _check_documents(Path(asked.qrels), given, documents)
+    ranker = _ranker(documents, asked.reranker)
     return Judgments(ranker, f"{ranker.name} over {corpus.name}; {judges}", given, depth or 0)
 
 
 def _standin_depth(qrels: str) -> int | None:
-    """N of "intent:N"; None for a file."""
+    """N of "intent:N", 10 for "intent" alone; None for a file."""
+    if qrels == STANDIN_PREFIX.removesuffix(":"):
+        return _STANDIN_DEPTH
     if not qrels.startswith(STANDIN_PREFIX):
         return None
     number = qrels.removeprefix(STANDIN_PREFIX)
@@ -84,12 +96,22 @@ def _judged(path: Path, qrels: Qrels, ids: Sequence[str]) -> int:
     return n
 
 
-def _ranker(path: Path, reranker: str | None) -> Ranker:
-    from cts_async.search.backends.corpus import Corpus
+def _check_documents(path: Path, qrels: Qrels, corpus: Corpus) -> None:
+    """InputError where the corpus has none of the judged documents: every query would score 0, for nothing."""
+    judged = (id for grades in qrels.values() for id in grades)
+    if all(corpus.document(id) is None for id in judged):
+        named = next(id for grades in qrels.values() for id in grades)
+        raise InputError(
+            path,
+            f"judges no document of {corpus.path}: it judges {named!r}, there documents are called "
+            f"{corpus.id_of(0)!r}; ids have to be the same",
+        )
+
+
+def _ranker(corpus: Corpus, reranker: str | None) -> Ranker:
     from cts_async.search.rankers.bm25 import Bm25Ranker
     from cts_async.search.rankers.cross_encoder import CrossEncoderRanker
 
-    corpus = Corpus.open(path)
     base = Bm25Ranker(corpus)
     return CrossEncoderRanker(base, reranker, corpus) if reranker else base
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from cts_async.analysis.asked_first import asked_first, retrieved_first, source_of
 from cts_async.analysis.conversations import Talk, read_talk
+from cts_async.analysis.retrieval import measure
 from cts_async.analysis.similarity import Scorer
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
 from cts_async.protocol.talk_plan import TalkPlan
@@ -58,7 +59,7 @@ def evaluate_talks(
             found = _retrieved(over, own, judgments, measures, told)
             of_it += turn_tables(found, judgments.caption, published=_published(plan, judgments))
             notes |= dict.fromkeys(_notes(found, over, judgments, published=_published(plan, judgments)))
-        generation = _generation(plan, over, own, scorer, found, told)
+        generation = _generation(plan, over, own, scorer, found, judgments.caption if judgments else "", told)
         notes |= dict.fromkeys(_sources(generation, own, found))
         of_it = [*generation, *of_it]
         tables += _by_name(of_it, clarifier) if len(clarifiers) > 1 else of_it
@@ -128,12 +129,13 @@ def _generation(
     talks: Sequence[Talk],
     scorer: Scorer,
     found: TurnRetrieval | None,
+    judged_by: str,
     told: Told,
 ) -> list[DataTable]:
     """Tables 5 to 7 and the correlation; none where nobody annotated the queries, or nobody asked a question."""
     if plan.dataset.annotations is None or source_of(talks) is None:
         return []
-    return generation_tables(
+    tables = generation_tables(
         asked_first(talks, over.blurred),
         plan.dataset.annotations(),
         scorer,
@@ -141,6 +143,13 @@ def _generation(
         dataset=plan.dataset.name,
         told=partial(told, "comparing questions"),
     )
+    return [_judged_by(table, judged_by) if table.name == ALIGNMENT else table for table in tables]
+
+
+def _judged_by(table: DataTable, caption: str) -> DataTable:
+    """The table with who judged what was retrieved, in its rows as well, which may be read without it."""
+    rows = [{**row, "judgments": caption} for row in table.rows]
+    return replace(table, caption=f"{table.caption} Retrieval: {caption}.", rows=rows)
 
 
 def _sources(
@@ -182,16 +191,32 @@ def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published
     n_judged, n = len(found.without[found.measures[0]]), len(over.blurred)
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
+    if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
+        yield (
+            "Conversations that failed or are not held yet count nowhere: where n differs, means are over different "
+            "instances; tests and marks pair those that both have."
+        )
     everything = (found.without, *(cell.scores for cell in found.cells))
     if not any(value for scores in everything for by_id in scores.values() for value in by_id.values()):
         yield "No query found a single relevant document: are these judgments of this corpus?"
     if judgments.given is None:
-        yield (
-            "Stand-in judgments show how close queries come to their intent's own words: they compare schemes on one "
-            "corpus, and are no result to report."
-        )
+        yield from _standin_notes(found, judgments.standin_depth)
     if published:
         yield (
             f"paper: {PUBLISHED_MEASURE} of AT-CoT's table 8 (TREC Web Track 2009-2012), with Llama-3-8B over "
             "ClueWeb09-B, BM25 re-ranked by MonoT5, 198 topics with 717 intents."
+        )
+
+
+def _standin_notes(found: TurnRetrieval, depth: int) -> Iterator[str]:
+    """What stand-ins make of a table: they favour the intent's own words, and some measures hardly tell them apart."""
+    yield (
+        "Stand-in judgments show how close queries come to their intent's own words in the same ranker, so a user "
+        "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
+    )
+    rr = [name for name in found.measures if measure(name).startswith("RR")]
+    if rr and depth > 1:
+        yield (
+            f"{', '.join(rr)} is 1 wherever any of an intent's {depth} stand-ins comes first; --qrels intent:1 asks "
+            "for the best of them."
         )

@@ -36,7 +36,8 @@ PUBLISHED_MEASURE: Final = "nDCG@10"
 def turn_tables(found: TurnRetrieval, caption: str, *, published: bool = False) -> Iterator[DataTable]:
     """A table for each measure, then the tests, which are not printed but are in JSON and CSV.
 
-    `caption` says what was searched and who judged; with `published`, the paper's values stand beside nDCG@10.
+    `caption` says what was searched and who judged, in every row as well: a file by itself has to tell stand-in
+    judgments from people's. With `published`, the paper's values stand beside nDCG@10.
     Nothing where no conversation made a query.
     """
     if not found.cells:
@@ -45,14 +46,16 @@ def turn_tables(found: TurnRetrieval, caption: str, *, published: bool = False) 
         yield turn_table(found, measure, caption, published=published and measure == PUBLISHED_MEASURE)
     tests = [*found.tests, *found.gains]
     columns = tuple(Column(name, text(name)) for name in SchemeTest.__slots__)
-    rows = [asdict(test) for test in tests]
-    yield DataTable("turn_tests", "Paired t-tests", "Holm within each measure", columns, rows, shown=0)
+    rows = [asdict(test) | {"judgments": caption} for test in tests]
+    yield DataTable(
+        "turn_tests", "Paired t-tests", f"Holm within each measure; {caption}", columns, rows, shown=0
+    )
 
 
 def turn_table(found: TurnRetrieval, measure: str, caption: str, *, published: bool) -> DataTable:
     """Rows by turn and scheme, a column for each mode, and how many instances each mean is over."""
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
-    rows = list(_rows(found, measure, modes, published=published))
+    rows = [{**row, "judgments": caption} for row in _rows(found, measure, modes, published=published)]
     columns = [
         Column("turn", lambda row: "" if row["turn"] == 0 else str(row["turn"])),
         Column("scheme", text("scheme"), numeric=False),

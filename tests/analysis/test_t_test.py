@@ -35,6 +35,19 @@ def test_the_same_difference_everywhere_is_infinitely_far_out() -> None:
     assert paired_t_test([1.0, 2.0], [2.0, 3.0]) == PairedT(2, -1.0, -math.inf, 0.0)
 
 
+def test_what_arithmetic_leaves_of_equal_scores_is_no_difference() -> None:
+    """The mean of three times 0.1 is 0.10000000000000002, and would lie infinitely far from 0.1."""
+    mean = math.fsum([0.1] * 3) / 3
+    assert mean != 0.1
+    assert paired_t_test([mean] * 20, [0.1] * 20) == PairedT(20, 0.0, 0.0, 1.0)
+    assert paired_t_test([1e-9], [0.0]).difference == 1e-9  # small, but beside nothing larger
+
+
+def test_a_difference_is_the_same_up_to_rounding() -> None:
+    found = paired_t_test([0.3, 0.4, 0.5], [0.2, 0.3, 0.4])
+    assert (found.difference, found.t, found.p) == (pytest.approx(0.1), math.inf, 0.0)
+
+
 def test_one_pair_and_no_pair_show_nothing() -> None:
     assert paired_t_test([3.0], [1.0]) == PairedT(1, 2.0, 0.0, 1.0)
     assert paired_t_test([], []) == PairedT(0, 0.0, 0.0, 1.0)

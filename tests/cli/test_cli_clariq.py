@@ -112,3 +112,19 @@ def test_a_list_of_topics_is_refused_where_labels_are_needed(tmp_path: Path) -> 
         InputError, match="has topics without labels; train.tsv, dev.tsv, test_with_labels.tsv"
     ):
         ran("need", topics, write(tmp_path / "need", "1 1\n"))
+
+
+def test_a_run_of_other_topics_is_refused_and_never_a_score_of_0(dev: Path, tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "99 Q0 Q00010 0 2.0 mine\n")
+    labels = write(tmp_path / "labels", "99 3\n")
+    judged = write(tmp_path / "eval.json", json.dumps({"P1": {"F01": {"MIN": {"with_answer": 0.5}}}}))
+    said = (
+        "none of its topics is in .*dev.tsv: its first is '99', there they are called '7'; is it of another"
+    )
+    for words in (
+        ("questions", dev, run),
+        ("need", dev, labels),
+        ("documents", dev, run, "--evaluation", judged),
+    ):
+        with pytest.raises(InputError, match=said):
+            ran(*words)

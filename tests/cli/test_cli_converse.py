@@ -64,7 +64,8 @@ def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tm
     )
     assert "Retrieval by turn, nDCG@10 (table 8)" in done.out
     assert "Retrieval by turn, MRR@10 (table 8)" in done.out
-    assert max(len(line) for line in done.out.splitlines() if not line.startswith("Files:")) <= 80
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+    assert f"  runs/{runs[0]}/" in done.out.splitlines()
     asked = len(priced.seen())
     again = cts(
         *WORDS, "--turns", "2", "--qrels", "intent:1", "--measure", "P@1", "--json", "--csv", "tables"
@@ -73,6 +74,7 @@ def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tm
     assert len(priced.seen()) == asked  # another evaluation of the same conversations
     tables = json.loads(again.out)["tables"]
     assert tables.keys() == {"conversations", "turns_P@1", "turn_tests"}
+    assert json.loads(again.out)["smoke_test"] is False
     assert [row["done"] for row in tables["conversations"]["rows"]] == [len(INTENTS)] * 8
     assert (tmp_path / "tables" / "turn_tests.csv").exists()
 
@@ -102,7 +104,7 @@ def test_conversations_have_no_answer_to_judge_and_no_score_to_compare(
 ) -> None:
     words = ["sample" if word == "talks.jsonl" else word for word in WORDS]
     assert cts(*words, "--scheme", "cot", "--mode", "select", "--turns", "1", "--limit", "1").code == 0
-    for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs")):
+    for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs"), ("score", "runs")):
         done = cts(*command)
         assert (done.code, len(done.err.splitlines())) == (2, 1)
         assert "conversations alone (cts converse)" in done.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -105,6 +106,8 @@ def test_a_dataset_is_converted_and_opened_again(cts_data: Typed, tmp_path: Path
 
 def test_they_stand_in_the_order_of_use(cts_data: Typed) -> None:
     out = cts_data("--help")[1]
+    assert "..." not in out.partition("Commands:")[2], "what a command is for is said whole"
+    assert "..." not in cts_data("clariq", "--help")[1].partition("Commands:")[2]
     places = [out.index(f"\n  {name} ") for name in ("list", "show", "validate", "convert", "qulac")]
     assert places == sorted(places)
 
@@ -113,3 +116,13 @@ def test_they_stand_in_the_order_of_use(cts_data: Typed) -> None:
 def test_each_has_help_with_an_example(cts_data: Typed, command: str) -> None:
     code, out, _ = cts_data(command, "--help")
     assert (code, f"Example: cts data {command}" in out) == (0, True)
+
+
+def test_a_full_disk_behind_standard_output_is_one_line_too() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "cts_async.cli.main", "data", "list"], stdout=full, stderr=subprocess.PIPE
+        )
+    assert done.returncode == 75
+    said = b"cannot write (No space left on device); make room and type the same command again"
+    assert done.stderr == b"cts: standard output, or a file: " + said + b"\n"

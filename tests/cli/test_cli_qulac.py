@@ -93,7 +93,7 @@ def test_gains_of_chosen_metrics_are_printed_with_notes(tmp_path: Path) -> None:
     path.write_text(json.dumps({"NDCG20": values, "P1": {"1-1-1-1": 1}, "P3": {"1-1-1-0": 1}}))
     out = cts("gains", path, "--metric", "NDCG20", "--metric", "P1")
     assert "+0.2500" in out
-    assert "P1: 1 facets have no record of the original query alone (1-1-0-0)" in out
+    assert "P1: 1 facet has no record of the original query alone (1-1-0-0)" in out
     found = json.loads(cts("gains", path, "--metric", "NDCG20", "--json", "--test"))
     assert found["oracle"][0]["gain"] == 0.25
     assert found["questions_NDCG20"][0]["gain"] == 0.25
@@ -121,3 +121,13 @@ def test_a_reader_that_has_seen_enough_ends_the_stream_quietly(tmp_path: Path) -
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(60) == 0
+
+
+def test_conversations_replace_a_file_only_with_force(path: Path, tmp_path: Path) -> None:
+    out = tmp_path / "conversations.jsonl"
+    cts("conversations", path, "--turns", "1", "--out", out)
+    with pytest.raises(UsageError, match=r"conversations.jsonl: exists already; --force replaces it"):
+        cts("conversations", path, "--turns", "2", "--out", out)
+    before = out.read_bytes()
+    cts("conversations", path, "--turns", "2", "--out", out, "--force")
+    assert out.read_bytes() != before

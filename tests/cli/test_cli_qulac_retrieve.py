@@ -143,3 +143,12 @@ def test_ctrl_c_leaves_no_half_of_a_file(world: Path, monkeypatch: pytest.Monkey
     with pytest.raises(Interrupted, match=r"eval\.json is not written"):
         run(world)
     assert {path.name for path in world.iterdir()} == {"cache", "docs.jsonl", "qulac.json"}
+
+
+def test_an_evaluation_that_exists_is_replaced_only_with_force(world: Path) -> None:
+    (world / "eval.json").write_text("hours of work")
+    with pytest.raises(UsageError, match=r"--out .*eval\.json: exists already; --force replaces it"):
+        run(world, metric=["P1"])
+    assert (world / "eval.json").read_text() == "hours of work"
+    run(world, metric=["P1"], force=True)
+    assert json.loads((world / "eval.json").read_bytes()).keys() == {"P1"}

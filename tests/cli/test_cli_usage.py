@@ -4,18 +4,44 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
 import cts_async
+from cts_async.cli.main import app, main
 
 OURS = str(Path(cts_async.__file__).parents[1])
 """Where the package under test is, whatever is installed."""
-COMMANDS = ("run", "plan", "gold", "judge", "score", "diagnose", "compare", "audit", "models", "doctor")
+COMMANDS = (
+    *(
+        "run",
+        "plan",
+        "converse",
+        "gold",
+        "judge",
+        "score",
+        "diagnose",
+        "compare",
+        "audit",
+        "models",
+        "doctor",
+    ),
+    *("corpus show", "corpus search", "corpus build"),
+    *("data list", "data show", "data validate", "data convert"),
+    *("data qulac figures", "data qulac conversations", "data qulac gains", "data qulac retrieve"),
+    *("data clariq figures", "data clariq questions", "data clariq documents", "data clariq need"),
+    *("data mimics-duo tables", "data mimics-duo panes", "data mimics-duo rerank", "data mimics-duo ltr"),
+)
+GROUPS = ("", "corpus", "data", "data qulac", "data clariq", "data mimics-duo")
 NUGGET = {"id": "N1", "text": "the ferry leaves at nine", "weight": 3}
 
 
@@ -64,29 +90,68 @@ def corpus(tmp_path: Path) -> str:
     return jsonl(tmp_path / "corpus.jsonl", line)
 
 
+def help_of(command: str) -> str:
+    """The help of a command, on a terminal of 80 columns."""
+    asked = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "80"}, prog_name="cts")
+    assert asked.exit_code == 0
+    return asked.stdout
+
+
+def test_the_commands_tested_here_are_all_there_are() -> None:
+    def leaves(found: Any, path: str) -> Iterator[str]:
+        for name, one in found.commands.items():
+            yield from leaves(one, f"{path}{name} ") if hasattr(one, "commands") else [path + name]
+
+    assert set(leaves(typer.main.get_command(app), "")) == set(COMMANDS)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command: str, tmp_path: Path) -> None:
-    done = cts(tmp_path, command, "--help")
-    assert done.returncode == 0
-    assert f"Example: cts {command}" in " ".join(done.stdout.split())
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    said = help_of(command)
+    assert f"Example: cts {command} " in " ".join(said.split()) + " "
+    assert max(map(len, said.splitlines())) <= 80
+    options = [line for line in said.splitlines() if line.startswith("  -")]
+    assert not any("list[" in line for line in options), "what to give, not what Python makes of it"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_examples_can_be_typed(command: str) -> None:
+    found: Any = typer.main.get_command(app)
+    for word in command.split():
+        found = found.commands[word]
+    paragraphs = (" ".join(text.split()) for text in found.help.split("\n\n"))
+    typed = [text.partition(f": cts {command} ")[2] for text in paragraphs if f": cts {command} " in text]
+    for words in typed:
+        found.make_context(command, shlex.split(words.partition(" > ")[0]))  # refuses what it does not know
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_command_is_listed_with_all_of_what_it_does(group: str) -> None:
+    listed = help_of(group).split("Commands:")[1]
+    within = [
+        name.removeprefix(group).split()[0]
+        for name in COMMANDS
+        if f"{name} ".startswith(f"{group} ".lstrip())
+    ]
+    assert {line.split()[0] for line in listed.splitlines() if line.strip()} == set(within)
+    assert "..." not in listed, "each says in one line what it does"
 
 
 def test_help_is_found_under_its_short_name_too(tmp_path: Path) -> None:
     assert cts(tmp_path, "models", "-h").stdout == cts(tmp_path, "models", "--help").stdout != ""
 
 
-def test_help_names_every_command(tmp_path: Path) -> None:
-    done = cts(tmp_path, "--help")
-    assert done.returncode == 0
-    listed = done.stdout.split("Commands:")[1]
-    assert {line.split()[0] for line in listed.splitlines() if line.strip()} >= set(COMMANDS)
-    assert "..." not in listed, "each says in one line what it does"
-
-
-def test_a_bare_cts_shows_the_help(tmp_path: Path) -> None:
-    done = cts(tmp_path)
-    assert done.returncode == 2
-    assert "Commands:" in done.stdout + done.stderr
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_bare_group_shows_its_help(
+    group: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys, "argv", ["cts", *group.split()])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    out, told = capsys.readouterr()
+    assert (out, told.split()) == ("", help_of(group).split())
 
 
 @pytest.mark.parametrize(
@@ -116,6 +181,20 @@ def test_ctrl_c_before_anything_has_started_is_resumable_too(tmp_path: Path) -> 
         said = process.communicate(timeout=30)[1]
     assert process.returncode == 75
     assert said == "cts: interrupted; the same command resumes\n"
+
+
+def test_ctrl_c_promises_to_resume_only_what_resumes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cts_async.datasets.qulac_table.read_qulac", stop)
+    monkeypatch.setattr(sys, "argv", ["cts", "data", "qulac", "figures", "qulac.json"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 75
+    assert capsys.readouterr().err == "cts: interrupted; the same command begins anew\n"
 
 
 def test_version(tmp_path: Path) -> None:

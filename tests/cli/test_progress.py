@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cts_async.cli import main
-from cts_async.cli.progress import Tally, notable, shown
+from cts_async.cli.progress import Tally, labels, notable, shown
 from cts_async.engine.events import (
     AttemptFailed,
     CircuitChanged,
@@ -76,6 +76,33 @@ def test_a_finished_run_waits_for_nobody() -> None:
 
 
 HOSTILE = "gpt: HTTP 401: \x1b]0;owned\x07\x1b[2Jno\x9b1A"
+
+
+def test_names_are_told_apart_by_what_they_do_not_share() -> None:
+    names = ["qulac-talk-gpt-cot-select-k3+support-kimi", "qulac-talk-gpt-at-cot-respond-k3+support-kimi"]
+    assert list(labels(names).values()) == ["cot-select-k3", "at-cot-respond-k3"]
+    assert labels(["qulac-orig+agent-a", "qulac-gpt-k1+all-a"]) == {
+        "qulac-orig+agent-a": "orig+agent-a",
+        "qulac-gpt-k1+all-a": "gpt-k1+all-a",
+    }
+    assert labels(["qulac-gpt-k1+all-a"]) == {"qulac-gpt-k1+all-a": "qulac-gpt-k1+all-a"}
+    assert labels(["a", "a-b"]) == {"a": "a", "a-b": "a-b"}
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_counts_are_seen_on_80_columns_however_long_the_names(runs: int) -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=80, color_system=None)
+    names = [f"qulac-talk-gpt-{scheme}-respond-k3+support-kimi" for scheme in ("at-standard", "cot")][:runs]
+    with shown(console, dict.fromkeys(names, 717)) as told:
+        told(JobsFound(names[0], 123))
+        told(StepEnded(names[0], "1-1", "clarify/1", "gpt", True, 0.0, Usage()))
+        told(AttemptFailed(names[0], "1-1", "answer/1", "kimi", "transient", "503", 1.0))
+        told(CircuitChanged("kimi", open=True, reason="503"))
+    last = out.getvalue().rpartition("kimi: outage")[2]
+    for wanted in ("123/717", "waiting for kimi", "0 calls, 1 remembered, 1 retries, 0.0k tokens"):
+        assert wanted in last
+    assert ("at-standard-respond-k3 " in last) is (runs == 2)
 
 
 @pytest.mark.parametrize("terminal", [True, False])

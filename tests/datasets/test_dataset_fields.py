@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.fields import Fields, listed
+from cts_async.datasets.fields import Fields, listed, short
 from cts_async.errors import InputError, UsageError
 
 FILE = Path("some.jsonl")
@@ -112,3 +112,17 @@ def test_a_long_list_of_fields_is_cut() -> None:
     assert listed(f"f{i}" for i in range(40)).endswith("'f29' and 10 more")
     assert listed([]) == "none at all"
     assert len(listed(["x" * 1000])) < 50
+
+
+def test_a_value_is_quoted_however_long_it_is() -> None:
+    assert short("a\x1bb") == r"'a\x1bb'"
+    assert short(1.5) == "1.5"
+    assert short("x" * 60) == repr("x" * 60)
+    assert short("x" * 61) == repr("x" * 59 + "…")
+    assert short([1] * 1000, 8) == "[1, 1, …"
+
+
+def test_a_field_s_name_is_cut_in_the_message_and_whole_in_the_error() -> None:
+    error = InputError("a.json", "is empty", field="x" * 1000)
+    assert str(error) == f"a.json: field '{'x' * 119}…': is empty"
+    assert error.field == "x" * 1000

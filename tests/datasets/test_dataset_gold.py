@@ -88,6 +88,7 @@ def test_a_weight_missing_among_others_is_an_error(write: Write, rows: list[list
         ("{nuggets", "gold", "not valid JSON"),
         ({"nuggets": ["text only"]}, "gold.nuggets[0]", "must be an object, is text"),
         ({"nuggets": [N1, N1]}, "gold.nuggets", "two nuggets have the id 'N1'"),
+        ({"nuggets": [{**N1, "id": "N" * 99}] * 2}, "gold.nuggets", f"the id '{'N' * 59}…'"),
         ({"nuggets": [N1, {"id": "N2", "weight": 1}]}, "gold.nuggets[1].text", "'id', 'weight'"),
         ({"nuggets": [{**N1, "text": " "}]}, "gold.nuggets[0].text", "is empty"),
         ({"nuggets": [{**N1, "text": 5}]}, "gold.nuggets[0].text", "must be text, is a number"),

@@ -36,6 +36,22 @@ def test_a_kind_opens_its_path(write: Write) -> None:
     assert open_dataset(f"qulac:{write('qulac.json', columns)}").name == "qulac"
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("collection.json", "qulac:{}"),
+        ("dev.tsv", "clariq:{}"),
+        ("ClariQ/dev.tsv", "clariq:{.parent}"),
+        ("panes/Task1-OfflineRating.tsv", "mimics-duo:{.parent}"),
+        ("release/anything", "hard518:{.parent}"),
+    ],
+)
+def test_a_path_without_its_kind_is_corrected(write: Write, name: str, meant: str) -> None:
+    spec = meant.format(write(name, "x"))
+    with pytest.raises(UsageError, match=f"did you mean '{spec}'"):
+        open_dataset(spec.partition(":")[2])
+
+
 @pytest.mark.parametrize("spec", ["", "smaple", "clariqq:file.tsv", "nokind:file.csv", "data/queries.xlsx"])
 def test_an_unknown_kind_is_refused_with_those_there_are(spec: str) -> None:
     with pytest.raises(UsageError) as caught:
@@ -77,3 +93,8 @@ def test_the_digest_is_that_of_the_bytes(write: Write, tmp_path: Path) -> None:
 
 def test_every_public_name_is_there() -> None:
     assert all(hasattr(datasets, name) for name in datasets.__all__)
+
+
+def test_no_spec_at_all_is_not_taken_for_a_directory() -> None:
+    with pytest.raises(UsageError, match=r"^'' is no dataset: give a \.csv or \.jsonl file"):
+        open_dataset("")

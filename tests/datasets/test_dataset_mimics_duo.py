@@ -189,3 +189,12 @@ def test_the_release_is_1034_panes_of_306_queries() -> None:
     assert (len(panes), len({one.query for one in panes})) == (1034, 306)
     assert sum('""' in one.question for one in panes) == 4
     assert sum(len(one.options) for one in panes) == 3709
+
+
+def test_a_cell_of_a_million_characters_is_not_told_whole(tmp_path: Path) -> None:
+    files = tables(PANES)
+    files[RATING][2][1] = "x" * 1_000_000
+    with pytest.raises(InputError) as caught:
+        list(read_panes(write_tables(tmp_path, files)))
+    assert caught.value.line == 3
+    assert len(str(caught.value)) < 800

@@ -65,6 +65,7 @@ def test_a_question_names_a_pane_where_its_query_asks_it_once(write: Write) -> N
         ({"query": 3, "pane": 1, "score": 1}, "field 'query': must be text, is a number"),
         ({"query": "q3", "pane": 1, "score": 1}, "field 'query': no pane is for 'q3'"),
         ({"query": "q1", "score": 1}, "field 'pane': is missing; the fields here are 'query', 'score'"),
+        ({"query": "q1", "pane": None, "score": 1}, "field 'pane': is empty"),
         ({"query": "q1", "pane": 3, "score": 1}, "field 'pane': must be a pane of 'q1', 1 to 2, is 3"),
         ({"query": "q1", "pane": 0, "score": 1}, "field 'pane': must be a pane of 'q1', 1 to 2, is 0"),
         ({"query": "q1", "pane": "x", "score": 1}, "field 'pane': must be a pane of 'q1', 1 to 2, is 'x'"),

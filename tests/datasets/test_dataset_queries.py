@@ -78,6 +78,11 @@ def test_an_id_twice_names_both_lines(write: Write) -> None:
     assert "'1' already stands on line 2" in str(error)
 
 
+def test_an_endless_id_makes_no_endless_error(write: Write) -> None:
+    error = refusal(write("q.csv", f"qid,oq,bq\n{'1' * 5000},f,b\n{'1' * 5000},g,c\n"))
+    assert len(str(error)) < 300 + len(str(error.path))
+
+
 @pytest.mark.parametrize(
     ("ids", "says"), [(("1", ""), "is missing, although line 2 has one"), (("", "1"), "is given")]
 )

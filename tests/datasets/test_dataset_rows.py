@@ -58,6 +58,9 @@ def test_an_empty_file_of_lines_has_no_rows(write: Write) -> None:
         (b'\xef\xbb\xbf{"\xff": 1}\n', 1, "not UTF-8: byte 0xff at byte 5"),
         ('{"a": 1}\n'.encode("utf-16"), 1, "UTF-16"),
         ('{"a": 1}\n'.encode("utf-32"), 1, "UTF-32"),
+        (b"\x1f\x8b\x08\x00", 1, "is a gzip archive, not text; unpack it first"),
+        (b"PK\x03\x04", 1, "is a zip archive, not text; unpack it first"),
+        (b"\x80\x04\x95", 1, "is a pickle, not text; none is opened here"),
     ],
 )
 def test_a_broken_line_is_named_with_its_number(write: Write, content: bytes, line: int, says: str) -> None:

@@ -28,6 +28,7 @@ def test_types_are_joined_in_any_usual_way(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
+        (f"question,type\nwhen?,{'z' * 99}\n", f"'{'z' * 59}…' is no type"),
         (
             "question,type\nwhen?,zeit\n",
             r":2: field 'type': 'zeit' is no type; the types are time, region, other",

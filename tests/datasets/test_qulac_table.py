@@ -61,6 +61,8 @@ def test_questions_by_number_rise_although_the_file_sorts_them_as_text(write: Wr
         ({"topic_id": "1"}, "topic_id", "must be a whole number, is text"),
         ({"topic_id": True}, "topic_id", "must be a whole number, is true or false"),
         ({"facet_id": 0}, "facet_id", "must be a whole number from 1, is 0"),
+        ({"topic_id": 10**9}, "topic_id", "must have at most nine digits, is 1000000000"),
+        ({"topic_type": "vague" * 50}, "topic_type", "is 'vaguevague"),
         ({"topic_facet_id": "1-2"}, "topic_facet_id", "must be '1-1' by its topic and facet, is '1-2'"),
         ({"topic_facet_question_id": "1-2-1"}, "topic_facet_question_id", "must be '1-1-' and a question's"),
         ({"topic_facet_question_id": "1-1-0"}, "topic_facet_question_id", "a question's number or X"),
@@ -88,6 +90,7 @@ def test_what_is_wrong_is_located_by_row_and_column(
     assert error.field == field
     assert "row 1: " in str(error)
     assert says in str(error)
+    assert len(error.problem) < 160
 
 
 def test_all_eleven_columns_are_needed(write: Write) -> None:
@@ -152,6 +155,7 @@ def test_the_real_file_holds_its_published_pairs(shared_data: Path) -> None:
     qulac = read_qulac(shared_data / "qulac.json")
     facets = [facet for topic in qulac.topics for facet in topic.facets]
     assert (len(qulac.topics), len(facets), sum(len(facet.pairs) for facet in facets)) == (198, 762, 10_277)
+    assert {len(facet.pairs) for facet in facets} == set(range(7, 19))
     assert {repeated.id for repeated in qulac.repeated} == {"149-3-12", "154-3-14", "82-2-1"}
     assert qulac.slips == ("102-5",)
     wedding = next(facet for facet in facets if facet.id == "18-2").by_number

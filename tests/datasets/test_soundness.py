@@ -42,6 +42,14 @@ def test_judgments_rankings_and_evaluations(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "says"), [("candidates", "holds no candidate answers"), ("gold", "holds no gold")]
+)
+def test_an_empty_file_is_not_sound(write: Write, kind: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        facts(kind, write("empty.jsonl", ""))
+
+
+@pytest.mark.parametrize(
     ("kind", "content", "line"),
     [
         ("gold", '{"id": "a", "nuggets": [{"text": "x"}]}\n{"id": "b"}\n', 2),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cts_async.datasets.whole_file import written_whole
-from cts_async.errors import UsageError
+from cts_async.errors import StorageFull, UsageError
 
 
 def test_the_new_content_takes_the_old_one_s_place(tmp_path: Path) -> None:
@@ -55,3 +56,18 @@ def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:
     for path, why in [(tmp_path / "none" / "a", "No such file"), (tmp_path, "Is a directory")]:
         with pytest.raises(UsageError, match=f"cannot write \\({why}"), written_whole(path):
             pass
+
+
+def test_a_full_disk_asks_for_room_and_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", refuse)
+    told = "a: cannot write .No space left on device.; make room"
+    with pytest.raises(StorageFull, match=told), written_whole(path) as file:
+        file.write(b"new")
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("a", b"old")]

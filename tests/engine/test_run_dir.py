@@ -203,6 +203,17 @@ def test_every_setting_that_differs_is_named_with_both_values(tmp_path: Path) ->
     assert "--name" in said
 
 
+def test_a_refusal_begins_with_what_was_typed_and_tells_few_of_what_follows_from_it(tmp_path: Path) -> None:
+    prompts = {f"cot.{n}": "a" for n in range(5)}
+    write_json(tmp_path / "run.json", {"identity": {"prompts": prompts, "scheme": "cot", "k": 3}})
+    with pytest.raises(UsageError) as raised:
+        check_identity(tmp_path, {"prompts": {}, "scheme": "at-cot", "k": 3})
+    assert (
+        'with other settings: scheme was "cot", now "at-cot"; prompts.cot.0 was "a", now null; '
+        'prompts.cot.1 was "a", now null; prompts.cot.2 was "a", now null; 2 more of prompts. Choose'
+    ) in str(raised.value)
+
+
 def test_long_values_are_shortened(tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {"identity": {"prompt": "a" * 500}})
     with pytest.raises(UsageError) as raised:

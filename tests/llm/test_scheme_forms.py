@@ -34,6 +34,9 @@ def thought(types: object, question: str = "Which year?") -> str:
         '{"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}',
         '{"ambiguity_types": ["specify"], "clarifying_questions": ["Which year?", "Which country?"]}',
         "{'questions': ['Which year?', 'Which country?',]}",
+        '{"Questions": ["Which year?", "Which country?"], "Notes": ["none"]}',
+        '[{"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}]',
+        '{"output": {"reasoning": "It is wide.", "questions": ["Which year?", "Which country?"]}}',
     ],
 )
 def test_questions_however_they_are_wrapped(text: str) -> None:
@@ -103,6 +106,29 @@ def test_types_are_understood_in_any_case_number_and_language(types: object, rea
     assert AT_COT.parse(thought(types)).types == read
 
 
+@pytest.mark.parametrize("types_key", ["Ambiguity Types", "ambiguityTypes", "AMBIGUITY-TYPES"])
+def test_keys_are_understood_in_any_case(types_key: str) -> None:
+    text = json.dumps({"Reasoning": "It is wide.", types_key: ["specify"], "Questions": ["Which year?"]})
+    assert AT_COT.parse(text) == Clarified(("Which year?",), ("specify",), "It is wide.")
+
+
+def test_a_chinese_reply_may_have_chinese_keys() -> None:
+    text = '{"推理": "范围太大。", "歧义类型": ["具体化"], "问题": ["哪一年？"]}'
+    assert AT_COT.parse(text) == Clarified(("哪一年？",), ("specify",), "范围太大。")
+
+
+def test_reasoning_in_several_texts_is_one() -> None:
+    text = json.dumps({"reasoning": ["It is wide.", "I ask\nwhen."], "questions": ["Which year?"]})
+    assert COT.parse(text).reasoning == "It is wide. I ask when."
+
+
+def test_a_query_may_stand_beside_what_is_said_of_it() -> None:
+    items = [{"query": text, "type": "specify"} for text in ("red cars", "cars", "blue cars")]
+    assert OFFER.parse(json.dumps({"queries": items})).offered == ("red cars", "cars", "blue cars")
+    with pytest.raises(UnusableOutput, match="item 1 is not a string"):  # a query is no question
+        Clarification(1).parse('{"questions": [{"query": "cars", "ask": "Which year?"}]}')
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
@@ -141,6 +167,9 @@ def test_no_text_names_a_type_that_there_is_not(text: str) -> None:
         '{"choice": 2}',
         '{"choice": "2"}',
         '{"query": 2}',
+        '{"Choice": 2, "Reason": "It fits."}',
+        '{"number": 2, "query": "red cars"}',
+        '{"理由": "合适", "选择": 2}',
         '"red cars"',
         "Red cars.",
         "2. red cars",
@@ -155,7 +184,7 @@ def test_a_choice_by_number_or_in_its_own_words(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["0", "4", "1 or 2", "green cars", "", '{"choice": null}', "2. blue cars", "-", "[1, 2]"]
+    "text", ["0", "-1", "4", "1 or 2", "green cars", "", '{"choice": null}', "2. blue cars", "-", "[1, 2]"]
 )
 def test_what_is_no_choice_is_said(text: str) -> None:
     with pytest.raises(UnusableOutput, match="expected the number of a query from 1 to 3"):
@@ -164,6 +193,11 @@ def test_what_is_no_choice_is_said(text: str) -> None:
 
 def test_a_choice_whose_words_are_a_number_is_that_offer() -> None:
     assert Choice(("2", "1")).parse("1") == 1
+
+
+@pytest.mark.parametrize("offer", ["java [island]", "regex [a-z", "set {1, 2"])
+def test_a_choice_in_words_that_have_brackets(offer: str) -> None:
+    assert Choice(("tea", offer)).parse(offer) == 1
 
 
 def test_nothing_offered_is_no_choice() -> None:

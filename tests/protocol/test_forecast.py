@@ -258,6 +258,21 @@ def test_the_calls_of_a_conversation_are_those_of_its_turns(tmp_path: Path) -> N
         assert {kind: work.steps for kind, work in kinds(made, label).items()} == talk | search
 
 
+def test_what_one_scheme_takes_says_nothing_of_another(tmp_path: Path) -> None:
+    """A Clarifier that thinks first writes more; whoever judges has the same to do."""
+    plan = planned(tmp_path, schemes=("standard", "at-cot"), modes=("respond",), references=())
+    standard, _ = plan.systems
+    shown = {
+        ("clarify", "fake-1"): seen(4, 4, (400, 40), 4.0),
+        ("judge", "fake-1"): seen(4, 4, (800, 80), 4.0),
+    }
+    made, before = forecast(plan, {standard: Observed(shown)}), forecast(plan)
+    assert kinds(made, "fake-standard-respond-k2")["clarify"].each.output_tokens == 10
+    label = "fake-at-cot-respond-k2"
+    assert kinds(made, label)["clarify"] == kinds(before, label)["clarify"]
+    assert kinds(made, label)["judge"].each.output_tokens == 20
+
+
 def test_turns_are_waited_for_one_after_the_other_and_read_those_before(tmp_path: Path) -> None:
     plan = planned(tmp_path, schemes=("at-cot",), modes=("respond",), references=(), **english(tmp_path, 1))
     (work,) = [work for work in forecast(plan).work if work.kind == "clarify"]

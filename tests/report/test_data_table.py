@@ -5,9 +5,20 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
-from cts_async.report.data_table import Column, DataTable, estimate, number, print_table, text, write_csv
+from cts_async.errors import StorageFull, UsageError
+from cts_async.report.data_table import (
+    Column,
+    DataTable,
+    estimate,
+    number,
+    p_value,
+    print_table,
+    text,
+    write_csv,
+)
 
 ROWS = [
     {"who": "gpt", "rate": 1 / 3, "gain": 1.005, "gain_low": -2.0, "gain_high": 4.0},
@@ -70,3 +81,28 @@ def test_csv_has_every_field_unrounded(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_text() == (
         "who,rate,gain,gain_low,gain_high\ngpt,0.3333333333333333,1.005,-2.0,4.0\nkimi,,,,\n"
     )
+
+
+def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").symlink_to("/dev/full")
+    with pytest.raises(StorageFull, match=r"t\.csv: cannot write \(No space left on device\); make room"):
+        write_csv(tmp_path, DataTable("t", "", "", COLUMNS, ROWS))
+
+
+def test_the_folder_is_made_and_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
+    table = DataTable("t", "", "", (), [{"a": 1}])
+    write_csv(tmp_path / "new" / "er", table)
+    assert (tmp_path / "new" / "er" / "t.csv").read_text() == "a\n1\n"
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file: is a file; name a folder for the CSV files"):
+        write_csv(tmp_path / "file", table)
+    with pytest.raises(UsageError, match=r"x: this folder cannot be made \(Not a directory\)"):
+        write_csv(tmp_path / "file" / "x", table)
+
+
+@pytest.mark.parametrize(
+    ("p", "digits", "shown"),
+    [(0.05, 3, "0.050"), (0.0006, 3, "0.001"), (0.0004, 3, "<.001"), (0.00004, 4, "<.0001"), (None, 3, "-")],
+)
+def test_a_p_value_is_never_printed_as_nought(p: float | None, digits: int, shown: str) -> None:
+    assert p_value("p", digits)({"p": p}) == shown

@@ -69,6 +69,14 @@ def test_table_5_has_scores_marks_and_the_published_values() -> None:
     assert "† at-standard" not in printed(table)
 
 
+def test_a_baseline_that_asked_nothing_is_no_test_of_the_family() -> None:
+    """Holm's correction over one test leaves its p as it is."""
+    asked = {**generated(), "cot": dict.fromkeys(QUERIES, Generated(()))}
+    at_cot = named(generation_tables(asked, annotations(), Lengths()))["generation"].rows[2]
+    assert (at_cot["over_cot_n"], at_cot["over_cot_p"], at_cot["over_cot_p_holm"]) == (0, None, None)
+    assert at_cot["over_standard_p_holm"] == at_cot["over_standard_p"]
+
+
 def test_other_data_and_other_measures_stand_beside_nothing_published() -> None:
     for dataset, scorer in (("sample", Lengths()), ("qulac", TokenF1())):
         tables = named(generation_tables(generated(), annotations(), scorer, dataset=dataset))

@@ -7,14 +7,18 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 from made_panes import SHARED, panes_of
 from rich.console import Console
 
 from cts_async.analysis.figures import Cell
+from cts_async.analysis.holm import holm
 from cts_async.analysis.mimics_tables import TABLES
+from cts_async.analysis.pane_columns import ASPECTS
 from cts_async.analysis.reranking import Measured
+from cts_async.analysis.t_test import paired_t_test
 from cts_async.datasets.mimics_duo import read_panes
 from cts_async.records import Pane
 from cts_async.report.data_table import DataTable, print_table
@@ -122,6 +126,9 @@ def test_the_released_tables_fit_80_columns_and_say_what_differs() -> None:
     flat = " ".join(text.split())
     assert "look like an error of alignment" in flat
     assert "0.437 cannot be the reversed ideal ranking" in flat
+    assert "n - k + 1: 0.316 on average, 0.305 if one alone" in flat
+    assert "p < 0.001 each), Can. Ans. Order does not (p = 0.80)" in flat
+    assert "each aspect's MRR lies above it, by 0.010 to 0.017" in flat
     assert "pane and option quality the wrong way round" in flat
     assert "Mean, variance (ddof 1)" in flat
     assert "= 118 reproduced" in flat
@@ -159,3 +166,51 @@ def test_without_an_untied_query_its_line_is_empty() -> None:
     table = reranked_table(rows, "quality", 20)
     assert (table.rows[2]["n_queries"], table.rows[2]["mrr_exact"]) == (0, None)
     assert "scores untied 0 any - - - - - -" in [" ".join(line.split()) for line in lines_of(table)]
+
+
+@needs_mimics
+def test_the_numbers_in_the_note_on_the_worst_case_are_those_of_the_data() -> None:
+    of_query: dict[str, list[int]] = {}
+    for pane in read_panes(SHARED):
+        of_query.setdefault(pane.query, []).append(pane.engagement_level)
+    levels = list(of_query.values())
+    first_ideal = [len(one) - one.count(max(one)) + 1 for one in levels]
+    for ranks, said in (
+        (first_ideal, 0.316),
+        (list(map(len, levels)), 0.305),
+        ([len(set(one)) for one in levels], 0.438),
+    ):
+        assert round(fmean(1 / rank for rank in ranks), 3) == said
+
+
+def one_over_rank(scores: Sequence[int], labels: Sequence[int]) -> float:
+    """1 / rank of one of the highest labels drawn at random, expected over all orders of equal scores."""
+    wanted = [score for score, label in zip(scores, labels, strict=True) if label == max(labels)]
+    places = [(sum(other > score for other in scores), scores.count(score)) for score in wanted]
+    return fmean(fmean(1 / (above + n) for n in range(1, tied + 1)) for above, tied in places)
+
+
+@needs_mimics
+def test_the_notes_on_table_11_say_what_its_data_do() -> None:
+    of_query: dict[str, list[Pane]] = {}
+    for pane in read_panes(SHARED):
+        of_query.setdefault(pane.query, []).append(pane)
+
+    def reached(aspect: str, label: str) -> list[float]:
+        """`aspect` "" is the random ranker."""
+        return [
+            one_over_rank(
+                [getattr(pane, aspect) if aspect else 0 for pane in panes],
+                [getattr(pane, label) for pane in panes],
+            )
+            for panes in of_query.values()
+        ]
+
+    random = reached("", "offline_rating")
+    tests = [paired_t_test(reached(field, "offline_rating"), random) for field in ASPECTS.values()]
+    coverage, diversity, understandability, order = holm([test.p for test in tests])
+    assert max(coverage, diversity, understandability) < 0.001
+    assert round(order, 2) == 0.80
+    luckless = fmean(reached("", "pane_quality"))
+    above = [round(fmean(reached(field, "pane_quality")) - luckless, 3) for field in ASPECTS.values()]
+    assert (min(above), max(above)) == (0.010, 0.017)

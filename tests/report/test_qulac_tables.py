@@ -69,6 +69,9 @@ def test_p_values_of_all_metrics_are_corrected_together() -> None:
     table = oracle_table({"P1": found, "P3": found})
     assert [row["p_holm"] for row in table.rows] == [pytest.approx(2 * row["p"]) for row in table.rows]
     assert printed(table)[-1][-2:] == ["3.46", "0.1484"]
+    assert "chance alone lifts it above none" in table.caption, (
+        "a best of many is better even where nothing helps"
+    )
 
 
 def test_questions_come_from_the_best_to_the_worst() -> None:
@@ -91,8 +94,19 @@ def test_without_the_original_query_the_tables_and_a_note_say_what_gains_are_ove
     assert "none: the original query alone, or the best question without its answer" in table.caption
     (note,) = gain_notes(found)
     assert note.startswith(
-        "P1: 1 facets have no record of the original query alone (1-1-0-0), so gains are over"
+        "P1: 1 facet has no record of the original query alone (1-1-0-0), so gains are over"
     )
     questions = questions_table("P1", found["P1"])
     assert "gain over the same question without its answer" in questions.caption
     assert [row["gain"] for row in questions.rows] == [pytest.approx(0.45), None]
+
+
+def test_facets_that_gain_leaves_out_are_told() -> None:
+    values = {"1-1-1-1": 0.5, "1-1-1-0": 0.2, "1-2-1-1": 0.9}
+    found = {"P1": question_gains(evaluated(values))}
+    (row,) = oracle_table(found).rows
+    assert (row["best"], row["none"], row["gain"]) == pytest.approx((0.7, 0.2, 0.3))
+    assert (row["facets"], row["facets_with_none"]) == (2, 1)
+    assert gain_notes(found)[1].startswith(
+        "P1, 0 past: only 1 of 2 facets have a record of the best question without"
+    )

@@ -36,6 +36,9 @@ def test_the_intent_s_own_words_stand_in_for_judgments(tmp_path: Path) -> None:
         "not relevance judgments",
     )
     assert found.qrels({"1-2": "a jaguar car dealer", "9": "zebra"}) == {"1-2": {"car": 1}}
+    by_default = opened(tmp_path, "intent")
+    assert by_default is not None
+    assert by_default.standin_depth == 10
 
 
 def test_judgments_of_facets_are_read_in_both_forms(tmp_path: Path) -> None:
@@ -52,6 +55,13 @@ def test_judgments_of_something_else_are_refused(tmp_path: Path) -> None:
     (tmp_path / "topics.qrels").write_text("1 0 animal 2\n2 0 ferry 1\n")
     with pytest.raises(InputError, match=r"no judgments of any of the 5 instances: it judges '1', '2', the"):
         opened(tmp_path, str(tmp_path / "topics.qrels"))
+
+
+def test_judgments_of_another_corpus_are_refused_before_anything_is_paid_for(tmp_path: Path) -> None:
+    (tmp_path / "web.qrels").write_text("1 1 clueweb09-en0000 2\n1 2 clueweb09-en0001 1\n")
+    told = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', there documents are called"
+    with pytest.raises(InputError, match=told):
+        opened(tmp_path, str(tmp_path / "web.qrels"))
 
 
 @pytest.mark.parametrize("qrels", ["intent:0", "intent:", "intent:ten", "intent:²", "intent:5000"])

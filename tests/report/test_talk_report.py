@@ -129,9 +129,20 @@ def test_stand_ins_are_called_so_and_nothing_published_stands_beside(tmp_path: P
     report = evaluated(plan_of(tmp_path, talk(tmp_path, "cot"), qulac=True), tmp_path)
     table = table_of(report, "turns_nDCG@10")
     assert "not relevance judgments" in table.caption
-    assert any(note.startswith("Stand-in judgments show") for note in report.notes)
+    assert any("a user who repeats the intent wins" in note for note in report.notes)
+    for name in ("turns_nDCG@10", "turn_tests", "generation_and_retrieval"):
+        assert "not relevance judgments" in table_of(report, name).caption
+        assert all("not relevance judgments" in row["judgments"] for row in rows_of(report, name))
     assert not any(name.endswith("_published") for name in table.rows[0])
     assert not any(note.startswith("paper:") for note in report.notes)
+
+
+def test_a_reciprocal_rank_of_many_stand_ins_is_easy_and_told(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, talk(tmp_path, "cot"))
+    told = "MRR@10 is 1 wherever any of an intent's 3 stand-ins comes first; --qrels intent:1 asks for the best of them."
+    assert told in evaluated(plan, tmp_path, "intent:3").notes
+    assert told not in evaluated(plan, tmp_path, "intent:3", measures=("nDCG@10",)).notes
+    assert not any("stand-ins comes first" in note for note in evaluated(plan, tmp_path, "intent:1").notes)
 
 
 def test_judgments_of_the_web_track_have_the_paper_s_values_beside(tmp_path: Path) -> None:
@@ -142,6 +153,18 @@ def test_judgments_of_the_web_track_have_the_paper_s_values_beside(tmp_path: Pat
     assert (row["select_published"], row["respond_published"]) == (0.174, 0.238)
     assert "respond_published" not in rows_of(report, "turns_MRR@10")[0]
     assert any(note.startswith("paper: nDCG@10 of AT-CoT's table 8") for note in report.notes)
+
+
+def test_a_mean_over_fewer_instances_is_told(tmp_path: Path) -> None:
+    everything, some = talk(tmp_path, "cot"), talk(tmp_path, "at-cot")
+    assert not any(
+        "where n differs" in note for note in evaluated(plan_of(tmp_path, everything, some), tmp_path).notes
+    )
+    lines = (some / "results.jsonl").read_text().splitlines(keepends=True)
+    (some / "results.jsonl").write_text("".join(lines[:-1]))
+    report = evaluated(plan_of(tmp_path, everything, some), tmp_path)
+    assert any("where n differs, means are over different instances" in note for note in report.notes)
+    assert [row["respond_n"] for row in rows_of(report, "turns_nDCG@10")] == [5, 5, 4]
 
 
 def test_each_clarifier_has_tables_of_its_own(tmp_path: Path) -> None:
@@ -161,7 +184,9 @@ def test_without_documents_only_the_questions_are_looked_at(tmp_path: Path) -> N
 
 
 def test_judgments_of_another_corpus_are_suspected(tmp_path: Path) -> None:
-    (tmp_path / "qrels").write_text("1-1 0 clueweb09-en0000-00-00000 1\n")
+    (tmp_path / "qrels").write_text(
+        "1-1 0 clueweb09-en0000-00-00000 1\n1-1 0 museum 1\n"
+    )  # no query finds it
     report = evaluated(plan_of(tmp_path, talk(tmp_path, "cot")), tmp_path, str(tmp_path / "qrels"))
     assert "No query found a single relevant document: are these judgments of this corpus?" in report.notes
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
+from made_talks import made_talk
 
 from cts_async.analysis.run_set import read_run_set
 from cts_async.analysis.runs import read_run
@@ -84,6 +85,20 @@ def test_a_diagnosis_leaves_out_who_asked_nothing_and_says_so(runs: Path) -> Non
 
 def test_choices_alone_cannot_be_diagnosed(runs: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"answered no questions; name a run with questions, or compare them"
+        UsageError, match=r"answered no questions; name a run with answers, or .* cts compare"
     ):
         diagnose_named([str(runs / "made-gpt-cot-select-k1")])
+
+
+def test_questions_asked_of_nobody_are_not_counted_as_unanswered(tmp_path: Path) -> None:
+    """`cts converse --mode at-once` asks no user, so there is no rate of unknown answers."""
+    offered = [{"offered": ["when?", "where?"]}]
+    alone = made_talk(tmp_path, scheme="cot", mode="at-once", rows={"a": offered}, k=2)
+    with pytest.raises(
+        UsageError, match="its questions were asked of nobody; .* type its cts converse again"
+    ):
+        diagnose_named([str(alone)])
+    made_talk(tmp_path, scheme="cot", rows={"a": offered})
+    found = read_run_set([str(tmp_path)])
+    assert [run.clarifier for run in found.runs] == ["gpt-cot-respond"]
+    assert f"{alone}: its questions were asked of nobody, left out" in found.notes

@@ -77,7 +77,15 @@ def test_tests_are_in_the_data_and_not_in_print(found: TurnRetrieval, tmp_path: 
     assert (row["difference"], row["p"], row["p_holm"]) == (0.5, 0.0, 0.0)
     write_csv(tmp_path, tests)
     header = (tmp_path / f"{tests.name}.csv").read_text().splitlines()[0]
-    assert header == "measure,mode,turn,scheme,other,n,difference,t,p,p_holm"
+    assert header == "measure,mode,turn,scheme,other,n,difference,t,p,p_holm,judgments"
+
+
+def test_every_row_says_who_judged_for_a_file_has_no_caption(found: TurnRetrieval) -> None:
+    tables = list(turn_tables(found, "bm25 over made.jsonl; stand-in judgments"))
+    assert len(tables) == 3
+    for table in tables:
+        assert "stand-in judgments" in table.caption
+        assert {row["judgments"] for row in table.rows} == {"bm25 over made.jsonl; stand-in judgments"}
 
 
 def test_rows_say_unrounded_what_was_improved_on(found: TurnRetrieval) -> None:

@@ -117,6 +117,8 @@ GOOD = b'{"id": "1", "url": "u1", "title": "t", "text": "x"}\n'
         (GOOD.replace(b'"x"', b"null"), "docs.jsonl:1: field 'text': must be a string"),
         (GOOD.replace(b'"u1"', b'" "'), "docs.jsonl:1: field 'url': must not be empty"),
         (GOOD + GOOD.replace(b'"x"', b'"\xff"'), "docs.jsonl:2: not UTF-8 (byte 49 of the line)"),
+        (GOOD + GOOD.replace(b'"x"', b'"x"\0'), "docs.jsonl:2: holds a NUL byte"),
+        (GOOD + GOOD[:-3], "docs.jsonl:2: not JSON: unexpected end of data at column 50"),
     ],
 )
 def test_a_bad_file_is_refused_by_line_and_field(tmp_path: Path, content: bytes, message: str):
@@ -129,6 +131,8 @@ def test_a_bad_file_is_refused_by_line_and_field(tmp_path: Path, content: bytes,
 
 
 def test_a_missing_file_is_an_input_error(tmp_path: Path):
+    with pytest.raises(InputError, match="is a directory; name the JSON Lines file in it"):
+        Corpus.open(tmp_path)
     with pytest.raises(InputError, match="No such file"):
         Corpus.open(tmp_path / "none.jsonl")
 

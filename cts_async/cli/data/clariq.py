@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -13,9 +14,10 @@ from cts_async.cli.data.shown import show
 
 if TYPE_CHECKING:
     from cts_async.datasets.clariq import Clariq
+    from cts_async.datasets.clariq_runs import RunLine
 
 clariq: Final = typer.Typer(
-    name="clariq", help="ClariQ: question and document relevance of run files (EMNLP 2021).", **SETTINGS
+    name="clariq", help="ClariQ (EMNLP 2021): its figures, run files in its tasks.", **SETTINGS
 )
 
 Tsv = Annotated[Path, typer.Argument(metavar="TSV", help="train.tsv, dev.tsv or test_with_labels.tsv.")]
@@ -47,7 +49,7 @@ Example: cts data clariq need ClariQ/data/dev.tsv my_labels
 """
 
 
-@clariq.command("figures", help=_FIGURES)
+@clariq.command("figures", help=_FIGURES, short_help="What its files hold, beside what is published.")
 def figures(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV, or the folder of the release.")],
     as_json: options.AsJson = False,
@@ -60,19 +62,19 @@ def figures(
     show([figures_table(parts, read_collection(paths))], as_json=as_json)
 
 
-@clariq.command("questions", help=_QUESTIONS)
+@clariq.command("questions", help=_QUESTIONS, short_help="Recall of the questions that people wrote.")
 def questions(tsv: Tsv, run: Run, out: Out = None, as_json: options.AsJson = False) -> None:
     from cts_async.analysis.question_relevance import question_relevance
     from cts_async.datasets.clariq_runs import read_run
     from cts_async.report.clariq_tables import questions_table, recall_json
 
-    topics = _labelled(tsv).topics.values()
-    found = question_relevance({topic.id: frozenset(topic.questions) for topic in topics}, read_run(run))
+    topics = {topic.id: frozenset(topic.questions) for topic in _labelled(tsv).topics.values()}
+    found = question_relevance(topics, _joined(run, read_run(run), topics, tsv))
     _write(out, recall_json(found), spare=(tsv, run))
     show([questions_table(found)], as_json=as_json)
 
 
-@clariq.command("documents", help=_DOCUMENTS)
+@clariq.command("documents", help=_DOCUMENTS, short_help="What the question on top is worth to retrieval.")
 def documents(
     tsv: Tsv,
     run: Run,
@@ -97,7 +99,8 @@ def documents(
         found = document_relevance(judged, selected(lines))
     else:
         topic_of = {facet.id: facet.topic_id for facet in _labelled(tsv).facets.values()}
-        found = document_relevance(judged, selected(read_run(run)), topic_of)
+        lines = _joined(run, read_run(run), frozenset(topic_of.values()), tsv)
+        found = document_relevance(judged, selected(lines), topic_of)
     if found is None:
         raise InputError(
             evaluation, f"evaluates none of the facets of {tsv}; is it of another part of the data?"
@@ -106,7 +109,7 @@ def documents(
     show([documents_table(found)], as_json=as_json)
 
 
-@clariq.command("need", help=_NEED)
+@clariq.command("need", help=_NEED, short_help="F1 of predicted clarification needs.")
 def need(
     tsv: Tsv,
     predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Lines `topic label`.")],
@@ -117,7 +120,29 @@ def need(
     from cts_async.report.clariq_tables import need_table
 
     truth = {topic.id: topic.need for topic in _labelled(tsv).topics.values() if topic.need is not None}
-    show([need_table(label_agreement(truth, read_predictions(predictions)))], as_json=as_json)
+    predicted = read_predictions(predictions)
+    _check_joined(
+        predictions, next(iter(predicted)), truth, tsv, known=not predicted.keys().isdisjoint(truth)
+    )
+    show([need_table(label_agreement(truth, predicted))], as_json=as_json)
+
+
+def _joined(run: Path, lines: Iterable[RunLine], topics: Collection[str], tsv: Path) -> Iterator[RunLine]:
+    """The lines as they come; InputError after the last where none was of one of the topics."""
+    first, known = "", False
+    for line in lines:
+        first, known = first or line.topic, known or line.topic in topics
+        yield line
+    _check_joined(run, first, topics, tsv, known=known)
+
+
+def _check_joined(path: Path, first: str, topics: Collection[str], tsv: Path, *, known: bool) -> None:
+    """Zeros for every topic would be no measurement: it is another part of the data, or other ids."""
+    from cts_async.errors import InputError
+
+    if not known:
+        problem = f"none of its topics is in {tsv}: its first is {first[:40]!r}, there they are called {min(topics)!r}"
+        raise InputError(path, f"{problem}; is it of another part of the data?")
 
 
 def _labelled(tsv: Path) -> Clariq:

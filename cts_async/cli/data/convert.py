@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.data.group import Force
 from cts_async.cli.data.show import Gold, Spec
 
 HELP = """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
@@ -26,7 +27,7 @@ def convert(
     to: Annotated[Path, typer.Option(metavar="FILE", help="What to write; .jsonl or .csv.")],
     gold: Gold = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first instances.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    force: Force = False,
     field: options.Fields = None,
 ) -> None:
     from cts_async.datasets.contents import counted

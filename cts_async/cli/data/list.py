@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 HELP = """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
 
@@ -18,10 +17,7 @@ def list_kinds(as_json: options.AsJson = False) -> None:
     if as_json:
         from dataclasses import asdict
 
-        import orjson
-
-        rows = [asdict(about) for about in ABOUT.values()]
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
+        print_json([asdict(about) for about in ABOUT.values()])
         return
     from rich.console import Console
 

@@ -8,8 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.group import SETTINGS, Force, check_free
 from cts_async.cli.data.mimics_ltr import ltr
+from cts_async.cli.standard_output import print_json
 
 mimics_duo: Final = typer.Typer(
     name="mimics-duo", help="MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022).", **SETTINGS
@@ -73,9 +74,7 @@ def tables(
     if csv is not None:
         write_tables(csv, found)
     if as_json:
-        import orjson
-
-        typer.echo(orjson.dumps(tables_json(found), option=orjson.OPT_INDENT_2).decode())
+        print_json(tables_json(found))
     else:
         from rich.console import Console
 
@@ -86,6 +85,7 @@ def tables(
 def panes(
     folder: Folder = HERE,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where to, - for standard output.")] = "-",
+    force: Force = False,
 ) -> None:
     from cts_async.cli.data.streamed import STDOUT, write_jsonl
     from cts_async.datasets.mimics_duo import FILES, read_panes
@@ -95,6 +95,8 @@ def panes(
     target = Path(out).expanduser().resolve()
     if out != STDOUT and target in [(folder / name).resolve() for name in FILES]:
         raise UsageError(f"--out {out}: that is a file to read; choose another")
+    if out != STDOUT:
+        check_free(Path(out), force=force)
     n = write_jsonl(out, as_records(read_panes(folder)))
     if out != STDOUT:
         typer.echo(f"{out}: {n:,} panes", err=True)

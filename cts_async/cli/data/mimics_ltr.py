@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -29,13 +29,6 @@ Example: cts data mimics-duo ltr MIMICS-Duo/
 Example: cts data mimics-duo ltr MIMICS-Duo/ --label engagement --test-label quality --features-of mart --json
 """
 
-DUO_LABELS: Final = {
-    "engagement": "engagement_level",
-    "quality": "pane_quality",
-    "rating": "offline_rating",
-}
-"""The labels by the fields of a `Pane`."""
-
 
 def ltr(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="MIMICS-Duo's directory, or a TSV of panes.")],
@@ -45,7 +38,9 @@ def ltr(
     ] = None,
     ranker: Annotated[
         list[str] | None,
-        typer.Option(help="Only this ranker, e.g. mart; may be given again [default: all seven]."),
+        typer.Option(
+            metavar="NAME", help="Only this ranker, e.g. mart; may be given again [default: all seven]."
+        ),
     ] = None,
     features_of: Annotated[
         str | None, typer.Option(help="Show this ranker's top features [default: rankboost, as table 5].")
@@ -57,6 +52,7 @@ def ltr(
         Path | None, typer.Option("--csv", metavar="DIR", help="Also write every table there, unrounded.")
     ] = None,
 ) -> None:
+    from cts_async.analysis.pane_columns import PANE_LABELS
     from cts_async.analysis.pane_rankers import chosen
     from cts_async.cli.data.shown import show
     from cts_async.report.pane_ranking import notes, tables
@@ -67,8 +63,8 @@ def ltr(
         raise UsageError(f"no weights of {shown!r}: the rankers are {', '.join(rankers)}")
     labels = (label, label if test_label is None else test_label)
     for given in labels:
-        if given not in DUO_LABELS:
-            raise UsageError(f"unknown label {given!r}: choose from {', '.join(DUO_LABELS)}")
+        if given not in PANE_LABELS:
+            raise UsageError(f"unknown label {given!r}: choose from {', '.join(PANE_LABELS)}")
     ranking = _learned(data, labels, rankers, folds, seed)
     show(tables(ranking, shown), notes=list(notes(ranking)), as_json=as_json, csv=csv)
 
@@ -111,9 +107,11 @@ def _labelled(data: Path, labels: tuple[str, str]) -> tuple[LabelledPanes, int]:
 
 
 def _of_duo(folder: Path, labels: tuple[str, str]) -> Iterator[LabelledRow]:
+    from cts_async.analysis.pane_columns import PANE_LABELS
     from cts_async.datasets.mimics_duo import read_panes
     from cts_async.datasets.pane_table import LabelledRow
 
+    fields = [field for one in labels for label, field in PANE_LABELS.items() if label == one]
     for pane in read_panes(folder):
-        values = tuple(float(getattr(pane, DUO_LABELS[label])) for label in labels)
+        values = tuple(float(getattr(pane, field)) for field in fields)
         yield LabelledRow(pane.query, pane.question, pane.options, values)

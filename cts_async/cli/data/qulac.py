@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data.group import SETTINGS, Force, check_free
 from cts_async.cli.data.qulac_retrieve import retrieve
 
 if TYPE_CHECKING:
     from cts_async.datasets.qulac_table import Qulac, Topic
 
 qulac: Final = typer.Typer(
-    name="qulac", help="Qulac: conversations, evaluations and published figures (SIGIR 2019).", **SETTINGS
+    name="qulac", help="Qulac (SIGIR 2019): conversations, gains, published figures.", **SETTINGS
 )
 
 QulacPath = Annotated[Path, typer.Argument(metavar="PATH", help="The file qulac.json.")]
@@ -67,6 +67,7 @@ def conversations(
         list[int] | None, typer.Option(metavar="ID", help="Only these topics, by number [default: all].")
     ] = None,
     out: Annotated[str, typer.Option(metavar="FILE", help="Where to, - for standard output.")] = "-",
+    force: Force = False,
     count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --count: as JSON.")] = False,
 ) -> None:
@@ -86,6 +87,8 @@ def conversations(
         return
     if out != STDOUT and Path(out).expanduser().resolve() == path.resolve():
         raise UsageError(f"--out {out}: that is the file to read; choose another")
+    if out != STDOUT:
+        check_free(Path(out), force=force)
     made = qulac_conversations.conversations(topics, lengths)
     n = write_jsonl(out, (conversation.as_record() for conversation in made))
     if out != STDOUT:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.data.group import Force, check_free
 
 if TYPE_CHECKING:
     from cts_async.analysis.question_gain import Gains
@@ -46,15 +47,19 @@ def retrieve(
     ] = "both",
     topics: Annotated[int | None, typer.Option(min=1, help="Only the first N topics, by number.")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N facets with judgments.")] = None,
-    mu: Annotated[float, typer.Option(help="Smoothing, in words.")] = 1500.0,
-    alpha: Annotated[float, typer.Option(help="Weight of the query, 0 to 1.")] = 0.5,
+    mu: Annotated[float, typer.Option(min=0, help="Smoothing, in words.")] = 1500.0,
+    alpha: Annotated[float, typer.Option(min=0, max=1, help="Weight of the query.")] = 0.5,
     answer_weight: Annotated[
         float | None,
-        typer.Option(help="Weight of the answers; the questions have the rest [default: by their words]."),
+        typer.Option(
+            min=0, max=1, help="Weight of the answers; the questions have the rest [default: by their words]."
+        ),
     ] = None,
     metric: Annotated[
-        list[str] | None, typer.Option(help="Only these, e.g. NDCG20 [default: the eleven of Qulac].")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only these, e.g. NDCG20 [default: the eleven of Qulac]."),
     ] = None,
+    force: Force = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -72,6 +77,7 @@ def retrieve(
         raise UsageError(f"--answers {answers}: must be one of {', '.join(_FLAGS)}")
     if out.expanduser().resolve() in {given.expanduser().resolve() for given in (path, corpus, Path(qrels))}:
         raise UsageError(f"--out {out}: that is a file to read; choose another")
+    check_free(out, force=force)
     lengths, metrics, weights = read_lengths(turns, TURNS), _metrics(metric), Weights(alpha, answer_weight)
     chosen = sorted(read_qulac(path).topics, key=lambda topic: topic.id)[:topics]
     try:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 HELP = """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
 
@@ -30,7 +31,6 @@ def show(
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
-    import orjson
     from rich.console import Console
 
     from cts_async.datasets.about import ABOUT
@@ -42,7 +42,7 @@ def show(
     if id is not None:
         item = item_of(shelf, id)
         if as_json:
-            typer.echo(orjson.dumps(item, option=orjson.OPT_INDENT_2).decode())
+            print_json(item)
         else:
             print_item(Console(), item, whole=True)
         return
@@ -55,7 +55,7 @@ def show(
             **contents.as_json(),
             "items": [*items],
         }
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        print_json(found)
         return
     console = Console()
     print_contents(console, ABOUT[shelf.kind].title, shelf.paths, contents)

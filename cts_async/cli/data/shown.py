@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
     from cts_async.report.data_table import DataTable
@@ -19,22 +19,20 @@ def show(
 
     With `csv` every table is also written to that folder, which is made if need be.
     """
-    import orjson
     from rich.console import Console
     from rich.text import Text
 
     from cts_async.report.data_table import print_table, printable, write_csv
 
     if csv is not None:
-        csv.mkdir(parents=True, exist_ok=True)
         for table in tables:
             write_csv(csv, table)
     if as_json:
         found = {table.name: list(table.rows) for table in tables} | {"notes": list(notes)}
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        print_json(found)
         return
     console = Console()
     for table in tables:
         print_table(console, table)
     for note in notes:
-        console.print(Text(printable(note), style="yellow"), soft_wrap=True)
+        console.print(Text(printable(note), style="yellow"), soft_wrap=not console.is_terminal)

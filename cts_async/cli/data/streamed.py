@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cts_async.errors import UsageError
+from cts_async.cli.standard_output import abandon_stdout
+from cts_async.errors import unwritable
 
 STDOUT = "-"
 
@@ -16,7 +16,7 @@ STDOUT = "-"
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write the rows to the file `out`, or to standard output for "-"; gives how many. Holds one at a time.
 
-    A reader of standard output that has seen enough (`| head`) ends it quietly. UsageError where nothing can be written.
+    A reader of standard output that has seen enough (`| head`) ends it quietly. Raises what `unwritable` gives.
     """
     from cts_async.datasets.whole_file import written_whole
 
@@ -27,12 +27,11 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
         count = _write(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        # What is still buffered would break the pipe once more when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        abandon_stdout()
         return 0
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise UsageError(f"standard output: cannot write ({error.strerror})") from None
+        abandon_stdout()
+        raise unwritable("standard output", error) from None
     return count
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
     from cts_async.datasets.contents import Contents
@@ -49,10 +50,8 @@ def validate(
         raise UsageError("--gold is joined with a dataset; leave --as out, or validate the gold --as gold")
     contents = _read(spec, gold, kind, options.read_fields(field))
     if as_json:
-        import orjson
-
         found = {"sound": True, "spec": spec, "kind": kind or "dataset", **contents.as_json()}
-        typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        print_json(found)
         return
     told = "; ".join(fact.text for fact in contents.facts if not fact.detail)
     typer.echo(plain(f"{spec}: sound. {told}"))

@@ -63,6 +63,8 @@ class Corpus:
             with path.open("rb") as stream:
                 index, from_cache, folder = _load_or_build(path, stream, cache_dir or default_cache_dir())
                 return cls(path, stream, index, from_cache=from_cache, folder=folder)
+        except IsADirectoryError:
+            raise InputError(path, "is a directory; name the JSON Lines file in it") from None
         except OSError as error:
             raise InputError(path, error.strerror or str(error)) from error
 

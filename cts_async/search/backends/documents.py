@@ -58,7 +58,9 @@ def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
         line.decode()
     except UnicodeDecodeError as broken:
         return f"not UTF-8 (byte {broken.start + 1} of the line)"
-    return f"not JSON: {error}"
+    if b"\0" in line:
+        return "holds a NUL byte: it is damaged or not text"
+    return f"not JSON: {error.msg} at column {error.colno}"
 
 
 def _text(record: dict[str, object], field: str, path: Path, number: int | None) -> str:
