@@ -13,12 +13,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.__main__ import BY_NAME, QUICK
 from benchmarks.faults import too_early
 from benchmarks.shared import endpoint
+from benchmarks.shared.big_run import fused, score_of, write_big_run
 from benchmarks.shared.fakes import Seen
 from benchmarks.shared.judging import judge_world
 from benchmarks.shared.process import ChildFailed, Spent, interleaved, marginal_us, spent_by
 from benchmarks.shared.result import Result, Row
 from benchmarks.shared.sample_world import write_world
-from cts_async.datasets import read_gold
+from cts_async.analysis.runs import read_run
+from cts_async.datasets import open_dataset, read_gold
+from cts_async.engine.journal import read_jsonl
+from cts_async.engine.scan import scan_journal
 from cts_async.llm.structured import CoverageList
 
 
@@ -116,3 +120,23 @@ def test_a_larger_sample_world_asks_nothing_twice(tmp_path: Path) -> None:
     gold = read_gold(world / "gold.jsonl")
     assert len({row["id"] for row in rows}) == len({row["fused_query"] for row in rows}) == 70
     assert all(gold.lookup(row["id"], row["fused_query"]) for row in rows)
+
+
+def test_a_big_run_is_one_that_every_reader_takes_for_real(tmp_path: Path) -> None:
+    """40 instances of 10 steps, one of which has 4 + 2 * 3 + 2 instead; number 26 has all labels "none"."""
+    big = write_big_run(tmp_path, 40, long_turns=3)
+    directory = big.runs / big.name
+    scan = scan_journal(directory / "steps.jsonl")
+    assert (scan.records, scan.damaged_lines) == (39 * 10 + 12, [])
+    assert big.steps == len(scan.index) == scan.records
+    run = read_run(directory)
+    assert run.n_expected == 40
+    assert [score_of(i) for i in (0, 26)] == [100.0, 0.0]
+    dataset = open_dataset(f"sample:{tmp_path / 'world'}", None, {})
+    assert [instance.fused_query for instance in dataset.instances()] == [fused(i) for i in range(40)]
+
+
+def test_the_long_trace_of_a_big_run_is_as_long_as_it_says(tmp_path: Path) -> None:
+    big = write_big_run(tmp_path, 2, long_turns=4)
+    mine = [r for r in read_jsonl(big.runs / big.name / "steps.jsonl") if r["instance"] == big.long_id]
+    assert sum(len(json.dumps(record)) for record in mine) == pytest.approx(4 * 250_000, rel=0.02)
