@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 from chromium import NONE_FOUND, chromium, find_chromium
 from made_views import make_views
-from playwright.sync_api import Browser, ConsoleMessage, Dialog, Page
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIT_MS = 10_000
@@ -139,3 +139,8 @@ def watched(page: Page, allowed: str, watch: Watch) -> None:
     page.on("pageerror", lambda error: watch.noticed.append(f"error: {error}"))
     page.context.on("request", lambda request: asked(request.url))
     page.on("popup", lambda popup: watch.noticed.append(f"popup: {popup.url}"))
+
+
+def row_of(page: Page, run: str) -> Locator:
+    """The row of the list of runs that leads to `run`."""
+    return page.get_by_role("row").filter(has=page.get_by_text(run, exact=True))
