@@ -8,7 +8,7 @@ import pytest
 from made_views import LARGE_K3, ORIG, SMALL_K3
 from playwright.sync_api import Page, expect
 
-from browser.conftest import Viewer
+from browser.viewing import Viewer
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from hostile_world import HOSTILE, IDS, IMAGE, LINK, NAME, SCRIPT, SVG, TRACKER
 from playwright.sync_api import Page, expect
 
 from browser.checks import faults
-from browser.conftest import Viewer
+from browser.viewing import Viewer, Watch
 
 MADE = "script:not([src^='static/']), img, svg[onload], [onerror], iframe, object, embed, base, form[action]"
 """Elements that only an attack can have made."""
@@ -84,9 +84,9 @@ def test_a_hostile_instance_fits_a_narrow_screen(new_page: Callable[..., Page], 
 
 @pytest.mark.parametrize("text", [*HOSTILE[:4], "../../etc/passwd", "%00", "__proto__", "\u202e"])
 def test_a_hostile_address_is_only_a_page_that_is_not_there(
-    page: Page, viewer: Viewer, watch: object, text: str
+    page: Page, viewer: Viewer, watch: Watch, text: str
 ) -> None:
-    watch.expected = "status of 40"  # type: ignore[attr-defined]
+    watch.expected = "status of 40"
     for address in (viewer.at("run", run=text), viewer.at("instance", run=text, id=text), viewer.at(text)):
         page.goto(address)
         page.reload()

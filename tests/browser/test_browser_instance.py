@@ -9,7 +9,7 @@ from example_world import TALKS
 from made_views import LARGE_K3, LIST, TALK
 from playwright.sync_api import Locator, Page, expect
 
-from browser.conftest import Viewer
+from browser.viewing import Viewer, Watch
 from cts_async.engine.journal import read_jsonl
 
 
@@ -117,8 +117,8 @@ def test_a_conversation_by_turns_shows_types_and_reasoning(page: Page, viewer: V
 
 
 def test_an_instance_that_is_not_there_is_told_and_not_blank(
-    page: Page, viewer: Viewer, watch: object
+    page: Page, viewer: Viewer, watch: Watch
 ) -> None:
-    watch.expected = "404"  # type: ignore[attr-defined]
+    watch.expected = "404"
     page.goto(viewer.at("instance", run=LIST, id="nobody"))
     expect(page.get_by_role("alert").filter(has_text="nobody")).to_be_visible()

@@ -9,7 +9,7 @@ import pytest
 from made_views import LIST, N_LISTED
 from playwright.sync_api import Page, expect
 
-from browser.conftest import Viewer
+from browser.viewing import Viewer
 
 
 @pytest.fixture

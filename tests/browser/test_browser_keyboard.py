@@ -10,7 +10,7 @@ from made_views import LARGE_K3, LIST, N_LISTED
 from playwright.sync_api import Page, expect
 
 from browser.checks import measured
-from browser.conftest import Viewer
+from browser.viewing import Viewer
 
 MOST_STOPS = 60
 

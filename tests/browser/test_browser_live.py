@@ -13,7 +13,7 @@ import pytest
 from made_runs import Row, made_run
 from playwright.sync_api import Page, expect
 
-from browser.conftest import Viewer, row_of
+from browser.viewing import Viewer, row_of
 from cts_async.report.live import remove_live, write_live
 from cts_async.report.viewer.shapes import Lane, Live
 

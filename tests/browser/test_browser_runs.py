@@ -5,7 +5,7 @@ from __future__ import annotations
 from made_views import DAMAGED, LARGE_K3, LIST, ORIG, SMOKE, TALK
 from playwright.sync_api import Page, expect
 
-from browser.conftest import Viewer, row_of
+from browser.viewing import Viewer, row_of
 
 
 def test_the_list_shows_every_run_by_its_data(page: Page, viewer: Viewer) -> None:

@@ -10,7 +10,7 @@ from made_views import LARGE_K3, LIST, ORIG, SMOKE, TALK
 from playwright.sync_api import Page, expect
 
 from browser.checks import FITTING, READABLE, faults, structure_faults
-from browser.conftest import Viewer
+from browser.viewing import Viewer
 
 PAGES: Mapping[str, tuple[str, Mapping[str, str], str]] = {
     "runs": ("", {}, "section.group"),
