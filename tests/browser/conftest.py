@@ -66,3 +66,8 @@ def new_page(browser: Browser, viewer: Viewer, watch: Watch) -> Iterator[Callabl
 def page(new_page: Callable[..., Page]) -> Page:
     """A page of 1280 x 800 pixels, in English and light."""
     return new_page()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if find_chromium() is None:
+        terminalreporter.write_line(f"tests in a browser were skipped: {NONE_FOUND}")
