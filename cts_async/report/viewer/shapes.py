@@ -15,7 +15,13 @@ unrounded; None is "there is none". A run is named by its path below the folder 
     GET /api/download?run=NAME&id=ID                                       the instance's journal lines, as a file
     GET /api/events?run=NAME                                               server-sent events: `changed` (RunRow)
 
-What is wrong is {"error": "one line"} with 400, 403, 404 or 409.
+`judge` is one that scored the run, else its first. `sort` is file, score, unknown, or one of them backwards with "-" in
+front; `unknown` is none, some or all (of the answers asked for); `failed` is yes or no; `limit` is 200 at most. A page of
+instances that is found by `text` may have no rows and a `next` all the same: the search goes on there. Without `run`
+events are those of all runs; `gone` says {"name": NAME} of a run that is there no longer.
+
+What is wrong is {"error": "one line"} with 400, 403, 404, 405, 409 (the file is another one by now) or 503 (too much at
+once).
 """
 
 from __future__ import annotations
@@ -110,6 +116,8 @@ class RunRow(TypedDict):
     cost_usd: float | None
     wall_s: float | None
     live: Live | None
+    ready: float
+    """How much of its results is counted, 0 to 1; below 1 `n_done`, `n_failed` and `scores` are those of what is."""
 
 
 class Runs(TypedDict):
@@ -150,6 +158,8 @@ class Leaderboard(TypedDict):
     boards: list[LeaderboardOf]
     problem: str
     """Why there is none; "" where there is one."""
+    computing: bool
+    """It is being worked out: ask again in a second. `boards` are those of before, if there were any."""
 
 
 class RunPage(TypedDict):
@@ -210,6 +220,7 @@ class NuggetRow(TypedDict):
     text: str | None
     """None where the gold is not where the manifest says."""
     sources: list[str]
+    """Addresses where the gold has them, else its names for its sources."""
     coverage: dict[str, str]
     """By judge: full, partial or none."""
 
@@ -258,7 +269,7 @@ class Source(TypedDict):
 
 
 class TraceTurn(TypedDict):
-    """One event of the agent's search (`records.Turn`)."""
+    """One event of the agent's search (`records.Turn`); `page` is the text of a page that was fetched for a visit."""
 
     n: int
     kind: str
@@ -271,9 +282,13 @@ class TraceTurn(TypedDict):
     part: str
     """Where the whole text is to be had (/api/text), if it is cut."""
     failed: str
+    sources: list[Source]
+    """What a search found, or the page of a visit."""
 
 
 class TracePage(TypedDict):
+    """`total` is None while the journal is not indexed yet: `turns` are then those known, and it is to be asked again."""
+
     turns: list[TraceTurn]
     next: int | None
     total: int | None
@@ -296,6 +311,8 @@ class StepRow(TypedDict):
 
 
 class StepList(TypedDict):
+    """`total` is None while the journal is not indexed yet, as in TracePage."""
+
     steps: list[StepRow]
     next: int | None
     total: int | None
