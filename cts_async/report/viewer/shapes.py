@@ -3,6 +3,8 @@
 All text in here is anybody's: models', pages', datasets'. The page shows it as text and never as markup. Numbers are
 unrounded; None is "there is none". A run is named by its path below the folder of runs, with "/" between ("a/b").
 
+    GET /                                                                  index.html
+    GET /static/NAME                                                       the page's other files
     GET /api/runs                                                          Runs
     GET /api/leaderboard?data=SHA                                          Leaderboard
     GET /api/run?run=NAME                                                  RunPage
@@ -14,6 +16,10 @@ unrounded; None is "there is none". A run is named by its path below the folder 
     GET /api/text?run=NAME&at=OFFSET&part=PART                             one long text, whole, as text/plain
     GET /api/download?run=NAME&id=ID                                       the instance's journal lines, as a file
     GET /api/events?run=NAME                                               server-sent events: `changed` (RunRow)
+
+Of the instances asked for: `judge` is whose scores count (the scoring one's without it); `sort` is "" (as in the file),
+"score", "-score" (highest first) or "-unknown"; `min` and `max` include themselves; `unknown` is "none", "some" (at
+least one) or "all"; `failed` is "1" (only those) or "0" (all others).
 
 What is wrong is {"error": "one line"} with 400, 403, 404 or 409.
 """
