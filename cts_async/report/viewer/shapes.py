@@ -3,6 +3,8 @@
 All text in here is anybody's: models', pages', datasets'. The page shows it as text and never as markup. Numbers are
 unrounded; None is "there is none". A run is named by its path below the folder of runs, with "/" between ("a/b").
 
+    GET /                                                                  index.html
+    GET /static/NAME                                                       the page's other files
     GET /api/runs                                                          Runs
     GET /api/leaderboard?data=SHA                                          Leaderboard
     GET /api/run?run=NAME                                                  RunPage
@@ -15,10 +17,12 @@ unrounded; None is "there is none". A run is named by its path below the folder 
     GET /api/download?run=NAME&id=ID                                       the instance's journal lines, as a file
     GET /api/events?run=NAME                                               server-sent events: `changed` (RunRow)
 
-`judge` is one that scored the run, else its first. `sort` is file, score, unknown, or one of them backwards with "-" in
-front; `unknown` is none, some or all (of the answers asked for); `failed` is yes or no; `limit` is 200 at most. A page of
-instances that is found by `text` may have no rows and a `next` all the same: the search goes on there. Without `run`
-events are those of all runs; `gone` says {"name": NAME} of a run that is there no longer.
+Of the instances asked for: `judge` is whose scores count (the scoring one's without it); `sort` is "" (as in the file),
+"score", "-score" (highest first) or "-unknown"; `min` and `max` include themselves; `unknown` is "none", "some" (at
+least one) or "all"; `failed` is "1" (only those) or "0" (all others); `limit` is 200 at most. A page found by `text` may
+have no rows and a `next` all the same: the search goes on there.
+
+Without `run` events are those of all runs; `gone` says {"name": NAME} of a run that is there no longer.
 
 What is wrong is {"error": "one line"} with 400, 403, 404, 405, 409 (the file is another one by now) or 503 (too much at
 once).
