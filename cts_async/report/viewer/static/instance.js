@@ -1,0 +1,126 @@
+// One instance, from the blurred query to each nugget.
+
+import { address, get } from "./api.js";
+import { fill, h } from "./dom.js";
+import { count } from "./format.js";
+import { crumbs } from "./header.js";
+import { conversation } from "./conversation.js";
+import { longText } from "./longtext.js";
+import { coverageStrip, nuggetTable } from "./nuggets.js";
+import { facts, later, section, select, field, smokeBadge, scoreBar } from "./parts.js";
+import { go, href } from "./route.js";
+import { said, visible } from "./said.js";
+import { rawSteps } from "./steps.js";
+import { traceView } from "./trace.js";
+import { neighbours } from "./walk.js";
+import { t } from "./words.js";
+
+/** The instance named in the address; `at` there is the section to go to. */
+export function instancePage({ main, heading, query, signal }) {
+  const place = h("div", { class: "page instance" });
+  const head = heading(`${query.id ?? ""} · ${query.run ?? ""}`);
+  const way = { previous: null, next: null };
+  const step = (to) => to !== null && go(href("/instance", { run: query.run, id: to }));
+  fill(main, place);
+  later(place, async () => {
+    const page = await get("instance", { run: query.run, id: query.id }, signal);
+    const made = layout(page, head, signal);
+    const steps = h("div", { class: "steps-way" });
+    neighbours(query.run, query.id, page, signal).then((found) => {
+      Object.assign(way, found);
+      fill(steps, wayLinks(query.run, found));
+    }, () => {});
+    requestAnimationFrame(() => toSection(query.at, false));
+    return [h("div", { class: "way" }, crumbs([[t("runs"), "#/"], [said(page.run), href("/run", { run: page.run })], [said(page.id)]]), steps), made];
+  }, signal);
+  return {
+    update: (next) => toSection(next.at, true),
+    keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run: query.run })) },
+  };
+}
+instancePage.identity = (query) => `${query.run} ${query.id}`;
+
+function toSection(id, focus) {
+  const title = id && document.getElementById(`${id}-title`);
+  if (!title) return;
+  title.scrollIntoView({ block: "start" });
+  if (focus) title.focus({ preventScroll: true });
+}
+
+function wayLinks(run, { previous, next, at, filtered }) {
+  const link = (id, words, mark, rel) => id === null
+    ? h("span", { class: "button off", "aria-disabled": "true" }, mark)
+    : h("a", { class: "button", rel, href: href("/instance", { run, id }), title: visible(id), "aria-label": words }, mark);
+  return [at === null ? null : h("span", { class: "muted small" }, t(filtered ? "nthFiltered" : "nth", { n: count(at) })),
+    link(previous, t("previousInstance"), "←", "prev"), link(next, t("nextInstance"), "→", "next")];
+}
+
+function layout(page, head, signal) {
+  const sections = sectionsOf(page, signal);
+  return [
+    h("div", { class: "title" }, fill(head, said(page.blurred_query || page.id)), smokeBadge(page.scores.some((one) => one.smoke_test))),
+    page.error ? failure(page.error) : null,
+    verdicts(page),
+    h("div", { class: "columns" },
+      h("nav", { class: "contents", "aria-label": t("contents") }, h("ul", {}, sections.map(([id, title]) =>
+        h("li", {}, h("a", { href: href("/instance", { run: page.run, id: page.id, at: id }) }, title)))), compareChoice(page)),
+      h("div", { class: "sections" }, sections.map(([id, title, content]) => section(id, title, content)))),
+  ];
+}
+
+function sectionsOf(page, signal) {
+  const searched = page.trace_turns || page.search;
+  return [
+    ["queries", t("queries"), queries(page)],
+    page.turns.length ? ["questions", t(page.mode === "select" ? "offeredQueries" : "conversation"), conversation(page)] : null,
+    page.rewritten_query !== null ? ["rewrite", t("rewritten"), rewritten(page)] : null,
+    searched ? ["search", t("search"), traceView(page, signal)] : null,
+    page.answer !== null ? ["answer", t("answer"), answer(page)] : null,
+    page.nuggets.length ? ["nuggets", t("nuggets"), nuggetTable(page)] : null,
+    ["steps", t("steps"), [rawSteps(page, signal), download(page)]],
+  ].filter((one) => one !== null);
+}
+
+/** q and q*, side by side. */
+export function queries(page) {
+  const card = (title, note, text) => h("div", { class: "card" }, h("h3", {}, title), said(text, "p", { class: "query" }), h("p", { class: "muted small" }, note));
+  return h("div", { class: "pair" }, card(t("blurred"), t("blurredNote"), page.blurred_query), card(t("fused"), t("fusedNote"), page.fused_query));
+}
+
+/** The query that was searched, the words that q does not have marked. */
+export function rewritten(page) {
+  const parts = page.rewritten.length
+    ? page.rewritten.map((part) => (part.added ? h("mark", {}, visible(part.text)) : visible(part.text)))
+    : [visible(page.rewritten_query)];
+  const line = fill(said(page.rewritten_query, "p", { class: "query" }), parts);
+  return h("div", { class: "card" }, line, page.rewritten.some((part) => part.added) ? h("p", { class: "muted small" }, h("mark", {}, t("added")), " ", t("addedNote")) : null);
+}
+
+/** The answer, and where in the agent's words it stood. */
+export function answer(page) {
+  return h("div", { class: "card" }, longText(page.answer, {}),
+    page.answer_from ? h("p", { class: "muted small" }, t(`from_${page.answer_from}`)) : null);
+}
+
+/** Each judge's score over the strip of what was covered. */
+export function verdicts(page) {
+  if (page.scores.length === 0) return null;
+  return h("div", { class: "verdicts" }, page.scores.map((one) => h("div", { class: "verdict" },
+    h("span", { class: "verdict-judge" }, said(one.judge)), scoreBar(one.score), coverageStrip(page.nuggets, one.judge))));
+}
+
+/** An instance that failed: where, and why. */
+export function failure(error) {
+  return h("div", { class: "trouble" }, h("strong", {}, "✕ ", t("failedAt"), " ", said(error.step, "code")),
+    facts([[t("kind"), said(error.kind)], [t("message"), said(error.message)]]));
+}
+
+function compareChoice(page) {
+  if (page.beside.length === 0) return null;
+  return field(t("compareWith"), select([["", t("choose")], ...page.beside.map((name) => [name, visible(name)])], "",
+    (name) => name && go(href("/compare", { a: page.run, b: name, id: page.id }))), "compare-choice");
+}
+
+function download(page) {
+  return h("p", {}, h("a", { class: "button", href: address("download", { run: page.run, id: page.id }), download: true }, t("download")));
+}

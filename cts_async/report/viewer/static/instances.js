@@ -1,0 +1,127 @@
+// A run's instances: filtered, sorted, fifty at a time. What is asked for stands in the address.
+
+import { get } from "./api.js";
+import { fill, h } from "./dom.js";
+import { filterForm } from "./filters.js";
+import { count, rate } from "./format.js";
+import { empty, scoreBar, table, tableRow, trouble } from "./parts.js";
+import { go, href } from "./route.js";
+import { said, visible } from "./said.js";
+import { remember, startOf } from "./walk.js";
+import { t } from "./words.js";
+
+const PAGE = 50;
+const INDEXING_MS = 800;
+const GROWN_MS = 2000;
+
+/** What of an address asks for instances. */
+export function filterOf({ judge, sort, min, max, unknown, failed, text }) {
+  return { judge, sort, min, max, unknown, failed, text };
+}
+
+/** The list under its filters. `update(query)` follows the address; `grown()` tells that the run has more by now. */
+export function instanceBrowser(query, signal) {
+  const list = h("div", { class: "list", "aria-busy": "true" });
+  const status = h("p", { class: "muted small", role: "status", "aria-live": "polite" });
+  const pages = h("nav", { class: "pager", "aria-label": t("pages") });
+  const form = filterForm((filter) => go(href("/run", { run: query.run, ...filter }), { replace: true }));
+  let now = query;
+  let asking = new AbortController();
+  let timer = null;
+  signal.addEventListener("abort", () => { asking.abort(); clearTimeout(timer); });
+
+  async function load({ quietly = false } = {}) {
+    asking.abort();
+    clearTimeout(timer);
+    asking = new AbortController();
+    const mine = asking.signal;
+    list.setAttribute("aria-busy", "true");
+    if (!quietly) status.textContent = t("loading");
+    try {
+      const found = await gather(now, mine, (rows) => { status.textContent = t("searching", { n: rows }); });
+      draw(found);
+      if (found.ready < 1) timer = setTimeout(() => load({ quietly: true }), INDEXING_MS);
+    } catch (error) {
+      if (mine.aborted) return;
+      fill(list, trouble(error, () => load()));
+      status.textContent = "";
+    }
+  }
+
+  function draw(found) {
+    list.removeAttribute("aria-busy");
+    status.textContent = statusWords(found);
+    const place = Number(now.p ?? 1);
+    remember(now.run, filterOf(now), place, now.after, found);
+    const chosen = document.activeElement?.closest?.("tr")?.dataset.id;
+    fill(list, found.rows.length ? rowsTable(now, found.rows) : empty(found.n ? t("nothingFits") : t("noInstances")));
+    if (chosen !== undefined) [...list.querySelectorAll("tr")].find((row) => row.dataset.id === chosen)?.querySelector("a")?.focus({ preventScroll: true });
+    fill(pages, pager(now, place, found));
+  }
+
+  return {
+    element: h("div", {}, form.element, status, list, pages),
+    begin(judges) { form.show(now, judges); load(); },
+    update(next) { now = next; form.follow(next); load(); },
+    grown() { if (timer === null || !now.after) { clearTimeout(timer); timer = setTimeout(() => load({ quietly: true }), GROWN_MS); } },
+    focus: form.focus,
+    step: (by) => stepRow(list, by),
+  };
+}
+
+/** A page of rows. A search for text answers in slices, so it is asked until the page is full. */
+async function gather(query, signal, along) {
+  const rows = [];
+  let after = query.after;
+  for (;;) {
+    const part = await get("instances", { run: query.run, ...filterOf(query), after, limit: PAGE - rows.length }, signal);
+    rows.push(...part.rows);
+    if (rows.length >= PAGE || part.next === null) return { ...part, rows };
+    after = part.next;
+    along(rows.length);
+  }
+}
+
+function statusWords(found) {
+  const words = found.total === null ? t("ofInstances", { n: count(found.rows.length), all: count(found.n) })
+    : found.total === found.n ? t("nInstances", { n: count(found.n) })
+      : t("fitting", { n: count(found.total), all: count(found.n) });
+  return found.ready < 1 ? `${words} · ${t("indexing", { share: rate(found.ready) })}` : words;
+}
+
+function rowsTable(query, rows) {
+  const heads = [[t("instance"), "name"], ["id"], [t("score"), "number"], [t("unknown"), "number"], [t("failure")]];
+  return table(t("instancesOf", { run: visible(query.run) }), heads,
+    rows.map((row) => tableRow(heads, cells(query, row), { class: "link-row", "data-id": row.id })), { class: "stack quiet-caption instances" });
+}
+
+function cells(query, row) {
+  const address = href("/instance", { run: query.run, id: row.id });
+  return [
+    [said(row.blurred_query || row.id, "a", { class: "row-link", href: address }), said(row.fused_query, "small")],
+    said(row.id, "code"),
+    row.failed ? "–" : scoreBar(row.score),
+    row.asked ? t("of", { n: row.unknown, all: row.asked }) : "–",
+    row.failed ? h("span", { class: "bad" }, "✕ ", said(row.failed)) : "",
+  ];
+}
+
+function pager(query, place, found) {
+  const filter = filterOf(query);
+  const to = (words, page, after) => h("a", { class: "button", href: href("/run", { run: query.run, ...filter, p: page > 1 ? page : "", after }) }, words);
+  const before = place > 1 ? startOf(query.run, filter, place - 1) : null;
+  return [
+    place > 1 ? to(t("firstPage"), 1, "") : null,
+    before !== null ? to(t("previousPage"), place - 1, before) : null,
+    place > 1 || found.next !== null ? h("span", { class: "muted" }, t("pageN", { n: place })) : null,
+    found.next !== null ? to(t("nextPage"), place + 1, found.next) : null,
+  ];
+}
+
+function stepRow(list, by) {
+  const links = [...list.querySelectorAll(".row-link")];
+  const at = links.indexOf(document.activeElement);
+  const next = links[at < 0 ? 0 : Math.min(Math.max(at + by, 0), links.length - 1)];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+}

@@ -1,0 +1,41 @@
+// The way through a list: which instance comes before and after another one, as the list was filtered and sorted.
+
+import { get } from "./api.js";
+
+const LIMIT = 50;
+const starts = new Map();
+let walked = null;
+
+/** The list shows this page of these instances, which begins after `after`. */
+export function remember(run, filter, page, after, { rows, next }) {
+  const name = keyOf(run, filter);
+  starts.set(`${name} ${page}`, after ?? "");
+  starts.set(`${name} ${page + 1}`, next ?? "");
+  walked = { run, filter, ids: rows.map((row) => row.id), next };
+}
+
+/** Where a page began when it was shown; null if it was not. */
+export function startOf(run, filter, page) {
+  return page === 1 ? "" : starts.get(`${keyOf(run, filter)} ${page}`) ?? null;
+}
+
+/**
+ * The instances around one: as in the list it was opened from, else as the file has them.
+ * {previous, next, at, all}: ids or null; its place in that list, or null.
+ */
+export async function neighbours(run, id, inFile, signal) {
+  const at = walked?.run === run ? walked.ids.indexOf(id) : -1;
+  if (at < 0) return { previous: inFile.previous, next: inFile.next, at: null, filtered: false };
+  if (at === walked.ids.length - 1 && walked.next !== null) await further(signal);
+  return { previous: walked.ids[at - 1] ?? null, next: walked.ids[at + 1] ?? null, at: at + 1, filtered: filtered(walked.filter) };
+}
+
+async function further(signal) {
+  const list = walked;
+  const more = await get("instances", { run: list.run, ...list.filter, after: list.next, limit: LIMIT }, signal);
+  walked = { ...list, ids: [...list.ids, ...more.rows.map((row) => row.id)], next: more.next };
+}
+
+const filtered = (filter) => Object.values(filter).some((value) => value);
+
+const keyOf = (run, filter) => JSON.stringify([run, Object.values(filter).map((value) => value ?? "")]);
