@@ -100,7 +100,7 @@ _ANSWERS = {question: answer for pairs in TALKS.values() for question, answer in
 
 
 def play_examples(folder: Path) -> list[Path]:
-    """Play orig, `example-large` with k = 3 and `example-small` with k = 1 and 3 into `folder`/runs."""
+    """Play orig, `example-large` and `example-small`, each with k = 1 and 3, into `folder`/runs, in order."""
     config = RunConfig(
         models=(LARGE, SMALL),
         ks=(1, 3),
@@ -108,6 +108,7 @@ def play_examples(folder: Path) -> list[Path]:
         agent=SUPPORT,
         judges=(SUPPORT,),
         limit=N,
+        in_flight=1,
         runs_dir=folder / "runs",
         config_file=write_models(folder, (LARGE, SMALL, SUPPORT)),
         command=f"cts run -m {LARGE} -m {SMALL} -k 1 -k 3 --limit {N}",

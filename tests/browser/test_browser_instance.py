@@ -121,4 +121,4 @@ def test_an_instance_that_is_not_there_is_told_and_not_blank(
 ) -> None:
     watch.expected = "404"
     page.goto(viewer.at("instance", run=LIST, id="nobody"))
-    expect(page.get_by_role("alert").filter(has_text="nobody")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="no such instance")).to_be_visible()

@@ -68,7 +68,7 @@ def watched(page: Page, allowed: str, watch: Watch) -> None:
 
     def console(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            watch.noticed.append(f"console: {message.text}")
+            watch.noticed.append(f"console: {message.text} ({message.location['url']})")
 
     def dialog(shown: Dialog) -> None:
         watch.noticed.append(f"dialog: {shown.message}")
