@@ -28,7 +28,7 @@ export function table(caption, heads, rows, attributes = {}) {
     h("table", { role: "table", ...attributes },
       h("caption", {}, caption),
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
-        heads.map(([words, classes]) => h("th", { scope: "col", role: "columnheader", class: classes }, words)))),
+        heads.map(([words, classes]) => h("th", { scope: "col", role: "columnheader", class: classes }, h("span", { class: "head" }, words))))),
       h("tbody", { role: "rowgroup" }, rows)));
 }
 

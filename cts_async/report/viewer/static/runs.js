@@ -75,7 +75,7 @@ function group(rows) {
   const board = sha && rows.length > 1 ? h("a", { href: href("/leaderboard", { data: sha }) }, t("leaderboard")) : null;
   return h("section", { class: "group" },
     h("div", { class: "group-head" }, said(data || t("unknownData"), "h2"), h("span", { class: "muted" }, t("nRuns", { n: rows.length })), board),
-    table(caption, heads, rows.map((row) => tableRow(heads, cells(row), { class: "link-row" })), { class: "stack quiet-caption" }));
+    table(caption, heads, rows.map((row) => tableRow(heads, cells(row), { class: "link-row" })), { class: "stack quiet-caption runs" }));
 }
 
 function cells(row) {
