@@ -291,7 +291,7 @@ class TraceTurn(TypedDict):
 
 
 class TracePage(TypedDict):
-    """`total` is None while the journal is not indexed yet: `turns` are then those known, and it is to be asked again."""
+    """`total` is None while the journal is not indexed yet: `turns` are then those known by now: ask again."""
 
     turns: list[TraceTurn]
     next: int | None

@@ -1,0 +1,72 @@
+"""What each address of the interface answers (`shapes`): from parameters to JSON, in a worker thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cts_async import __version__
+from cts_async.report.viewer.gold_texts import GoldTexts
+from cts_async.report.viewer.instance import Counts, instance_page
+from cts_async.report.viewer.library import Library
+from cts_async.report.viewer.listing import list_instances
+from cts_async.report.viewer.open_run import OpenRun
+from cts_async.report.viewer.query import Asked, instance_query
+from cts_async.report.viewer.refusal import NO_RUN, Refused
+from cts_async.report.viewer.shapes import InstanceList, InstancePage, RunPage, Runs
+
+FIRST_S: Final = 0.15
+"""So long a request indexes a run itself before it answers with what is known."""
+
+
+class Answers:
+    """Everything that is answered with JSON."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._gold = GoldTexts()
+
+    def by_name(self) -> Mapping[str, Callable[[dict[str, str]], Any]]:
+        """Each answer by the last part of its address. They raise Refused."""
+        return {
+            "runs": self.runs,
+            "run": self.run,
+            "instances": self.instances,
+            "instance": self.instance,
+        }
+
+    def runs(self, asked: Asked) -> Runs:
+        rows = self._library.rows()
+        damaged = list(self._library.find().damaged)
+        return {"folder": str(self._library.root), "version": __version__, "runs": rows, "damaged": damaged}
+
+    def run(self, asked: Asked) -> RunPage:
+        run = self._opened(asked)
+        row = self._library.row(run.place.name)
+        if row is None:
+            raise Refused(404, NO_RUN)
+        return {
+            "row": row,
+            "manifest": dict(run.about.manifest),
+            "summary": run.summary(),
+            "beside": self._beside(run),
+        }
+
+    def instances(self, asked: Asked) -> InstanceList:
+        return list_instances(self._opened(asked), instance_query(asked))
+
+    def instance(self, asked: Asked) -> InstancePage:
+        run = self._opened(asked)
+        counts = Counts(None, None)
+        return instance_page(run, asked.get("id", ""), self._gold, counts, self._beside(run))
+
+    def _opened(self, asked: Asked) -> OpenRun:
+        run = self._library.open(asked.get("run", ""))
+        if run is None:
+            raise Refused(404, NO_RUN)
+        run.advance(FIRST_S)
+        return run
+
+    def _beside(self, run: OpenRun) -> list[str]:
+        over = self._library.over(self._library.data_sha(run.about))
+        return [place.name for place, _ in over if place.name != run.place.name]

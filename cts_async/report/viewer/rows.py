@@ -1,0 +1,153 @@
+"""A run as a row of the list: its manifest, what it came to, and what the process that writes it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from cts_async import scorer
+from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
+from cts_async.report.live import LIVE, read_live
+from cts_async.report.viewer.about import About
+from cts_async.report.viewer.files import NO_FILE, Stat, read_object, stat_of
+from cts_async.report.viewer.folder import Place
+from cts_async.report.viewer.open_run import OpenRun
+from cts_async.report.viewer.shapes import Live, RunRow, Scored
+
+_COPYING_NS = 2_000_000_000
+State = tuple[tuple[str, Stat], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a run came to, as far as its files are counted."""
+
+    n_done: int
+    n_failed: int
+    unknown_rate: float | None
+    scores: tuple[Scored, ...]
+    """The scoring judge first."""
+    cost_usd: float | None = None
+    ready: float = 1.0
+
+
+def state_of(place: Place) -> State:
+    """All that a run's row depends on: another state, perhaps another row."""
+    directory = place.path
+    names = [MANIFEST, RESULTS, PER_ITEM, SUMMARY, STEPS, LIVE]
+    found = [(name, stat_of(directory / name)) for name in names]
+    return (*found, *_verdict_states(place))
+
+
+def _verdict_states(place: Place) -> Iterator[tuple[str, Stat]]:
+    folder = place.path / JUDGMENTS
+    if not folder.is_symlink():
+        for path in sorted(folder.glob("*.jsonl")):
+            yield path.name, stat_of(path)
+
+
+def up_to_date(place: Place) -> bool:
+    """Whether no results have come since `summary.json` was written; a copy's times are not exact."""
+    states = dict(state_of(place))
+    written = states[SUMMARY].mtime_ns + _COPYING_NS
+    counted = (of for name, of in states.items() if name not in (MANIFEST, SUMMARY, STEPS, LIVE))
+    return states[SUMMARY] != NO_FILE and all(of.mtime_ns <= written for of in counted)
+
+
+def summarised(place: Place) -> Tally | None:
+    """What `summary.json` says; None where it says nothing of the kind."""
+    try:
+        summary = read_object(place.path / SUMMARY)
+        return None if summary is None else _tally_of(summary)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _tally_of(summary: Mapping[str, Any]) -> Tally:
+    judges = summary["judges"]
+    main = summary["judge"]
+    order = sorted(judges, key=lambda judge: judge != main)
+    return Tally(
+        n_done=int(summary["n_scored"]) + int(summary["n_unjudged"]),
+        n_failed=int(summary["n_failed"]),
+        unknown_rate=_number(summary["ua_unknown_rate"]),
+        scores=tuple(_scored(judge, judges[judge]) for judge in order),
+        cost_usd=_number(summary["cost_usd"]),
+    )
+
+
+def _scored(judge: str, of: Mapping[str, Any]) -> Scored:
+    mean, p50, p90 = (_number(of[name]) for name in ("mean", "p50", "p90"))
+    return {"judge": judge, "n_scored": int(of["n_scored"]), "mean": mean, "p50": p50, "p90": p90}
+
+
+def _number(value: Any) -> float | None:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise TypeError(f"{value!r} is no number")
+
+
+def counted(run: OpenRun, summary: Tally | None) -> Tally:
+    """What the indexed lines come to. What it cost a summary says, if it is about as many instances."""
+    lines = run.results.lines()
+    asked = int(lines.asked[~lines.failed].sum(dtype=int))
+    unknown = int(lines.unknown[~lines.failed].sum(dtype=int))
+    scores = []
+    for judge, index in run.judges().items():
+        values = run.scores(index, lines)
+        known = values[values == values]
+        numbers = scorer.summarise(known.tolist(), 0, len(known))
+        scores.append(_scored(judge, {name: getattr(numbers, name) for name in _FIELDS}))
+    n_failed = int(lines.failed.sum())
+    n_done = len(lines) - n_failed
+    whole = summary is not None and (summary.n_done, summary.n_failed) == (n_done, n_failed)
+    return Tally(
+        n_done=n_done,
+        n_failed=n_failed,
+        unknown_rate=unknown / asked if asked else None,
+        scores=tuple(scores),
+        cost_usd=summary.cost_usd if summary and whole else None,
+        ready=run.ready,
+    )
+
+
+_FIELDS = ("n_scored", "mean", "p50", "p90")
+
+
+def live_of(place: Place) -> Live | None:
+    """What the process that writes the run says; None where none does."""
+    if stat_of(place.path / LIVE) == NO_FILE:
+        return None
+    said = cast("dict[str, Any] | None", read_live(place.path))
+    whole = said is not None and set(Live.__annotations__) <= set(said) and isinstance(said["lanes"], list)
+    return cast("Live", said) if whole else None
+
+
+def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:
+    """The row; `data_sha` says which other runs are over the same data."""
+    live = live_of(place)
+    n_lines = tally.n_done + tally.n_failed
+    return {
+        "name": place.name,
+        "kind": about.kind,
+        "system": about.system,
+        "data": about.data or (f"gold {about.gold_sha256[:8]}" if about.gold_sha256 else ""),
+        "data_sha": data_sha,
+        "k": about.k,
+        "scheme": about.scheme,
+        "mode": about.mode,
+        "started": about.started,
+        "ended": None if live else about.ended,
+        "running": live is not None,
+        "smoke_test": about.embedded,
+        "n_expected": max(about.n_expected, n_lines),
+        "n_done": tally.n_done,
+        "n_failed": tally.n_failed,
+        "scores": list(tally.scores),
+        "unknown_rate": tally.unknown_rate,
+        "cost_usd": live["spent_usd"] if live else tally.cost_usd,
+        "wall_s": about.wall_s,
+        "live": live,
+        "ready": tally.ready,
+    }
