@@ -11,6 +11,7 @@ import { empty, field, later, section, select, smokeBadge, table, tableRow } fro
 import { remember, remembered } from "./prefs.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
+import { traceView } from "./trace.js";
 import { neighbours } from "./walk.js";
 import { t } from "./words.js";
 
@@ -31,8 +32,8 @@ export function comparePage({ main, heading, query, signal }) {
       Object.assign(way, found);
       fill(steps, wayLinks(found, to));
     }, () => {});
-    return [h("div", { class: "way" }, trail(query), steps), layout(query, head, a, b)];
-  }, signal);
+    return [h("div", { class: "way" }, trail(query), steps), layout(query, head, a, b, signal)];
+  }, signal, [trail(query), fill(head, said(query.id ?? ""))]);
   return { keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run: query.a })) } };
 }
 comparePage.identity = (query) => JSON.stringify(query);
@@ -54,7 +55,7 @@ async function first(query, signal) {
 }
 
 function trail({ a, b, id }) {
-  return crumbs([[t("runs"), "#/"], [said(a), href("/run", { run: a })], [said(b), href("/run", { run: b })], [said(id)]]);
+  return crumbs([[t("runs"), "#/"], [said(a), href("/run", { run: a })], [said(b), href("/run", { run: b })], [said(id ?? "")]]);
 }
 
 function wayLinks({ previous, next }, to) {
@@ -63,7 +64,7 @@ function wayLinks({ previous, next }, to) {
     : h("a", { class: "button", href: to(id), "aria-label": words }, mark)));
 }
 
-function layout(query, head, a, b) {
+function layout(query, head, a, b, signal) {
   const both = [a, b];
   const known = a.page ?? b.page;
   const side = remembered("side") ?? "both";
@@ -72,11 +73,12 @@ function layout(query, head, a, b) {
     h("label", {}, h("input", { type: "radio", name: "side", value, checked: value === side,
       on: { change: () => { remember("side", value); body.dataset.side = value; } } }), words)));
   const row = (id, title, has, make) => (both.some(({ page }) => page && has(page)) ? section(id, title, h("div", { class: "two" }, both.map((one, index) =>
-    h("div", { class: `side side-${"ab"[index]}` }, sideName(one, index), one.page && has(one.page) ? make(one.page) : h("p", { class: "empty" }, t("nothingHere")))))) : null);
+    h("div", { class: "side", "data-which": "ab"[index] }, sideName(one, index), one.page && has(one.page) ? make(one.page) : h("p", { class: "empty" }, t("nothingHere")))))) : null);
   fill(body,
     row("scores", t("scores"), (page) => page.scores.length || page.error, (page) => [page.error ? failure(page.error) : null, verdicts(page)]),
     row("questions", t("conversation"), (page) => page.turns.length, conversation),
     row("rewrite", t("rewritten"), (page) => page.rewritten_query !== null, rewritten),
+    row("search", t("search"), (page) => page.trace_turns || page.search, (page) => h("details", {}, h("summary", {}, t("showSearch")), traceView(page, signal))),
     row("answer", t("answer"), (page) => page.answer !== null, answer),
     nuggetsOf(query, a, b),
   );

@@ -4,6 +4,7 @@ import { address, get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { count } from "./format.js";
 import { crumbs } from "./header.js";
+import { contents } from "./contents.js";
 import { conversation } from "./conversation.js";
 import { longText } from "./longtext.js";
 import { coverageStrip, nuggetTable } from "./nuggets.js";
@@ -21,6 +22,7 @@ export function instancePage({ main, heading, query, signal }) {
   const head = heading(`${query.id ?? ""} · ${query.run ?? ""}`);
   const way = { previous: null, next: null };
   const step = (to) => to !== null && go(href("/instance", { run: query.run, id: to }));
+  const trail = crumbs([[t("runs"), "#/"], [said(query.run ?? ""), href("/run", { run: query.run })], [said(query.id ?? "")]]);
   fill(main, place);
   later(place, async () => {
     const page = await get("instance", { run: query.run, id: query.id }, signal);
@@ -31,8 +33,8 @@ export function instancePage({ main, heading, query, signal }) {
       fill(steps, wayLinks(query.run, found));
     }, () => {});
     requestAnimationFrame(() => toSection(query.at, false));
-    return [h("div", { class: "way" }, crumbs([[t("runs"), "#/"], [said(page.run), href("/run", { run: page.run })], [said(page.id)]]), steps), made];
-  }, signal);
+    return [h("div", { class: "way" }, trail, steps), made];
+  }, signal, [trail, fill(head, said(query.id ?? ""))]);
   return {
     update: (next) => toSection(next.at, true),
     keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run: query.run })) },
@@ -62,8 +64,7 @@ function layout(page, head, signal) {
     page.error ? failure(page.error) : null,
     verdicts(page),
     h("div", { class: "columns" },
-      h("nav", { class: "contents", "aria-label": t("contents") }, h("ul", {}, sections.map(([id, title]) =>
-        h("li", {}, h("a", { href: href("/instance", { run: page.run, id: page.id, at: id }) }, title)))), compareChoice(page)),
+      contents(sections, (id) => href("/instance", { run: page.run, id: page.id, at: id }), signal, compareChoice(page)),
       h("div", { class: "sections" }, sections.map(([id, title, content]) => section(id, title, content)))),
   ];
 }

@@ -60,15 +60,15 @@ export function trouble(error, again) {
     again ? h("button", { type: "button", on: { click: again } }, t("again")) : null);
 }
 
-/** Fill `place` with what `make` promises: words while it waits, and the error should it fail. */
-export async function later(place, make, signal) {
-  fill(place, loading());
+/** Fill `place` with what `make` promises: `lead` and words while it waits, and the error should it fail. */
+export async function later(place, make, signal, lead = []) {
+  fill(place, lead, loading());
   try {
     const made = await make();
     if (!signal.aborted) fill(place, made);
   } catch (error) {
     if (signal.aborted) return;
-    fill(place, trouble(error, () => later(place, make, signal)));
+    fill(place, lead, trouble(error, () => later(place, make, signal, lead)));
     if (!error.status) console.error(error);
   }
 }

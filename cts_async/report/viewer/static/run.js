@@ -17,12 +17,13 @@ export function runPage({ main, heading, query, signal }) {
   const place = h("div", { class: "page" });
   const head = heading(query.run ?? "");
   const browser = instanceBrowser(query, signal);
+  const way = crumbs([[t("runs"), "#/"], [said(query.run ?? "")]]);
   fill(main, place);
   later(place, async () => {
     const page = await get("run", { run: query.run }, signal);
     browser.begin(page.row.scores.map((one) => one.judge));
-    return layout(page, head, browser, signal);
-  }, signal);
+    return [way, layout(page, head, browser, signal)];
+  }, signal, [way, fill(head, said(query.run ?? ""))]);
   return {
     update: browser.update,
     keys: { "/": browser.focus, j: () => browser.step(1), k: () => browser.step(-1), u: () => go("#/") },
@@ -53,7 +54,6 @@ function layout(page, head, browser, signal) {
   };
   watch(page.row.name, { changed }, signal);
   return [
-    crumbs([[t("runs"), "#/"], [said(page.row.name)]]),
     h("div", { class: "title" }, fill(head, said(page.row.system || page.row.name)), marks),
     page.row.smoke_test ? h("p", { class: "notice" }, t("smokeWhy")) : null,
     live, spoken, summary, beside(page),
@@ -95,7 +95,7 @@ function beside({ row, beside: others }) {
   if (others.length === 0) return null;
   const choose = select([["", t("choose")], ...others.map((name) => [name, name])], "", (name) => name && go(href("/compare", { a: row.name, b: name })));
   return h("div", { class: "beside" }, field(t("compareWith"), choose),
-    h("a", { href: href("/leaderboard", { data: row.data_sha }) }, t("leaderboard")));
+    row.scores.length ? h("a", { href: href("/leaderboard", { data: row.data_sha }) }, t("leaderboard")) : null);
 }
 
 function settings({ row, manifest }) {
