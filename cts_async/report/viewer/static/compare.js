@@ -7,7 +7,7 @@ import { signed, weight } from "./format.js";
 import { crumbs } from "./header.js";
 import { answer, failure, queries, rewritten, verdicts } from "./instance.js";
 import { coverage, nuggetText, worth } from "./nuggets.js";
-import { empty, field, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
+import { empty, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
 import { remember, remembered } from "./prefs.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
@@ -17,23 +17,25 @@ import { t } from "./words.js";
 
 /** Runs `a` and `b` of the address on its instance; on the first instance of `a` without one. */
 export function comparePage({ main, heading, query, signal }) {
-  const place = h("div", { class: "page compare" });
-  const head = heading(`${query.a} ↔ ${query.b}`);
+  const steps = h("div", { class: "steps-way" });
+  const head = fill(heading(`${query.a} ↔ ${query.b}`), said(query.id ?? ""));
+  const frameOf = frame(h("div", { class: "way" }, trail(query), steps), head);
   const way = { previous: null, next: null };
   const to = (id) => href("/compare", { ...query, id });
   const step = (id) => id !== null && go(to(id));
-  fill(main, place);
-  later(place, async () => {
+  fill(main, frameOf.element);
+  later(frameOf.body, async () => {
     if (!query.id) return first(query, signal);
     const [a, b] = await Promise.all([query.a, query.b].map((run) => opened(run, query.id, signal)));
-    if (!a.page && !b.page) throw a.error;
-    const steps = h("div", { class: "steps-way" });
-    neighbours(query.a, query.id, a.page ?? b.page, signal).then((found) => {
+    const known = a.page ?? b.page;
+    if (!known) throw a.error;
+    neighbours(query.a, query.id, known, signal).then((found) => {
       Object.assign(way, found);
       fill(steps, wayLinks(found, to));
     }, () => {});
-    return [h("div", { class: "way" }, trail(query), steps), layout(query, head, a, b, signal)];
-  }, signal, [trail(query), fill(head, said(query.id ?? ""))]);
+    fill(head, said(known.blurred_query || known.id));
+    return layout(query, a, b, signal);
+  }, signal);
   return { keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run: query.a })) } };
 }
 comparePage.identity = (query) => JSON.stringify(query);
@@ -64,7 +66,7 @@ function wayLinks({ previous, next }, to) {
     : h("a", { class: "button", href: to(id), "aria-label": words }, mark)));
 }
 
-function layout(query, head, a, b, signal) {
+function layout(query, a, b, signal) {
   const both = [a, b];
   const known = a.page ?? b.page;
   const side = remembered("side") ?? "both";
@@ -83,7 +85,6 @@ function layout(query, head, a, b, signal) {
     nuggetsOf(query, a, b),
   );
   return [
-    h("div", { class: "title" }, fill(head, said(known.blurred_query || known.id))),
     both.filter(({ error }) => error).map(({ run, error }) => h("p", { class: "notice" }, said(run), ": ", said(error.message))),
     queries(known), choice, body,
   ];

@@ -8,7 +8,7 @@ import { contents } from "./contents.js";
 import { conversation } from "./conversation.js";
 import { longText } from "./longtext.js";
 import { coverageStrip, nuggetTable } from "./nuggets.js";
-import { facts, later, section, select, field, smokeBadge, scoreBar } from "./parts.js";
+import { facts, field, frame, later, scoreBar, section, select, smokeBadge } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { rawSteps } from "./steps.js";
@@ -18,26 +18,28 @@ import { t } from "./words.js";
 
 /** The instance named in the address; `at` there is the section to go to. */
 export function instancePage({ main, heading, query, signal }) {
-  const place = h("div", { class: "page instance" });
-  const head = heading(`${query.id ?? ""} · ${query.run ?? ""}`);
+  const { run = "", id = "" } = query;
+  const steps = h("div", { class: "steps-way" });
+  const trail = crumbs([[t("runs"), "#/"], [said(run), href("/run", { run })], [said(id)]]);
+  const head = fill(heading(`${id} · ${run}`), said(id));
+  const frameOf = frame(h("div", { class: "way" }, trail, steps), head);
   const way = { previous: null, next: null };
-  const step = (to) => to !== null && go(href("/instance", { run: query.run, id: to }));
-  const trail = crumbs([[t("runs"), "#/"], [said(query.run ?? ""), href("/run", { run: query.run })], [said(query.id ?? "")]]);
-  fill(main, place);
-  later(place, async () => {
-    const page = await get("instance", { run: query.run, id: query.id }, signal);
-    const made = layout(page, head, signal);
-    const steps = h("div", { class: "steps-way" });
-    neighbours(query.run, query.id, page, signal).then((found) => {
+  const step = (to) => to !== null && go(href("/instance", { run, id: to }));
+  fill(main, frameOf.element);
+  later(frameOf.body, async () => {
+    const page = await get("instance", { run, id }, signal);
+    neighbours(run, id, page, signal).then((found) => {
       Object.assign(way, found);
-      fill(steps, wayLinks(query.run, found));
+      fill(steps, wayLinks(run, found));
     }, () => {});
+    fill(head, said(page.blurred_query || id));
+    fill(frameOf.marks, smokeBadge(page.scores.some((one) => one.smoke_test)));
     requestAnimationFrame(() => toSection(query.at, false));
-    return [h("div", { class: "way" }, trail, steps), made];
-  }, signal, [trail, fill(head, said(query.id ?? ""))]);
+    return layout(page, signal);
+  }, signal);
   return {
     update: (next) => toSection(next.at, true),
-    keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run: query.run })) },
+    keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run })) },
   };
 }
 instancePage.identity = (query) => `${query.run} ${query.id}`;
@@ -57,10 +59,9 @@ function wayLinks(run, { previous, next, at, filtered }) {
     link(previous, t("previousInstance"), "←", "prev"), link(next, t("nextInstance"), "→", "next")];
 }
 
-function layout(page, head, signal) {
+function layout(page, signal) {
   const sections = sectionsOf(page, signal);
   return [
-    h("div", { class: "title" }, fill(head, said(page.blurred_query || page.id)), smokeBadge(page.scores.some((one) => one.smoke_test))),
     page.error ? failure(page.error) : null,
     verdicts(page),
     h("div", { class: "columns" },

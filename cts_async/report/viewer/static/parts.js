@@ -60,15 +60,15 @@ export function trouble(error, again) {
     again ? h("button", { type: "button", on: { click: again } }, t("again")) : null);
 }
 
-/** Fill `place` with what `make` promises: `lead` and words while it waits, and the error should it fail. */
-export async function later(place, make, signal, lead = []) {
-  fill(place, lead, loading());
+/** Fill `place` with what `make` promises: words while it waits, and the error should it fail. */
+export async function later(place, make, signal) {
+  fill(place, loading());
   try {
     const made = await make();
     if (!signal.aborted) fill(place, made);
   } catch (error) {
     if (signal.aborted) return;
-    fill(place, lead, trouble(error, () => later(place, make, signal, lead)));
+    fill(place, trouble(error, () => later(place, make, signal)));
     if (!error.status) console.error(error);
   }
 }
@@ -77,6 +77,13 @@ export async function later(place, make, signal, lead = []) {
 export function section(id, title, ...children) {
   return h("section", { id, "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title`, tabindex: "-1" }, title), children);
+}
+
+/** The frame of a page: the way to it, its heading with marks beside, and a place for all else that is fetched. */
+export function frame(way, heading, classes = "") {
+  const [marks, body] = [h("span", { class: "badges" }), h("div", { class: "body" })];
+  const element = h("div", { class: `page ${classes}`.trim() }, way, h("div", { class: "title" }, heading, marks), body);
+  return { element, marks, body };
 }
 
 /** A label with its control. */

@@ -195,6 +195,7 @@ export const en = {
   turn_dropped: "Left out for want of room",
   turn_forced: "Answer demanded",
   turn_answer: "Answer",
+  toAnswer: "Past the search, to the answer",
   noTrace: "The journal holds no search for this instance.",
   moreTurns: "More turns",
 

@@ -195,6 +195,7 @@ export const zh = {
   turn_dropped: "因篇幅不足而省略",
   turn_forced: "要求作答",
   turn_answer: "答案",
+  toAnswer: "跳过搜索过程，直接看答案",
   noTrace: "日志中没有这个实例的搜索。",
   moreTurns: "更多轮次",
 
