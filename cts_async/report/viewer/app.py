@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -52,6 +53,8 @@ class Server:
         app.router.add_get("/static/{name}", self._static)
         for name, answer in self.answers.by_name().items():
             app.router.add_get(f"/api/{name}", partial(self._json, answer))
+        app.router.add_get("/api/text", self._text)
+        app.router.add_get("/api/download", self._download)
         return app
 
     async def _json(self, answer: Callable[[dict[str, str]], Any], request: web.Request) -> web.Response:
@@ -59,6 +62,26 @@ class Server:
         self._indexing.wake()
         body = value if isinstance(value, bytes) else orjson.dumps(value)
         return web.Response(body=body, content_type="application/json")
+
+    async def _text(self, request: web.Request) -> web.Response:
+        text = await self._work(partial(self.answers.text, _asked(request)))
+        body = await self._work(partial(text.encode, errors="replace"))
+        return web.Response(body=body, content_type="text/plain", charset="utf-8")
+
+    async def _download(self, request: web.Request) -> web.StreamResponse:
+        """An instance's steps as they stand in the journal, line by line, at the pace of whoever takes them."""
+        name, lines = await self._work(partial(self.answers.download, _asked(request)))
+        response = web.StreamResponse(
+            headers={
+                "Content-Type": "application/jsonl",
+                "Content-Disposition": f'attachment; filename="{_file_name(name)}.jsonl"',
+            }
+        )
+        await response.prepare(request)
+        while request.method == "GET" and (line := await self._work(partial(next, lines, None))) is not None:
+            await response.write(line)
+        await response.write_eof()
+        return response
 
     async def _page(self, name: str, request: web.Request) -> web.Response:
         return await self._work(partial(page_file, request, name))
@@ -72,6 +95,11 @@ class Server:
     async def _close(self, app: web.Application) -> None:
         self._indexing.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _file_name(text: str) -> str:
+    """A name that is one anywhere: what is neither letter, digit, dot nor hyphen becomes a hyphen."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.")[:100] or "steps"
 
 
 def _asked(request: web.Request) -> dict[str, str]:
