@@ -15,6 +15,8 @@ import { traceView } from "./trace.js";
 import { neighbours } from "./walk.js";
 import { t } from "./words.js";
 
+const SIDES = ["side side-a", "side side-b"];
+
 /** Runs `a` and `b` of the address on its instance; on the first instance of `a` without one. */
 export function comparePage({ main, heading, query, signal }) {
   const steps = h("div", { class: "steps-way" });
@@ -75,7 +77,7 @@ function layout(query, a, b, signal) {
     h("label", {}, h("input", { type: "radio", name: "side", value, checked: value === side,
       on: { change: () => { remember("side", value); body.dataset.side = value; } } }), words)));
   const row = (id, title, has, make) => (both.some(({ page }) => page && has(page)) ? section(id, title, h("div", { class: "two" }, both.map((one, index) =>
-    h("div", { class: "side", "data-which": "ab"[index] }, sideName(one, index), one.page && has(one.page) ? make(one.page) : h("p", { class: "empty" }, t("nothingHere")))))) : null);
+    h("div", { class: SIDES[index] }, sideName(one, index), one.page && has(one.page) ? make(one.page) : h("p", { class: "empty" }, t("nothingHere")))))) : null);
   fill(body,
     row("scores", t("scores"), (page) => page.scores.length || page.error, (page) => [page.error ? failure(page.error) : null, verdicts(page)]),
     row("questions", t("conversation"), (page) => page.turns.length, conversation),

@@ -80,7 +80,13 @@ function frame() {
   applyLanguage();
   const skip = h("button", { type: "button", class: "skip", on: { click: () => (main.querySelector("h1") ?? main).focus() } },
     t("skip"));
-  fill(document.body, skip, header(() => { frame(); show({ anew: true }); }), gone, main, told);
+  fill(document.body, skip, header(spoken), gone, main, told);
+}
+
+function spoken() {
+  frame();
+  show({ anew: true });
+  document.getElementById("language").focus();
 }
 
 onConnection((isGone) => {
