@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from cts_async import __version__
+from cts_async.report.viewer.files import record_in
 from cts_async.report.viewer.gold_texts import GoldTexts
 from cts_async.report.viewer.instance import Counts, instance_page
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.listing import list_instances
 from cts_async.report.viewer.open_run import OpenRun
-from cts_async.report.viewer.query import Asked, instance_query
-from cts_async.report.viewer.refusal import NO_RUN, Refused
-from cts_async.report.viewer.shapes import InstanceList, InstancePage, RunPage, Runs
+from cts_async.report.viewer.query import Asked, instance_query, whole
+from cts_async.report.viewer.refusal import NO_INSTANCE, NO_RUN, Refused
+from cts_async.report.viewer.shapes import InstanceList, InstancePage, RunPage, Runs, StepList, TracePage
+from cts_async.report.viewer.telling import (
+    NO_LINE,
+    Telling,
+    count_steps,
+    line_of,
+    lines_of,
+    list_steps,
+    text_at,
+)
 
+MAX_PART: Final = 6_000
 FIRST_S: Final = 0.15
 """So long a request indexes a run itself before it answers with what is known."""
 
@@ -25,6 +36,7 @@ class Answers:
     def __init__(self, library: Library) -> None:
         self._library = library
         self._gold = GoldTexts()
+        self._telling = Telling()
 
     def by_name(self) -> Mapping[str, Callable[[dict[str, str]], Any]]:
         """Each answer by the last part of its address. They raise Refused."""
@@ -33,6 +45,9 @@ class Answers:
             "run": self.run,
             "instances": self.instances,
             "instance": self.instance,
+            "trace": self.trace,
+            "steps": self.steps,
+            "step": self.step,
         }
 
     def runs(self, asked: Asked) -> Runs:
@@ -56,9 +71,36 @@ class Answers:
         return list_instances(self._opened(asked), instance_query(asked))
 
     def instance(self, asked: Asked) -> InstancePage:
-        run = self._opened(asked)
-        counts = Counts(None, None)
-        return instance_page(run, asked.get("id", ""), self._gold, counts, self._beside(run))
+        run, id = self._opened(asked), asked.get("id", "")
+        events = len(self._telling.events(run, id)) if run.journal_ready else None
+        counts = Counts(events, count_steps(run, id))
+        return instance_page(run, id, self._gold, counts, self._beside(run))
+
+    def trace(self, asked: Asked) -> TracePage:
+        return self._telling.trace(self._opened(asked), asked.get("id", ""), whole(asked, "after", 0))
+
+    def steps(self, asked: Asked) -> StepList:
+        return list_steps(self._opened(asked), asked.get("id", ""), whole(asked, "after", 0))
+
+    def step(self, asked: Asked) -> bytes:
+        line = line_of(self._opened(asked), whole(asked, "at", 0))
+        if record_in(line) is None:
+            raise Refused(404, NO_LINE)
+        return line
+
+    def text(self, asked: Asked) -> str:
+        """A long text, whole."""
+        part = asked.get("part", "")
+        if len(part) > MAX_PART:
+            raise Refused(400, f"part: longer than {MAX_PART} characters")
+        return text_at(self._opened(asked), whole(asked, "at", 0), part)
+
+    def download(self, asked: Asked) -> tuple[str, Iterator[bytes]]:
+        """A name for a file, and the lines of an instance."""
+        run, id = self._opened(asked), asked.get("id", "")
+        if run.find(run.results.lines(), id) is None and not count_steps(run, id):
+            raise Refused(404, NO_INSTANCE)
+        return f"{run.place.name}-{id}", lines_of(run, id)
 
     def _opened(self, asked: Asked) -> OpenRun:
         run = self._library.open(asked.get("run", ""))

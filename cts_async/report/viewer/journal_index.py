@@ -33,7 +33,8 @@ class JournalIndex:
         self.tail = Tail(path, block)
         self._columns = Columns("int64", "int64")
 
-    def __len__(self) -> int:
+    @property
+    def n_steps(self) -> int:
         return len(self._columns)
 
     @property

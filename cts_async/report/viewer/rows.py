@@ -47,12 +47,16 @@ def _verdict_states(place: Place) -> Iterator[tuple[str, Stat]]:
             yield path.name, stat_of(path)
 
 
+def counted_state(place: Place) -> State:
+    """All that a run's scores depend on."""
+    return tuple((name, of) for name, of in state_of(place) if name not in (SUMMARY, STEPS, LIVE))
+
+
 def up_to_date(place: Place) -> bool:
     """Whether no results have come since `summary.json` was written; a copy's times are not exact."""
-    states = dict(state_of(place))
-    written = states[SUMMARY].mtime_ns + _COPYING_NS
-    counted = (of for name, of in states.items() if name not in (MANIFEST, SUMMARY, STEPS, LIVE))
-    return states[SUMMARY] != NO_FILE and all(of.mtime_ns <= written for of in counted)
+    summary = stat_of(place.path / SUMMARY)
+    latest = max(of.mtime_ns for name, of in counted_state(place) if name != MANIFEST)
+    return summary != NO_FILE and latest <= summary.mtime_ns + _COPYING_NS
 
 
 def summarised(place: Place) -> Tally | None:

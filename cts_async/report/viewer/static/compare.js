@@ -7,31 +7,36 @@ import { signed, weight } from "./format.js";
 import { crumbs } from "./header.js";
 import { answer, failure, queries, rewritten, verdicts } from "./instance.js";
 import { coverage, nuggetText, worth } from "./nuggets.js";
-import { empty, field, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
+import { empty, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
 import { remember, remembered } from "./prefs.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
+import { traceView } from "./trace.js";
 import { neighbours } from "./walk.js";
 import { t } from "./words.js";
 
+const SIDES = ["side side-a", "side side-b"];
+
 /** Runs `a` and `b` of the address on its instance; on the first instance of `a` without one. */
 export function comparePage({ main, heading, query, signal }) {
-  const place = h("div", { class: "page compare" });
-  const head = heading(`${query.a} ↔ ${query.b}`);
+  const steps = h("div", { class: "steps-way" });
+  const head = fill(heading(`${query.a} ↔ ${query.b}`), said(query.id ?? ""));
+  const frameOf = frame(h("div", { class: "way" }, trail(query), steps), head);
   const way = { previous: null, next: null };
   const to = (id) => href("/compare", { ...query, id });
   const step = (id) => id !== null && go(to(id));
-  fill(main, place);
-  later(place, async () => {
+  fill(main, frameOf.element);
+  later(frameOf.body, async () => {
     if (!query.id) return first(query, signal);
     const [a, b] = await Promise.all([query.a, query.b].map((run) => opened(run, query.id, signal)));
-    if (!a.page && !b.page) throw a.error;
-    const steps = h("div", { class: "steps-way" });
-    neighbours(query.a, query.id, a.page ?? b.page, signal).then((found) => {
+    const known = a.page ?? b.page;
+    if (!known) throw a.error;
+    neighbours(query.a, query.id, known, signal).then((found) => {
       Object.assign(way, found);
       fill(steps, wayLinks(found, to));
     }, () => {});
-    return [h("div", { class: "way" }, trail(query), steps), layout(query, head, a, b)];
+    fill(head, said(known.blurred_query || known.id));
+    return layout(query, a, b, signal);
   }, signal);
   return { keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run: query.a })) } };
 }
@@ -54,7 +59,7 @@ async function first(query, signal) {
 }
 
 function trail({ a, b, id }) {
-  return crumbs([[t("runs"), "#/"], [said(a), href("/run", { run: a })], [said(b), href("/run", { run: b })], [said(id)]]);
+  return crumbs([[t("runs"), "#/"], [said(a), href("/run", { run: a })], [said(b), href("/run", { run: b })], [said(id ?? "")]]);
 }
 
 function wayLinks({ previous, next }, to) {
@@ -63,7 +68,7 @@ function wayLinks({ previous, next }, to) {
     : h("a", { class: "button", href: to(id), "aria-label": words }, mark)));
 }
 
-function layout(query, head, a, b) {
+function layout(query, a, b, signal) {
   const both = [a, b];
   const known = a.page ?? b.page;
   const side = remembered("side") ?? "both";
@@ -72,16 +77,16 @@ function layout(query, head, a, b) {
     h("label", {}, h("input", { type: "radio", name: "side", value, checked: value === side,
       on: { change: () => { remember("side", value); body.dataset.side = value; } } }), words)));
   const row = (id, title, has, make) => (both.some(({ page }) => page && has(page)) ? section(id, title, h("div", { class: "two" }, both.map((one, index) =>
-    h("div", { class: `side side-${"ab"[index]}` }, sideName(one, index), one.page && has(one.page) ? make(one.page) : h("p", { class: "empty" }, t("nothingHere")))))) : null);
+    h("div", { class: SIDES[index] }, sideName(one, index), one.page && has(one.page) ? make(one.page) : h("p", { class: "empty" }, t("nothingHere")))))) : null);
   fill(body,
     row("scores", t("scores"), (page) => page.scores.length || page.error, (page) => [page.error ? failure(page.error) : null, verdicts(page)]),
     row("questions", t("conversation"), (page) => page.turns.length, conversation),
     row("rewrite", t("rewritten"), (page) => page.rewritten_query !== null, rewritten),
+    row("search", t("search"), (page) => page.trace_turns || page.search, (page) => h("details", {}, h("summary", {}, t("showSearch")), traceView(page, signal))),
     row("answer", t("answer"), (page) => page.answer !== null, answer),
     nuggetsOf(query, a, b),
   );
   return [
-    h("div", { class: "title" }, fill(head, said(known.blurred_query || known.id))),
     both.filter(({ error }) => error).map(({ run, error }) => h("p", { class: "notice" }, said(run), ": ", said(error.message))),
     queries(known), choice, body,
   ];

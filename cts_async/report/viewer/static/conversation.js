@@ -9,6 +9,7 @@ const UNKNOWN = /^[\s"'“”‘’「」*_.。!()（）[\]]*unknown[\s"'“”�
 /** All turns, in order. */
 export function conversation({ turns, mode }) {
   return h("ol", { class: "talk" }, turns.map((turn) => h("li", { class: "turn" },
+    mode === "at-once" ? null : h("h3", {}, t("turn", { n: turn.n })),
     turn.types.length || turn.reasoning ? aside(turn) : null,
     mode === "select" ? offered(turn) : exchanged(turn),
     turn.query && mode !== "at-once" ? h("p", { class: "turn-query" }, h("span", { class: "muted" }, t("turnQuery")), " ", said(turn.query)) : null)));

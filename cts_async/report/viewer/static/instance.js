@@ -4,10 +4,11 @@ import { address, get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { count } from "./format.js";
 import { crumbs } from "./header.js";
+import { contents } from "./contents.js";
 import { conversation } from "./conversation.js";
 import { longText } from "./longtext.js";
 import { coverageStrip, nuggetTable } from "./nuggets.js";
-import { facts, later, section, select, field, smokeBadge, scoreBar } from "./parts.js";
+import { facts, field, frame, later, scoreBar, section, select, smokeBadge } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { rawSteps } from "./steps.js";
@@ -17,25 +18,28 @@ import { t } from "./words.js";
 
 /** The instance named in the address; `at` there is the section to go to. */
 export function instancePage({ main, heading, query, signal }) {
-  const place = h("div", { class: "page instance" });
-  const head = heading(`${query.id ?? ""} · ${query.run ?? ""}`);
+  const { run = "", id = "" } = query;
+  const steps = h("div", { class: "steps-way" });
+  const trail = crumbs([[t("runs"), "#/"], [said(run), href("/run", { run })], [said(id)]]);
+  const head = fill(heading(`${id} · ${run}`), said(id));
+  const frameOf = frame(h("div", { class: "way" }, trail, steps), head);
   const way = { previous: null, next: null };
-  const step = (to) => to !== null && go(href("/instance", { run: query.run, id: to }));
-  fill(main, place);
-  later(place, async () => {
-    const page = await get("instance", { run: query.run, id: query.id }, signal);
-    const made = layout(page, head, signal);
-    const steps = h("div", { class: "steps-way" });
-    neighbours(query.run, query.id, page, signal).then((found) => {
+  const step = (to) => to !== null && go(href("/instance", { run, id: to }));
+  fill(main, frameOf.element);
+  later(frameOf.body, async () => {
+    const page = await get("instance", { run, id }, signal);
+    neighbours(run, id, page, signal).then((found) => {
       Object.assign(way, found);
-      fill(steps, wayLinks(query.run, found));
+      fill(steps, wayLinks(run, found));
     }, () => {});
+    fill(head, said(page.blurred_query || id));
+    fill(frameOf.marks, smokeBadge(page.scores.some((one) => one.smoke_test)));
     requestAnimationFrame(() => toSection(query.at, false));
-    return [h("div", { class: "way" }, crumbs([[t("runs"), "#/"], [said(page.run), href("/run", { run: page.run })], [said(page.id)]]), steps), made];
+    return layout(page, signal);
   }, signal);
   return {
     update: (next) => toSection(next.at, true),
-    keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run: query.run })) },
+    keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run })) },
   };
 }
 instancePage.identity = (query) => `${query.run} ${query.id}`;
@@ -55,15 +59,13 @@ function wayLinks(run, { previous, next, at, filtered }) {
     link(previous, t("previousInstance"), "←", "prev"), link(next, t("nextInstance"), "→", "next")];
 }
 
-function layout(page, head, signal) {
+function layout(page, signal) {
   const sections = sectionsOf(page, signal);
   return [
-    h("div", { class: "title" }, fill(head, said(page.blurred_query || page.id)), smokeBadge(page.scores.some((one) => one.smoke_test))),
     page.error ? failure(page.error) : null,
     verdicts(page),
     h("div", { class: "columns" },
-      h("nav", { class: "contents", "aria-label": t("contents") }, h("ul", {}, sections.map(([id, title]) =>
-        h("li", {}, h("a", { href: href("/instance", { run: page.run, id: page.id, at: id }) }, title)))), compareChoice(page)),
+      contents(sections, (id) => href("/instance", { run: page.run, id: page.id, at: id }), signal, compareChoice(page)),
       h("div", { class: "sections" }, sections.map(([id, title, content]) => section(id, title, content)))),
   ];
 }

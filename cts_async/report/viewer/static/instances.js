@@ -22,7 +22,7 @@ export function filterOf({ judge, sort, min, max, unknown, failed, text }) {
 /** The list under its filters. `update(query)` follows the address; `grown()` tells that the run has more by now. */
 export function instanceBrowser(query, signal) {
   const list = h("div", { class: "list", "aria-busy": "true" });
-  const status = h("p", { class: "muted small", role: "status", "aria-live": "polite" });
+  const status = h("p", { class: "muted small", role: "status", "aria-live": "polite", tabindex: "-1" });
   const pages = h("nav", { class: "pager", "aria-label": t("pages") });
   const form = filterForm((filter) => go(href("/run", { run: query.run, ...filter }), { replace: true }));
   let now = query;
@@ -59,10 +59,20 @@ export function instanceBrowser(query, signal) {
     fill(pages, pager(now, place, found));
   }
 
+  function toBeginning() {
+    status.focus({ preventScroll: true });
+    status.scrollIntoView({ block: "start" });
+  }
+
   return {
     element: h("div", {}, form.element, status, list, pages),
     begin(judges) { form.show(now, judges); load(); },
-    update(next) { now = next; form.follow(next); load(); },
+    update(next) {
+      const turned = (next.after ?? "") !== (now.after ?? "");
+      now = next;
+      form.follow(next);
+      load().then(() => turned && toBeginning());
+    },
     grown() { if (timer === null || !now.after) { clearTimeout(timer); timer = setTimeout(() => load({ quietly: true }), GROWN_MS); } },
     focus: form.focus,
     step: (by) => stepRow(list, by),

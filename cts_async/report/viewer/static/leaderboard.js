@@ -37,9 +37,8 @@ function board({ judge, baseline, standings }) {
   const place = gained
     ? axis(standings.flatMap((row) => [row.delta, row.delta_low, row.delta_high].filter((value) => value !== null)), { low: 0, high: 0 })
     : axis([], { low: 0, high: 100 });
-  const smoke = standings.some((row) => row.smoke_test);
   return h("section", { class: "group" },
-    h("div", { class: "group-head" }, h("h2", {}, t("judgedBy", { judge: "" }).trim(), " ", said(judge)), smokeBadge(smoke)),
+    h("div", { class: "group-head" }, h("h2", {}, t("judgedBy", { judge: "" }).trim(), " ", said(judge))),
     table(title, heads, standings.map((row) => tableRow(heads, cells(row, place, gained), { class: "link-row" })), { class: "stack quiet-caption" }));
 }
 

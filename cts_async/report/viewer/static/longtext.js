@@ -39,7 +39,7 @@ export function pieces(text) {
   const made = [];
   for (let from = 0; from < text.length;) {
     const to = cutAt(text, from);
-    made.push(said(text.slice(from, to), "div", { class: "piece" }));
+    made.push(said(text.slice(from, to), "div", { class: text.length > PIECE ? "piece" : "" }));
     from = to;
   }
   return made;

@@ -8,6 +8,7 @@ import { instancePage } from "./instance.js";
 import { listenToKeys } from "./keys.js";
 import { leaderboardPage } from "./leaderboard.js";
 import { trouble } from "./parts.js";
+import { leavePlace, returnToPlace, wasHere } from "./places.js";
 import { applyTheme } from "./prefs.js";
 import { readRoute } from "./route.js";
 import { runPage } from "./run.js";
@@ -33,6 +34,7 @@ function show({ anew = false } = {}) {
   const route = readRoute(location.hash);
   const make = PAGES[route.path] ?? unknownPage;
   const key = `${route.path} ${make.identity?.(route.query) ?? ""}`;
+  leavePlace();
   if (!anew && key === shown.key && shown.update) {
     shown.update(route.query);
     return;
@@ -42,6 +44,7 @@ function show({ anew = false } = {}) {
   const leave = new AbortController();
   shown = { key, leave, update: null, keys: {} };
   const place = { main, query: route.query, signal: leave.signal, heading: (title) => heading(title, first || anew) };
+  if (!first && !anew) begin(leave.signal);
   try {
     const page = make(place) ?? {};
     shown.update = page.update ?? null;
@@ -57,10 +60,15 @@ function heading(title, still) {
   document.title = `${visible(title)} · cts view`;
   const element = h("h1", { tabindex: "-1" });
   if (!still) {
-    scrollTo(0, 0);
     requestAnimationFrame(() => element.focus({ preventScroll: true }));
   }
   return element;
+}
+
+/** A page is read from its beginning, or from where it was left. */
+function begin(signal) {
+  scrollTo(0, 0);
+  if (wasHere()) returnToPlace(main, signal);
 }
 
 function unknownPage({ main: place, heading: head }) {
@@ -72,7 +80,13 @@ function frame() {
   applyLanguage();
   const skip = h("button", { type: "button", class: "skip", on: { click: () => (main.querySelector("h1") ?? main).focus() } },
     t("skip"));
-  fill(document.body, skip, header(() => { frame(); show({ anew: true }); }), gone, main, told);
+  fill(document.body, skip, header(spoken), gone, main, told);
+}
+
+function spoken() {
+  frame();
+  show({ anew: true });
+  document.getElementById("language").focus();
 }
 
 onConnection((isGone) => {

@@ -41,7 +41,8 @@ export function nuggetTable({ nuggets, scores }) {
 export function nuggetText(nugget) {
   return h("div", { class: "nugget" }, said(nugget.id, "code"),
     nugget.text === null ? h("p", { class: "muted" }, t("noNuggetText")) : said(nugget.text, "p"),
-    nugget.sources.length ? h("ul", { class: "sources", "aria-label": t("sources") }, nugget.sources.map((source) => h("li", {}, link(source)))) : null);
+    nugget.sources.length ? h("div", { class: "sources" }, h("span", { class: "muted" }, t("sources")),
+      h("ul", { "aria-label": t("sources") }, nugget.sources.map((source) => h("li", {}, link(source))))) : null);
 }
 
 /** A source: an address of the web as a link that tells nobody where it was followed from, anything else as text. */

@@ -28,7 +28,7 @@ export function table(caption, heads, rows, attributes = {}) {
     h("table", { role: "table", ...attributes },
       h("caption", {}, caption),
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
-        heads.map(([words, classes]) => h("th", { scope: "col", role: "columnheader", class: classes }, words)))),
+        heads.map(([words, classes]) => h("th", { scope: "col", role: "columnheader", class: classes }, h("span", { class: "head" }, words))))),
       h("tbody", { role: "rowgroup" }, rows)));
 }
 
@@ -77,6 +77,13 @@ export async function later(place, make, signal) {
 export function section(id, title, ...children) {
   return h("section", { id, "aria-labelledby": `${id}-title` },
     h("h2", { id: `${id}-title`, tabindex: "-1" }, title), children);
+}
+
+/** The frame of a page: the way to it, its heading with marks beside, and a place for all else that is fetched. */
+export function frame(way, heading, classes = "") {
+  const [marks, body] = [h("span", { class: "badges" }), h("div", { class: "body" })];
+  const element = h("div", { class: `page ${classes}`.trim() }, way, h("div", { class: "title" }, heading, marks), body);
+  return { element, marks, body };
 }
 
 /** A label with its control. */

@@ -50,7 +50,7 @@ function lanes(all) {
 const ofAllowed = (now, allowed, say) => (allowed === null ? say(now) : t("of", { n: say(now), all: say(allowed) }));
 
 function laneState(lane) {
-  if (lane.open_s !== null) return h("span", { class: "bad" }, t("laneDown", { time: duration(lane.open_s) }), " ", said(lane.reason));
-  if (lane.paused_s > 0) return [t("lanePaused", { time: duration(lane.paused_s) }), " ", said(lane.reason)];
+  if (lane.open_s !== null) return [h("span", { class: "bad" }, t("laneDown", { time: duration(lane.open_s) })), said(lane.reason, "small")];
+  if (lane.paused_s > 0) return [t("lanePaused", { time: duration(lane.paused_s) }), said(lane.reason, "small")];
   return lane.reason ? said(lane.reason) : t("laneWell");
 }

@@ -5,7 +5,7 @@ import { fill, h } from "./dom.js";
 import { count, dollars, duration, moment, rate, score, size } from "./format.js";
 import { crumbs } from "./header.js";
 import { instanceBrowser } from "./instances.js";
-import { later, facts, section, select, field, smokeBadge, table, tableRow } from "./parts.js";
+import { facts, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
 import { liveView, progressWords } from "./progress.js";
 import { go, href } from "./route.js";
 import { kindBadge, state } from "./runs.js";
@@ -14,14 +14,15 @@ import { t } from "./words.js";
 
 /** The run named in the address; its list of instances follows the filters there. */
 export function runPage({ main, heading, query, signal }) {
-  const place = h("div", { class: "page" });
-  const head = heading(query.run ?? "");
+  const head = fill(heading(query.run ?? ""), said(query.run ?? ""));
+  const page = frame(crumbs([[t("runs"), "#/"], [said(query.run ?? "")]]), head);
   const browser = instanceBrowser(query, signal);
-  fill(main, place);
-  later(place, async () => {
-    const page = await get("run", { run: query.run }, signal);
-    browser.begin(page.row.scores.map((one) => one.judge));
-    return layout(page, head, browser, signal);
+  fill(main, page.element);
+  later(page.body, async () => {
+    const found = await get("run", { run: query.run }, signal);
+    browser.begin(found.row.scores.map((one) => one.judge));
+    fill(head, said(found.row.system || found.row.name));
+    return layout(found, page.marks, browser, signal);
   }, signal);
   return {
     update: browser.update,
@@ -30,11 +31,10 @@ export function runPage({ main, heading, query, signal }) {
 }
 runPage.identity = (query) => query.run;
 
-function layout(page, head, browser, signal) {
+function layout(page, marks, browser, signal) {
   const live = h("div", { class: "live" });
   const summary = h("div", {});
   const spoken = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
-  const marks = h("span", { class: "badges" });
   let tenth = -1;
   const draw = (row) => {
     fill(marks, state(row), kindBadge(row), smokeBadge(row.smoke_test));
@@ -53,8 +53,6 @@ function layout(page, head, browser, signal) {
   };
   watch(page.row.name, { changed }, signal);
   return [
-    crumbs([[t("runs"), "#/"], [said(page.row.name)]]),
-    h("div", { class: "title" }, fill(head, said(page.row.system || page.row.name)), marks),
     page.row.smoke_test ? h("p", { class: "notice" }, t("smokeWhy")) : null,
     live, spoken, summary, beside(page),
     section("instances", t("instances"), browser.element),
@@ -95,7 +93,7 @@ function beside({ row, beside: others }) {
   if (others.length === 0) return null;
   const choose = select([["", t("choose")], ...others.map((name) => [name, name])], "", (name) => name && go(href("/compare", { a: row.name, b: name })));
   return h("div", { class: "beside" }, field(t("compareWith"), choose),
-    h("a", { href: href("/leaderboard", { data: row.data_sha }) }, t("leaderboard")));
+    row.scores.length ? h("a", { href: href("/leaderboard", { data: row.data_sha }) }, t("leaderboard")) : null);
 }
 
 function settings({ row, manifest }) {

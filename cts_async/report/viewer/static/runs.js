@@ -72,10 +72,10 @@ function group(rows) {
   const caption = t("runsOver", { data: data || t("unknownData") });
   const heads = [[t("run"), "name"], [t("progress")], [t("mean"), "number"], [t("unknownRate"), "number"],
     [t("failed"), "number"], [t("cost"), "number"], [t("time"), "number"], [t("started")]];
-  const board = sha && rows.length > 1 ? h("a", { href: href("/leaderboard", { data: sha }) }, t("leaderboard")) : null;
+  const board = sha && rows.some((row) => row.scores.length) ? h("a", { href: href("/leaderboard", { data: sha }) }, t("leaderboard")) : null;
   return h("section", { class: "group" },
     h("div", { class: "group-head" }, said(data || t("unknownData"), "h2"), h("span", { class: "muted" }, t("nRuns", { n: rows.length })), board),
-    table(caption, heads, rows.map((row) => tableRow(heads, cells(row), { class: "link-row" })), { class: "stack quiet-caption" }));
+    table(caption, heads, rows.map((row) => tableRow(heads, cells(row), { class: "link-row" })), { class: "stack quiet-caption runs" }));
 }
 
 function cells(row) {

@@ -7,16 +7,13 @@ const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f
 const HAN = /\p{Script=Han}/u;
 const KANA = /[\p{Script=Hiragana}\p{Script=Katakana}]/u;
 
-/** The text with every hidden character written out: a picture of a control, else its number. */
+/** The text with every hidden character written out by its number. */
 export function visible(text) {
-  return text.replace(/\r\n/g, "\n").replace(HIDDEN, picture);
+  return text.replace(/\r\n/g, "\n").replace(HIDDEN, numbered);
 }
 
-function picture(character) {
-  const code = character.codePointAt(0);
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
-  return `\u27e8U+${code.toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+function numbered(character) {
+  return `\u27e8U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
 }
 
 /** "zh" for a text with Chinese characters, else null: it may be in any language. */

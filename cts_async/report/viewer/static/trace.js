@@ -6,11 +6,13 @@ import { count } from "./format.js";
 import { longText } from "./longtext.js";
 import { facts, trouble } from "./parts.js";
 import { link } from "./nuggets.js";
+import { href } from "./route.js";
 import { said } from "./said.js";
 import { t } from "./words.js";
 
 const SYMBOLS = { think: "…", search: "⌕", visit: "↗", page: "▤", invalid: "!", repeated: "↻", dropped: "−", forced: "▸", answer: "✓" };
 const FOLDED = 600;
+const LONG = 12;
 const INDEXING_MS = 1000;
 
 /** The search: its figures, and its turns in order. */
@@ -19,7 +21,9 @@ export function traceView(page, signal) {
   const end = h("div", { class: "trace-end" });
   const begin = () => more(page, list, end, 0, signal);
   whenSeen(end, begin, signal);
-  return [page.search ? figures(page.search) : null, list, end];
+  const long = page.trace_turns > LONG && page.answer !== null;
+  const past = long ? h("p", {}, h("a", { href: href("/instance", { run: page.run, id: page.id, at: "answer" }) }, t("toAnswer"))) : null;
+  return [page.search ? figures(page.search) : null, past, list, end];
 }
 
 function figures(search) {
@@ -51,13 +55,13 @@ async function more(page, list, end, after, signal) {
   }
 }
 
-/** Call `act` once, when the element comes near the window. */
+/** Call `act` once, when the element is in sight or will soon be: not where it lies above. */
 function whenSeen(element, act, signal) {
   const watcher = new IntersectionObserver((entries) => {
     if (!entries.some((entry) => entry.isIntersecting)) return;
     watcher.disconnect();
     if (!signal.aborted && element.isConnected) act();
-  }, { rootMargin: "600px" });
+  }, { rootMargin: "0px 0px 600px 0px" });
   watcher.observe(element);
   signal.addEventListener("abort", () => watcher.disconnect());
 }

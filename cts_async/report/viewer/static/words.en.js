@@ -155,6 +155,7 @@ export const en = {
   clarifier: "Clarifier",
   user: "User",
   reasoning: "Reasoning",
+  turn: "Turn {n}",
   turnQuery: "Query after this turn:",
   chosen: "chosen",
   rewritten: "Searched query",
@@ -181,6 +182,7 @@ export const en = {
   search: "Search",
   model_calls: "Model calls",
   searches: "Searches",
+  showSearch: "Show the search turn by turn",
   visits: "Visits",
   forced: "Answer demanded",
   turn_think: "Thought",
@@ -193,6 +195,7 @@ export const en = {
   turn_dropped: "Left out for want of room",
   turn_forced: "Answer demanded",
   turn_answer: "Answer",
+  toAnswer: "Past the search, to the answer",
   noTrace: "The journal holds no search for this instance.",
   moreTurns: "More turns",
 

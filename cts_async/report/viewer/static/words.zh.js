@@ -155,6 +155,7 @@ export const zh = {
   clarifier: "澄清者",
   user: "用户",
   reasoning: "推理",
+  turn: "第 {n} 轮",
   turnQuery: "本轮之后的查询：",
   chosen: "已选择",
   rewritten: "用于搜索的查询",
@@ -181,6 +182,7 @@ export const zh = {
   search: "搜索",
   model_calls: "模型调用",
   searches: "搜索",
+  showSearch: "逐轮显示搜索过程",
   visits: "访问",
   forced: "强制作答",
   turn_think: "思考",
@@ -193,6 +195,7 @@ export const zh = {
   turn_dropped: "因篇幅不足而省略",
   turn_forced: "要求作答",
   turn_answer: "答案",
+  toAnswer: "跳过搜索过程，直接看答案",
   noTrace: "日志中没有这个实例的搜索。",
   moreTurns: "更多轮次",
 
