@@ -11,6 +11,7 @@ import logging
 import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -19,11 +20,13 @@ import orjson
 from aiohttp import web
 
 from cts_async.report.viewer.answers import Answers
+from cts_async.report.viewer.boards import Boards
 from cts_async.report.viewer.guard import add_headers, guarded
 from cts_async.report.viewer.indexing import Indexing
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.page_files import INDEX, page_file
-from cts_async.report.viewer.refusal import Refused
+from cts_async.report.viewer.refusal import NO_RUN, Refused
+from cts_async.report.viewer.watching import Watching
 
 T = TypeVar("T")
 
@@ -41,6 +44,8 @@ class Server:
         self._port = port
         self._threads = ThreadPoolExecutor(THREADS, "viewer")
         self._indexing = Indexing(self.library)
+        self._watching = Watching(self.library, self._work, self._indexing.wake)
+        self._boards = Boards()
 
     def app(self) -> web.Application:
         """The application; it is to be run once."""
@@ -48,11 +53,14 @@ class Server:
             middlewares=[guarded(self._port)], logger=logging.getLogger(__name__), client_max_size=1024
         )
         app.on_response_prepare.append(add_headers)
+        app.on_shutdown.append(self._end)
         app.on_cleanup.append(self._close)
         app.router.add_get("/", partial(self._page, INDEX))
         app.router.add_get("/static/{name}", self._static)
         for name, answer in self.answers.by_name().items():
             app.router.add_get(f"/api/{name}", partial(self._json, answer))
+        app.router.add_get("/api/leaderboard", self._leaderboard)
+        app.router.add_get("/api/events", self._events)
         app.router.add_get("/api/text", self._text)
         app.router.add_get("/api/download", self._download)
         return app
@@ -62,6 +70,31 @@ class Server:
         self._indexing.wake()
         body = value if isinstance(value, bytes) else orjson.dumps(value)
         return web.Response(body=body, content_type="application/json")
+
+    async def _leaderboard(self, request: web.Request) -> web.Response:
+        data_sha = _asked(request).get("data", "")
+        runs = await self._work(partial(self.library.over, data_sha))
+        if not runs:
+            raise Refused(404, "there are no runs over these data here")
+        board = await self._boards.of(data_sha, runs)
+        return web.Response(body=orjson.dumps(board), content_type="application/json")
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        run = _asked(request).get("run", "")
+        if run and run not in (await self._work(self.library.find)).runs:
+            raise Refused(404, NO_RUN)
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+        )
+        async with self._watching.listening(run) as events:
+            await response.prepare(request)
+            if request.method == "GET":
+                with suppress(ConnectionError):
+                    async for event in events:
+                        await response.write(event)
+        with suppress(ConnectionError):
+            await response.write_eof()
+        return response
 
     async def _text(self, request: web.Request) -> web.Response:
         text = await self._work(partial(self.answers.text, _asked(request)))
@@ -91,6 +124,10 @@ class Server:
 
     async def _work(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    async def _end(self, app: web.Application) -> None:
+        await self._watching.close()
+        await self._boards.close()
 
     async def _close(self, app: web.Application) -> None:
         self._indexing.close()

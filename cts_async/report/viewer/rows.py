@@ -24,6 +24,7 @@ class Tally:
     """What a run came to, as far as its files are counted."""
 
     n_done: int
+    """Instances that have ended, failed ones among them."""
     n_failed: int
     unknown_rate: float | None
     scores: tuple[Scored, ...]
@@ -47,12 +48,16 @@ def _verdict_states(place: Place) -> Iterator[tuple[str, Stat]]:
             yield path.name, stat_of(path)
 
 
+def counted_state(place: Place) -> State:
+    """All that a run's scores depend on."""
+    return tuple((name, of) for name, of in state_of(place) if name not in (SUMMARY, STEPS, LIVE))
+
+
 def up_to_date(place: Place) -> bool:
     """Whether no results have come since `summary.json` was written; a copy's times are not exact."""
-    states = dict(state_of(place))
-    written = states[SUMMARY].mtime_ns + _COPYING_NS
-    counted = (of for name, of in states.items() if name not in (MANIFEST, SUMMARY, STEPS, LIVE))
-    return states[SUMMARY] != NO_FILE and all(of.mtime_ns <= written for of in counted)
+    summary = stat_of(place.path / SUMMARY)
+    latest = max(of.mtime_ns for name, of in counted_state(place) if name != MANIFEST)
+    return summary != NO_FILE and latest <= summary.mtime_ns + _COPYING_NS
 
 
 def summarised(place: Place) -> Tally | None:
@@ -69,7 +74,7 @@ def _tally_of(summary: Mapping[str, Any]) -> Tally:
     main = summary["judge"]
     order = sorted(judges, key=lambda judge: judge != main)
     return Tally(
-        n_done=int(summary["n_scored"]) + int(summary["n_unjudged"]),
+        n_done=int(summary["n_scored"]) + int(summary["n_unjudged"]) + int(summary["n_failed"]),
         n_failed=int(summary["n_failed"]),
         unknown_rate=_number(summary["ua_unknown_rate"]),
         scores=tuple(_scored(judge, judges[judge]) for judge in order),
@@ -100,7 +105,7 @@ def counted(run: OpenRun, summary: Tally | None) -> Tally:
         numbers = scorer.summarise(known.tolist(), 0, len(known))
         scores.append(_scored(judge, {name: getattr(numbers, name) for name in _FIELDS}))
     n_failed = int(lines.failed.sum())
-    n_done = len(lines) - n_failed
+    n_done = len(lines)
     whole = summary is not None and (summary.n_done, summary.n_failed) == (n_done, n_failed)
     return Tally(
         n_done=n_done,
@@ -127,7 +132,6 @@ def live_of(place: Place) -> Live | None:
 def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:
     """The row; `data_sha` says which other runs are over the same data."""
     live = live_of(place)
-    n_lines = tally.n_done + tally.n_failed
     return {
         "name": place.name,
         "kind": about.kind,
@@ -141,7 +145,7 @@ def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:
         "ended": None if live else about.ended,
         "running": live is not None,
         "smoke_test": about.embedded,
-        "n_expected": max(about.n_expected, n_lines),
+        "n_expected": max(about.n_expected, tally.n_done),
         "n_done": tally.n_done,
         "n_failed": tally.n_failed,
         "scores": list(tally.scores),

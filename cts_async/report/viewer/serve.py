@@ -76,6 +76,7 @@ async def serve(folder: Path, sock: socket.socket, started: Callable[[str], None
         Server(folder, lambda: port).app(),
         access_log=None,
         handle_signals=False,
+        handler_cancellation=True,
         shutdown_timeout=CLOSE_S,
     )
     await runner.setup()

@@ -113,6 +113,7 @@ class RunRow(TypedDict):
     """Played by the embedded model: its scores show that everything works, and nothing else."""
     n_expected: int
     n_done: int
+    """Instances that have ended, the failed ones among them; so it is in Live, too."""
     n_failed: int
     scores: list[Scored]
     """The scoring judge first."""
