@@ -80,7 +80,7 @@ function overview(row, summary) {
 function judges(scores) {
   const heads = [[t("judge"), "name"], [t("mean"), "number"], ["p50", "number"], ["p90", "number"], [t("scored"), "number"]];
   return table(t("byJudge"), heads, scores.map((one) => tableRow(heads,
-    [said(one.judge), score(one.mean), score(one.p50), score(one.p90), count(one.n_scored)])), { class: "narrow" });
+    [said(one.judge), score(one.mean), score(one.p50), score(one.p90), count(one.n_scored)])), { class: "stack narrow" });
 }
 
 function tokens(byModel) {

@@ -72,7 +72,7 @@ function group(rows) {
   const caption = t("runsOver", { data: data || t("unknownData") });
   const heads = [[t("run"), "name"], [t("progress")], [t("mean"), "number"], [t("unknownRate"), "number"],
     [t("failed"), "number"], [t("cost"), "number"], [t("time"), "number"], [t("started")]];
-  const board = sha && rows.some((row) => row.scores.length) ? h("a", { href: href("/leaderboard", { data: sha }) }, t("leaderboard")) : null;
+  const board = sha && rows.filter((row) => row.scores.length).length > 1 ? h("a", { href: href("/leaderboard", { data: sha }) }, t("leaderboard")) : null;
   return h("section", { class: "group" },
     h("div", { class: "group-head" }, said(data || t("unknownData"), "h2"), h("span", { class: "muted" }, t("nRuns", { n: rows.length })), board),
     table(caption, heads, rows.map((row) => tableRow(heads, cells(row), { class: "link-row" })), { class: "stack quiet-caption runs" }));
@@ -105,7 +105,8 @@ export function kindBadge(row) {
 
 function progress(row) {
   const share = row.n_expected ? row.n_done / row.n_expected : 1;
-  return h("span", { class: "progress", vars: { "--share": Math.min(share, 1) } }, done(row));
+  return h("span", { class: "progress", vars: { "--share": Math.min(share, 1) } }, done(row),
+    row.ready < 1 ? h("small", {}, t("indexing", { share: rate(row.ready) })) : null);
 }
 
 function mean(row) {

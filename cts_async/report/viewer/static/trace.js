@@ -70,14 +70,16 @@ function turnView(page, turn, signal) {
   const known = turn.kind in SYMBOLS;
   const whole = turn.length > turn.text.length && turn.at !== null ? { run: page.run, at: turn.at, part: turn.part } : null;
   const body = turn.text ? longText(turn.text, { whole, length: turn.length, signal }) : null;
+  const found = turn.kind === "search" && turn.sources?.length > 0;
+  const lengthy = turn.length > FOLDED && (turn.kind === "think" || turn.kind === "page");
   return h("li", { class: `step ${known ? turn.kind : "other"}` },
     h("div", { class: "step-head" },
       h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),
       h("h3", {}, known ? t(`turn_${turn.kind}`) : turn.kind),
       turn.failed ? h("span", { class: "badge failed" }, "✕ ", said(turn.failed)) : null),
     turn.request ? said(turn.request, "p", { class: "request" }) : null,
-    turn.sources?.length ? hits(turn.sources) : null,
-    turn.length > FOLDED && (turn.kind === "think" || turn.kind === "page") ? folded(turn, body) : body);
+    found ? hits(turn.sources) : null,
+    found ? h("details", {}, h("summary", {}, t("asRead")), body) : lengthy ? folded(turn, body) : body);
 }
 
 function hits(sources) {

@@ -196,6 +196,7 @@ export const en = {
   turn_forced: "Answer demanded",
   turn_answer: "Answer",
   toAnswer: "Past the search, to the answer",
+  asRead: "What the agent read",
   noTrace: "The journal holds no search for this instance.",
   moreTurns: "More turns",
 

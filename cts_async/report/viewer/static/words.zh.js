@@ -196,6 +196,7 @@ export const zh = {
   turn_forced: "要求作答",
   turn_answer: "答案",
   toAnswer: "跳过搜索过程，直接看答案",
+  asRead: "智能体读到的内容",
   noTrace: "日志中没有这个实例的搜索。",
   moreTurns: "更多轮次",
 
