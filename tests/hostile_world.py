@@ -45,7 +45,7 @@ TRACKER = "http://tracker.invalid/pixel.png"
 
 
 def play_hostile(folder: Path) -> Path:
-    """Play it into `folder`/runs; give the run's directory."""
+    """Play it into `folder`/runs; give the run's directory, whose lines are in the order of IDS."""
     world = folder / "hostile-world"
     _write_world(world)
     config = RunConfig(
@@ -53,6 +53,7 @@ def play_hostile(folder: Path) -> Path:
         every_role="hostile",
         ks=(2,),
         references=(),
+        in_flight=1,
         data=f"sample:{world}",
         runs_dir=folder / "runs",
         name=NAME,

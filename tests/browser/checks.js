@@ -175,16 +175,23 @@
     .filter((animation) => animation.playState === "running" && animation.effect.getTiming().duration > 1)
     .map((animation) => told(animation.effect.target));
 
+  // A ring around the control, or around the row or label that it stands in.
+  const ringed = (element) => {
+    for (let at = element; at && at.localName !== "table" && at !== document.body; at = at.parentElement) {
+      const { outlineStyle, outlineWidth, boxShadow } = getComputedStyle(at);
+      if (outlineStyle !== "none" && parseFloat(outlineWidth) >= 1) return true;
+      if (at === element && boxShadow !== "none") return true;
+    }
+    return false;
+  };
   const focused = () => {
     const element = document.activeElement;
     if (!element || element === document.body) return null;
-    const style = getComputedStyle(element);
-    const outlined = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1;
     const { top, bottom, width } = element.getBoundingClientRect();
     return {
       told: told(element),
       name: element.getAttribute("aria-label") || element.textContent.trim() || element.id,
-      seen: (outlined || style.boxShadow !== "none") && width > 0 && bottom > 0 && top < innerHeight,
+      seen: ringed(element) && width > 0 && bottom > 0 && top < innerHeight,
       href: element.getAttribute("href") || "",
       tag: element.localName,
     };

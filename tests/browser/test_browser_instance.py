@@ -52,9 +52,10 @@ def test_words_that_the_rewrite_adds_are_marked(museum: Page) -> None:
 
 
 def test_the_agents_turns_stand_in_order(museum: Page) -> None:
+    part(museum, "Search").scroll_into_view_if_needed()
     turns = part(museum, "Search").locator("ol.trace > li")
     expect(turns).to_have_count(6)
-    kinds = turns.locator("h3").all_inner_texts()
+    kinds = turns.locator("h3").all_text_contents()
     assert kinds == ["Thought", "Search", "Thought", "Visit", "Thought", "Answer"]
     expect(turns.nth(1)).to_contain_text("museum ticket prices, Tidewheel Museum, seniors, 2033")
     expect(turns.nth(3)).to_contain_text("seniors aged 65 and over 7 crowns")

@@ -12,13 +12,14 @@ from playwright.sync_api import Page, expect
 from browser.checks import FITTING, READABLE, faults, structure_faults
 from browser.viewing import Viewer
 
+TRACE = "ol.trace > li"
 PAGES: Mapping[str, tuple[str, Mapping[str, str], str]] = {
     "runs": ("", {}, "section.group"),
-    "leaderboard": ("leaderboard", {"data": "sha of made"}, "tbody tr"),
+    "leaderboard": ("leaderboard", {"data": "sha of made.sha of made gold"}, "tbody tr"),
     "run": ("run", {"run": LARGE_K3}, "tr[data-id]"),
     "smoke test": ("run", {"run": SMOKE}, "tr[data-id]"),
-    "instance": ("instance", {"run": LARGE_K3, "id": "s04"}, "ol.trace > li"),
-    "Chinese instance": ("instance", {"run": LARGE_K3, "id": "s03"}, "ol.trace > li"),
+    "instance": ("instance", {"run": LARGE_K3, "id": "s04"}, TRACE),
+    "Chinese instance": ("instance", {"run": LARGE_K3, "id": "s03"}, TRACE),
     "failed instance": ("instance", {"run": LARGE_K3, "id": "s10"}, ".trouble"),
     "conversation": ("instance", {"run": TALK, "id": "t1"}, ".bubble"),
     "compared": ("compare", {"a": ORIG, "b": LARGE_K3, "id": "s04"}, ".nuggets tbody tr"),
@@ -41,6 +42,8 @@ def opened(page: Page, viewer: Viewer, name: str) -> None:
     """Open one of PAGES and wait until it is complete."""
     route, query, complete = PAGES[name]
     page.goto(viewer.at(route, **query))
+    if complete == TRACE:  # fetched once it comes near the window
+        page.locator("#search").scroll_into_view_if_needed()
     page.locator(f"main {complete}").first.wait_for()
 
 
