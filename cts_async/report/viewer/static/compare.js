@@ -88,7 +88,7 @@ function layout(query, a, b, signal) {
   );
   return [
     both.filter(({ error }) => error).map(({ run, error }) => h("p", { class: "notice" }, said(run), ": ", said(error.message))),
-    queries(known), choice, body,
+    section("queries", t("queries"), queries(known)), choice, body,
   ];
 }
 

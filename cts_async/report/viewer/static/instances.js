@@ -100,7 +100,7 @@ function statusWords(found) {
 }
 
 function rowsTable(query, rows) {
-  const heads = [[t("instance"), "name"], ["id"], [t("score"), "number"], [t("unknown"), "number"], [t("failure")]];
+  const heads = [[t("instance"), "name"], ["ID"], [t("score"), "number"], [t("unknownCount"), "number"], [t("failure")]];
   return table(t("instancesOf", { run: visible(query.run) }), heads,
     rows.map((row) => tableRow(heads, cells(query, row), { class: "link-row", "data-id": row.id })), { class: "stack quiet-caption instances" });
 }

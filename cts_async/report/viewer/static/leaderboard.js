@@ -39,8 +39,10 @@ function board({ judge, baseline, standings }) {
     : axis([], { low: 0, high: 100 });
   return h("section", { class: "group" },
     h("div", { class: "group-head" }, h("h2", {}, t("judgedBy", { judge: "" }).trim(), " ", said(judge))),
-    table(title, heads, standings.map((row) => tableRow(heads, cells(row, place, gained), { class: "link-row" })), { class: "stack quiet-caption" }));
+    table(title, heads, ranked(standings).map((row) => tableRow(heads, cells(row, place, gained), { class: "link-row" })), { class: "stack quiet-caption" }));
 }
+
+const ranked = (standings) => [...standings].sort((a, b) => (b.mean ?? -1) - (a.mean ?? -1));
 
 function cells(row, place, gained) {
   const interval = row.delta_low === null ? "" : `[${signed(row.delta_low)}, ${signed(row.delta_high)}]`;

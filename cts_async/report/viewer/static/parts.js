@@ -24,13 +24,21 @@ export function facts(rows, classes = "facts") {
 
 /** A table: its caption, heads ([words, class?]) and rows (arrays of cells; the first one heads its row). */
 export function table(caption, heads, rows, attributes = {}) {
-  return h("div", { class: "scroll", role: "region", tabindex: "0", "aria-label": caption },
+  const frame = h("div", { class: "scroll", role: "region", "aria-label": caption },
     h("table", { role: "table", ...attributes },
       h("caption", {}, caption),
       h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
         heads.map(([words, classes]) => h("th", { scope: "col", role: "columnheader", class: classes }, h("span", { class: "head" }, words))))),
       h("tbody", { role: "rowgroup" }, rows)));
+  scrollers.observe(frame);
+  return frame;
 }
+
+// What scrolls sideways can be reached with the keyboard; what does not is no stop on the way.
+const scrollers = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+  if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+  else target.removeAttribute("tabindex");
+}));
 
 /** A row of such a table; on a narrow screen each cell says which column it is in. */
 export function tableRow(heads, cells, attributes = {}) {

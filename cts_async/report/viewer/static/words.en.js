@@ -123,6 +123,7 @@ export const en = {
   sortUnknown: "most unknown first",
   clear: "Clear the filter",
   unknown: "unknown",
+  unknownCount: "Unknown",
   failure: "Failure",
   searching: "Searching … found so far: {n}",
   indexing: "indexed: {share}",

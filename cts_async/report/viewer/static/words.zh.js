@@ -123,6 +123,7 @@ export const zh = {
   sortUnknown: "“未知”最多在前",
   clear: "清除筛选",
   unknown: "未知",
+  unknownCount: "未知",
   failure: "失败",
   searching: "正在搜索……已找到 {n} 个",
   indexing: "已索引 {share}",
