@@ -21,6 +21,8 @@ from cts_async.report.plain import plain
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
+Rank: TypeAlias = Callable[[Row], float | None]
+"""A row's standing in a column, the highest best; None for a row that does not compete."""
 
 WIDE: Final = 100
 """From so many columns on there is more room between a table's columns."""
@@ -35,6 +37,8 @@ class Column:
     heading: str
     show: Show
     numeric: bool = True
+    rank: Rank | None = None
+    """What the best of the column is told by, for papers, which print it bold; None where nothing is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def print_table(console: Console, table: DataTable) -> None:
             overflow="fold",
             min_width=None if column.numeric else NAME_WIDTH,
         )
-    rows = _taken(table.rows, table.shown)
+    rows = shown_rows(table)
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         last = following is not None and bool(table.group) and following[table.group] != row[table.group]
         drawn.add_row(*(Folded(printable(column.show(row))) for column in table.columns), end_section=last)
@@ -85,16 +89,22 @@ def write_csv(folder: Path, table: DataTable) -> None:
     """
     if not table.rows:
         return
-    _make(folder)
+    make_folder(folder)
+    with written_whole(folder / f"{table.name}.csv") as file:
+        file.write(csv_text(table).encode(errors="replace"))
+
+
+def csv_text(table: DataTable) -> str:
+    """All rows as CSV, unrounded. The table has rows."""
     lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, list(table.rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(table.rows)
-    with written_whole(folder / f"{table.name}.csv") as file:
-        file.write(lines.getvalue().encode())
+    return lines.getvalue()
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder for tables if need be. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -137,7 +147,9 @@ def estimate(key: str, spec: str) -> Show:
     return show
 
 
-def _taken(rows: Sequence[Row], most: int | None) -> Sequence[Row]:
+def shown_rows(table: DataTable) -> Sequence[Row]:
+    """The rows that are printed."""
+    rows, most = table.rows, table.shown
     if most is None or len(rows) <= most:
         return rows
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]

@@ -62,7 +62,11 @@ def test_a_program_cannot_end_its_element(text: str) -> None:
 @given(st.text(), st.text())
 def test_a_parser_finds_the_text_and_the_attribute_that_were_put_in(text: str, title: str) -> None:
     parsed = html.fromstring(written(element("pre", "x", text, title=title)))
-    assert (parsed.text_content(), parsed.get("title"), len(parsed)) == ("x" + visible(text), visible(title), 0)
+    assert (parsed.text_content(), parsed.get("title"), len(parsed)) == (
+        "x" + visible(text),
+        visible(title),
+        0,
+    )
 
 
 def test_no_string_in_the_package_makes_markup_of_its_own() -> None:

@@ -1,6 +1,6 @@
 """HTML from elements: whatever is put into one is text, escaped; nothing that a model, a page or a file says is markup.
 
-    element("p", "Fish & ", element("b", "chips"), class_="menu")    ->    <p class="menu">Fish &amp; <b>chips</b></p>
+element("p", "Fish & ", element("b", "chips"), class_="menu")    ->    <p class="menu">Fish &amp; <b>chips</b></p>
 """
 
 from __future__ import annotations
