@@ -21,13 +21,18 @@ def find_runs(words: Sequence[str]) -> list[Path]:
     A folder that is no run stands for those in it; a pattern for all that match. Gold that was built beside runs is
     none of them, nor are conversations without an answer (UsageError where there is nothing else).
     """
-    found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
-    scored = without_talks(without_gold_builds(found))
+    scored = without_talks(find_all(words))
     if scored and is_talk(scored[0]):
         raise UsageError(
             f"{scored[0]}: conversations alone (cts converse): there is no score in it to compare"
         )
-    return list({path.resolve(): path for path in scored}.values())
+    return scored
+
+
+def find_all(words: Sequence[str]) -> list[Path]:
+    """What `find_runs` finds, and conversations without an answer as well."""
+    found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
+    return list({path.resolve(): path for path in without_gold_builds(found)}.values())
 
 
 def reader(path: Path) -> Callable[[], FinishedRun]:

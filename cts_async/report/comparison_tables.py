@@ -12,10 +12,14 @@ from cts_async.analysis.pairwise import Pair
 from cts_async.analysis.power import ALPHA, POWER
 from cts_async.analysis.stability import Stability
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
+from cts_async.report.data_table import Column, DataTable, Rank, Row, Show, number, text
 
 MOST_PAIRS = 36
 """Pairs that are shown without being asked for: those of nine systems."""
+
+
+REFERENCES = ("orig", "gold")
+"""Reference points, beside which the others compete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +50,20 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
     columns = (
         Column("system", text("system"), numeric=False),
         Column("k", lambda row: str(row["k"] or "-")),
-        Column("mean (Δ)", _mean),
-        *(Column(name, number(name, ".3f")) for name in ("p50", "p90", "min", "max")),
+        Column("mean (Δ)" if baseline else "mean", _mean, rank=_competing("mean")),
+        *(Column(name, number(name, ".3f"), rank=_competing(name)) for name in ("p50", "p90")),
+        *(Column(name, number(name, ".3f")) for name in ("min", "max")),
         Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
         Column("failed", text("n_failed")),
     )
     rows = [_standing(standing) for standing in judged.standings]
-    caption = f"judge {judged.judge}; Δ is the mean paired difference to {baseline}"
+    caption = f"judge {judged.judge}" + (f"; Δ is the mean paired difference to {baseline}" if baseline else "")
     return Told(DataTable("leaderboard", "restore_score_100", caption, columns, rows))
+
+
+def _competing(name: str) -> Rank:
+    """The best of a column is a system's, not a reference point's."""
+    return lambda row: None if str(row["system"]).partition("+")[0] in REFERENCES else row[name]
 
 
 def _standing(standing: Standing) -> Row:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,7 +41,7 @@ def test_no_text_has_no_stretches() -> None:
 def test_the_stretches_together_are_the_rewritten_query(blurred: str, rewritten: str) -> None:
     found = stretches(blurred, rewritten)
     assert "".join(one["text"] for one in found) == rewritten
-    assert all(one["added"] != other["added"] for one, other in zip(found, found[1:], strict=False))
+    assert all(one["added"] != other["added"] for one, other in pairwise(found))
 
 
 @given(st.text())
