@@ -1,0 +1,65 @@
+"""Anybody's text on its way into a figure.
+
+Plotly takes some of what stands in angle brackets for markup (`<b>`, `<a href>`, `<br>`), and decodes entities: here
+brackets and ampersands become entities, which it shows as the characters they were. Texts stand in fields that plotly
+fills no `%{...}` into (`text`, `hovertext`, `ticktext`, `name`), never in templates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from unicodedata import east_asian_width
+
+from cts_async.report.plain import plain
+
+NAME_WIDTH: Final = 18
+"""Columns of a name on an axis: what leaves half of a phone's width to the figure."""
+_LINES: Final = 3
+_ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def shown(text: str) -> str:
+    """Text that plotly shows as it is, on one line; control characters and marks of direction as \N{REPLACEMENT CHARACTER}."""
+    return "".join(
+        _ENTITIES.get(character, character) for character in plain(text, "\N{REPLACEMENT CHARACTER}")
+    )
+
+
+def folded(text: str, width: int = NAME_WIDTH) -> str:
+    """`shown` on up to three lines of `width` columns, broken after hyphens and spaces where there are any.
+
+    A Chinese character has two columns. What does not fit ends in an ellipsis.
+    """
+    lines = list(_lines(plain(text, "\N{REPLACEMENT CHARACTER}"), width))
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], lines[_LINES - 1].rstrip() + "…"]
+    return "<br>".join(shown(line.strip()) for line in lines)
+
+
+def _lines(text: str, width: int) -> Iterator[str]:
+    line = ""
+    for piece in _pieces(text, width):
+        if line and columns(line + piece.rstrip()) > width:
+            yield line
+            line = ""
+        line += piece
+    yield line
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    """Parts that a line may end after; none is wider than a line."""
+    for part in re.findall(r"[^-_/+ ]*[-_/+ ]+|[^-_/+ ]+", text):
+        piece = ""
+        for character in part:
+            if columns(piece + character) > width:
+                yield piece
+                piece = ""
+            piece += character
+        yield piece
+
+
+def columns(text: str) -> int:
+    """How wide text is, in letters."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

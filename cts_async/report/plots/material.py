@@ -1,0 +1,94 @@
+"""What figures are made of: results of the analyses as they are, and the systems' scores put together once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from cts_async.analysis.board import Board
+from cts_async.analysis.bootstrap import Difference, paired_difference
+from cts_async.analysis.turn_retrieval import TurnRetrieval
+from cts_async.analysis.wilson import Z
+from cts_async.report.comparison import Judged, RunsCompared
+from cts_async.report.diagnosis import Report
+from cts_async.report.summary import RunSummary
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+BOOTSTRAPPED: Final = 5_000
+"""Up to so many scores an interval of their mean is bootstrapped; beyond, the normal one is the same and free."""
+INTERVALS: Final = "Whiskers are 95 % intervals of the mean over instances"
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """All that there is to draw; what is missing leaves out the figures that need it.
+
+    `compared` may be of one run alone, whose baseline is then itself. Directories tell which summary belongs to
+    which of its systems.
+    """
+
+    compared: RunsCompared | None = None
+    diagnosed: Report | None = None
+    summaries: Sequence[RunSummary] = ()
+    turns: Sequence[TurnRetrieval] = ()
+    """One for each Clarifier of `cts converse`."""
+    judge: str | None = None
+    """Whose scores are drawn; None for the first judge of `compared`."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """One system under one judge; at least one instance is scored."""
+
+    label: str
+    name: str
+    """Its label for readers, marked where the embedded model played."""
+    k: int
+    reference: bool
+    """orig or gold: nobody asked anything."""
+    directory: Path
+    scores: Array
+    """By row of the board, NaN where there is none."""
+    mean: Difference
+    n_expected: int
+
+
+def judged_by(compared: RunsCompared, judge: str | None) -> Judged | None:
+    """The standings under that judge, the first one's where none is named; None where it judged nothing here."""
+    return next((one for one in compared.judged if judge in (None, one.judge)), None)
+
+
+def scored_systems(board: Board, judge: str, seed: int) -> tuple[Scored, ...]:
+    """The systems with a score, in the order of the board."""
+    import numpy as np
+
+    found = []
+    for entrant, column in zip(board.entrants, board.scores[judge].T, strict=True):
+        mean = mean_with_interval(column[~np.isnan(column)], seed)
+        if mean:
+            name = marked(entrant.label, embedded=entrant.embedded)
+            reference = entrant.system in ("orig", "gold")
+            directory, n = entrant.directory, entrant.n_expected
+            found.append(Scored(entrant.label, name, entrant.k, reference, directory, column, mean, n))
+    return tuple(found)
+
+
+def mean_with_interval(values: Array, seed: int) -> Difference | None:
+    """The mean with a 95 % interval: percentile bootstrap, normal beyond BOOTSTRAPPED values; None for no value."""
+    n = len(values)
+    if n <= BOOTSTRAPPED:
+        return paired_difference(values, [0.0] * n, seed=seed)
+    mean, half = float(values.mean()), Z * float(values.std(ddof=1)) / sqrt(n)
+    return Difference(n, mean, mean - half, mean + half)
+
+
+def marked(label: str, *, embedded: bool) -> str:
+    """A system's name where its scores are shown."""
+    return f"{label} (smoke test)" if embedded else label

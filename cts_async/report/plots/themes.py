@@ -1,0 +1,102 @@
+"""Colours, fonts and margins: three plotly templates, for a light page, a dark page and print.
+
+Figures name no colour of their own. Series take theirs from the template's `colorway` in the order of their traces,
+so a page switches its theme by laying another template under the same figure. Series colours are Okabe and Ito's
+("Color universal design", 2008), darkened or lightened until they stand out from their ground by 3 : 1 (WCAG 2.2,
+1.4.11); what they mean is said by marker, dash or pattern as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+Theme: TypeAlias = Literal["light", "dark", "print"]
+THEMES: Final[tuple[Theme, ...]] = ("light", "dark", "print")
+FONTS: Final = (
+    'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Noto Sans CJK SC", "Noto Sans SC", '
+    '"PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "WenQuanYi Micro Hei", sans-serif'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """What a theme is made of. `ground` is what the figure lies on, which it paints itself only in print."""
+
+    ground: str
+    text: str
+    grid: str
+    line: str
+    series: tuple[str, ...]
+    scale: tuple[str, str, str]
+    """Of heat maps, from nothing to all."""
+
+
+_LIGHT: Final = Colours(
+    ground="#ffffff",
+    text="#1f2328",
+    grid="#dfe3e8",
+    line="#6e7781",
+    series=("#0072b2", "#d55e00", "#00875f", "#b0568b", "#8a6900", "#2b2b2b", "#2a86bd", "#a8450a"),
+    scale=("#f3f7fb", "#6fa8d0", "#08466f"),
+)
+_DARK: Final = Colours(
+    ground="#14171c",
+    text="#e6e9ee",
+    grid="#343a43",
+    line="#9aa4b1",
+    series=("#56b4e9", "#f08a3c", "#2fc796", "#e08fbd", "#e6c229", "#e8e8e8", "#8ac9f2", "#ffb37a"),
+    scale=("#1b2530", "#3a77a8", "#bfe3ff"),
+)
+COLOURS: Final[dict[Theme, Colours]] = {"light": _LIGHT, "dark": _DARK, "print": _LIGHT}
+
+
+def template(theme: Theme) -> dict[str, Any]:
+    """`layout.template` of a theme. In print the ground is white and letters are those of a paper's figure."""
+    colours = COLOURS[theme]
+    ground = colours.ground if theme == "print" else "rgba(0,0,0,0)"
+    layout = {
+        "colorway": list(colours.series),
+        "colorscale": {"sequential": _scale(colours)},
+        "font": {"family": FONTS, "size": 11 if theme == "print" else 13, "color": colours.text},
+        "paper_bgcolor": ground,
+        "plot_bgcolor": ground,
+        "margin": {"l": 8, "r": 12, "t": 12, "b": 8, "pad": 2},
+        "xaxis": _axis(colours),
+        "yaxis": _axis(colours),
+        "hoverlabel": {
+            "bgcolor": colours.ground,
+            "bordercolor": colours.line,
+            "font": {"color": colours.text},
+            "align": "left",
+        },
+        "legend": {
+            "orientation": "h",
+            "x": 0,
+            "xanchor": "left",
+            "y": 0,
+            "yref": "container",
+            "yanchor": "bottom",
+            "itemclick": "toggle",
+        },
+        "shapedefaults": {"line": {"color": colours.line, "width": 1}},
+        "annotationdefaults": {"font": {"color": colours.text}},
+        "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colours.line, "activecolor": colours.text},
+        "uniformtext": {"minsize": 8, "mode": "hide"},
+    }
+    return {"layout": layout, "data": {"bar": [{"marker": {"line": {"color": colours.ground, "width": 1}}}]}}
+
+
+def _axis(colours: Colours) -> dict[str, Any]:
+    return {
+        "automargin": True,
+        "gridcolor": colours.grid,
+        "linecolor": colours.line,
+        "tickcolor": colours.line,
+        "zeroline": False,
+        "title": {"standoff": 8},
+    }
+
+
+def _scale(colours: Colours) -> list[list[float | str]]:
+    return [[place / 2, colour] for place, colour in enumerate(colours.scale)]
