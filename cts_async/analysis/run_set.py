@@ -148,7 +148,7 @@ def _orig(
         )
     if among:
         return among[0], _unfinished(among[0])
-    beside = list(dict.fromkeys(path for run in asked for path in _orig_beside(run)))
+    beside = list(dict.fromkeys(path for run in asked for path in orig_beside(run.directory, run.data)))
     if len(beside) == 1:
         found = read_run(beside[0])
         return found, [f"gains are over {found.directory}", *_unfinished(found)]
@@ -158,13 +158,13 @@ def _orig(
     return None, ["no gains: there is no orig run over the same data here; name one with --orig DIR"]
 
 
-def _orig_beside(run: FinishedRun) -> Iterator[Path]:
-    """Directories beside this one with a run of `orig` over the same data."""
-    for directory in _runs_in(run.directory.resolve().parent, strict=False):
+def orig_beside(run: Path, data: Mapping[str, Any]) -> Iterator[Path]:
+    """Directories beside this run with one of `orig` over the same data (`FinishedRun.data`)."""
+    for directory in _runs_in(run.resolve().parent, strict=False):
         identity = _identity(directory)
-        data = identity.get("data") or {}
-        if identity.get("system") == ORIG and all(data.get(key) == run.data.get(key) for key in _IDENTITY):
-            yield run.directory.parent / directory.name
+        own = identity.get("data") or {}
+        if identity.get("system") == ORIG and all(own.get(key) == data.get(key) for key in _IDENTITY):
+            yield run.parent / directory.name
 
 
 def _identity(directory: Path) -> Mapping[str, Any]:

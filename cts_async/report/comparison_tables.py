@@ -57,7 +57,9 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
         Column("failed", text("n_failed")),
     )
     rows = [_standing(standing) for standing in judged.standings]
-    caption = f"judge {judged.judge}" + (f"; Δ is the mean paired difference to {baseline}" if baseline else "")
+    caption = f"judge {judged.judge}" + (
+        f"; Δ is the mean paired difference to {baseline}" if baseline else ""
+    )
     return Told(DataTable("leaderboard", "restore_score_100", caption, columns, rows))
 
 

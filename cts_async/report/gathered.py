@@ -9,12 +9,14 @@ from typing import Any
 
 from cts_async.analysis.board import Board
 from cts_async.analysis.found import check_same_data, find_all
+from cts_async.analysis.run_set import ORIG, orig_beside
+from cts_async.analysis.runs import data_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.protocol.run_folders import is_gold_build, is_talk
 from cts_async.report.comparison import RunsCompared, baseline_of, compare_board, read_board
-from cts_async.report.diagnosed import diagnose_named
+from cts_async.report.diagnosed import diagnose_board
 from cts_async.report.diagnosis import Report
 from cts_async.report.summary import RunSummary, Spent, spent_by_system, summarise_run
 
@@ -50,12 +52,12 @@ def gather(words: Sequence[str], *, judges: Sequence[str] = (), seed: int = 0) -
         raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
     talks = [path for path in found if is_talk(path)]
     runs = [path for path in found if path not in talks]
-    check_same_data(runs)
     check_same_data(talks)
-    diagnosis, notes = _diagnosed(runs, judges, seed)
-    runs += [] if diagnosis is None else _orig_beside(runs, diagnosis)
+    runs, beside = _with_orig(runs)
     board = read_board(runs) if runs else None
-    compared, more = _compared(board, judges, seed)
+    baseline, compared, more = _compared(board, judges, seed)
+    judge = compared.judged[0].judge if compared else None
+    diagnosis = diagnose_board(board, baseline, judge, seed=seed) if board else None
     order = [entrant.directory for entrant in board.entrants] if board else []
     return Gathered(
         words=tuple(words),
@@ -65,44 +67,38 @@ def gather(words: Sequence[str], *, judges: Sequence[str] = (), seed: int = 0) -
         compared=compared,
         diagnosis=diagnosis,
         talks=tuple(_summaries(talks)),
-        notes=(*notes, *more),
+        notes=(*beside, *more),
     )
 
 
-def _diagnosed(runs: Sequence[Path], judges: Sequence[str], seed: int) -> tuple[Report | None, list[str]]:
-    """The diagnosis of those that asked something, and why there is none."""
-    asked = [str(path) for path in runs if _players(path).get("clarifier")]
-    if not asked:
-        return None, []
-    try:
-        return diagnose_named(asked, judge=next(iter(judges), None), seed=seed), []
-    except UsageError as error:
-        return None, [f"No diagnosis of what was asked: {error}."]
-
-
-def _orig_beside(runs: Sequence[Path], diagnosis: Report) -> list[Path]:
-    """The run of orig that gains are over, if it was not named itself: it belongs beside the others."""
-    there = {path.resolve() for path in runs}
-    return [] if diagnosis.orig is None or diagnosis.orig.resolve() in there else [diagnosis.orig]
+def _with_orig(runs: Sequence[Path]) -> tuple[list[Path], list[str]]:
+    """The runs, and if nobody named a run of orig, the one that lies beside them: what else are gains over?"""
+    identities = {path: _part(path, "identity") for path in runs}
+    if any(identity.get("system") == ORIG for identity in identities.values()):
+        return [*runs], []
+    asked = [path for path in runs if _part(path, "players").get("clarifier")]
+    found = [near for path in asked for near in orig_beside(path, data_of(identities[path]))]
+    beside = list({path.resolve(): path for path in found}.values())
+    if len(beside) != 1:
+        return [*runs], []
+    return [*runs, *beside], [f"Gains are over {beside[0]}, which lies beside what was named."]
 
 
 def _compared(
     board: Board | None, judges: Sequence[str], seed: int
-) -> tuple[RunsCompared | None, list[str]]:
+) -> tuple[str, RunsCompared | None, list[str]]:
+    """The baseline ("": none), the comparison, and what has to be said."""
     if board is None:
-        return None, []
-    if not board.judges:
-        if judges:
-            raise UsageError(f"--judge {judges[0]}: none of these runs is judged")
-        return None, [
-            "None of these runs is judged, so nothing has a score: cts judge RUN --judge NAME judges one."
-        ]
+        return "", None, []
+    if not board.judges and not judges:
+        told = "None of these runs is judged, so nothing has a score: cts judge RUN --judge NAME judges one."
+        return "", None, [told]
     try:
         baseline, notes = baseline_of(board), list[str]()
     except UsageError as error:
         baseline, notes = "", [f"No differences: {error}."]
     compared = compare_board(board, judges, baseline, seed=seed)
-    return compared, [*notes, *compared.notes]
+    return baseline, compared, [*notes, *compared.notes]
 
 
 def _summaries(directories: Sequence[Path]) -> Iterator[RunSummary]:
@@ -121,7 +117,8 @@ def _summaries(directories: Sequence[Path]) -> Iterator[RunSummary]:
             yield summarise_run(directory)
 
 
-def _players(path: Path) -> Mapping[str, Any]:
+def _part(path: Path, name: str) -> Mapping[str, Any]:
+    """A part of a run's manifest; nothing where there is none."""
     manifest = read_manifest(path) if path.is_dir() else None
-    players = (manifest or {}).get("players")
-    return players if isinstance(players, dict) else {}
+    found = (manifest or {}).get(name)
+    return found if isinstance(found, dict) else {}
