@@ -33,11 +33,21 @@ class Told:
 def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[Told]:
     """Every table there is something for. With `main_only` leaderboard and tests of the first judge only."""
     for judged in found.judged[:1] if main_only else found.judged:
-        yield leaderboard_table(judged, found.baseline)
-        if any(standing.delta for standing in judged.standings):
-            yield interval_table(judged, found.baseline)
-        if judged.pairs:
-            yield pairs_table(judged, found, all_pairs=all_pairs)
+        yield from judged_tables(judged, found, all_pairs=all_pairs)
+    yield from judges_tables(found)
+
+
+def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Iterator[Told]:
+    """Leaderboard, intervals and tests under one judge."""
+    yield leaderboard_table(judged, found.baseline)
+    if any(standing.delta for standing in judged.standings):
+        yield interval_table(judged, found.baseline)
+    if judged.pairs:
+        yield pairs_table(judged, found, all_pairs=all_pairs)
+
+
+def judges_tables(found: RunsCompared) -> Iterator[Told]:
+    """Do conclusions depend on the judge, or on the supporting models?"""
     if found.robustness:
         yield judges_table(found.robustness)
         yield agreement_table(found.robustness)

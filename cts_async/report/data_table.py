@@ -108,7 +108,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise UsageError(f"{folder}: is a file; name a folder for the CSV files") from None
+        raise UsageError(f"{folder}: is a file; name a folder for the tables") from None
     except OSError as error:
         raise UsageError(f"{folder}: this folder cannot be made ({error.strerror})") from None
 
