@@ -21,7 +21,7 @@ _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def shown(text: str) -> str:
-    """Text that plotly shows as it is, on one line; control characters and marks of direction as \N{REPLACEMENT CHARACTER}."""
+    """Text that plotly shows as it is, on one line; controls and marks of direction become U+FFFD."""
     return "".join(
         _ENTITIES.get(character, character) for character in plain(text, "\N{REPLACEMENT CHARACTER}")
     )

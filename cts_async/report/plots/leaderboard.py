@@ -20,9 +20,9 @@ def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
     kinds = sorted({_kind(one) for one in ranked})
     traces = [_trace(ranked, kind, series) for series, kind in enumerate(kinds)]
     layout = {
-        "xaxis": axis("mean restore_score_100 (points, 0 to 100)"),
+        "xaxis": axis("mean score (points of 100)"),
         "yaxis": rows_axis([one.name for one in ranked]),
-        "height": rows_height(len(ranked), legend=1),
+        "height": rows_height(len(ranked), entries=len(kinds)),
         "showlegend": len(kinds) > 1,
     }
     n = counts(one.mean.n for one in ranked)

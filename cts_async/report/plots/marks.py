@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from cts_async.report.plots.labels import folded, shown
@@ -25,6 +25,8 @@ SYMBOLS: Final = (
 """Eleven, colours are eight, dashes five: no two of 88 series look alike."""
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
 PATTERNS: Final = ("", "/", ".", "x", "-", "\\")
+_TOLD: Final = 9
+"""Per cent from which a part of a bar has room for its number on a phone."""
 ROW_PX: Final = 34
 """Height of a system's row."""
 
@@ -80,13 +82,15 @@ def placeholder() -> Spec:
     return {"type": "scatter", "x": [None], "y": [None], "showlegend": False, "hoverinfo": "skip"}
 
 
+def in_series(by_place: Mapping[int, Spec]) -> list[Spec]:
+    """Traces by the place of their series, so that a system has its colour in every figure."""
+    return [by_place.get(place) or placeholder() for place in range(max(by_place) + 1)]
+
+
 def hovering(texts: Sequence[str]) -> Spec:
-    """Texts to be shown on pointing, `|` being a line's end."""
-    return {"hovertext": [spoken(text) for text in texts], "hoverinfo": "text"} if texts else {}
-
-
-def spoken(text: str) -> str:
-    return "<br>".join(shown(line) for line in text.split("\n"))
+    """Anybody's texts to be shown on pointing, line by line."""
+    told = ["<br>".join(map(shown, text.split("\n"))) for text in texts]
+    return {"hovertext": told, "hoverinfo": "text"} if told else {}
 
 
 def _whiskers(values: Sequence[float | None], intervals: Sequence[tuple[float, float]]) -> Spec:
@@ -98,6 +102,30 @@ def _whiskers(values: Sequence[float | None], intervals: Sequence[tuple[float, f
         "arrayminus": [v - low for v, low, _ in pairs],
         "thickness": 1.5,
         "width": 4,
+    }
+
+
+def share_bars(
+    kind: str, names: Sequence[str], counts: Sequence[int], of: Sequence[int], *, place: int
+) -> Spec:
+    """One part of bars of 100 %, a row for each name, with a pattern of its own; empty rows are 0 %."""
+    shares = [100 * count / n if n else 0.0 for count, n in zip(counts, of, strict=True)]
+    told = zip(names, counts, of, shares, strict=True)
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": kind,
+        "x": shares,
+        "y": list(range(len(names))),
+        "marker": {
+            "pattern": {"shape": PATTERNS[place % len(PATTERNS)], "fillmode": "overlay", "solidity": 0.25}
+        },
+        "text": [f"{share:.0f} %" if share >= _TOLD else "" for share in shares],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "constraintext": "none",
+        **hovering([f"{name}\n{kind}: {count:,} of {n:,} ({share:.1f} %)" for name, count, n, share in told]),
     }
 
 
@@ -118,9 +146,19 @@ def rows_axis(names: Sequence[str]) -> Spec:
     }
 
 
-def rows_height(rows: int, *, legend: int = 0, row_px: int = ROW_PX) -> int:
-    """Height in px of a figure of rows with an axis below, and below that so many lines of legend."""
-    return 90 + row_px * max(rows, 2) + 24 * legend
+def rows_height(rows: int, *, entries: int = 0, row_px: int = ROW_PX) -> int:
+    """Height in px of a figure of rows with an axis below, and below that a legend."""
+    return 90 + row_px * max(rows, 2) + legend_height(entries)
+
+
+def legend_height(entries: int) -> int:
+    """Height in px of a legend below a figure, two entries side by side on a phone."""
+    return 22 * -(-entries // 2)
+
+
+def beside(place: int, of: int) -> float:
+    """How far aside the `place`-th of so many series stands at a tick, so that whiskers do not cover each other."""
+    return 0.0 if of == 1 else 0.5 * (place / (of - 1) - 0.5)
 
 
 def vertical_line(x: float) -> Spec:

@@ -60,6 +60,13 @@ class Scored:
     n_expected: int
 
 
+def series_of(material: Material) -> dict[str, int]:
+    """The place of every system in the series, by label: its colour, marker and dash in all figures."""
+    labels = [entrant.label for entrant in material.compared.board.entrants] if material.compared else []
+    labels += [one.system.label for one in material.diagnosed.diagnosis.systems] if material.diagnosed else []
+    return {label: place for place, label in enumerate(dict.fromkeys(labels))}
+
+
 def judged_by(compared: RunsCompared, judge: str | None) -> Judged | None:
     """The standings under that judge, the first one's where none is named; None where it judged nothing here."""
     return next((one for one in compared.judged if judge in (None, one.judge)), None)

@@ -49,21 +49,24 @@ _DARK: Final = Colours(
     scale=("#1b2530", "#3a77a8", "#bfe3ff"),
 )
 COLOURS: Final[dict[Theme, Colours]] = {"light": _LIGHT, "dark": _DARK, "print": _LIGHT}
+N_COLOURS: Final = len(_LIGHT.series)
+"""Series have other colours up to here."""
 
 
 def template(theme: Theme) -> dict[str, Any]:
     """`layout.template` of a theme. In print the ground is white and letters are those of a paper's figure."""
     colours = COLOURS[theme]
+    size = 11 if theme == "print" else 13
     ground = colours.ground if theme == "print" else "rgba(0,0,0,0)"
     layout = {
         "colorway": list(colours.series),
-        "colorscale": {"sequential": _scale(colours)},
-        "font": {"family": FONTS, "size": 11 if theme == "print" else 13, "color": colours.text},
+        "colorscale": dict.fromkeys(("sequential", "sequentialminus", "diverging"), _scale(colours)),
+        "font": {"family": FONTS, "size": size, "color": colours.text},
         "paper_bgcolor": ground,
         "plot_bgcolor": ground,
         "margin": {"l": 8, "r": 12, "t": 12, "b": 8, "pad": 2},
-        "xaxis": _axis(colours),
-        "yaxis": _axis(colours),
+        "xaxis": _axis(colours, size),
+        "yaxis": _axis(colours, size),
         "hoverlabel": {
             "bgcolor": colours.ground,
             "bordercolor": colours.line,
@@ -73,6 +76,7 @@ def template(theme: Theme) -> dict[str, Any]:
         "legend": {
             "orientation": "h",
             "x": 0,
+            "xref": "container",
             "xanchor": "left",
             "y": 0,
             "yref": "container",
@@ -87,14 +91,14 @@ def template(theme: Theme) -> dict[str, Any]:
     return {"layout": layout, "data": {"bar": [{"marker": {"line": {"color": colours.ground, "width": 1}}}]}}
 
 
-def _axis(colours: Colours) -> dict[str, Any]:
+def _axis(colours: Colours, size: int) -> dict[str, Any]:
     return {
         "automargin": True,
         "gridcolor": colours.grid,
         "linecolor": colours.line,
         "tickcolor": colours.line,
         "zeroline": False,
-        "title": {"standoff": 8},
+        "title": {"standoff": 8, "font": {"size": size}},
     }
 
 
