@@ -11,7 +11,20 @@ from typing import Annotated, Final, cast
 import typer
 
 from cts_async import __version__
-from cts_async.cli import audit, compare, converse, diagnose, doctor, gold, judge, models, plan, run, score
+from cts_async.cli import (
+    audit,
+    compare,
+    converse,
+    diagnose,
+    doctor,
+    gold,
+    judge,
+    models,
+    plan,
+    report,
+    run,
+    score,
+)
 from cts_async.cli.corpus import corpus
 from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
@@ -50,6 +63,7 @@ app.command("judge", cls=Grouped, short_help="Other judges on answers that exist
 app.command("score", short_help="Scores and their summary, from judged files.")(score.score)
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
+app.command("report", cls=Grouped, short_help="What runs came to, as one HTML file.")(report.report)
 app.add_typer(assembled(), short_help="Datasets: what there is, is a file sound, published figures.")
 app.add_typer(corpus, short_help="A file of documents: what is in it, searches, its index.")
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)

@@ -118,6 +118,11 @@ def printable(text: str) -> str:
     return plain(text, "�")
 
 
+def written_rows(table: DataTable) -> Sequence[Row]:
+    """The rows that a page or a paper has: those that are printed, or all where none are."""
+    return table.rows if table.shown == 0 else shown_rows(table)
+
+
 def text(key: str) -> Show:
     """A cell as it is, "-" where there is none."""
     return lambda row: "-" if row[key] is None else str(row[key])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from cts_async.report.data_table import Column, DataTable, Row, shown_rows
+from cts_async.report.data_table import Column, DataTable, Row, written_rows
 from cts_async.report.visible import visible
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
@@ -55,7 +55,7 @@ def markdown(table: DataTable, remarks: Iterable[str] = ()) -> str:
         f"| {aligned} |",
     ]
     best = _best(table)
-    for i, row in enumerate(shown_rows(table)):
+    for i, row in enumerate(written_rows(table)):
         cells = (_marked_down(column.show(row)) for column in table.columns)
         lines.append(_row(f"**{cell}**" if (i, j) in best else cell for j, cell in enumerate(cells)))
     for remark in remarks:
@@ -89,7 +89,7 @@ def latex(table: DataTable, remarks: Iterable[str] = ()) -> str:
 
 
 def _typeset_rows(table: DataTable) -> Iterator[str]:
-    rows, best = shown_rows(table), _best(table)
+    rows, best = written_rows(table), _best(table)
     following = [*(b for _, b in pairwise(rows)), None]
     for i, (row, after) in enumerate(zip(rows, following, strict=True)):
         cells = [_typeset(column.show(row).strip()) for column in table.columns]
@@ -111,7 +111,7 @@ def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tupl
 
 
 def _best(table: DataTable) -> frozenset[tuple[int, int]]:
-    return best_cells(shown_rows(table), table.columns)
+    return best_cells(written_rows(table), table.columns)
 
 
 def _row(cells: Iterable[str]) -> str:

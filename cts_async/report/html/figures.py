@@ -72,7 +72,9 @@ def numbers_of(figure: Figure) -> DataTable:
     layout = figure.spec.get("layout") or {}
     rows = [row for trace in figure.spec["data"] for row in _points(trace, layout)]
     there = [key for key in ("series", "x", "y", "value", "low", "high") if any(row[key] for row in rows)]
-    columns = [Column(_title(layout, key), text(key), numeric=key not in ("series", "x", "y")) for key in there]
+    columns = [
+        Column(_title(layout, key), text(key), numeric=key not in ("series", "x", "y")) for key in there
+    ]
     return DataTable(f"{figure.name}_numbers", figure.title, "", columns, rows)
 
 

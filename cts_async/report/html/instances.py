@@ -151,7 +151,10 @@ def _labels(verdict: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """Weight and label by nugget, as text."""
     rows = [row for row in verdict["nuggets"] if isinstance(row, Mapping)]
     return {
-        _text(row.get("id")): (f"{row['weight']:g}" if _is_number(row.get("weight")) else "-", _text(row.get("coverage")))
+        _text(row.get("id")): (
+            f"{row['weight']:g}" if _is_number(row.get("weight")) else "-",
+            _text(row.get("coverage")),
+        )
         for row in rows
     }
 

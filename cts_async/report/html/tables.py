@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cts_async.report.comparison_tables import Told
-from cts_async.report.data_table import Column, DataTable, Row, shown_rows
+from cts_async.report.data_table import Column, DataTable, Row, written_rows
 from cts_async.report.html.element import Element, Node, element, said
 from cts_async.report.table_text import best_cells
 
@@ -29,7 +29,7 @@ def table_section(told: Told) -> Element:
 
 def table_box(table: DataTable, labelled_by: str) -> Element:
     """The table alone, in a box that scrolls sideways and takes the keyboard's focus for that."""
-    rows = table.rows if table.shown == 0 else shown_rows(table)
+    rows = written_rows(table)
     more = len(rows) - MOST_ROWS
     rows, best = rows[:MOST_ROWS], best_cells(rows[:MOST_ROWS], table.columns)
     caption = [table.caption] + ([f"The first {MOST_ROWS} of {len(rows) + more:,} rows."] if more > 0 else [])
