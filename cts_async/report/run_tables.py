@@ -35,7 +35,7 @@ def runs_table(runs: Named) -> DataTable:
         Column("missing", text("missing")),
     )
     caption = "done: instances with an outcome; missing: no line yet, the run is not over"
-    return DataTable("what_was_run", "What was run", caption, columns, rows)
+    return DataTable("what_was_run", "Runs, and who played", caption, columns, rows)
 
 
 def _run_row(name: str, run: RunSummary) -> Row:

@@ -80,3 +80,8 @@ def test_no_string_in_the_package_makes_markup_of_its_own() -> None:
 
 
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
+
+
+def test_a_generator_is_run_when_the_element_is_made() -> None:
+    rows = [element("tr", (element("td", cell) for _ in "x")) for cell in "ab"]
+    assert written(*rows) == "<tr><td>a</td></tr><tr><td>b</td></tr>"

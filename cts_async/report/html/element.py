@@ -64,7 +64,7 @@ def element(tag: str, *children: Node, **attributes: Value) -> Element:
             raise ValueError(f"a report links to nothing outside, as {value[:80]!r} is")
     if not _NAME.fullmatch(tag):
         raise ValueError(f"{tag!r} is no element")
-    return Element(tag, written, children)
+    return Element(tag, written, tuple(_made(child) for child in children))
 
 
 def said(text: str, tag: str = "bdi", **attributes: Value) -> Element:
@@ -91,6 +91,11 @@ def rendered(node: Node) -> Iterator[str]:
     else:
         for one in node:
             yield from rendered(one)
+
+
+def _made(child: Node) -> Node:
+    """What a generator gives, at once: it may speak of variables that change."""
+    return child if child is None or isinstance(child, str | Element | Program) else tuple(map(_made, child))
 
 
 def _quoted(value: str) -> str:

@@ -128,7 +128,7 @@ def _nuggets(one: Opened, anchor: str) -> Node:
     scores = (f"{judge} {_score(verdict)}" for judge, verdict in one.verdicts.items())
     table = element(
         "table",
-        element("caption", "Coverage by judge; scores: ", said(", ".join(scores)), "."),
+        element("caption", element("span", "Coverage by judge; scores: ", said(", ".join(scores)), ".")),
         element("thead", element("tr", head)),
         element("tbody", rows),
     )
