@@ -37,11 +37,12 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class OpenedRun:
-    """A system's instances that are worth a look; its scores are those of `judge`."""
+    """A system's instances that are worth a look; its scores are those of `judge`, gains are over `baseline`."""
 
     system: str
     directory: Path
     judge: str
+    baseline: str
     instances: tuple[Opened, ...]
 
 
@@ -66,7 +67,8 @@ def _read(compared: RunsCompared) -> Iterator[OpenedRun]:
     for entrant in entrants:
         if entrant.directory.is_dir() and judge in entrant.judges:
             found = extremes(compared.board, judge, entrant.label, compared.baseline, most)
-            yield OpenedRun(entrant.label, entrant.directory, judge, tuple(_opened(entrant.directory, found)))
+            opened = tuple(_opened(entrant.directory, found))
+            yield OpenedRun(entrant.label, entrant.directory, judge, compared.baseline, opened)
 
 
 def _opened(directory: Path, found: Sequence[Extreme]) -> Iterator[Opened]:

@@ -32,7 +32,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
     summary = element(
         "summary",
         element("span", ", ".join(one.extreme.why), class_="why"),
-        element("span", _points(one.extreme), class_="points"),
+        element("span", _points(one.extreme, run.baseline), class_="points"),
         said(_cut(query, _TEXT_CHARS), "span", class_="query"),
     )
     parts = [
@@ -47,8 +47,8 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
     return element("details", summary, told, _link(one, run), id=anchor, class_="instance")
 
 
-def _points(extreme: Extreme) -> str:
-    gain = "" if extreme.gain is None else f", {extreme.gain:+.1f} over the baseline"
+def _points(extreme: Extreme, baseline: str) -> str:
+    gain = "" if extreme.gain is None else f", {extreme.gain:+.1f} over ".replace("-", "−") + baseline
     return f"{extreme.score:.1f}{gain}"
 
 

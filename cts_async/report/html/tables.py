@@ -11,6 +11,7 @@ from cts_async.report.table_text import best_cells
 
 MOST_ROWS: Final = 500
 """Rows of a table that the page has; --tables writes them all."""
+MANY_REMARKS: Final = 4
 MANY_ROWS: Final = 60
 """From so many rows on a table is folded."""
 
@@ -19,7 +20,9 @@ def table_section(told: Told) -> Element:
     """The table under its title, then the remarks; folded where it is long, or is printed for those only who ask."""
     table = told.table
     anchor = f"table-{table.name}"
-    remarks = [said(remark, "p", class_="remark") for remark in told.remarks]
+    remarks: list[Node] = [said(remark, "p", class_="remark") for remark in told.remarks]
+    if len(remarks) > MANY_REMARKS:
+        remarks = [element("details", element("summary", f"{len(remarks)} notes"), remarks)]
     whole = table.shown == 0 or len(table.rows) > MANY_ROWS
     body: list[Node] = [table_box(table, f"{anchor}-title"), *remarks]
     if whole:
