@@ -14,10 +14,12 @@ from cts_async.report.data_table import DataTable
 from cts_async.report.diagnosis import tables_of
 from cts_async.report.gathered import Gathered
 from cts_async.report.run_tables import Named
+from cts_async.report.table import SMOKE_TEST
 from cts_async.report.talk_report import conversations_table
 
 Group: TypeAlias = Literal["runs", "scores", "judges", "questions", "effort", "failures", "conversations"]
 
+_SCORED: Final = frozenset({"scores", "judges", "questions", "effort", "conversations"})
 _UNUSUAL: Final = re.compile(r"[^\w.-]+")
 _NAME_CHARS: Final = 80
 
@@ -32,7 +34,7 @@ class Grouped:
 
 def all_tables(gathered: Gathered) -> tuple[Grouped, ...]:
     """The tables that have rows. Names are distinct, and good for files and anchors."""
-    found = [one for one in _every(gathered) if one.told.table.rows]
+    found = [_marked(one, gathered) for one in _every(gathered) if one.told.table.rows]
     taken: set[str] = set()
     return tuple(_called(one, _free(one.told.table.name, taken)) for one in found)
 
@@ -87,6 +89,21 @@ def _of_judge(judged: Judged, compared: RunsCompared) -> Iterator[Told]:
 
 def _plain(group: Group, tables: Iterable[DataTable]) -> Iterator[Grouped]:
     return (Grouped(group, Told(table)) for table in tables)
+
+
+def _marked(one: Grouped, gathered: Gathered) -> Grouped:
+    """A table of scores that the embedded model played for says so, wherever it is taken."""
+    if one.group not in _SCORED or not gathered.embedded:
+        return one
+    return replace(one, told=replace(one.told, remarks=(*one.told.remarks, smoke_test(gathered))))
+
+
+def smoke_test(gathered: Gathered) -> str:
+    """Which systems' scores say nothing, and why."""
+    runs = (*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks))
+    played = [name for name, run in runs if run.manifest.get("embedded")]
+    whose = "" if len(played) == len(runs) else f" It played for {', '.join(played)}."
+    return SMOKE_TEST + whose
 
 
 def _called(one: Grouped, name: str) -> Grouped:

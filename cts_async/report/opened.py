@@ -43,6 +43,7 @@ class OpenedRun:
     directory: Path
     judge: str
     baseline: str
+    embedded: bool
     instances: tuple[Opened, ...]
 
 
@@ -68,7 +69,8 @@ def _read(compared: RunsCompared) -> Iterator[OpenedRun]:
         if entrant.directory.is_dir() and judge in entrant.judges:
             found = extremes(compared.board, judge, entrant.label, compared.baseline, most)
             opened = tuple(_opened(entrant.directory, found))
-            yield OpenedRun(entrant.label, entrant.directory, judge, compared.baseline, opened)
+            played = entrant.embedded
+            yield OpenedRun(entrant.label, entrant.directory, judge, compared.baseline, played, opened)
 
 
 def _opened(directory: Path, found: Sequence[Extreme]) -> Iterator[Opened]:

@@ -24,7 +24,8 @@ def run_section(run: OpenedRun, number: int) -> Element:
     """A system's instances, folded, each with why it is here."""
     title = f"run-{number}"
     instances = (_instance(one, run, f"{title}-{n}") for n, one in enumerate(run.instances, start=1))
-    return element("section", said(run.system, "h3", id=title), instances, aria_labelledby=title)
+    name = run.system + (" (smoke test)" if run.embedded else "")
+    return element("section", said(name, "h3", id=title), instances, aria_labelledby=title)
 
 
 def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
@@ -132,7 +133,7 @@ def _nuggets(one: Opened, anchor: str) -> Node:
         element("thead", element("tr", head)),
         element("tbody", rows),
     )
-    return element("div", table, class_="box", tabindex=0, role="region", aria_label=f"Nuggets of {anchor}")
+    return element("div", table, class_="box nuggets", tabindex=0, role="region", aria_label=f"Nuggets of {anchor}")
 
 
 def _nugget(one: Opened, id: str, labels: Sequence[Mapping[str, tuple[str, str]]]) -> Iterator[Element]:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from cts_async import __version__
 from cts_async.datasets.whole_file import written_whole
+from cts_async.report.all_tables import smoke_test
 from cts_async.report.gathered import Gathered
 from cts_async.report.html.document import Page, document
 from cts_async.report.html.element import Node, element, said
 from cts_async.report.html.figures import figures_data
 from cts_async.report.html.sections import Material, notes, sections
 from cts_async.report.plots import plotly_js
-from cts_async.report.table import SMOKE_TEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     systems = gathered.board.systems if gathered.board else [talk.label for talk in gathered.talks]
     yield element("p", f"{_counted(systems)}. Report of {origin.made:%Y-%m-%d %H:%M} UTC.", class_="about")
     if gathered.embedded:
-        yield element("p", SMOKE_TEST, class_="warning", role="note")
+        yield said(smoke_test(gathered), "p", class_="warning", role="note")
     yield from notes(gathered)
 
 
