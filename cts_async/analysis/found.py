@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async.analysis.judged_files import read_judged
 from cts_async.analysis.runs import FinishedRun, data_of, read_run
@@ -13,6 +13,8 @@ from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
 from cts_async.protocol.run_folders import is_talk, without_gold_builds, without_talks
+
+_TEXTS: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 
 
 def find_runs(words: Sequence[str]) -> list[Path]:
@@ -36,11 +38,11 @@ def find_all(words: Sequence[str]) -> list[Path]:
 
 
 def reader(path: Path) -> Callable[[], FinishedRun]:
-    """How to read what `find_runs` gave, without the texts of the answers."""
+    """How to read what `find_runs` gave, for its scores: of its texts only the intents are kept."""
     if path.is_file():
         return partial(read_judged, path)
     if (path / MANIFEST).exists():
-        return partial(read_run, path, answers=False)
+        return partial(read_run, path, without=_TEXTS)
     return partial(read_judged, path / PER_ITEM)
 
 

@@ -6,7 +6,7 @@ import glob
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
@@ -14,6 +14,8 @@ from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_folders import without_gold_builds
 
 ORIG = "orig"
+NOT_ASKED: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
+"""Texts that say nothing about questions and their answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
     it got. Raises UsageError where there is no Clarifier's run, or where runs are over different data.
     """
     named, found = run_directories(paths)
-    runs = [read_run(directory) for directory in named]
-    others = [read_run(directory) for directory in found]
+    runs = [read_run(directory, without=NOT_ASKED) for directory in named]
+    others = [read_run(directory, without=NOT_ASKED) for directory in found]
     complete = [run for run in others if not run.n_missing]
     notes = [f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if run.n_missing]
     runs += complete

@@ -132,7 +132,9 @@ def _stabilities(board: Board) -> Iterator[Stability]:
             groups.setdefault((entrant.clarifier, entrant.k), []).append(entrant)
     for group in groups.values():
         if len({entrant.support for entrant in group}) > 1:
-            runs: dict[str, FinishedRun] = {e.label: read_run(e.directory, answers=False) for e in group}
+            runs: dict[str, FinishedRun] = {
+                e.label: read_run(e.directory, without=("answer",)) for e in group
+            }
             for one, other in combinations(group, 2):
                 if one.support != other.support:
                     names = _backed(one), _backed(other)

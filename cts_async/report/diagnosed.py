@@ -12,7 +12,7 @@ from cts_async.analysis.diagnosis import diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
 from cts_async.analysis.own_labels import OwnLabels
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, read_question
-from cts_async.analysis.run_set import RunSet, read_run_set
+from cts_async.analysis.run_set import NOT_ASKED, RunSet, read_run_set
 from cts_async.analysis.runs import read_run
 from cts_async.datasets.asked import Asked, read_asked
 from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
@@ -71,7 +71,7 @@ def diagnose_board(board: Board, baseline: str, judge: str | None, *, seed: int 
     systems, notes = [], []
     for entrant in board.entrants:
         if entrant.clarifier:
-            run = read_run(entrant.directory, answers=False)
+            run = read_run(entrant.directory, without=NOT_ASKED)
             if run.unanswered:
                 notes.append(f"{entrant.label}: {run.unanswered}, left out")
             elif run.items or run.n_failed:

@@ -133,7 +133,9 @@ def _nuggets(one: Opened, anchor: str) -> Node:
         element("thead", element("tr", head)),
         element("tbody", rows),
     )
-    return element("div", table, class_="box nuggets", tabindex=0, role="region", aria_label=f"Nuggets of {anchor}")
+    return element(
+        "div", table, class_="box nuggets", tabindex=0, role="region", aria_label=f"Nuggets of {anchor}"
+    )
 
 
 def _nugget(one: Opened, id: str, labels: Sequence[Mapping[str, tuple[str, str]]]) -> Iterator[Element]:
