@@ -9,7 +9,7 @@ from cts_async.analysis.ask_or_not import Frontier, Point
 from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, in_series, legend_height, lines
+from cts_async.report.plots.marks import Spec, axis, in_series, lines, percent_axis, spec
 from cts_async.report.plots.material import marked
 from cts_async.report.plots.words import counts
 
@@ -30,12 +30,13 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
         )
         for one, frontier in found
     }
-    layout = {
-        "xaxis": axis("instances asked (%)", range=[-2, 102]),
-        "yaxis": axis("mean score (points of 100)"),
-        "height": 340 + legend_height(len(found)),
-        "showlegend": True,
-    }
+    drawn = spec(
+        in_series(traces),
+        height=340,
+        legend=True,
+        xaxis=percent_axis("instances asked (%)", room=2),
+        yaxis=axis("mean score (points of 100)"),
+    )
     return Figure(
         NAME,
         TITLE,
@@ -43,7 +44,7 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
         f"out-of-fold prediction, and others are searched as they are; n = {counts(f.n for _, f in found)} instances. "
         "Markers: never, best in this sample, always.",
         " ".join(_said(printable(one.system.label), frontier) for one, frontier in found[:2]),
-        {"data": in_series(traces), "layout": layout},
+        drawn,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, in_series, legend_height, lines
+from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, in_series, lines, spec
 from cts_async.report.plots.material import marked
 from cts_async.report.plots.words import interval
 
@@ -25,20 +25,21 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
         for place, one in enumerate(found)
     }
     most = max(len(one.known_counts) for one in found)
-    layout = {
-        "xaxis": axis("answers that are known", tickvals=list(range(most)), range=[-0.5, most - 0.5]),
-        "yaxis": axis("mean gain over orig (points)"),
-        "shapes": [horizontal_line(0)],
-        "height": 340 + legend_height(len(found)),
-        "showlegend": True,
-    }
+    drawn = spec(
+        in_series(traces),
+        height=340,
+        legend=True,
+        xaxis=axis("answers that are known", tickvals=list(range(most)), range=[-0.5, most - 0.5]),
+        yaxis=axis("mean gain over orig (points)"),
+        shapes=[horizontal_line(0)],
+    )
     return Figure(
         NAME,
         TITLE,
         "Mean paired difference to orig of the instances with so many answers that are not `unknown`; whiskers are "
         "95 % paired bootstrap intervals.",
         _alt(found[-1]),
-        {"data": in_series(traces), "layout": layout},
+        drawn,
     )
 
 

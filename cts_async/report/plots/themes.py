@@ -60,11 +60,10 @@ def template(theme: Theme) -> dict[str, Any]:
     ground = colours.ground if theme == "print" else "rgba(0,0,0,0)"
     layout = {
         "colorway": list(colours.series),
-        "colorscale": dict.fromkeys(("sequential", "sequentialminus", "diverging"), _scale(colours)),
         "font": {"family": FONTS, "size": size, "color": colours.text},
         "paper_bgcolor": ground,
         "plot_bgcolor": ground,
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 8, "pad": 2},
+        "margin": {"l": 8, "r": 16, "t": 12, "b": 8, "pad": 2},
         "xaxis": _axis(colours, size),
         "yaxis": _axis(colours, size),
         "hoverlabel": {
@@ -81,14 +80,15 @@ def template(theme: Theme) -> dict[str, Any]:
             "y": 0,
             "yref": "container",
             "yanchor": "bottom",
-            "itemclick": "toggle",
+            "traceorder": "normal",
         },
         "shapedefaults": {"line": {"color": colours.line, "width": 1}},
         "annotationdefaults": {"font": {"color": colours.text}},
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colours.line, "activecolor": colours.text},
         "uniformtext": {"minsize": 8, "mode": "hide"},
     }
-    return {"layout": layout, "data": {"bar": [{"marker": {"line": {"color": colours.ground, "width": 1}}}]}}
+    edges = {"marker": {"line": {"color": colours.ground, "width": 1}}}
+    return {"layout": layout, "data": {"bar": [edges], "heatmap": [{"colorscale": _scale(colours)}]}}
 
 
 def _axis(colours: Colours, size: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.analysis.wilson import wilson
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, beside, in_series, legend_height, lines
+from cts_async.report.plots.marks import Spec, axis, beside, in_series, lines, spec
 from cts_async.report.plots.material import marked
 
 NAME = "unknown_by_turn"
@@ -27,18 +27,19 @@ def unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int
             for place, one in enumerate(asked)
         }
     )
-    layout = {
-        "xaxis": axis("turn", tickvals=list(range(1, turns + 1)), range=[0.5, turns + 0.5]),
-        "yaxis": axis("unknown answers (%)", rangemode="tozero"),
-        "height": 340 + legend_height(len(asked)),
-        "showlegend": True,
-    }
+    drawn = spec(
+        traces,
+        height=340,
+        legend=True,
+        xaxis=axis("turn", tickvals=list(range(1, turns + 1)), range=[0.5, turns + 0.5]),
+        yaxis=axis("unknown answers (%)", rangemode="tozero"),
+    )
     return Figure(
         NAME,
         TITLE,
         "Share of answers that are `unknown`; whiskers are Wilson's 95 % intervals. Failed instances count nowhere.",
         _alt(asked),
-        {"data": traces, "layout": layout},
+        drawn,
     )
 
 
