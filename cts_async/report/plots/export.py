@@ -19,13 +19,14 @@ from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError, unwritable
 from cts_async.report.plots.bundle import plotly_path
 from cts_async.report.plots.figure import Figure
-from cts_async.report.plots.themes import template
+from cts_async.report.plots.themes import FONT_PX, template
 
 FORMATS: Final = ("svg", "png", "pdf")
 WIDTH_PX: Final = 340
 """3.5 inches at CSS' 96 px: a column of a two-column paper."""
 PNG_SCALE: Final = 4
 """PNGs have four pixels for each of CSS, 384 per inch."""
+_SMALLER: Final = FONT_PX["print"] / FONT_PX["light"]
 _NOBODY: Final = "127.0.0.1:9"
 _NEITHER: Final = "the HTML report needs neither"
 _SEEDED: Final = """
@@ -108,7 +109,9 @@ async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tupl
 
 def in_print(figure: Figure) -> dict[str, Any]:
     """The figure's spec in the colours and sizes of print."""
-    layout = {**figure.spec["layout"], "template": template("print"), "width": WIDTH_PX}
+    given = figure.spec["layout"]
+    sizes = {"width": WIDTH_PX, "height": round(given["height"] * _SMALLER)}
+    layout = {**given, **sizes, "template": template("print")}
     return {"data": list(figure.spec["data"]), "layout": layout}
 
 

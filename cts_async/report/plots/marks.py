@@ -28,7 +28,7 @@ DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
 PATTERNS: Final = ("", "/", ".", "x", "-", "\\")
 _FAINT: Final = {"fillmode": "overlay", "fgopacity": 0.3, "solidity": 0.2}
 """Patterns that leave the numbers on them legible."""
-_TOLD: Final = 9
+_TOLD: Final = 12
 """Per cent from which a part of a bar has room for its number on a phone."""
 _PHONE_PX: Final = 340
 _SYMBOL_PX: Final = 50

@@ -11,12 +11,13 @@ from cts_async.records import SCHEMES, Mode
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, lines, placeholder, spec
-from cts_async.report.plots.material import mean_with_interval
+from cts_async.report.plots.material import means_with_intervals
 from cts_async.report.plots.themes import N_COLOURS
 from cts_async.report.plots.words import counts, interval
 
 _PANEL_PX: Final = 230
 _GAP: Final = 0.12
+_RESAMPLES: Final = 1_000
 
 
 def turns(found: TurnRetrieval, measure: str, seed: int, *, apart: bool) -> Figure:
@@ -105,7 +106,7 @@ def _heading(mode: str, top: float) -> Spec:
 def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
     import numpy as np
 
-    return mean_with_interval(np.array(list(scores.values()), float), seed)
+    return means_with_intervals(np.array([*scores.values()], float)[:, None], seed, _RESAMPLES)[0]
 
 
 def _alt(found: TurnRetrieval, measure: str, without: Difference | None) -> str:
