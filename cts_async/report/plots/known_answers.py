@@ -8,7 +8,7 @@ from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, in_series, lines, spec
-from cts_async.report.plots.material import marked
+from cts_async.report.plots.material import name_of
 from cts_async.report.plots.words import interval
 
 NAME = "known_answers"
@@ -44,7 +44,7 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
 
 
 def _line(one: SystemDiagnosis, series: int, aside: float) -> Spec:
-    name = marked(one.system.label, embedded=one.system.embedded)
+    name = name_of(one)
     told = [(known.known_cnt, known.gain) for known in one.known_counts if known.gain]
     return lines(
         name,
@@ -57,6 +57,7 @@ def _line(one: SystemDiagnosis, series: int, aside: float) -> Spec:
 
 
 def _alt(one: SystemDiagnosis) -> str:
+    name = name_of(one)
     told = [(known.known_cnt, known.gain) for known in one.known_counts if known.gain]
     said = ", ".join(f"{gain.mean:+.1f} with {count} (n = {gain.n:,})" for count, gain in told)
-    return f"Mean gain of {printable(one.system.label)} by known answers: {said}."
+    return f"Mean gain of {printable(name)} by known answers: {said}."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.board import Board
 from cts_async.analysis.bootstrap import RESAMPLES, Difference, paired_differences
+from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.analysis.turn_retrieval import TurnRetrieval
 from cts_async.analysis.wilson import Z
 from cts_async.report.comparison import Judged, RunsCompared
@@ -109,3 +110,8 @@ def _normal(column: Array) -> Difference | None:
 def marked(label: str, *, embedded: bool) -> str:
     """A system's name where its scores are shown."""
     return f"{label} (smoke test)" if embedded else label
+
+
+def name_of(one: SystemDiagnosis) -> str:
+    """A diagnosed system's name where something of it is shown."""
+    return marked(one.system.label, embedded=one.system.embedded)

@@ -21,7 +21,7 @@ from cts_async.report.plots.marks import (
     spec,
     vertical_line,
 )
-from cts_async.report.plots.material import marked
+from cts_async.report.plots.material import name_of
 from cts_async.report.plots.words import counts
 
 _Told: TypeAlias = tuple[QuestionType, float, tuple[float, float], str]
@@ -34,7 +34,7 @@ def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOut:
     asked = [one for one in systems if one.profiles and one.profiles[0].of]
     if not asked:
         return LeftOut(name, title, "No question was asked in these runs.")
-    names = [marked(one.system.label, embedded=one.system.embedded) for one in asked]
+    names = [name_of(one) for one in asked]
     of = [one.profiles[0].of for one in asked]
     by_kind = {kind: [_n(one, kind) for one in asked] for kind in QUESTION_TYPES}
     traces = [share_bars(kind, names, n, of, place=place) for place, (kind, n) in enumerate(by_kind.items())]

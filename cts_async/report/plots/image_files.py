@@ -8,6 +8,7 @@ gives the same file with the same browser.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -49,8 +50,10 @@ def check_export(formats: Sequence[str]) -> None:
             f"figures as files need kaleido (pip install 'cts-async[plots]') and Chrome or Chromium; {_NEITHER}"
         )
     if _browser() is None:
+        named = os.environ.get("BROWSER_PATH")
+        found = f"BROWSER_PATH names none ({named})" if named else "there is none"
         raise UsageError(
-            "figures as files need Chrome or Chromium, and there is none: install it (apt-get install chromium), or "
+            f"figures as files need Chrome or Chromium, and {found}: install it (apt-get install chromium), or "
             f"set BROWSER_PATH to where it is; {_NEITHER}"
         )
 
@@ -101,10 +104,8 @@ async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tupl
         except (
             Exception
         ) as error:  # whatever a browser and its driver can come to: their errors have no common base
-            said = next(iter(str(error).splitlines()), "") or type(error).__name__
-            raise UsageError(
-                f"the browser ({_browser()}) did not draw the figures: {said}; {_NEITHER}"
-            ) from error
+            said = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
+            raise UsageError(f"{_browser()} did not draw the figures: {said}; {_NEITHER}") from error
 
 
 def in_print(figure: Figure) -> dict[str, Any]:
