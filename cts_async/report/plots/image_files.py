@@ -30,6 +30,11 @@ PNG_SCALE: Final = 4
 _SMALLER: Final = FONT_PX["print"] / FONT_PX["light"]
 _NOBODY: Final = "127.0.0.1:9"
 _NEITHER: Final = "the HTML report needs neither"
+_POLICY: Final = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; script-src file:; '
+    "style-src 'unsafe-inline'; img-src data: blob:; font-src data:\">"
+)
+"""Of the page that figures are drawn in: scripts from this machine's files, and nothing else from anywhere."""
 _SEEDED: Final = """
 let state = 1;
 Math.random = () => {
@@ -88,9 +93,7 @@ async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tupl
     import kaleido
 
     with TemporaryDirectory() as folder:
-        seeded = Path(folder) / "seeded.js"
-        seeded.write_text(_SEEDED, encoding="utf-8")
-        page = kaleido.PageGenerator(plotly=plotly_path().as_uri(), mathjax=False, others=[seeded.as_uri()])
+        page = _page(Path(folder))
         try:
             async with kaleido.Kaleido(page_generator=page, path=_browser(), proxy_server=_NOBODY) as drawing:
                 return [
@@ -106,6 +109,17 @@ async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tupl
         ) as error:  # whatever a browser and its driver can come to: their errors have no common base
             said = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
             raise UsageError(f"{_browser()} did not draw the figures: {said}; {_NEITHER}") from error
+
+
+def _page(folder: Path) -> Any:
+    """What kaleido draws in: a page of scripts of this machine only (kaleido's own fetches MathJax)."""
+    import kaleido
+
+    seeded = folder / "seeded.js"
+    seeded.write_text(_SEEDED, encoding="utf-8")
+    page = kaleido.PageGenerator(plotly=plotly_path().as_uri(), mathjax=False, others=[seeded.as_uri()])
+    page.header = page.header.replace("<head>", f"<head>{_POLICY}")
+    return page
 
 
 def in_print(figure: Figure) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from made_figures import LINK
 
 from cts_async.errors import UsageError
-from cts_async.report.plots import Figure, check_export, export
+from cts_async.report.plots import Figure, check_export, export, image_files
 from cts_async.report.plots.marks import axis, points, rows_axis, spec
 
 NAMES = (LINK, "通义千问-k1")
@@ -45,6 +45,14 @@ def test_files_are_the_same_each_time_and_text_stays_text(figure: Figure, tmp_pa
     assert "通义千问" in said
     assert not [one for one in root.iter() if one.tag.endswith("}a") or "script" in one.tag]
     assert not re.search(rb'(href|src)="http', svg)
+
+
+def test_the_page_that_draws_has_scripts_of_this_machine_only(tmp_path: Path) -> None:
+    pytest.importorskip("kaleido")
+    page = image_files._page(tmp_path).generate_index()
+    scripts = re.findall(r'src="(\w+):', page)
+    assert scripts == ["file"] * 3
+    assert "default-src 'none'; script-src file:;" in page
 
 
 def test_an_unknown_format_is_refused() -> None:
