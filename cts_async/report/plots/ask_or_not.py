@@ -9,8 +9,8 @@ from cts_async.analysis.ask_or_not import Frontier, Point
 from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, in_series, legend_height, lines
-from cts_async.report.plots.material import marked
+from cts_async.report.plots.marks import Spec, axis, in_series, lines, percent_axis, spec
+from cts_async.report.plots.material import name_of
 from cts_async.report.plots.words import counts
 
 NAME = "ask_or_not"
@@ -25,25 +25,24 @@ def ask_or_not(systems: Sequence[SystemDiagnosis], series: Mapping[str, int]) ->
     if not found:
         return LeftOut(NAME, TITLE, "No instance was scored both in a Clarifier's run and in orig.")
     traces = {
-        series[one.system.label]: _line(
-            marked(one.system.label, embedded=one.system.embedded), frontier, series[one.system.label]
-        )
+        series[one.system.label]: _line(name_of(one), frontier, series[one.system.label])
         for one, frontier in found
     }
-    layout = {
-        "xaxis": axis("instances asked (%)", range=[-2, 102]),
-        "yaxis": axis("mean score (points of 100)"),
-        "height": 340 + legend_height(len(found)),
-        "showlegend": True,
-    }
+    drawn = spec(
+        in_series(traces),
+        height=340,
+        legend=True,
+        xaxis=percent_axis("instances asked (%)", room=2),
+        yaxis=axis("mean score (points of 100)"),
+    )
     return Figure(
         NAME,
         TITLE,
         "Mean restore_score_100 when only those instances are asked whose questions are most likely to be answered, by "
         f"out-of-fold prediction, and others are searched as they are; n = {counts(f.n for _, f in found)} instances. "
         "Markers: never, best in this sample, always.",
-        " ".join(_said(printable(one.system.label), frontier) for one, frontier in found[:2]),
-        {"data": in_series(traces), "layout": layout},
+        _alt(*max(found, key=lambda pair: pair[1].best.mean_score - pair[1].always.mean_score)),
+        drawn,
     )
 
 
@@ -71,8 +70,9 @@ def thinned(frontier: Frontier) -> list[Point]:
     return [frontier.points[place] for place in sorted(places | {frontier.points.index(frontier.best)})]
 
 
-def _said(name: str, frontier: Frontier) -> str:
+def _alt(one: SystemDiagnosis, frontier: Frontier) -> str:
+    never, best, always = frontier.never, frontier.best, frontier.always
     return (
-        f"{name} scores {frontier.never.mean_score:.1f} never asking, {frontier.always.mean_score:.1f} always asking "
-        f"and at best {frontier.best.mean_score:.1f} with {frontier.best.share_asked:.0%} asked."
+        f"{printable(name_of(one))} would gain most by asking less: it scores {never.mean_score:.1f} never asking, "
+        f"{always.mean_score:.1f} always asking and at best {best.mean_score:.1f} with {best.share_asked:.0%} asked."
     )

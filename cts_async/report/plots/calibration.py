@@ -5,7 +5,7 @@ from __future__ import annotations
 from cts_async.analysis.calibration import Calibration
 from cts_async.analysis.wilson import wilson
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, points
+from cts_async.report.plots.marks import Spec, percent_axis, points, spec
 
 NAME = "calibration"
 TITLE = "Calibration of predicted answerability"
@@ -17,13 +17,14 @@ def calibration(found: Calibration | None) -> Figure | LeftOut:
         return LeftOut(NAME, TITLE, "No question was asked in these runs.")
     skill = "" if found.skill is None else f", skill {found.skill:+.3f}"
     far = max(found.bins, key=lambda one: abs(one.observed - one.predicted))
-    layout = {
-        "xaxis": axis("predicted to be answered (%)", range=[-2, 102]),
-        "yaxis": axis("answered (%)", range=[-2, 102]),
-        "shapes": [{"type": "line", "x0": 0, "y0": 0, "x1": 100, "y1": 100, "line": {"dash": "dot"}}],
-        "height": 360,
-        "showlegend": False,
-    }
+    drawn = spec(
+        [_points(found)],
+        height=360,
+        legend=False,
+        xaxis=percent_axis("predicted to be answered (%)", room=2),
+        yaxis=percent_axis("answered (%)", room=2),
+        shapes=[{"type": "line", "x0": 0, "y0": 0, "x1": 100, "y1": 100, "line": {"dash": "dot"}}],
+    )
     return Figure(
         NAME,
         TITLE,
@@ -31,7 +32,7 @@ def calibration(found: Calibration | None) -> Figure | LeftOut:
         f"line they would be exact. Brier score {found.brier:.3f}{skill}.",
         f"Of {len(found.bins)} bins the one farthest from the diagonal was predicted {far.predicted:.0%} and observed "
         f"{far.observed:.0%} (n = {far.n:,}).",
-        {"data": [_points(found)], "layout": layout},
+        drawn,
     )
 
 

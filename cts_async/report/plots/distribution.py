@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
-from cts_async.report.plots.marks import Spec, axis, hovering, points, rows_axis, rows_height
+from cts_async.report.plots.marks import Spec, axis, hovering, points, rows_axis, rows_height, spec
 from cts_async.report.plots.material import Scored
 from cts_async.report.plots.words import counts
 
@@ -29,6 +29,7 @@ BIN: Final = 5
 _ROOM: Final = 0.8
 """Of a row's height, what its points or its histogram may take."""
 _ROW_PX: Final = 52
+_BAR: Final = {"symbol": "line-ns-open", "size": 16, "line": {"width": 3}}
 
 
 def distribution(systems: Sequence[Scored]) -> Figure:
@@ -44,13 +45,15 @@ def distribution(systems: Sequence[Scored]) -> Figure:
     traces = [
         spread,
         points("mean", [one.mean.mean for one in ranked], rows, series=1, hoverinfo="x+name"),
-        points("median", [float(np.median(of)) for of in values], rows, series=2, hoverinfo="x+name"),
+        points("median", [float(np.median(of)) for of in values], rows, marker=_BAR, hoverinfo="x+name"),
     ]
-    layout = {
-        "xaxis": axis("score (points of 100)", range=[-3, 103]),
-        "yaxis": rows_axis(names) | {"range": [len(names) - 0.6, -1]},
-        "height": rows_height(len(names), entries=3, row_px=_ROW_PX),
-    }
+    drawn = spec(
+        traces,
+        height=rows_height(names, row_px=_ROW_PX),
+        legend=True,
+        xaxis=axis("score (points of 100)", range=[-3, 103], tickvals=[0, 20, 40, 60, 80, 100]),
+        yaxis=rows_axis(names) | {"range": [len(names) - 0.6, -1]},
+    )
     n = counts(map(len, values))
     each = "A point is an instance" if few else f"Bins of {BIN} points; equal heights are equal shares"
     return Figure(
@@ -58,7 +61,7 @@ def distribution(systems: Sequence[Scored]) -> Figure:
         TITLE,
         f"restore_score_100 of the n = {n} scored instances of each system. {each}. Failed instances have no score.",
         _alt(ranked, values),
-        {"data": traces, "layout": layout},
+        drawn,
     )
 
 

@@ -9,7 +9,8 @@ from cts_async.analysis.leaderboard import Standing
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.labels import shown
-from cts_async.report.plots.marks import axis, points, rows_axis, rows_height, vertical_line
+from cts_async.report.plots.marks import axis, points, rows_axis, rows_height, spec, vertical_line
+from cts_async.report.plots.versus import nothing_shared
 from cts_async.report.plots.words import counts, interval
 
 NAME = "gain"
@@ -22,9 +23,7 @@ def gain(
     """One row for each system that shares instances with the baseline, greatest gain on top."""
     paired = [(names[one.system], one.delta) for one in standings if one.delta]
     if not paired:
-        return LeftOut(
-            NAME, TITLE, f"No system shares a scored instance with a baseline ({printable(baseline)})."
-        )
+        return LeftOut(NAME, TITLE, nothing_shared(baseline))
     paired.sort(key=lambda pair: -pair[1].mean)
     deltas = [delta for _, delta in paired]
     trace = points(
@@ -38,20 +37,21 @@ def gain(
         textposition="top center",
         cliponaxis=False,
     )
-    layout = {
-        "xaxis": axis(f"mean gain over {shown(baseline)} (points)"),
-        "yaxis": rows_axis([name for name, _ in paired]),
-        "height": rows_height(len(paired)),
-        "shapes": [vertical_line(0)],
-        "showlegend": False,
-    }
+    drawn = spec(
+        [trace],
+        height=rows_height([name for name, _ in paired]),
+        legend=False,
+        xaxis=axis(f"mean gain over {shown(baseline)} (points)"),
+        yaxis=rows_axis([name for name, _ in paired]),
+        shapes=[vertical_line(0)],
+    )
     return Figure(
         NAME,
         f"Gain over {printable(baseline)}",
         f"Mean paired difference of restore_score_100 to {printable(baseline)} by judge {printable(judge)}; whiskers "
         f"are 95 % paired bootstrap intervals over n = {counts(delta.n for delta in deltas)} instances.",
         _alt(paired, baseline),
-        {"data": [trace], "layout": layout},
+        drawn,
     )
 
 

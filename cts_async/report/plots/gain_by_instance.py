@@ -8,8 +8,16 @@ from typing import Final
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.labels import shown
-from cts_async.report.plots.marks import Spec, axis, horizontal_line, in_series, legend_height, lines
-from cts_async.report.plots.versus import Versus
+from cts_async.report.plots.marks import (
+    Spec,
+    axis,
+    horizontal_line,
+    in_series,
+    lines,
+    percent_axis,
+    spec,
+)
+from cts_async.report.plots.versus import Versus, nothing_shared
 from cts_async.report.plots.words import counts
 
 NAME = "gain_by_instance"
@@ -23,26 +31,27 @@ def gain_by_instance(
 ) -> Figure | LeftOut:
     """A line for each system, from its greatest gain on the left to its greatest loss. `ids` by row of the board."""
     if not found:
-        return LeftOut(NAME, TITLE, f"No other system shares a scored instance with {printable(baseline)}.")
+        return LeftOut(NAME, TITLE, nothing_shared(baseline))
     traces = in_series({series[one.label]: _line(one, ids, series[one.label]) for one in found})
     if len(found) == 1:
         traces[-1]["fill"] = "tozeroy"
-    layout = {
-        "xaxis": axis("share of instances (%)", range=[0, 100]),
-        "yaxis": axis(f"gain over {shown(baseline)} (points)"),
-        "shapes": [horizontal_line(0)],
-        "height": 340 + legend_height(len(found)),
-        "showlegend": True,
-    }
+    drawn = spec(
+        traces,
+        height=340,
+        legend=True,
+        xaxis=percent_axis("share of instances (%)"),
+        yaxis=axis(f"gain over {shown(baseline)} (points)"),
+        shapes=[horizontal_line(0)],
+    )
     n = counts(len(one.gains) for one in found)
-    drawn = "" if all(len(one.gains) <= MOST for one in found) else " Drawn are percentiles, half by half."
+    binned = "" if all(len(one.gains) <= MOST for one in found) else " Drawn are percentiles, half by half."
     return Figure(
         NAME,
         f"Gain over {printable(baseline)} by instance",
         f"Differences of restore_score_100 to {printable(baseline)}, sorted for each system by itself, "
-        f"n = {n} instances that both have.{drawn}",
+        f"n = {n} instances that both have.{binned}",
         _alt(found, baseline),
-        {"data": traces, "layout": layout},
+        drawn,
     )
 
 

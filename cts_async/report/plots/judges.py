@@ -9,7 +9,7 @@ from cts_async.analysis.judges import JudgeScores, Robustness
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.labels import folded
-from cts_async.report.plots.marks import Spec, axis, beside, hovering, points, rows_axis, rows_height
+from cts_async.report.plots.marks import Spec, axis, beside, hovering, points, rows_axis, rows_height, spec
 from cts_async.report.plots.words import listed
 
 ONE_JUDGE = "One judge alone agrees with nobody: cts judge RUN --judge NAME adds another."
@@ -23,12 +23,13 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     order = sorted(range(len(found.systems)), key=lambda i: -(found.judges[0].means[i] or 0.0))
     rows = [names.get(found.systems[i], found.systems[i]) for i in order]
     traces = [_means(one, order, rows, place, len(found.judges)) for place, one in enumerate(found.judges)]
-    layout = {
-        "xaxis": axis("mean score (points of 100)"),
-        "yaxis": rows_axis(rows),
-        "height": rows_height(len(rows), entries=len(traces)),
-        "showlegend": True,
-    }
+    drawn = spec(
+        traces,
+        height=rows_height(rows),
+        legend=True,
+        xaxis=axis("mean score (points of 100)"),
+        yaxis=rows_axis(rows),
+    )
     verdict = {
         True: "All judges order the systems alike.",
         False: "The judges' orderings differ.",
@@ -39,7 +40,7 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
         title,
         f"Mean restore_score_100 by judge, systems in the order of {printable(found.judges[0].judge)}.",
         f"{len(found.judges)} judges ({listed([one.judge for one in found.judges])}) of {len(rows)} systems. {verdict}",
-        {"data": traces, "layout": layout},
+        drawn,
     )
 
 
@@ -63,15 +64,17 @@ def agreement(found: Robustness | None) -> Figure | LeftOut:
     if not known:
         return LeftOut(name, title, "No two judges have labelled the same nuggets in ways that differ.")
     names = [one.judge for one in found.judges]
-    layout = {
-        "xaxis": {
+    drawn = spec(
+        [_heat(found, names)],
+        height=rows_height(names, row_px=48),
+        legend=False,
+        xaxis={
             "tickvals": list(range(len(names))),
             "ticktext": [folded(one, 12) for one in names],
             "showgrid": False,
         },
-        "yaxis": rows_axis(names) | {"range": [len(names) - 0.5, -0.5]},
-        "height": rows_height(len(names), row_px=48),
-    }
+        yaxis=rows_axis(names) | {"range": [len(names) - 0.5, -0.5]},
+    )
     (worst, least), (best, most) = (choose(known, key=lambda pair: pair[1]) for choose in (min, max))
     said = f"{_pair(best)} agree with a kappa of {most:.2f}"
     rest = (
@@ -86,7 +89,7 @@ def agreement(found: Robustness | None) -> Figure | LeftOut:
         f"brings. Krippendorff's alpha of all judges is {_alpha(found.alpha_nominal)} nominal, "
         f"{_alpha(found.alpha_ordinal)} ordinal.",
         f"{said}{rest}.",
-        {"data": [_heat(found, names)], "layout": layout},
+        drawn,
     )
 
 
@@ -108,7 +111,7 @@ def _heat(found: Robustness, names: Sequence[str]) -> Spec:
         "hoverinfo": "text",
         "xgap": 2,
         "ygap": 2,
-        "colorbar": {"title": {"text": "kappa"}, "thickness": 12},
+        "showscale": False,
     }
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, in_series, legend_height, lines
-from cts_async.report.plots.material import marked
+from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, in_series, lines, spec
+from cts_async.report.plots.material import name_of
 from cts_async.report.plots.words import interval
 
 NAME = "known_answers"
@@ -25,25 +25,26 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
         for place, one in enumerate(found)
     }
     most = max(len(one.known_counts) for one in found)
-    layout = {
-        "xaxis": axis("answers that are known", tickvals=list(range(most)), range=[-0.5, most - 0.5]),
-        "yaxis": axis("mean gain over orig (points)"),
-        "shapes": [horizontal_line(0)],
-        "height": 340 + legend_height(len(found)),
-        "showlegend": True,
-    }
+    drawn = spec(
+        in_series(traces),
+        height=340,
+        legend=True,
+        xaxis=axis("answers that are known", tickvals=list(range(most)), range=[-0.5, most - 0.5]),
+        yaxis=axis("mean gain over orig (points)"),
+        shapes=[horizontal_line(0)],
+    )
     return Figure(
         NAME,
         TITLE,
         "Mean paired difference to orig of the instances with so many answers that are not `unknown`; whiskers are "
         "95 % paired bootstrap intervals.",
         _alt(found[-1]),
-        {"data": in_series(traces), "layout": layout},
+        drawn,
     )
 
 
 def _line(one: SystemDiagnosis, series: int, aside: float) -> Spec:
-    name = marked(one.system.label, embedded=one.system.embedded)
+    name = name_of(one)
     told = [(known.known_cnt, known.gain) for known in one.known_counts if known.gain]
     return lines(
         name,
@@ -56,6 +57,7 @@ def _line(one: SystemDiagnosis, series: int, aside: float) -> Spec:
 
 
 def _alt(one: SystemDiagnosis) -> str:
+    name = name_of(one)
     told = [(known.known_cnt, known.gain) for known in one.known_counts if known.gain]
     said = ", ".join(f"{gain.mean:+.1f} with {count} (n = {gain.n:,})" for count, gain in told)
-    return f"Mean gain of {printable(one.system.label)} by known answers: {said}."
+    return f"Mean gain of {printable(name)} by known answers: {said}."

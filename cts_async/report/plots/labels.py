@@ -16,6 +16,7 @@ from cts_async.report.plain import plain
 
 NAME_WIDTH: Final = 18
 """Columns of a name on an axis: what leaves half of a phone's width to the figure."""
+LEGEND_WIDTH: Final = 26
 _LINES: Final = 3
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
@@ -30,11 +31,15 @@ def shown(text: str) -> str:
 def folded(text: str, width: int = NAME_WIDTH) -> str:
     """`shown` on up to three lines of `width` columns, broken after hyphens and spaces where there are any.
 
-    A Chinese character has two columns. What does not fit ends in an ellipsis.
+    A Chinese character has two columns. Of a name that does not fit the middle is left out: systems differ in how
+    they begin (the model) and in how they end (the budget).
     """
-    lines = list(_lines(plain(text, "\N{REPLACEMENT CHARACTER}"), width))
-    if len(lines) > _LINES:
-        lines = [*lines[: _LINES - 1], lines[_LINES - 1].rstrip() + "…"]
+    whole = plain(text, "\N{REPLACEMENT CHARACTER}")
+    lines, keep = list(_lines(whole, width)), min(len(whole), _LINES * width)
+    while len(lines) > _LINES:
+        keep -= 1
+        tail = keep // 3
+        lines = list(_lines(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", width))
     return "<br>".join(shown(line.strip()) for line in lines)
 
 

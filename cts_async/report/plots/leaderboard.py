@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
-from cts_async.report.plots.marks import Spec, axis, points, rows_axis, rows_height
+from cts_async.report.plots.marks import Spec, axis, points, rows_axis, rows_height, spec
 from cts_async.report.plots.material import INTERVALS, Scored
 from cts_async.report.plots.words import counts, interval
 
@@ -19,12 +19,13 @@ def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
     ranked = sorted(systems, key=lambda one: -one.mean.mean)
     kinds = sorted({_kind(one) for one in ranked})
     traces = [_trace(ranked, kind, series) for series, kind in enumerate(kinds)]
-    layout = {
-        "xaxis": axis("mean score (points of 100)"),
-        "yaxis": rows_axis([one.name for one in ranked]),
-        "height": rows_height(len(ranked), entries=len(kinds)),
-        "showlegend": len(kinds) > 1,
-    }
+    drawn = spec(
+        traces,
+        height=rows_height([one.name for one in ranked]),
+        legend=len(kinds) > 1,
+        xaxis=axis("mean score (points of 100)"),
+        yaxis=rows_axis([one.name for one in ranked]),
+    )
     n = counts(one.mean.n for one in ranked)
     return Figure(
         NAME,
@@ -32,7 +33,7 @@ def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
         f"Mean restore_score_100 by judge {printable(judge)}, best on top. {INTERVALS}, n = {n} scored instances; "
         "failed ones are in no mean.",
         _alt(ranked),
-        {"data": traces, "layout": layout},
+        drawn,
     )
 
 

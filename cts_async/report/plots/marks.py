@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import unescape
 from typing import Any, Final, TypeAlias
 
-from cts_async.report.plots.labels import folded, shown
+from cts_async.report.plots.labels import LEGEND_WIDTH, columns, folded, shown
 
 Spec: TypeAlias = dict[str, Any]
 
@@ -25,8 +26,15 @@ SYMBOLS: Final = (
 """Eleven, colours are eight, dashes five: no two of 88 series look alike."""
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
 PATTERNS: Final = ("", "/", ".", "x", "-", "\\")
-_TOLD: Final = 9
+_FAINT: Final = {"fillmode": "overlay", "fgopacity": 0.3, "solidity": 0.2}
+"""Patterns that leave the numbers on them legible."""
+_TOLD: Final = 12
 """Per cent from which a part of a bar has room for its number on a phone."""
+_PHONE_PX: Final = 340
+_SYMBOL_PX: Final = 50
+"""What stands before a name in a legend."""
+_LETTER_PX: Final = 8
+_LINE_PX: Final = 17
 ROW_PX: Final = 34
 """Height of a system's row."""
 
@@ -49,7 +57,7 @@ def points(
     trace: Spec = {
         "type": "scatter",
         "mode": "markers",
-        "name": shown(name),
+        "name": folded(name, LEGEND_WIDTH),
         "x": list(x),
         "y": list(y),
         "marker": {"symbol": SYMBOLS[series % len(SYMBOLS)], "size": 9},
@@ -118,7 +126,12 @@ def share_bars(
         "x": shares,
         "y": list(range(len(names))),
         "marker": {
-            "pattern": {"shape": PATTERNS[place % len(PATTERNS)], "fillmode": "overlay", "solidity": 0.25}
+            "pattern": {
+                "shape": PATTERNS[place % len(PATTERNS)],
+                "fillmode": "overlay",
+                "fgopacity": 0.3,
+                "solidity": 0.2,
+            }
         },
         "text": [f"{share:.0f} %" if share >= _TOLD else "" for share in shares],
         "textposition": "inside",
@@ -134,6 +147,11 @@ def axis(title: str, **more: Any) -> Spec:
     return {"title": {"text": title}, **more}
 
 
+def percent_axis(title: str, *, room: float = 0.0) -> Spec:
+    """An axis from 0 to 100 %, with `room` for markers beyond both ends."""
+    return axis(title, range=[-room, 100 + room], tickvals=[0, 20, 40, 60, 80, 100])
+
+
 def rows_axis(names: Sequence[str]) -> Spec:
     """A vertical axis of rows, the first on top: row i stands at i. Names are anybody's."""
     return {
@@ -146,14 +164,26 @@ def rows_axis(names: Sequence[str]) -> Spec:
     }
 
 
-def rows_height(rows: int, *, entries: int = 0, row_px: int = ROW_PX) -> int:
-    """Height in px of a figure of rows with an axis below, and below that a legend."""
-    return 90 + row_px * max(rows, 2) + legend_height(entries)
+def spec(traces: Sequence[Spec], *, height: int, legend: bool, **layout: Any) -> Spec:
+    """A whole figure; `height` is that of the axes with their titles in px, a legend below has its own."""
+    named = [trace["name"] for trace in traces if trace.get("showlegend") is not False] if legend else []
+    sizes = {"height": height + legend_height(named), "showlegend": legend}
+    return {"data": list(traces), "layout": {**layout, **sizes}}
 
 
-def legend_height(entries: int) -> int:
-    """Height in px of a legend below a figure, two entries side by side on a phone."""
-    return 22 * -(-entries // 2)
+def rows_height(names: Sequence[str], *, row_px: int = ROW_PX) -> int:
+    """Height in px of rows with these names and an axis below; a name on several lines makes all rows higher."""
+    most = max(folded(name).count("<br>") + 1 for name in names)
+    return 90 + max(row_px, 8 + _LINE_PX * most) * max(len(names), 2)
+
+
+def legend_height(names: Sequence[str]) -> int:
+    """Height in px of a legend below a figure as wide as a phone: all entries are as wide as the widest."""
+    lines = [name.split("<br>") for name in names]
+    widest = max((columns(unescape(line)) for of in lines for line in of), default=0)
+    in_a_row = max(1, _PHONE_PX // (_SYMBOL_PX + _LETTER_PX * widest))
+    rows = [lines[i : i + in_a_row] for i in range(0, len(lines), in_a_row)]
+    return sum(4 + _LINE_PX * max(map(len, row)) for row in rows)
 
 
 def beside(place: int, of: int) -> float:

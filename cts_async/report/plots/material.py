@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.board import Board
-from cts_async.analysis.bootstrap import Difference, paired_difference
+from cts_async.analysis.bootstrap import RESAMPLES, Difference, paired_differences
+from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.analysis.turn_retrieval import TurnRetrieval
 from cts_async.analysis.wilson import Z
 from cts_async.report.comparison import Judged, RunsCompared
@@ -57,7 +58,6 @@ class Scored:
     scores: Array
     """By row of the board, NaN where there is none."""
     mean: Difference
-    n_expected: int
 
 
 def series_of(material: Material) -> dict[str, int]:
@@ -74,24 +74,35 @@ def judged_by(compared: RunsCompared, judge: str | None) -> Judged | None:
 
 def scored_systems(board: Board, judge: str, seed: int) -> tuple[Scored, ...]:
     """The systems with a score, in the order of the board."""
-    import numpy as np
-
+    scores = board.scores[judge]
     found = []
-    for entrant, column in zip(board.entrants, board.scores[judge].T, strict=True):
-        mean = mean_with_interval(column[~np.isnan(column)], seed)
+    for entrant, column, mean in zip(
+        board.entrants, scores.T, means_with_intervals(scores, seed), strict=True
+    ):
         if mean:
             name = marked(entrant.label, embedded=entrant.embedded)
             reference = entrant.system in ("orig", "gold")
-            directory, n = entrant.directory, entrant.n_expected
-            found.append(Scored(entrant.label, name, entrant.k, reference, directory, column, mean, n))
+            found.append(Scored(entrant.label, name, entrant.k, reference, entrant.directory, column, mean))
     return tuple(found)
 
 
-def mean_with_interval(values: Array, seed: int) -> Difference | None:
-    """The mean with a 95 % interval: percentile bootstrap, normal beyond BOOTSTRAPPED values; None for no value."""
+def means_with_intervals(values: Array, seed: int, resamples: int = RESAMPLES) -> list[Difference | None]:
+    """The mean of each column of `values` (instances, systems; NaN for none) with a 95 % interval.
+
+    Percentile bootstrap, for more than BOOTSTRAPPED instances the normal interval; None for a column of no values.
+    """
+    if len(values) <= BOOTSTRAPPED:
+        return paired_differences(values, seed=seed, resamples=resamples)
+    return [_normal(column) for column in values.T]
+
+
+def _normal(column: Array) -> Difference | None:
+    import numpy as np
+
+    values = column[~np.isnan(column)]
     n = len(values)
-    if n <= BOOTSTRAPPED:
-        return paired_difference(values, [0.0] * n, seed=seed)
+    if n < 2:
+        return Difference(n, *(float(values[0]),) * 3) if n else None
     mean, half = float(values.mean()), Z * float(values.std(ddof=1)) / sqrt(n)
     return Difference(n, mean, mean - half, mean + half)
 
@@ -99,3 +110,8 @@ def mean_with_interval(values: Array, seed: int) -> Difference | None:
 def marked(label: str, *, embedded: bool) -> str:
     """A system's name where its scores are shown."""
     return f"{label} (smoke test)" if embedded else label
+
+
+def name_of(one: SystemDiagnosis) -> str:
+    """A diagnosed system's name where something of it is shown."""
+    return marked(one.system.label, embedded=one.system.embedded)

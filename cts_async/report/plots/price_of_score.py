@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from typing import Final
 
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, in_series, legend_height, points
+from cts_async.report.plots.marks import Spec, axis, in_series, points, spec
 from cts_async.report.plots.material import INTERVALS, Scored
 from cts_async.report.plots.placed import Place, label_places
 from cts_async.report.plots.words import interval, listed
@@ -17,6 +18,9 @@ DIRECT: Final = 8
 """Up to so many systems have their names beside their points; more have numbers, and the legend says whose."""
 _LOG_FROM: Final = 10.0
 """Where the dearest is so many times the cheapest, the axis is logarithmic."""
+
+_WIDE: Final = 1.5
+"""Powers of ten from which only these have ticks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,13 +111,21 @@ def _spec(priced: Sequence[Priced], series: Mapping[str, int], x: Spec, form: st
     for number, (one, place) in enumerate(zip(priced, places, strict=True), start=1):
         number_of = None if direct else number
         traces[series[one.system.label]] = _trace(one, series[one.system.label], place, number_of, form)
-    layout = {
-        "xaxis": x | ({"type": "log", "dtick": "D1"} if logarithmic else {"rangemode": "tozero"}),
-        "yaxis": axis("mean score (points of 100)"),
-        "height": 340 + legend_height(len(priced)),
-        "showlegend": True,
-    }
-    return {"data": in_series(traces), "layout": layout}
+    return spec(
+        in_series(traces),
+        height=340,
+        legend=not direct,
+        xaxis=x | (_logarithmic(amounts) if logarithmic else {"rangemode": "tozero"}),
+        yaxis=axis("mean score (points of 100)"),
+    )
+
+
+def _logarithmic(amounts: Sequence[float]) -> Spec:
+    """An axis with ticks at the powers of ten, written out, and between them where there is room."""
+    low, high = log10(min(amounts)), log10(max(amounts))
+    digits = (1, 2, 5) if high - low < _WIDE else (1,)
+    ticks = [digit * 10.0**power for power in range(floor(low), ceil(high) + 1) for digit in digits]
+    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
 
 
 def _trace(one: Priced, series: int, place: Place, number: int | None, form: str) -> Spec:

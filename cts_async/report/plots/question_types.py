@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from cts_async.analysis.diagnosis import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
@@ -13,13 +13,15 @@ from cts_async.report.plots.marks import (
     Spec,
     axis,
     beside,
+    percent_axis,
     points,
     rows_axis,
     rows_height,
     share_bars,
+    spec,
     vertical_line,
 )
-from cts_async.report.plots.material import marked
+from cts_async.report.plots.material import name_of
 from cts_async.report.plots.words import counts
 
 _Told: TypeAlias = tuple[QuestionType, float, tuple[float, float], str]
@@ -32,17 +34,19 @@ def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOut:
     asked = [one for one in systems if one.profiles and one.profiles[0].of]
     if not asked:
         return LeftOut(name, title, "No question was asked in these runs.")
-    names = [marked(one.system.label, embedded=one.system.embedded) for one in asked]
+    names = [name_of(one) for one in asked]
     of = [one.profiles[0].of for one in asked]
     by_kind = {kind: [_n(one, kind) for one in asked] for kind in QUESTION_TYPES}
     traces = [share_bars(kind, names, n, of, place=place) for place, (kind, n) in enumerate(by_kind.items())]
-    layout = {
-        "barmode": "stack",
-        "bargap": 0.3,
-        "xaxis": axis("share of questions (%)", range=[0, 100]),
-        "yaxis": rows_axis(names),
-        "height": rows_height(len(names), entries=len(traces)),
-    }
+    drawn = spec(
+        traces,
+        height=rows_height(names),
+        legend=True,
+        barmode="stack",
+        bargap=0.3,
+        xaxis=percent_axis("share of questions (%)"),
+        yaxis=rows_axis(names),
+    )
     most = max(by_kind, key=lambda kind: sum(by_kind[kind]))
     total = sum(of)
     return Figure(
@@ -51,7 +55,7 @@ def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOut:
         f"Questions by their primary type, n = {counts(of)} questions of each system.",
         f"The most frequent type is {most}: {sum(by_kind[most]):,} of {total:,} questions "
         f"({sum(by_kind[most]) / total:.1%}) of {len(asked)} systems.",
-        {"data": traces, "layout": layout},
+        drawn,
     )
 
 
@@ -82,7 +86,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
         "95 % intervals.",
         f"Questions of type {printable(best)} are answered most often ({most:.1f} %), of type {printable(worst)} least "
         f"often ({least:.1f} %).",
-        _spec(found, axis("answered (%)", range=[-2, 102])),
+        _rows_of_types(found, percent_axis("answered (%)", room=2)),
     )
 
 
@@ -100,15 +104,13 @@ def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
         return LeftOut(name, title, "No instance was scored both in a Clarifier's run and in orig.")
     all_told = [(kind, value) for budget in budgets for kind, value, _, _ in told(budget)]
     kind, most = max(all_told, key=lambda one: one[1])
-    spec = _spec(found, axis("gain of a question (points)"))
-    spec["layout"]["shapes"] = [vertical_line(0)]
     return Figure(
         name,
         title,
         "Points of restore_score_100 over orig that a question of each type brings, by least squares; whiskers are 95 % "
         "bootstrap intervals over instances. Types are not asked at random: this describes, and proves no cause.",
         f"A question of type {printable(kind)} brings most, {most:+.1f} points.",
-        spec,
+        _rows_of_types(found, axis("gain of a question (points)"), shapes=[vertical_line(0)]),
     )
 
 
@@ -132,11 +134,12 @@ def _by_type(
     return traces
 
 
-def _spec(traces: list[Spec], x: Spec) -> Spec:
-    layout = {
-        "xaxis": x,
-        "yaxis": rows_axis(QUESTION_TYPES),
-        "height": rows_height(len(QUESTION_TYPES), entries=len(traces)),
-        "showlegend": True,
-    }
-    return {"data": traces, "layout": layout}
+def _rows_of_types(traces: list[Spec], x: Spec, **layout: Any) -> Spec:
+    return spec(
+        traces,
+        height=rows_height(QUESTION_TYPES),
+        legend=True,
+        xaxis=x,
+        yaxis=rows_axis(QUESTION_TYPES),
+        **layout,
+    )

@@ -37,7 +37,7 @@ _LIGHT: Final = Colours(
     text="#1f2328",
     grid="#dfe3e8",
     line="#6e7781",
-    series=("#0072b2", "#d55e00", "#00875f", "#b0568b", "#8a6900", "#2b2b2b", "#2a86bd", "#a8450a"),
+    series=("#0072b2", "#c25400", "#007f59", "#a94f85", "#8a6900", "#2b2b2b", "#4a7696", "#8f3b1b"),
     scale=("#f3f7fb", "#6fa8d0", "#08466f"),
 )
 _DARK: Final = Colours(
@@ -49,6 +49,8 @@ _DARK: Final = Colours(
     scale=("#1b2530", "#3a77a8", "#bfe3ff"),
 )
 COLOURS: Final[dict[Theme, Colours]] = {"light": _LIGHT, "dark": _DARK, "print": _LIGHT}
+FONT_PX: Final[dict[Theme, int]] = {"light": 13, "dark": 13, "print": 11}
+"""11 px are 8 points, the least that papers ask for."""
 N_COLOURS: Final = len(_LIGHT.series)
 """Series have other colours up to here."""
 
@@ -56,15 +58,14 @@ N_COLOURS: Final = len(_LIGHT.series)
 def template(theme: Theme) -> dict[str, Any]:
     """`layout.template` of a theme. In print the ground is white and letters are those of a paper's figure."""
     colours = COLOURS[theme]
-    size = 11 if theme == "print" else 13
+    size = FONT_PX[theme]
     ground = colours.ground if theme == "print" else "rgba(0,0,0,0)"
     layout = {
         "colorway": list(colours.series),
-        "colorscale": dict.fromkeys(("sequential", "sequentialminus", "diverging"), _scale(colours)),
         "font": {"family": FONTS, "size": size, "color": colours.text},
         "paper_bgcolor": ground,
         "plot_bgcolor": ground,
-        "margin": {"l": 8, "r": 12, "t": 12, "b": 8, "pad": 2},
+        "margin": {"l": 8, "r": 16, "t": 12, "b": 8, "pad": 2},
         "xaxis": _axis(colours, size),
         "yaxis": _axis(colours, size),
         "hoverlabel": {
@@ -81,14 +82,15 @@ def template(theme: Theme) -> dict[str, Any]:
             "y": 0,
             "yref": "container",
             "yanchor": "bottom",
-            "itemclick": "toggle",
+            "traceorder": "normal",
         },
         "shapedefaults": {"line": {"color": colours.line, "width": 1}},
         "annotationdefaults": {"font": {"color": colours.text}},
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": colours.line, "activecolor": colours.text},
         "uniformtext": {"minsize": 8, "mode": "hide"},
     }
-    return {"layout": layout, "data": {"bar": [{"marker": {"line": {"color": colours.ground, "width": 1}}}]}}
+    edges = {"marker": {"line": {"color": colours.ground, "width": 1}}}
+    return {"layout": layout, "data": {"bar": [edges], "heatmap": [{"colorscale": _scale(colours)}]}}
 
 
 def _axis(colours: Colours, size: int) -> dict[str, Any]:

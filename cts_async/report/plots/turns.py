@@ -10,21 +10,14 @@ from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.records import SCHEMES, Mode
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
-from cts_async.report.plots.marks import (
-    Spec,
-    axis,
-    beside,
-    horizontal_line,
-    legend_height,
-    lines,
-    placeholder,
-)
-from cts_async.report.plots.material import mean_with_interval
+from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, lines, placeholder, spec
+from cts_async.report.plots.material import means_with_intervals
 from cts_async.report.plots.themes import N_COLOURS
 from cts_async.report.plots.words import counts, interval
 
 _PANEL_PX: Final = 230
 _GAP: Final = 0.12
+_RESAMPLES: Final = 1_000
 
 
 def turns(found: TurnRetrieval, measure: str, seed: int, *, apart: bool) -> Figure:
@@ -43,7 +36,9 @@ def turns(found: TurnRetrieval, measure: str, seed: int, *, apart: bool) -> Figu
         f"intervals over n = {n} instances. The dotted line is the query without clarification"
         f"{f', {without.mean:.3f}' if without else ''}.",
         _alt(found, measure, without),
-        {"data": traces, "layout": _layout(found, modes, measure, without)},
+        spec(
+            traces, height=60 + _PANEL_PX * len(modes), legend=True, **_panels(found, modes, measure, without)
+        ),
     )
 
 
@@ -82,13 +77,11 @@ def _told(cell: Cell, mean: Difference) -> str:
     return f"{cell.scheme}, {cell.mode}, turn {cell.turn}\n{interval(mean, '.3f')}\nn = {mean.n:,}"
 
 
-def _layout(found: TurnRetrieval, modes: Sequence[Mode], measure: str, without: Difference | None) -> Spec:
+def _panels(found: TurnRetrieval, modes: Sequence[Mode], measure: str, without: Difference | None) -> Spec:
     last = max(cell.turn for cell in found.cells)
-    schemes = sum(found.has(scheme) for scheme in SCHEMES)
     height = (1 - _GAP * (len(modes) - 1)) / len(modes)
     layout: Spec = {
-        "height": 60 + _PANEL_PX * len(modes) + legend_height(schemes),
-        "showlegend": True,
+        "margin": {"t": 28},
         "shapes": [],
         "annotations": [],
     }
@@ -113,7 +106,7 @@ def _heading(mode: str, top: float) -> Spec:
 def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
     import numpy as np
 
-    return mean_with_interval(np.array(list(scores.values()), float), seed)
+    return means_with_intervals(np.array([*scores.values()], float)[:, None], seed, _RESAMPLES)[0]
 
 
 def _alt(found: TurnRetrieval, measure: str, without: Difference | None) -> str:

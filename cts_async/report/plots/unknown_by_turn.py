@@ -8,8 +8,8 @@ from cts_async.analysis.diagnosis import SystemDiagnosis
 from cts_async.analysis.wilson import wilson
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, beside, in_series, legend_height, lines
-from cts_async.report.plots.material import marked
+from cts_async.report.plots.marks import Spec, axis, beside, in_series, lines, spec
+from cts_async.report.plots.material import name_of
 
 NAME = "unknown_by_turn"
 TITLE = "Unknown answers by turn"
@@ -27,23 +27,24 @@ def unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int
             for place, one in enumerate(asked)
         }
     )
-    layout = {
-        "xaxis": axis("turn", tickvals=list(range(1, turns + 1)), range=[0.5, turns + 0.5]),
-        "yaxis": axis("unknown answers (%)", rangemode="tozero"),
-        "height": 340 + legend_height(len(asked)),
-        "showlegend": True,
-    }
+    drawn = spec(
+        traces,
+        height=340,
+        legend=True,
+        xaxis=axis("turn", tickvals=list(range(1, turns + 1)), range=[0.5, turns + 0.5]),
+        yaxis=axis("unknown answers (%)", rangemode="tozero"),
+    )
     return Figure(
         NAME,
         TITLE,
         "Share of answers that are `unknown`; whiskers are Wilson's 95 % intervals. Failed instances count nowhere.",
         _alt(asked),
-        {"data": traces, "layout": layout},
+        drawn,
     )
 
 
 def _line(one: SystemDiagnosis, series: int, aside: float) -> Spec:
-    name = marked(one.system.label, embedded=one.system.embedded)
+    name = name_of(one)
     told = [(turn, n, unknown) for turn, (n, unknown) in enumerate(one.unknowns.by_turn, start=1) if n]
     intervals = [wilson(unknown, n) or (0.0, 1.0) for _, n, unknown in told]
     return lines(
@@ -59,9 +60,9 @@ def _line(one: SystemDiagnosis, series: int, aside: float) -> Spec:
 def _alt(asked: Sequence[SystemDiagnosis]) -> str:
     ranked = sorted(asked, key=lambda one: one.unknowns.ua_unknown_rate or 0.0)
     least, most = (
-        f"{printable(one.system.label)} {one.unknowns.ua_unknown_rate or 0.0:.1%} of {one.unknowns.answers:,} answers"
+        f"{one.unknowns.ua_unknown_rate or 0.0:.1%} of {one.unknowns.answers:,} for {printable(name_of(one))}"
         for one in (ranked[0], ranked[-1])
     )
     if len(asked) == 1:
-        return f"Unknown are of {least}."
-    return f"Over all turns the fewest answers are unknown to {least}, the most to {most}."
+        return f"Of all answers are unknown: {least}."
+    return f"Of all answers are unknown: least with {least}, most with {most}."

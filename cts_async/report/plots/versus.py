@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from cts_async.report.data_table import printable
 from cts_async.report.plots.material import Scored
 
 if TYPE_CHECKING:
@@ -41,12 +42,19 @@ class Versus:
 
 
 def versus(systems: Sequence[Scored], baseline: str) -> tuple[Versus, ...]:
-    """Every other system against the baseline; none where that has no score."""
+    """Every other system against the baseline; none where that has no score, or is ""."""
     base = next((one.scores for one in systems if one.label == baseline), None)
     if base is None:
         return ()
     others = (one for one in systems if one.label != baseline)
     return tuple(_all_paired(others, base))
+
+
+def nothing_shared(baseline: str) -> str:
+    """Why a figure of differences is left out."""
+    if not baseline:
+        return "There is no run of orig here that differences could refer to."
+    return f"No other system shares a scored instance with {printable(baseline)}."
 
 
 def _all_paired(systems: Iterator[Scored], base: Array) -> Iterator[Versus]:

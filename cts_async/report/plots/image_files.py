@@ -8,6 +8,7 @@ gives the same file with the same browser.
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -19,15 +20,21 @@ from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError, unwritable
 from cts_async.report.plots.bundle import plotly_path
 from cts_async.report.plots.figure import Figure
-from cts_async.report.plots.themes import template
+from cts_async.report.plots.themes import FONT_PX, template
 
 FORMATS: Final = ("svg", "png", "pdf")
 WIDTH_PX: Final = 340
 """3.5 inches at CSS' 96 px: a column of a two-column paper."""
 PNG_SCALE: Final = 4
 """PNGs have four pixels for each of CSS, 384 per inch."""
+_SMALLER: Final = FONT_PX["print"] / FONT_PX["light"]
 _NOBODY: Final = "127.0.0.1:9"
 _NEITHER: Final = "the HTML report needs neither"
+_POLICY: Final = (
+    '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; script-src file:; '
+    "style-src 'unsafe-inline'; img-src data: blob:; font-src data:\">"
+)
+"""Of the page that figures are drawn in: scripts from this machine's files, and nothing else from anywhere."""
 _SEEDED: Final = """
 let state = 1;
 Math.random = () => {
@@ -48,8 +55,10 @@ def check_export(formats: Sequence[str]) -> None:
             f"figures as files need kaleido (pip install 'cts-async[plots]') and Chrome or Chromium; {_NEITHER}"
         )
     if _browser() is None:
+        named = os.environ.get("BROWSER_PATH")
+        found = f"BROWSER_PATH names none ({named})" if named else "there is none"
         raise UsageError(
-            "figures as files need Chrome or Chromium, and there is none: install it (apt-get install chromium), or "
+            f"figures as files need Chrome or Chromium, and {found}: install it (apt-get install chromium), or "
             f"set BROWSER_PATH to where it is; {_NEITHER}"
         )
 
@@ -84,9 +93,7 @@ async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tupl
     import kaleido
 
     with TemporaryDirectory() as folder:
-        seeded = Path(folder) / "seeded.js"
-        seeded.write_text(_SEEDED, encoding="utf-8")
-        page = kaleido.PageGenerator(plotly=plotly_path().as_uri(), mathjax=False, others=[seeded.as_uri()])
+        page = _page(Path(folder))
         try:
             async with kaleido.Kaleido(page_generator=page, path=_browser(), proxy_server=_NOBODY) as drawing:
                 return [
@@ -100,15 +107,26 @@ async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tupl
         except (
             Exception
         ) as error:  # whatever a browser and its driver can come to: their errors have no common base
-            said = next(iter(str(error).splitlines()), "") or type(error).__name__
-            raise UsageError(
-                f"the browser ({_browser()}) did not draw the figures: {said}; {_NEITHER}"
-            ) from error
+            said = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
+            raise UsageError(f"{_browser()} did not draw the figures: {said}; {_NEITHER}") from error
+
+
+def _page(folder: Path) -> Any:
+    """What kaleido draws in: a page of scripts of this machine only (kaleido's own fetches MathJax)."""
+    import kaleido
+
+    seeded = folder / "seeded.js"
+    seeded.write_text(_SEEDED, encoding="utf-8")
+    page = kaleido.PageGenerator(plotly=plotly_path().as_uri(), mathjax=False, others=[seeded.as_uri()])
+    page.header = page.header.replace("<head>", f"<head>{_POLICY}")
+    return page
 
 
 def in_print(figure: Figure) -> dict[str, Any]:
     """The figure's spec in the colours and sizes of print."""
-    layout = {**figure.spec["layout"], "template": template("print"), "width": WIDTH_PX}
+    given = figure.spec["layout"]
+    sizes = {"width": WIDTH_PX, "height": round(given["height"] * _SMALLER)}
+    layout = {**given, **sizes, "template": template("print")}
     return {"data": list(figure.spec["data"]), "layout": layout}
 
 
