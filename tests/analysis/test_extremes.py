@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from made_runs import SCORING, Row, made_run
+
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.extremes import Extreme, extremes
 from cts_async.analysis.runs import read_run
-from tests.made_runs import SCORING, Row, made_run
 
 
 def board(folder: Path, **scores: list[float | None]) -> Board:

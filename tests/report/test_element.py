@@ -15,7 +15,6 @@ import cts_async.report.html as package
 from cts_async.report.html.element import Program, element, rendered, said
 from cts_async.report.visible import visible
 
-
 PLOTLYS_LINE_BREAK = "<br>"
 
 
@@ -35,6 +34,10 @@ def test_a_void_element_is_not_closed() -> None:
 def test_somebodys_text_is_isolated_and_chinese_is_said_to_be() -> None:
     assert written(said("查询")) == '<bdi dir="auto" lang="zh">查询</bdi>'
     assert written(said("query", "p")) == '<p dir="auto">query</p>'
+
+
+def test_zero_is_a_value() -> None:
+    assert written(element("div", tabindex=0, hidden=False, id=None)) == '<div tabindex="0"></div>'
 
 
 def test_a_control_character_is_shown() -> None:
@@ -80,7 +83,10 @@ def test_no_string_in_the_package_makes_markup_of_its_own() -> None:
         texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
         docstrings = {ast.get_docstring(n, clean=False) for n in ast.walk(tree) if isinstance(n, _DOCUMENTED)}
         markup = {text for text in texts if re.search(r"<[\w!/]", text) and text not in docstrings}
-        assert path.name == "element.py" or markup <= {"<!doctype html>\n", PLOTLYS_LINE_BREAK}, (path, markup)
+        assert path.name == "element.py" or markup <= {"<!doctype html>\n", PLOTLYS_LINE_BREAK}, (
+            path,
+            markup,
+        )
 
 
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef

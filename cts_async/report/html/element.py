@@ -55,7 +55,7 @@ def element(tag: str, *children: Node, **attributes: Value) -> Element:
     written = {
         name: "" if value is True else str(value)
         for name, value in named.items()
-        if value not in (None, False)
+        if value is not None and value is not False
     }
     for name, value in written.items():
         if not _NAME.fullmatch(name) or name.startswith("on") or name == "style":

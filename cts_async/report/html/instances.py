@@ -33,7 +33,9 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
     summary = element(
         "summary",
         element("span", ", ".join(one.extreme.why), class_="why"),
+        " ",
         element("span", _points(one.extreme, run.baseline), class_="points"),
+        " ",
         said(_cut(query, _TEXT_CHARS), "span", class_="query"),
     )
     parts = [
