@@ -21,6 +21,7 @@ from cts_async.cli import (
     judge,
     models,
     plan,
+    report,
     run,
     score,
     view,
@@ -63,6 +64,7 @@ app.command("judge", cls=Grouped, short_help="Other judges on answers that exist
 app.command("score", short_help="Scores and their summary, from judged files.")(score.score)
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
+app.command("report", cls=Grouped, short_help="What runs came to, as one HTML file.")(report.report)
 app.command("view", short_help="Runs in the browser: leaderboard, every instance, every step, live.")(
     view.view
 )
