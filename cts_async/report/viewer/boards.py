@@ -99,8 +99,10 @@ async def _ranked(runs: Runs) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {"boards": [], "problem": FAILED}
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
     return cast("dict[str, Any]", answer)
 
 

@@ -131,11 +131,13 @@ class _GoldFile:
         self._keys.add(keys, places)
 
     def texts(self, id: str, query: str) -> Texts:
-        """Raises CTSError for a record that is none."""
-        wanted = [f"q {normalise(query)}"] if query else []
-        for name in (f"i {id}", *wanted):
+        """By the id where that means this query here, else by the query. Raises CTSError for a record that is none."""
+        asked = f"q {normalise(query)}" if query else ""
+        for name in filter(None, (f"i {id}", asked)):
             for row in self._found(name):
-                return _texts(row, NuggetReader(self.path, self._fields).read(row, 1) or ())
+                queries = [known for known in self._names(row) if known.startswith("q ")]
+                if not asked or not queries or asked in queries:
+                    return _texts(row, NuggetReader(self.path, self._fields).read(row, 1) or ())
         return {}
 
     def _found(self, name: str) -> Iterator[dict[str, Any]]:

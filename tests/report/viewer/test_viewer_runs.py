@@ -189,7 +189,9 @@ def test_conversations_and_judged_candidates_are_runs_of_other_kinds(tmp_path: P
     gold = json.loads((run / "run.json").read_text())["identity"]["data"]["gold_sha256"]
     identity = {"system": "ebk1__cand", "candidates": "c.jsonl", "gold_sha256": gold, "judges": ["ernie"]}
     (judged / "run.json").write_text(json.dumps({"identity": identity, "n_expected": 1}))
-    (judged / "per_item.jsonl").write_text('{"id":"a","fused_query":"i","answer":"x","restore_score_100":5}\n')
+    (judged / "per_item.jsonl").write_text(
+        '{"id":"a","fused_query":"i","answer":"x","restore_score_100":5}\n'
+    )
     (judged.parent / "run.json").write_text(json.dumps({"identity": {}, "systems": ["ebk1"]}))
     with viewer(tmp_path) as asker:
         rows = {row["kind"]: row for row in asker.get("runs")["runs"]}
