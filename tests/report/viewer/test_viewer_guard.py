@@ -90,9 +90,7 @@ def test_every_answer_has_the_headers_that_keep_a_page_in(folder: Path) -> None:
             assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
             assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
             assert "Server" not in headers
-            assert (
-                headers.get("Cache-Control") == ("no-store" if "/api/" in address else None) or address == "/"
-            )
+            assert "/api/" not in address or headers["Cache-Control"] == "no-store"
 
 
 def test_answers_are_json_and_errors_one_line_of_it(folder: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,6 +133,15 @@ def test_a_file_that_shrank_or_has_other_lines_is_another_one(tmp_path: Path) ->
     assert (tail.renewed(), tail.next()) == (True, (0, b"six\nseven\n"))
     path.unlink()
     assert (tail.renewed(), tail.next(), tail.behind) == (True, None, 0)
+
+
+def test_a_file_that_cannot_be_read_is_not_tried_again_and_again(tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"one\n")
+    tail = Tail(tmp_path / "real")
+    with patch("cts_async.report.viewer.tail.opened", side_effect=PermissionError):
+        tail.renewed()
+        assert (tail.next(), tail.behind) == (None, 0)
+    assert (tail.renewed(), tail.next()) == (False, (0, b"one\n"))
 
 
 def test_a_line_longer_than_a_block_is_one_line(tmp_path: Path) -> None:
