@@ -201,6 +201,7 @@ def test_conversations_and_judged_candidates_are_runs_of_other_kinds(tmp_path: P
     assert rows["judged"]["data_sha"] == rows["run"]["data_sha"]
     assert rows["judged"]["k"] == 1
     assert (talk["mode"], talk["scheme"], talk["turns"][0]["query"]) == ("respond", "cot", "q that")
+    assert talk["rewritten_query"] == "q that"
 
 
 def test_a_name_that_is_no_text_is_shown_and_can_be_asked_for(tmp_path: Path) -> None:
