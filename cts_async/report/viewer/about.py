@@ -14,6 +14,7 @@ from cts_async.protocol.run_files import MANIFEST, STEPS
 from cts_async.protocol.run_folders import GOLDBUILD, TALK
 from cts_async.report.viewer.files import read_object
 from cts_async.report.viewer.shapes import Kind
+from cts_async.report.viewer.values import as_count, as_float, as_list, as_object, as_text, as_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,51 +65,49 @@ def read_about(directory: Path) -> About | None:
         manifest = {}
     elif "identity" not in manifest:
         raise ValueError("it does not say what it is (identity)")
-    identity = _object(manifest, "identity")
+    identity = as_object(manifest.get("identity"))
     if identity.get("system") == GOLDBUILD or isinstance(manifest.get("systems"), list):
         return None
     return _about(directory.name, manifest, identity)
 
 
 def _about(name: str, manifest: Mapping[str, Any], identity: Mapping[str, Any]) -> About:
-    system, k = _text(identity, "system") or name, _number(identity, "k")
+    system, k = as_text(identity.get("system")) or name, identity.get("k")
     candidates = "candidates" in identity or not manifest
     kind: Kind = "judged" if candidates else "talk" if identity.get("task") == TALK else "run"
-    data, judges = _object(identity, "data"), identity.get("judges")
-    first = judges[0] if isinstance(judges, list) and judges else None
+    data, judges = as_object(identity.get("data")), as_texts(identity.get("judges"))
     sessions = _sessions(manifest)
     return About(
         kind=kind,
         system=system,
-        data=_text(data, "name") or "",
-        data_sha256=_text(data, "sha256") or "",
-        gold_sha256=_text(data, "gold_sha256") or _text(identity, "gold_sha256") or "",
-        k=(named_system(system)[1] or None) if candidates else None if k is None else int(k),
-        scheme=None if candidates else _text(identity, "scheme"),
-        mode=None if candidates else _text(identity, "mode"),
-        judge=first if isinstance(first, str) else None,
+        data=as_text(data.get("name")) or "",
+        data_sha256=as_text(data.get("sha256")) or "",
+        gold_sha256=as_text(data.get("gold_sha256")) or as_text(identity.get("gold_sha256")) or "",
+        k=(named_system(system)[1] or None) if candidates else None if k is None else as_count(k),
+        scheme=None if candidates else as_text(identity.get("scheme")),
+        mode=None if candidates else as_text(identity.get("mode")),
+        judge=judges[0] if judges else None,
         changeable=candidates,
         shared_journal=manifest.get("journal") == f"../{STEPS}",
         embedded=bool(manifest.get("embedded")),
-        n_expected=max(0, int(_number(manifest, "n_expected") or 0)),
-        started=_text(sessions[0], "start") if sessions else None,
-        ended=_text(sessions[-1], "end") if sessions else None,
-        wall_s=sum(_number(session, "wall_s") or 0.0 for session in sessions) if sessions else None,
+        n_expected=as_count(manifest.get("n_expected")),
+        started=as_text(sessions[0].get("start")) if sessions else None,
+        ended=as_text(sessions[-1].get("end")) if sessions else None,
+        wall_s=sum(as_float(session.get("wall_s")) or 0.0 for session in sessions) if sessions else None,
         data_files=tuple(_data_files(manifest)),
-        fields=_fields(_object(manifest, "data")),
+        fields=_fields(as_object(manifest.get("data"))),
         manifest=manifest,
     )
 
 
 def _sessions(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    sessions = manifest.get("sessions")
-    return [one for one in sessions if isinstance(one, dict)] if isinstance(sessions, list) else []
+    return [one for one in as_list(manifest.get("sessions")) if isinstance(one, dict)]
 
 
 def _data_files(manifest: Mapping[str, Any]) -> list[str]:
     """The gold that was named, also in the command of `cts judge`, then the queries."""
-    data, command = _object(manifest, "data"), _text(manifest, "command") or ""
-    named = [_text(data, "gold"), *_golds_of(command), _text(data, "path")]
+    data, command = as_object(manifest.get("data")), as_text(manifest.get("command")) or ""
+    named = [as_text(data.get("gold")), *_golds_of(command), as_text(data.get("path"))]
     return list(dict.fromkeys(name for name in named if name))
 
 
@@ -122,19 +121,4 @@ def _golds_of(command: str) -> list[str]:
 
 
 def _fields(data: Mapping[str, Any]) -> dict[str, str]:
-    return {name: to for name, to in _object(data, "fields").items() if isinstance(to, str)}
-
-
-def _object(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _text(value: Mapping[str, Any], name: str) -> str | None:
-    found = value.get(name)
-    return found if isinstance(found, str) else None
-
-
-def _number(value: Mapping[str, Any], name: str) -> float | None:
-    found = value.get(name)
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else None
+    return {name: to for name, to in as_object(data.get("fields")).items() if isinstance(to, str)}

@@ -24,9 +24,10 @@ from cts_async.report.viewer.telling import (
     list_steps,
     text_at,
 )
+from cts_async.report.viewer.values import printable
 
 MAX_PART: Final = 6_000
-FIRST_S: Final = 0.15
+FIRST_S: Final = 0.1
 """So long a request indexes a run itself before it answers with what is known."""
 
 
@@ -53,7 +54,12 @@ class Answers:
     def runs(self, asked: Asked) -> Runs:
         rows = self._library.rows()
         damaged = list(self._library.find().damaged)
-        return {"folder": str(self._library.root), "version": __version__, "runs": rows, "damaged": damaged}
+        return {
+            "folder": printable(str(self._library.root)),
+            "version": __version__,
+            "runs": rows,
+            "damaged": damaged,
+        }
 
     def run(self, asked: Asked) -> RunPage:
         run = self._opened(asked)
@@ -106,8 +112,14 @@ class Answers:
         run = self._library.open(asked.get("run", ""))
         if run is None:
             raise Refused(404, NO_RUN)
+        run.looked_into = True
         run.advance(FIRST_S)
         return run
+
+    def prepare(self, run: OpenRun) -> None:
+        """Look for a run's gold before somebody asks for it: a large one takes seconds."""
+        self._gold.prepare(run.about)
+        run.prepared = True
 
     def _beside(self, run: OpenRun) -> list[str]:
         over = self._library.over(self._library.data_sha(run.about))

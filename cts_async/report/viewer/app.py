@@ -43,7 +43,7 @@ class Server:
         self.answers = Answers(self.library)
         self._port = port
         self._threads = ThreadPoolExecutor(THREADS, "viewer")
-        self._indexing = Indexing(self.library)
+        self._indexing = Indexing(self.library, self.answers.prepare)
         self._watching = Watching(self.library, self._work, self._indexing.wake)
         self._boards = Boards()
 

@@ -6,6 +6,7 @@ Reading many large runs whole takes memory and time that a server has better use
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from collections.abc import Iterable
@@ -94,13 +95,15 @@ async def _ranked(runs: Runs) -> dict[str, Any]:
     )
     asked = [{"name": place.name, "path": str(place.path)} for place, _ in runs]
     try:
-        said, _ = await process.communicate(orjson.dumps(asked))
+        said, _ = await process.communicate(json.dumps(asked).encode())
         answer = orjson.loads(said)
     except orjson.JSONDecodeError:
         return {"boards": [], "problem": FAILED}
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
     return cast("dict[str, Any]", answer)
 
 

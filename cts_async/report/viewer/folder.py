@@ -10,6 +10,7 @@ from typing import Final
 
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
 from cts_async.report.viewer.files import NO_FILE, stat_of
+from cts_async.report.viewer.values import printable
 
 MAX_DEPTH: Final = 4
 MAX_FOLDERS: Final = 20_000
@@ -63,4 +64,4 @@ def _folders(directory: Path) -> Iterator[Path]:
 def _name(root: Path, directory: Path) -> str:
     """A run that is the folder itself has the folder's name."""
     parts = directory.relative_to(root).parts or (directory.name,)
-    return "/".join(parts).encode("utf-8", "backslashreplace").decode()
+    return printable("/".join(parts))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -58,6 +60,11 @@ class GoldTexts:
     def __init__(self) -> None:
         self._files: dict[str, _GoldFile] = {}
         self._digests: dict[Path, tuple[Stat, str]] = {}
+        self._looking = threading.Lock()
+
+    def prepare(self, about: About) -> None:
+        """Find and index a run's gold."""
+        self._file(about)
 
     def of(self, about: About, id: str, query: str) -> Texts:
         """The nuggets of an instance by their ids; {} where the gold is not to be found, or is another one by now."""
@@ -73,14 +80,19 @@ class GoldTexts:
         wanted = about.gold_digest
         if len(wanted) != hashlib.sha256().digest_size * 2:
             return None
-        known = self._files.get(wanted)
-        if known is not None and stat_of(known.path) == known.state:
-            return known
+        with self._looking:
+            known = self._files.get(wanted)
+            if known is not None and stat_of(known.path) == known.state:
+                return known
+            return self._found(about, wanted)
+
+    def _found(self, about: About, wanted: str) -> _GoldFile | None:
         for path in _candidates(about):
             state = stat_of(path)
             if 0 < state.size <= MAX_BYTES and self._digest(path, state) == wanted:
-                file = self._files[wanted] = _GoldFile(path, state, about.fields)
-                return file
+                with suppress(CTSError, OSError, ValueError):
+                    file = self._files[wanted] = _GoldFile(path, state, about.fields)
+                    return file
         return None
 
     def _digest(self, path: Path, state: Stat) -> str:
@@ -131,11 +143,13 @@ class _GoldFile:
         self._keys.add(keys, places)
 
     def texts(self, id: str, query: str) -> Texts:
-        """Raises CTSError for a record that is none."""
-        wanted = [f"q {normalise(query)}"] if query else []
-        for name in (f"i {id}", *wanted):
+        """By the id where that means this query here, else by the query. Raises CTSError for a record that is none."""
+        asked = f"q {normalise(query)}" if query else ""
+        for name in filter(None, (f"i {id}", asked)):
             for row in self._found(name):
-                return _texts(row, NuggetReader(self.path, self._fields).read(row, 1) or ())
+                queries = [known for known in self._names(row) if known.startswith("q ")]
+                if not asked or not queries or asked in queries:
+                    return _texts(row, NuggetReader(self.path, self._fields).read(row, 1) or ())
         return {}
 
     def _found(self, name: str) -> Iterator[dict[str, Any]]:

@@ -34,7 +34,8 @@ def instance_page(
     if found is None:
         raise Refused(404, NO_INSTANCE)
     row, line = found
-    blurred, rewritten = as_text(line.get("blurred_query")), as_text(line.get("rewritten_query"))
+    turns = _turns(line)
+    blurred, rewritten = as_text(line.get("blurred_query")), _rewritten(line, turns)
     fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
     verdicts = dict(_verdicts(run, lines, row, line))
     searched = line.get("search")
@@ -45,7 +46,7 @@ def instance_page(
         "blurred_query": blurred or "",
         "mode": as_text(line.get("mode")) or run.about.mode or "at-once",
         "scheme": as_text(line.get("scheme")) or run.about.scheme or "cts",
-        "turns": _turns(line),
+        "turns": turns,
         "rewritten_query": rewritten,
         "rewritten": segments(blurred or "", rewritten) if rewritten else [],
         "answer": as_text(line.get("answer")),
@@ -105,6 +106,12 @@ def _nuggets(verdicts: Mapping[str, Line], texts: Texts) -> list[NuggetRow]:
 
 def _unjudged(id: str, text: str, sources: Sequence[str], weight: float) -> NuggetRow:
     return {"id": id, "weight": weight, "text": text, "sources": list(sources), "coverage": {}}
+
+
+def _rewritten(line: Line, turns: Sequence[Turn]) -> str | None:
+    """The query that was searched, or would be: a conversation alone ends with one."""
+    last = turns[-1]["query"] if turns else ""
+    return as_text(line.get("rewritten_query")) or last or None
 
 
 def _turns(line: Line) -> list[Turn]:

@@ -108,10 +108,10 @@ class Library:
         return [(place, about) for place, about in every if self.data_sha(about) == data_sha]
 
     def unready(self) -> Iterator[OpenRun]:
-        """The opened runs of which something is not indexed, the latest used first."""
+        """The opened runs of which something is still to be indexed, the latest used first."""
         with self._lock:
             opened = list(reversed(self._open.values()))
-        return (run for run in opened if run.ready < 1 or not run.journal_ready)
+        return (run for run in opened if run.ready < 1 or (run.looked_into and not run.is_prepared))
 
     def _row(self, name: str, until: float) -> RunRow | None:
         known = self.find().runs.get(name)
@@ -128,10 +128,11 @@ class Library:
         summary = summarised(place)
         tally = summary if up_to_date(place) else None
         if tally is None:
-            run = self.open(place.name)
+            late = time.monotonic() >= until
+            run = None if late else self.open(place.name)
             if run is None:
-                return Tally(0, 0, None, ())
-            run.advance(max(0.0, until - time.monotonic()), steps=False)
+                return Tally(0, 0, None, (), ready=0.0)
+            run.advance(max(0.0, until - time.monotonic()))
             tally = counted(run, summary)
         if tally.ready >= 1:
             self._tallies[place.name] = (state, tally)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-SCAN_S: Final = 0.2
+SCAN_S: Final = 0.18
 """How long one request looks for text."""
 MAX_CHARS: Final = 300
 

@@ -18,6 +18,7 @@ from cts_async.report.viewer.files import NO_FILE, line_at, opened, read_object,
 from cts_async.report.viewer.folder import Place
 from cts_async.report.viewer.journal_index import JournalIndex
 from cts_async.report.viewer.results_index import Lines, ResultsIndex, name_of
+from cts_async.report.viewer.values import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +41,10 @@ class OpenRun:
         self.verdicts: dict[str, ResultsIndex] = {}
         """Further judges' files, by name."""
         self.journal = None if journal is None else JournalIndex(journal)
+        self.looked_into = False
+        """Whether somebody has looked at an instance: only then are its journal and its gold indexed."""
+        self.prepared = False
+        """Whether its gold was looked for."""
         self._advancing = threading.Lock()
 
     @property
@@ -47,8 +52,8 @@ class OpenRun:
         results = sum(index.nbytes for index in (self.results, *self.verdicts.values()))
         return results + (self.journal.nbytes if self.journal else 0)
 
-    def advance(self, most_s: float, *, steps: bool = True) -> bool:
-        """Index for about so long; whether there is more to do. `steps`: the journal, too."""
+    def advance(self, most_s: float) -> bool:
+        """Index for about so long; whether there is more to do."""
         until = time.monotonic() + most_s
         if not self._advancing.acquire(timeout=most_s):
             return True
@@ -56,7 +61,7 @@ class OpenRun:
             self._find_verdicts()
             todo: list[Callable[[], bool]] = [self.results.advance]
             todo += [index.advance for index in self.verdicts.values()]
-            todo += [self.journal.advance] if steps and self.journal else []
+            todo += [self.journal.advance] if self.looked_into and self.journal else []
             for advance in todo:
                 while advance():
                     if time.monotonic() >= until:
@@ -84,6 +89,11 @@ class OpenRun:
     def journal_ready(self) -> bool:
         return self.journal is None or self.journal.tail.behind == 0
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether everything is there that a page about an instance may ask for."""
+        return self.journal_ready and self.prepared
+
     def judges(self) -> dict[str, ResultsIndex]:
         """The index of each judge's verdicts, the scoring judge's first."""
         own = self.results.judge or self.about.judge
@@ -92,7 +102,7 @@ class OpenRun:
         if own or (len(lines) and (lines.scores == lines.scores).any()):
             found[own or UNNAMED] = self.results
         for stem, index in self.verdicts.items():
-            found.setdefault(index.judge or stem, index)
+            found.setdefault(index.judge or printable(stem), index)
         return found
 
     def scores(self, index: ResultsIndex, lines: Lines) -> Array:

@@ -24,9 +24,9 @@ _TYPES: Final = {
 }
 
 
-def page_file(request: web.Request, name: str, folder: Path = STATIC) -> web.Response:
+def page_file(request: web.Request, name: str) -> web.Response:
     """The file of that name, or 304 where the browser has it. Raises Refused for any other name."""
-    known = {path.name: path for path in folder.iterdir()} if folder.is_dir() else {}
+    known = {path.name: path for path in STATIC.iterdir()} if STATIC.is_dir() else {}
     path = known.get(name)
     if path is None or path.suffix not in _TYPES:
         raise Refused(404, "there is no such page")

@@ -5,6 +5,7 @@ The numbers are those of `cts compare`: the same functions make them.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ from cts_async.protocol.run_folders import is_talk
 from cts_async.report.comparison import ORIG
 from cts_async.report.viewer.files import NO_FILE, stat_of
 from cts_async.report.viewer.shapes import LeaderboardOf, Standing
+from cts_async.report.viewer.values import printable
 
 NICE: Final = 10
 
@@ -83,7 +85,7 @@ def _has_own_files(path: Path) -> bool:
 def _without_paths(problem: str, names: Mapping[Path, str]) -> str:
     for path in sorted(names, key=lambda path: len(str(path)), reverse=True):
         problem = problem.replace(str(path), names[path])
-    return problem
+    return printable(problem)
 
 
 def _asked(words: Sequence[Mapping[str, str]]) -> dict[str, Path]:
@@ -93,4 +95,4 @@ def _asked(words: Sequence[Mapping[str, str]]) -> dict[str, Path]:
 if __name__ == "__main__":
     os.nice(NICE)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    sys.stdout.buffer.write(orjson.dumps(ranked(_asked(orjson.loads(sys.stdin.buffer.read())))))
+    sys.stdout.buffer.write(orjson.dumps(ranked(_asked(json.loads(sys.stdin.buffer.read())))))

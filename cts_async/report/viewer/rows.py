@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any, cast
 
 from cts_async import scorer
@@ -13,7 +14,8 @@ from cts_async.report.viewer.about import About
 from cts_async.report.viewer.files import NO_FILE, Stat, read_object, stat_of
 from cts_async.report.viewer.folder import Place
 from cts_async.report.viewer.open_run import OpenRun
-from cts_async.report.viewer.shapes import Live, RunRow, Scored
+from cts_async.report.viewer.shapes import Lane, Live, RunRow, Scored
+from cts_async.report.viewer.values import as_count
 
 _COPYING_NS = 2_000_000_000
 State = tuple[tuple[str, Stat], ...]
@@ -74,8 +76,8 @@ def _tally_of(summary: Mapping[str, Any]) -> Tally:
     main = summary["judge"]
     order = sorted(judges, key=lambda judge: judge != main)
     return Tally(
-        n_done=int(summary["n_scored"]) + int(summary["n_unjudged"]) + int(summary["n_failed"]),
-        n_failed=int(summary["n_failed"]),
+        n_done=sum(as_count(summary[name]) for name in ("n_scored", "n_unjudged", "n_failed")),
+        n_failed=as_count(summary["n_failed"]),
         unknown_rate=_number(summary["ua_unknown_rate"]),
         scores=tuple(_scored(judge, judges[judge]) for judge in order),
         cost_usd=_number(summary["cost_usd"]),
@@ -84,7 +86,7 @@ def _tally_of(summary: Mapping[str, Any]) -> Tally:
 
 def _scored(judge: str, of: Mapping[str, Any]) -> Scored:
     mean, p50, p90 = (_number(of[name]) for name in ("mean", "p50", "p90"))
-    return {"judge": judge, "n_scored": int(of["n_scored"]), "mean": mean, "p50": p50, "p90": p90}
+    return {"judge": judge, "n_scored": as_count(of["n_scored"]), "mean": mean, "p50": p50, "p90": p90}
 
 
 def _number(value: Any) -> float | None:
@@ -125,8 +127,23 @@ def live_of(place: Place) -> Live | None:
     if stat_of(place.path / LIVE) == NO_FILE:
         return None
     said = cast("dict[str, Any] | None", read_live(place.path))
-    whole = said is not None and set(Live.__annotations__) <= set(said) and isinstance(said["lanes"], list)
-    return cast("Live", said) if whole else None
+    if said is None or not _is_whole(said, Live, texts=("note",), lists=("lanes",)):
+        return None
+    lanes = [lane for lane in said["lanes"] if _is_whole(lane, Lane, texts=("name", "reason"))]
+    return cast("Live", {**said, "lanes": lanes})
+
+
+def _is_whole(value: Any, shape: type, *, texts: Collection[str], lists: Collection[str] = ()) -> bool:
+    """Whether an object has all fields of a shape, each of its type; those that are neither are numbers or None."""
+    if not isinstance(value, dict):
+        return False
+    kinds = {
+        name: str if name in texts else list if name in lists else float for name in shape.__annotations__
+    }
+    return all(
+        name in value and isinstance(value[name], (int, float, NoneType) if kind is float else kind)
+        for name, kind in kinds.items()
+    )
 
 
 def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:

@@ -53,6 +53,7 @@ class Tail:
             with opened(self.path) as fd:
                 return self._read(fd)
         except OSError:
+            self._barren = self.size  # it cannot be read, and nobody is to try again and again
             return None
 
     def _read(self, fd: int) -> tuple[int, bytes] | None:

@@ -33,19 +33,15 @@ class Needle:
 
 def searched(line: Mapping[str, Any]) -> Iterator[str]:
     """The texts of a line that a search goes through."""
-    for name in _SEARCHED:
-        yield from _texts(line.get(name))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _texts(inner)
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
+    waiting: list[Any] = [line.get(name) for name in reversed(_SEARCHED)]
+    while waiting:  # no recursion: anybody's JSON may be as deep as he likes
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            waiting += reversed(value.values())
 
 
 def _certain(text: str) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+MOST: Final = 1 << 53
+"""Whole numbers beyond it are others in a browser."""
 
 
 def as_text(value: Any) -> str | None:
@@ -19,6 +22,17 @@ def as_float(value: Any) -> float | None:
 def as_int(value: Any) -> int:
     """A whole number; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def as_count(value: Any) -> int:
+    """A number of things; 0 for anything else, and no more than a browser can count."""
+    number = as_float(value)
+    return int(min(max(number, 0.0), MOST)) if number is not None and number == number else 0
+
+
+def printable(text: str) -> str:
+    """A file's name as text, also where its bytes are none."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def as_list(value: Any) -> list[Any]:

@@ -19,7 +19,7 @@ ROWS = [
 ]
 
 
-@pytest.fixture()
+@pytest.fixture
 def run(tmp_path: Path) -> Path:
     return made_run(tmp_path, label="gpt-k2", rows=ROWS)
 
@@ -32,7 +32,13 @@ def test_a_page_has_the_numbers_of_each_instance(run: Path) -> None:
     with viewer(run.parent) as asker:
         page = asker.get("instances", run=run.name)
     assert [row["score"] for row in page["rows"]] == [100.0, 50.0, 0.0, None, 100.0]
-    assert [(row["asked"], row["unknown"]) for row in page["rows"]] == [(2, 0), (2, 1), (2, 2), (0, 0), (0, 0)]
+    assert [(row["asked"], row["unknown"]) for row in page["rows"]] == [
+        (2, 0),
+        (2, 1),
+        (2, 2),
+        (0, 0),
+        (0, 0),
+    ]
     assert [row["failed"] for row in page["rows"]] == ["", "", "", "rejected", ""]
     assert page["rows"][0]["blurred_query"] == "the query of a"
     assert (page["next"], page["total"], page["n"], page["ready"]) == (None, 5, 5, 1.0)
@@ -102,7 +108,9 @@ def test_a_total_is_told_unless_only_the_whole_search_would_tell(run: Path) -> N
         ({"text": "x" * 1001}, "text: longer than 1000 characters"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_in_a_line(run: Path, asked: dict[str, str], problem: str) -> None:
+def test_what_cannot_be_understood_is_refused_in_a_line(
+    run: Path, asked: dict[str, str], problem: str
+) -> None:
     with viewer(run.parent) as asker:
         answer = asker.api("instances", run=run.name, **asked)
     assert (answer.status, answer.json) == (400, {"error": problem})
@@ -126,7 +134,9 @@ def test_a_later_line_takes_the_place_of_an_earlier_one(run: Path) -> None:
     with viewer(run.parent) as asker:
         assert ids(asker, run, failed=1) == "d"
         with (run / "results.jsonl").open("a") as file:
-            file.write(json.dumps({"id": "d", "restore_score_100": 70.0, "judge": "ernie", "answer": "now"}) + "\n")
+            file.write(
+                json.dumps({"id": "d", "restore_score_100": 70.0, "judge": "ernie", "answer": "now"}) + "\n"
+            )
         assert ids(asker, run) == "abcde"
         assert ids(asker, run, failed=1) == ""
         assert asker.get("instance", run=run.name, id="d")["answer"] == "now"
@@ -156,7 +166,10 @@ def test_a_file_that_was_written_anew_is_read_anew(run: Path) -> None:
 def test_an_instance_has_its_conversation_nuggets_and_neighbours(run: Path) -> None:
     with viewer(run.parent) as asker:
         page = asker.get("instance", run=run.name, id="b")
-    assert [(turn["offered"], turn["answers"]) for turn in page["turns"]] == [(["q?"], ["unknown"]), (["r?"], ["no"])]
+    assert [(turn["offered"], turn["answers"]) for turn in page["turns"]] == [
+        (["q?"], ["unknown"]),
+        (["r?"], ["no"]),
+    ]
     assert page["scores"] == [
         {"judge": "ernie", "score": 50.0, "smoke_test": False},
         {"judge": "gpt", "score": 100.0, "smoke_test": False},
@@ -184,13 +197,22 @@ def test_what_the_rewritten_query_added_is_marked(run: Path) -> None:
     assert page["rewritten"] == [{"text": "Tide Tables", "added": True}]
 
 
-HOSTILE = ["../../etc/passwd", "%2e%2e%2f", "a\x00b", "'\"><script>alert(1)</script>", "x" * 3000, "", "\u202e"]
+HOSTILE = [
+    "../../etc/passwd",
+    "%2e%2e%2f",
+    "a\x00b",
+    "'\"><script>alert(1)</script>",
+    "x" * 3000,
+    "",
+    "\u202e",
+]
 
 
 def test_hostile_ids_are_ids_and_nothing_else(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="gpt-k2", rows=[Row(id) for id in HOSTILE])
     steps = [
-        {"key": "0" * 32, "ok": True, "instance": id, "step": "clarify", "response": {"text": id}} for id in HOSTILE
+        {"key": "0" * 32, "ok": True, "instance": id, "step": "clarify", "response": {"text": id}}
+        for id in HOSTILE
     ]
     (run / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
     with viewer(tmp_path) as asker:

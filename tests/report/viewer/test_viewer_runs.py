@@ -189,7 +189,9 @@ def test_conversations_and_judged_candidates_are_runs_of_other_kinds(tmp_path: P
     gold = json.loads((run / "run.json").read_text())["identity"]["data"]["gold_sha256"]
     identity = {"system": "ebk1__cand", "candidates": "c.jsonl", "gold_sha256": gold, "judges": ["ernie"]}
     (judged / "run.json").write_text(json.dumps({"identity": identity, "n_expected": 1}))
-    (judged / "per_item.jsonl").write_text('{"id":"a","fused_query":"i","answer":"x","restore_score_100":5}\n')
+    (judged / "per_item.jsonl").write_text(
+        '{"id":"a","fused_query":"i","answer":"x","restore_score_100":5}\n'
+    )
     (judged.parent / "run.json").write_text(json.dumps({"identity": {}, "systems": ["ebk1"]}))
     with viewer(tmp_path) as asker:
         rows = {row["kind"]: row for row in asker.get("runs")["runs"]}
@@ -199,6 +201,7 @@ def test_conversations_and_judged_candidates_are_runs_of_other_kinds(tmp_path: P
     assert rows["judged"]["data_sha"] == rows["run"]["data_sha"]
     assert rows["judged"]["k"] == 1
     assert (talk["mode"], talk["scheme"], talk["turns"][0]["query"]) == ("respond", "cot", "q that")
+    assert talk["rewritten_query"] == "q that"
 
 
 def test_a_name_that_is_no_text_is_shown_and_can_be_asked_for(tmp_path: Path) -> None:

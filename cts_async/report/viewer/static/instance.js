@@ -8,7 +8,7 @@ import { contents } from "./contents.js";
 import { conversation } from "./conversation.js";
 import { longText } from "./longtext.js";
 import { coverageStrip, nuggetTable } from "./nuggets.js";
-import { facts, field, frame, later, scoreBar, section, select, smokeBadge } from "./parts.js";
+import { empty, facts, field, frame, later, scoreBar, section, select, smokeBadge } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { rawSteps } from "./steps.js";
@@ -79,7 +79,7 @@ function sectionsOf(page, signal) {
     searched ? ["search", t("search"), traceView(page, signal)] : null,
     page.answer !== null ? ["answer", t("answer"), answer(page)] : null,
     page.nuggets.length ? ["nuggets", t("nuggets"), nuggetTable(page)] : null,
-    ["steps", t("steps"), [rawSteps(page, signal), download(page)]],
+    ["steps", t("steps"), page.steps === 0 ? empty(t("noSteps")) : [download(page), rawSteps(page, signal)]],
   ].filter((one) => one !== null);
 }
 

@@ -4,9 +4,11 @@ import { get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { count, duration, size } from "./format.js";
 import { pieces } from "./longtext.js";
-import { later, table, tableRow, trouble } from "./parts.js";
+import { empty, later, table, tableRow, trouble } from "./parts.js";
 import { said } from "./said.js";
 import { t } from "./words.js";
+
+const INDEXING_MS = 1000;
 
 /** The steps, fetched when they are unfolded. */
 export function rawSteps(page, signal) {
@@ -28,13 +30,22 @@ async function steps(page, signal) {
   const end = h("div", {});
   const record = h("div", { class: "record", "aria-live": "polite" });
   const more = async (after) => {
-    const part = await get("steps", { run: page.run, id: page.id, after }, signal);
+    const part = await known(page, after, signal);
     body.append(...part.steps.map((step) => tableRow(heads, cells(step, () => show(page, step, record, signal)))));
     const further = () => more(part.next).catch((error) => signal.aborted || fill(end, trouble(error, further)));
     fill(end, part.next === null ? null : h("button", { type: "button", on: { click: further } }, t("moreSteps")));
   };
   await more("");
-  return [view, end, record];
+  return body.childElementCount ? [view, end, record] : empty(t("noSteps"));
+}
+
+/** The steps after one, once the journal is indexed so far that they are known. */
+async function known(page, after, signal) {
+  for (;;) {
+    const part = await get("steps", { run: page.run, id: page.id, after }, signal);
+    if (part.total !== null || part.steps.length || signal.aborted) return part;
+    await new Promise((resolve) => setTimeout(resolve, INDEXING_MS));
+  }
 }
 
 function cells(step, open) {

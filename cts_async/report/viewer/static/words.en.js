@@ -204,6 +204,7 @@ export const en = {
   steps: "Raw steps",
   showSteps: "Show the journal's lines",
   showNSteps: "Show the journal's lines: {n}",
+  noSteps: "The journal holds no step of this instance.",
   stepsCaption: "Steps of this instance in the journal",
   step: "Step",
   model: "Model",

@@ -204,6 +204,7 @@ export const zh = {
   steps: "原始步骤",
   showSteps: "显示日志记录",
   showNSteps: "显示日志记录：{n} 条",
+  noSteps: "日志中没有这个实例的步骤。",
   stepsCaption: "这个实例在日志中的步骤",
   step: "步骤",
   model: "模型",
