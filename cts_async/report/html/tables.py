@@ -1,4 +1,4 @@
-"""A table in the page: in a box of its own that scrolls, with its caption, its headings and what is to be read after it."""
+"""A table in the page: in a box of its own that scrolls, with caption, headings, and what is to be read after it."""
 
 from __future__ import annotations
 
