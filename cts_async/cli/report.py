@@ -27,6 +27,9 @@ def report(
     judge: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this judge [default: all, the usual one first].")
     ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Differences are to this system [default: to orig].")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -58,8 +61,17 @@ def report(
     from cts_async.report.reported import Asked, make_report
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
-    evaluation = EvaluationConfig(corpus=corpus, qrels=qrels)
-    asked = Asked(tuple(runs), judge, out, tables, plots, formats, evaluation, seed)
+    asked = Asked(
+        tuple(runs),
+        judge=judge,
+        baseline=baseline,
+        out=out,
+        tables=tables,
+        plots=plots,
+        formats=formats,
+        evaluation=EvaluationConfig(corpus=corpus, qrels=qrels),
+        seed=seed,
+    )
     origin = Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC))
     for line in make_report(asked, origin):
         typer.echo(line)

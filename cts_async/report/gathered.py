@@ -56,21 +56,25 @@ def gather(
     words: Sequence[str],
     *,
     judges: Sequence[str] = (),
+    baseline: str | None = None,
     seed: int = 0,
     evaluation: EvaluationConfig = _USUAL,
 ) -> Gathered:
-    """Read runs. Raises UsageError and InputError where there are none, or none that belong together."""
+    """Read runs; differences are to `baseline`, else to orig where there is one.
+
+    Raises UsageError and InputError where there are none, or none that belong together.
+    """
     found = find_all(words)
     if is_gold_build(found[0]):  # find_all leaves gold out where there is anything else
         raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
     talks = [path for path in found if is_talk(path)]
     runs = [path for path in found if path not in talks]
     check_same_data(talks)
-    runs, beside = _with_orig(runs)
+    runs, beside = ([*runs], list[str]()) if baseline else _with_orig(runs)
     board = read_board(runs) if runs else None
-    baseline, compared, more = _compared(board, judges, seed)
+    reference, compared, more = _compared(board, judges, baseline, seed)
     judge = compared.judged[0].judge if compared else None
-    diagnosis = diagnose_board(board, baseline, judge, seed=seed) if board else None
+    diagnosis = diagnose_board(board, reference, judge, seed=seed) if board else None
     order = [entrant.directory for entrant in board.entrants] if board else []
     held = tuple(_summaries(talks))
     return Gathered(
@@ -100,7 +104,7 @@ def _with_orig(runs: Sequence[Path]) -> tuple[list[Path], list[str]]:
 
 
 def _compared(
-    board: Board | None, judges: Sequence[str], seed: int
+    board: Board | None, judges: Sequence[str], wanted: str | None, seed: int
 ) -> tuple[str, RunsCompared | None, list[str]]:
     """The baseline ("": none), the comparison, and what has to be said."""
     if board is None:
@@ -109,10 +113,12 @@ def _compared(
         told = "None of these runs is judged, so nothing has a score: cts judge RUN --judge NAME judges one."
         return "", None, [told]
     try:
-        baseline, notes = baseline_of(board), list[str]()
+        baseline, notes = baseline_of(board, wanted), list[str]()
     except UsageError as error:
+        if wanted is not None:
+            raise
         baseline, notes = "", [f"No differences: {error}."]
-    compared = compare_board(board, judges, baseline, seed=seed)
+    compared = compare_board(board, judges, baseline, against_baseline=wanted is not None, seed=seed)
     return baseline, compared, [*notes, *compared.notes]
 
 

@@ -29,6 +29,7 @@ class Asked:
 
     runs: tuple[str, ...]
     judge: str | None = None
+    baseline: str | None = None
     out: Path | None = None
     tables: Path | None = None
     plots: Path | None = None
@@ -43,7 +44,9 @@ def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
     if asked.plots is not None:
         check_export(asked.formats)
     judges = (asked.judge,) if asked.judge else ()
-    gathered = gather(asked.runs, judges=judges, seed=asked.seed, evaluation=asked.evaluation)
+    gathered = gather(
+        asked.runs, judges=judges, baseline=asked.baseline, seed=asked.seed, evaluation=asked.evaluation
+    )
     out = asked.out or place_of(gathered)
     _check_writable(out)
     material = _material(gathered)
@@ -79,11 +82,11 @@ def _material(gathered: Gathered) -> Material:
 def _check_writable(out: Path) -> None:
     """Refuse a place that cannot be written before anything is computed. Raises UsageError."""
     if out.is_dir():
-        raise UsageError(f"--out {out}: is a folder; name a file in it, such as {out / NAME}")
+        raise UsageError(f"{out}: is a folder; name a file in it with --out, such as {out / NAME}")
     if not out.parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.parent}")
+        raise UsageError(f"{out}: there is no folder {out.parent}; choose another place with --out")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise UsageError(f"--out {out}: cannot be written; choose another place")
+        raise UsageError(f"{out}: cannot be written; choose another place with --out")
 
 
 def _extent(material: Material) -> str:

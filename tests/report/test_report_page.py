@@ -233,6 +233,13 @@ def test_runs_that_nobody_judged_have_no_scores_but_a_report(tmp_path: Path) -> 
     assert rows(page, "table_4")[0][-2:] == ["1.000", "0.000"]
 
 
+def test_differences_are_to_the_baseline_asked_for(runs: Path, tmp_path: Path) -> None:
+    page, _ = reported(runs, out=tmp_path / "page.html", baseline="gpt-k1")
+    assert [row[2] for row in rows(page, "leaderboard")] == ["37.500", "50.000 (+12.500)"]
+    with pytest.raises(UsageError, match="no such system here"):
+        reported(runs, out=tmp_path / "page.html", baseline="kimi")
+
+
 def test_the_usual_place_is_the_run_or_the_folder_that_runs_have_in_common(tmp_path: Path) -> None:
     one = made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=60)])
     made_run(tmp_path / "runs", label="gold", rows=[Row("a", score=90)])

@@ -12,7 +12,7 @@ from cts_async.report.table_text import best_cells
 MOST_ROWS: Final = 500
 """Rows of a table that the page has; --tables writes them all."""
 MANY_REMARKS: Final = 4
-MANY_ROWS: Final = 60
+MANY_ROWS: Final = 40
 """From so many rows on a table is folded."""
 
 
