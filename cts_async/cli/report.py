@@ -27,6 +27,9 @@ def report(
     judge: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this judge [default: all, the usual one first].")
     ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Differences are to this system [default: to orig].")
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -42,15 +45,33 @@ def report(
     plot_format: Annotated[
         str, typer.Option(metavar="LIST", help="Of these formats: svg, png, pdf.")
     ] = "svg,png",
+    corpus: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of cts converse: the documents that its queries are searched in."),
+    ] = None,
+    qrels: Annotated[
+        str, typer.Option(metavar="FILE|intent:N", help="Of cts converse: who judges those documents.")
+    ] = "intent:10",
     seed: options.Seed = 0,
 ) -> None:
     from datetime import UTC, datetime
 
+    from cts_async.config import EvaluationConfig
     from cts_async.report.html.report import Origin
     from cts_async.report.reported import Asked, make_report
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
-    asked = Asked(tuple(runs), judge, out, tables, plots, formats, seed)
+    asked = Asked(
+        tuple(runs),
+        judge=judge,
+        baseline=baseline,
+        out=out,
+        tables=tables,
+        plots=plots,
+        formats=formats,
+        evaluation=EvaluationConfig(corpus=corpus, qrels=qrels),
+        seed=seed,
+    )
     origin = Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC))
     for line in make_report(asked, origin):
         typer.echo(line)

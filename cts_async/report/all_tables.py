@@ -67,6 +67,8 @@ def _every(gathered: Gathered) -> Iterator[Grouped]:
     yield from _plain("failures", [run_tables.failures_table([*runs, *talks])])
     if gathered.talks:
         yield from _plain("conversations", [conversations_table(gathered.talks)])
+    if gathered.talked:
+        yield from _plain("conversations", gathered.talked.tables)
 
 
 def _of_scores(compared: RunsCompared) -> Iterator[Grouped]:

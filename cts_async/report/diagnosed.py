@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cts_async.analysis.board import Board
+from cts_async.analysis.board import Board, Entrant
 from cts_async.analysis.diagnosis import diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
 from cts_async.analysis.own_labels import OwnLabels
@@ -68,14 +68,9 @@ def diagnose_board(board: Board, baseline: str, judge: str | None, *, seed: int 
 
     Gains are over the system `baseline` ("": over none).
     """
-    systems, notes = [], []
-    for entrant in board.entrants:
-        if entrant.clarifier:
-            run = read_run(entrant.directory, without=NOT_ASKED)
-            if run.unanswered:
-                notes.append(f"{entrant.label}: {run.unanswered}, left out")
-            elif run.items or run.n_failed:
-                systems.append(replace(interactions_of(run, read_question, judge), label=entrant.label))
+    asked = [_asked(entrant, judge) for entrant in board.entrants if entrant.clarifier]
+    notes = [found for found in asked if isinstance(found, str)]
+    systems = [found for found in asked if isinstance(found, Interactions) and (found.rows or found.n_failed)]
     if not systems:
         return None
     scores, orig = _scores_of(board, baseline, judge)
@@ -83,6 +78,14 @@ def diagnose_board(board: Board, baseline: str, judge: str | None, *, seed: int 
         notes.append("no gains: there is no scored run of orig over the same data here")
     systems.sort(key=lambda system: system.k)
     return Report(diagnose(systems, scores, seed=seed), judge, orig if scores else None, notes)
+
+
+def _asked(entrant: Entrant, judge: str | None) -> Interactions | str:
+    """What was asked and answered in a run, which is dropped again; or why nothing was answered."""
+    run = read_run(entrant.directory, without=NOT_ASKED)
+    if run.unanswered:
+        return f"{entrant.label}: {run.unanswered}, left out"
+    return replace(interactions_of(run, read_question, judge), label=entrant.label)
 
 
 def _scores_of(board: Board, label: str, judge: str | None) -> tuple[dict[str, float], Path | None]:

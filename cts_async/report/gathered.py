@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async.analysis.board import Board
 from cts_async.analysis.found import check_same_data, find_all
 from cts_async.analysis.run_set import ORIG, orig_beside
 from cts_async.analysis.runs import data_of
+from cts_async.config import EvaluationConfig
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.run_files import MANIFEST
@@ -18,7 +19,11 @@ from cts_async.protocol.run_folders import is_gold_build, is_talk
 from cts_async.report.comparison import RunsCompared, baseline_of, compare_board, read_board
 from cts_async.report.diagnosed import diagnose_board
 from cts_async.report.diagnosis import Report
+from cts_async.report.held_talks import evaluate_held
 from cts_async.report.summary import RunSummary, Spent, spent_by_system, summarise_run
+from cts_async.report.talk_report import TalkReport
+
+_USUAL: Final = EvaluationConfig()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,8 @@ class Gathered:
     diagnosis: Report | None
     talks: tuple[RunSummary, ...]
     """Conversations alone (`cts converse`)."""
+    talked: TalkReport | None
+    """Their evaluation."""
     notes: tuple[str, ...]
 
     @property
@@ -45,20 +52,31 @@ class Gathered:
         return any(one.manifest.get("embedded") for one in runs)
 
 
-def gather(words: Sequence[str], *, judges: Sequence[str] = (), seed: int = 0) -> Gathered:
-    """Read runs. Raises UsageError and InputError where there are none, or none that belong together."""
+def gather(
+    words: Sequence[str],
+    *,
+    judges: Sequence[str] = (),
+    baseline: str | None = None,
+    seed: int = 0,
+    evaluation: EvaluationConfig = _USUAL,
+) -> Gathered:
+    """Read runs; differences are to `baseline`, else to orig where there is one.
+
+    Raises UsageError and InputError where there are none, or none that belong together.
+    """
     found = find_all(words)
     if is_gold_build(found[0]):  # find_all leaves gold out where there is anything else
         raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
     talks = [path for path in found if is_talk(path)]
     runs = [path for path in found if path not in talks]
     check_same_data(talks)
-    runs, beside = _with_orig(runs)
+    runs, beside = ([*runs], list[str]()) if baseline else _with_orig(runs)
     board = read_board(runs) if runs else None
-    baseline, compared, more = _compared(board, judges, seed)
+    reference, compared, more = _compared(board, judges, baseline, seed)
     judge = compared.judged[0].judge if compared else None
-    diagnosis = diagnose_board(board, baseline, judge, seed=seed) if board else None
+    diagnosis = diagnose_board(board, reference, judge, seed=seed) if board else None
     order = [entrant.directory for entrant in board.entrants] if board else []
+    held = tuple(_summaries(talks))
     return Gathered(
         words=tuple(words),
         named=tuple(found),
@@ -66,7 +84,8 @@ def gather(words: Sequence[str], *, judges: Sequence[str] = (), seed: int = 0) -
         board=board,
         compared=compared,
         diagnosis=diagnosis,
-        talks=tuple(_summaries(talks)),
+        talks=held,
+        talked=evaluate_held(held, evaluation) if held else None,
         notes=(*beside, *more),
     )
 
@@ -85,7 +104,7 @@ def _with_orig(runs: Sequence[Path]) -> tuple[list[Path], list[str]]:
 
 
 def _compared(
-    board: Board | None, judges: Sequence[str], seed: int
+    board: Board | None, judges: Sequence[str], wanted: str | None, seed: int
 ) -> tuple[str, RunsCompared | None, list[str]]:
     """The baseline ("": none), the comparison, and what has to be said."""
     if board is None:
@@ -94,10 +113,12 @@ def _compared(
         told = "None of these runs is judged, so nothing has a score: cts judge RUN --judge NAME judges one."
         return "", None, [told]
     try:
-        baseline, notes = baseline_of(board), list[str]()
+        baseline, notes = baseline_of(board, wanted), list[str]()
     except UsageError as error:
+        if wanted is not None:
+            raise
         baseline, notes = "", [f"No differences: {error}."]
-    compared = compare_board(board, judges, baseline, seed=seed)
+    compared = compare_board(board, judges, baseline, against_baseline=wanted is not None, seed=seed)
     return baseline, compared, [*notes, *compared.notes]
 
 

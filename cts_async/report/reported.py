@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from cts_async.config import EvaluationConfig
 from cts_async.errors import UsageError
 from cts_async.report.all_tables import all_tables
 from cts_async.report.gathered import Gathered, gather
@@ -28,10 +29,13 @@ class Asked:
 
     runs: tuple[str, ...]
     judge: str | None = None
+    baseline: str | None = None
     out: Path | None = None
     tables: Path | None = None
     plots: Path | None = None
     formats: tuple[str, ...] = ()
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """Of conversations."""
     seed: int = 0
 
 
@@ -39,7 +43,10 @@ def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
     """Write the report and what else was asked for; a line about each. Raises UsageError, StorageFull."""
     if asked.plots is not None:
         check_export(asked.formats)
-    gathered = gather(asked.runs, judges=(asked.judge,) if asked.judge else (), seed=asked.seed)
+    judges = (asked.judge,) if asked.judge else ()
+    gathered = gather(
+        asked.runs, judges=judges, baseline=asked.baseline, seed=asked.seed, evaluation=asked.evaluation
+    )
     out = asked.out or place_of(gathered)
     _check_writable(out)
     material = _material(gathered)
@@ -66,7 +73,8 @@ def place_of(gathered: Gathered) -> Path:
 
 
 def _material(gathered: Gathered) -> Material:
-    drawing = Drawing(gathered.compared, gathered.diagnosis, gathered.summaries)
+    turns = gathered.talked.retrieved if gathered.talked else ()
+    drawing = Drawing(gathered.compared, gathered.diagnosis, gathered.summaries, turns)
     opened, told = open_instances(gathered)
     return Material(gathered, all_tables(gathered), figures(drawing), opened, told)
 
@@ -74,11 +82,11 @@ def _material(gathered: Gathered) -> Material:
 def _check_writable(out: Path) -> None:
     """Refuse a place that cannot be written before anything is computed. Raises UsageError."""
     if out.is_dir():
-        raise UsageError(f"--out {out}: is a folder; name a file in it, such as {out / NAME}")
+        raise UsageError(f"{out}: is a folder; name a file in it with --out, such as {out / NAME}")
     if not out.parent.is_dir():
-        raise UsageError(f"--out {out}: there is no folder {out.parent}")
+        raise UsageError(f"{out}: there is no folder {out.parent}; choose another place with --out")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise UsageError(f"--out {out}: cannot be written; choose another place")
+        raise UsageError(f"{out}: cannot be written; choose another place with --out")
 
 
 def _extent(material: Material) -> str:

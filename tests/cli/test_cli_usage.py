@@ -31,6 +31,7 @@ COMMANDS = (
         "score",
         "diagnose",
         "compare",
+        "report",
         "audit",
         "models",
         "doctor",

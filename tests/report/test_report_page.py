@@ -128,9 +128,9 @@ def test_an_instance_is_opened_with_its_conversation_its_rewrite_and_its_nuggets
     assert [text(one) for one in loss.iterfind(".//ol/li/p")] == ["Which season?", "unknown"]
     assert [mark.text for mark in loss.iterfind(".//mark")] == ["冬季"]
     assert "The first 2,000 of 2,500 characters." in text(loss)
-    assert [text(row) for row in loss.iterfind(".//tbody/tr")] == [
-        "N1 1 - ○ none ○ none",
-        "N2 1 - ○ none ○ none",
+    assert [[text(cell) for cell in row] for row in loss.iterfind(".//tbody/tr")] == [
+        ["N1", "1", "-", "○ none", "○ none"],
+        ["N2", "1", "-", "○ none", "○ none"],
     ]
     (link,) = loss.iterfind(".//a")
     assert link.get("href") == "http://127.0.0.1:8518/#/instance?run=made-gpt-k1&id=a"
@@ -187,11 +187,8 @@ def test_nobodys_text_is_markup_wherever_it_stands(tmp_path: Path) -> None:
     page, _ = reported(folder)
     assert len(page.findall(".//script")) == 3
     assert not page.findall(".//img")
-    assert not [
-        name
-        for name in (name for one in page.iter() for name in one.attrib)
-        if name.startswith("on") or name == "style"
-    ]
+    names = {name for one in page.iter() for name in one.attrib}
+    assert not [name for name in names if name.startswith("on") or name == "style"]
     assert all(link.startswith(("#", "http://127.0.0.1:8518/#")) for link in page.xpath("//@href"))
     shown = [text(one) for one in page.iterfind(".//div[@class='answer']")]
     assert "</script><script>alert(1)</script><img src=x onerror=alert(2)>[U+202E]␛[2J" in shown
@@ -234,6 +231,13 @@ def test_runs_that_nobody_judged_have_no_scores_but_a_report(tmp_path: Path) -> 
     page, told = reported(tmp_path / "runs")
     assert "None of these runs is judged" in told[1]
     assert rows(page, "table_4")[0][-2:] == ["1.000", "0.000"]
+
+
+def test_differences_are_to_the_baseline_asked_for(runs: Path, tmp_path: Path) -> None:
+    page, _ = reported(runs, out=tmp_path / "page.html", baseline="gpt-k1")
+    assert [row[2] for row in rows(page, "leaderboard")] == ["37.500", "50.000 (+12.500)"]
+    with pytest.raises(UsageError, match="no such system here"):
+        reported(runs, out=tmp_path / "page.html", baseline="kimi")
 
 
 def test_the_usual_place_is_the_run_or_the_folder_that_runs_have_in_common(tmp_path: Path) -> None:

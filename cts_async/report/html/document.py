@@ -14,6 +14,11 @@ from cts_async.report.html.element import Element, Node, Program, element, rende
 DOCTYPE: Final = "<!doctype html>\n"
 
 
+NO_SCRIPT: Final = (
+    "Figures are drawn by the scripts in this file, which do not run here; their numbers stand below."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of the page that its table of contents leads to."""
@@ -55,6 +60,7 @@ def document(page: Page) -> Iterator[str]:
         "body",
         element("a", "Skip to the results", href="#results", class_="skip"),
         element("header", element("h1", page.title), page.lead),
+        element("noscript", element("p", NO_SCRIPT, class_="warning")) if page.plotly else None,
         element("nav", element("h2", "Contents"), element("ol", contents), aria_label="Contents"),
         element("main", (_section(one) for one in page.sections), id="results", tabindex=-1),
         element("footer", page.foot),

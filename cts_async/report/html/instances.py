@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
 import orjson
 
 from cts_async.analysis.extremes import Extreme
+from cts_async.protocol.run_files import MANIFEST
 from cts_async.report.added_words import stretches
 from cts_async.report.html.element import Element, Node, element, said
 from cts_async.report.opened import Opened, OpenedRun
@@ -56,9 +58,16 @@ def _points(extreme: Extreme, baseline: str) -> str:
 
 
 def _link(one: Opened, run: OpenedRun) -> Element:
-    where = urlencode({"run": run.directory.name, "id": one.extreme.id}, errors="replace")
+    where = urlencode({"run": _viewer_name(run.directory), "id": one.extreme.id}, errors="replace")
     name = element("span", "Instance ", said(one.extreme.id), ": ")
     return element("p", name, element("a", "open it in the viewer", href=VIEWER + where), class_="link")
+
+
+def _viewer_name(directory: Path) -> str:
+    """A run's name in the viewer: its folder's, behind that of the judging that it is one of several candidates of."""
+    place = directory.resolve()
+    inside = (place.parent / MANIFEST).is_file()
+    return f"{place.parent.name}/{place.name}" if inside else place.name
 
 
 def _quoted(value: object) -> Node:

@@ -15,11 +15,15 @@
   }
 
   for (const place of places) {
-    if (place.dataset.height) place.style.minHeight = `${place.dataset.height}px`;
+    if (place.dataset.height) place.style.height = `${place.dataset.height}px`;
     requestAnimationFrame(() => draw(place));
   }
   dark.addEventListener("change", () => places.forEach(draw));
-  addEventListener("beforeprint", () => { printing = true; places.forEach(draw); });
+  addEventListener("beforeprint", () => {
+    printing = true;
+    for (const folded of document.querySelectorAll(".table > details")) folded.open = true;
+    places.forEach(draw);
+  });
   addEventListener("afterprint", () => { printing = false; places.forEach(draw); });
 
   function unfold() {

@@ -62,6 +62,8 @@ def _of_group(material: Material, group: Group, title: str) -> Section:
     body += [table_section(told) for told in tables]
     if group == "questions" and material.gathered.diagnosis:
         body += [_note(note) for note in material.gathered.diagnosis.notes]
+    if group == "conversations" and material.gathered.talked:
+        body += [_note(note) for note in material.gathered.talked.notes]
     if group == "failures" and not tables and material.gathered.summaries:
         body.append(element("p", "Nothing failed."))
     if figures or tables:  # else the section has nothing, and why its figures are missing is no news
@@ -82,7 +84,7 @@ def _instances(material: Material) -> Section:
     if runs:
         lead = (
             f"Where scores are lowest and highest, and where most was lost and gained, by judge "
-            f"{material.opened[0].judge}. Links lead into the viewer: they work while cts view runs over the same folder."
+            f"{material.opened[0].judge}. Links lead into the viewer: they work while cts view shows that folder."
         )
         body = [said(lead, "p"), *(_note(note) for note in material.opened_notes), *runs]
     return Section("instances", "Instances worth a look", tuple(body))

@@ -1,4 +1,4 @@
-"""A table in the page: in a box of its own that scrolls, with its caption, its headings and what is to be read after it."""
+"""A table in the page: in a box of its own that scrolls, with caption, headings, and what is to be read after it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cts_async.report.table_text import best_cells
 MOST_ROWS: Final = 500
 """Rows of a table that the page has; --tables writes them all."""
 MANY_REMARKS: Final = 4
-MANY_ROWS: Final = 60
+MANY_ROWS: Final = 40
 """From so many rows on a table is folded."""
 
 
