@@ -143,10 +143,8 @@ def _long_instance(server: Server, big: BigRun, page: Page) -> Iterator[Row]:
     yield Row("s until the 20 MB instance is painted", painted(page, TURNS_SHOWN, began), "<=", 1.0, 2)
     began, turns = time.monotonic(), 0
     while server_turns(page) < _turns(server, big):
-        page.evaluate("scrollTo(0, document.body.scrollHeight)")
-        page.wait_for_function(
-            f"document.querySelectorAll('.trace > li').length > {turns}", polling="raf", timeout=10_000
-        )
+        page.evaluate("document.querySelector('.trace-end').scrollIntoView()")
+        painted(page, f"document.querySelectorAll('.trace > li').length > {turns}", began)
         turns = server_turns(page)
     yield Row("s to scroll it to its end", time.monotonic() - began, digits=2, note=f"{turns} turns")
     heap_mb = page.evaluate("performance.memory.usedJSHeapSize") / 1e6

@@ -65,7 +65,7 @@
     const faults = new Set();
     for (const node of textNodes()) {
       const element = node.parentElement;
-      if (element.closest(":disabled, [aria-disabled=true]")) continue;
+      if (element.closest(":disabled, [aria-disabled=true], .subplot .overplot")) continue; // plotly: marks lie below these
       const style = getComputedStyle(element);
       const below = backgroundOf(element);
       const [r, g, b, a] = rgba(element.closest("svg") ? style.fill : style.color);

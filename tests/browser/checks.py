@@ -41,23 +41,27 @@ def structure_faults(page: Page) -> list[str]:
 
 
 def accessibility_tree(page: Page) -> list[dict[str, Any]]:
-    """All nodes that are not ignored: `{role, name, level}`, in document order."""
+    """All nodes that are read: `{role, name, level}`, in document order. What an image is made of is not."""
     session = page.context.new_cdp_session(page)
     try:
         tree = session.send("Accessibility.getFullAXTree")["nodes"]
     finally:
         session.detach()
-    return [
-        {
-            "role": node["role"]["value"],
-            "name": node.get("name", {}).get("value", "").strip(),
-            "level": next(
-                (p["value"]["value"] for p in node.get("properties", ()) if p["name"] == "level"), 0
-            ),
-        }
-        for node in tree
-        if not node["ignored"]
-    ]
+    drawn: set[str] = set()
+    nodes = []
+    for node in tree:
+        if node.get("parentId") in drawn:
+            drawn.add(node["nodeId"])
+        elif not node["ignored"]:
+            nodes.append(_node(node))
+            drawn.update([node["nodeId"]] if nodes[-1]["role"] == "image" else ())
+    return nodes
+
+
+def _node(node: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {one["name"]: one["value"].get("value") for one in node.get("properties", ())}
+    name = node.get("name", {}).get("value", "").strip()
+    return {"role": node["role"]["value"], "name": name, "level": properties.get("level", 0)}
 
 
 def _heading_faults(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
