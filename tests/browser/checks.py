@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ _CONTROLS: Final = re.compile(
 
 READABLE: Final = ("contrast", "unlabelled", "tables", "languages")
 """Holds at any width and in any theme."""
+PATIENCE_S: Final = 4.0
 FITTING: Final = ("wide", "overlaps", "small")
 """How it lies on the screen."""
 
@@ -29,6 +31,14 @@ def measured(page: Page, name: str) -> Any:
 def faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
     """By measure what it found; empty where nothing is wrong."""
     return {name: found for name in names if (found := measured(page, name))}
+
+
+def lasting_faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
+    """The same once the page has come to rest: what is still wrong after it had `PATIENCE_S` to draw itself anew."""
+    end = time.monotonic() + PATIENCE_S
+    while (found := faults(page, names)) and time.monotonic() < end:
+        page.evaluate("new Promise((done) => requestAnimationFrame(done))")
+    return found
 
 
 def structure_faults(page: Page) -> list[str]:

@@ -1,20 +1,18 @@
-"""One Chromium and one `cts view` for all these tests, over runs that they only read; a context for each test."""
+"""One Chromium and one `cts view` for all these tests, over runs that they only read; and one page for those
+that leave nothing behind."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from chromium import NONE_FOUND, chromium, find_chromium
 from made_views import make_views
 from playwright.sync_api import Browser, Page
 
-from browser.viewing import Viewer, Watch, viewing, watched
-
-WAIT_MS = 10_000
+from browser.viewing import Viewer, Watch, opened, viewing
 
 
 @pytest.fixture(scope="package")
@@ -37,35 +35,39 @@ def browser(views: Path) -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="package")
+def noted() -> Watch:
+    """What all pages tell; `watch` begins it anew for each test."""
+    return Watch()
+
+
 @pytest.fixture
-def watch() -> Iterator[Watch]:
+def watch(noted: Watch) -> Iterator[Watch]:
     """Fails the test if its pages did what no page may: see `watched`."""
-    watch = Watch()
-    yield watch
-    assert watch.faults == []
+    noted.begin()
+    yield noted
+    assert noted.faults == []
 
 
 @pytest.fixture
 def new_page(browser: Browser, viewer: Viewer, watch: Watch) -> Iterator[Callable[..., Page]]:
-    """Opens watched pages, each in a context of its own, with the options of `Browser.new_context`."""
+    """Opens pages, each in a context of its own, with the options of `Browser.new_context`."""
     with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(opened(browser, viewer.url, watch, **options))
 
-        def opened(**options: Any) -> Page:
-            given: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "locale": "en-US", **options}
-            context = browser.new_context(**given)
-            stack.callback(context.close)
-            context.set_default_timeout(WAIT_MS)
-            page = context.new_page()
-            watched(page, viewer.url, watch)
-            return page
 
-        yield opened
+@pytest.fixture(scope="package")
+def only_page(browser: Browser, viewer: Viewer, noted: Watch) -> Iterator[Page]:
+    with opened(browser, viewer.url, noted) as page:
+        yield page
 
 
 @pytest.fixture
-def page(new_page: Callable[..., Page]) -> Page:
-    """A page of 1280 x 800 pixels, in English and light."""
-    return new_page()
+def page(only_page: Page, watch: Watch) -> Iterator[Page]:
+    """A page of 1280 x 800 pixels, in English and light. All tests share it: who has it remember anything takes a
+    page of its own from `new_page`."""
+    yield only_page
+    only_page.goto("about:blank")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -93,7 +94,10 @@ def test_choices_of_the_filter_follow_the_arrow_keys(page: Page, viewer: Viewer)
     expect(page.get_by_label("Failures")).to_be_focused()
 
 
-def test_the_keys_are_told_by_a_question_mark_and_can_be_switched_off(page: Page, viewer: Viewer) -> None:
+def test_the_keys_are_told_by_a_question_mark_and_can_be_switched_off(
+    new_page: Callable[..., Page], viewer: Viewer
+) -> None:
+    page = new_page()
     page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
     page.get_by_role("link", name="Next instance").wait_for()
     page.keyboard.press("?")

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from playwright.sync_api import ConsoleMessage, Dialog, Locator, Page
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page
 
+WAIT_MS = 10_000
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -58,9 +60,27 @@ class Watch:
     expected: str = r"(?!)"
     """Pattern of what a test provokes on purpose."""
 
+    def begin(self) -> None:
+        """Forget what was noticed, and expect nothing."""
+        self.noticed, self.expected = [], r"(?!)"
+
     @property
     def faults(self) -> list[str]:
         return [line for line in self.noticed if not re.search(self.expected, line)]
+
+
+@contextmanager
+def opened(browser: Browser, allowed: str, watch: Watch, **options: Any) -> Iterator[Page]:
+    """A watched page of 1280 x 800 pixels in English, but for `options` of `Browser.new_context`."""
+    given: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, "locale": "en-US", **options}
+    context = browser.new_context(**given)
+    context.set_default_timeout(WAIT_MS)
+    page = context.new_page()
+    watched(page, allowed, watch)
+    try:
+        yield page
+    finally:
+        context.close()
 
 
 def watched(page: Page, allowed: str, watch: Watch) -> None:
