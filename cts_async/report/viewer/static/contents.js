@@ -23,6 +23,6 @@ function follow(links, signal) {
       else link.removeAttribute("aria-current");
     }
   }, { rootMargin: "-10% 0px -67% 0px" });
-  [...links.keys()].map((id) => document.getElementById(id)).filter(Boolean).forEach((section) => watcher.observe(section));
+  for (const id of links.keys()) watcher.observe(document.getElementById(id));
   signal.addEventListener("abort", () => watcher.disconnect());
 }
