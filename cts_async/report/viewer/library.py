@@ -35,6 +35,8 @@ class Found:
 
     runs: Mapping[str, tuple[Place, About]] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
+    data_by_gold: Mapping[str, str] = field(default_factory=dict)
+    """Digest of a gold -> that of data which runs were scored with by it."""
 
 
 class Library:
