@@ -25,7 +25,7 @@ function query(title, text, note) {
 /** The query that was searched, the words that q does not have marked. */
 export function rewritten(page) {
   const parts = page.rewritten.length ? page.rewritten : [{ text: page.rewritten_query, added: false }];
-  const line = fill(said("", "p", { class: "query" }),
+  const line = fill(said(page.rewritten_query, "p", { class: "query" }),
     parts.map((part) => (part.added ? h("mark", {}, visible(part.text)) : visible(part.text))));
   const note = h("p", { class: "muted small" }, h("mark", {}, t("added")), " ", t("addedNote"));
   return h("div", { class: "card" }, line, parts.some((part) => part.added) ? note : null);
