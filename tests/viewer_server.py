@@ -1,6 +1,6 @@
 """The viewer's server on a real port, in a thread of its own, and somebody who asks it over HTTP.
 
-It looks at the folder more often than the real one, so that nobody has to wait.
+It looks at the folder more often than the real one, so that nobody has to wait, and always answers with everything.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from cts_async.report.viewer import library, watching
+from cts_async.report.viewer import answers, library, watching
 from cts_async.report.viewer.app import Server
 
 TIMEOUT_S = 20.0
@@ -113,7 +113,12 @@ def viewer(root: Path) -> Iterator[Asker]:
         await runner.cleanup()
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(main()))
-    with patch.object(watching, "EVERY_S", 0.05), patch.object(library, "FOUND_S", 0.02):
+    with (
+        patch.object(watching, "EVERY_S", 0.05),
+        patch.object(library, "FOUND_S", 0.02),
+        patch.object(library, "COUNT_S", TIMEOUT_S),
+        patch.object(answers, "FIRST_S", TIMEOUT_S),
+    ):
         thread.start()
         try:
             assert ready.wait(TIMEOUT_S)

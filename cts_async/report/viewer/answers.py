@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from cts_async import __version__
-from cts_async.report.viewer.files import record_in
-from cts_async.report.viewer.gold_texts import GoldTexts
-from cts_async.report.viewer.instance import Counts, instance_page
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.listing import list_instances
 from cts_async.report.viewer.open_run import OpenRun
 from cts_async.report.viewer.query import Asked, instance_query, whole
-from cts_async.report.viewer.refusal import NO_INSTANCE, NO_RUN, Refused
+from cts_async.report.viewer.refusal import NO_RUN, Refused
 from cts_async.report.viewer.shapes import InstanceList, InstancePage, RunPage, Runs, StepList, TracePage
-from cts_async.report.viewer.telling import (
-    NO_LINE,
-    Telling,
-    count_steps,
-    line_of,
-    lines_of,
-    list_steps,
-    text_at,
-)
 from cts_async.report.viewer.values import printable
+
+if TYPE_CHECKING:
+    from cts_async.report.viewer.inside import Inside
 
 MAX_PART: Final = 6_000
 FIRST_S: Final = 0.1
@@ -32,15 +24,15 @@ FIRST_S: Final = 0.1
 
 
 class Answers:
-    """Everything that is answered with JSON."""
+    """Everything that is answered from files. Methods raise Refused."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._gold = GoldTexts()
-        self._telling = Telling()
+        self._known_inside: Inside | None = None
+        self._loading = threading.Lock()
 
     def by_name(self) -> Mapping[str, Callable[[dict[str, str]], Any]]:
-        """Each answer by the last part of its address. They raise Refused."""
+        """Each answer in JSON by the last part of its address."""
         return {
             "runs": self.runs,
             "run": self.run,
@@ -54,12 +46,8 @@ class Answers:
     def runs(self, asked: Asked) -> Runs:
         rows = self._library.rows()
         damaged = list(self._library.find().damaged)
-        return {
-            "folder": printable(str(self._library.root)),
-            "version": __version__,
-            "runs": rows,
-            "damaged": damaged,
-        }
+        folder = printable(str(self._library.root))
+        return {"folder": folder, "version": __version__, "runs": rows, "damaged": damaged}
 
     def run(self, asked: Asked) -> RunPage:
         run = self._opened(asked)
@@ -77,36 +65,41 @@ class Answers:
         return list_instances(self._opened(asked), instance_query(asked))
 
     def instance(self, asked: Asked) -> InstancePage:
-        run, id = self._opened(asked), asked.get("id", "")
-        events = len(self._telling.events(run, id)) if run.journal_ready else None
-        counts = Counts(events, count_steps(run, id))
-        return instance_page(run, id, self._gold, counts, self._beside(run))
+        run = self._opened(asked)
+        return self._inside().instance(run, asked.get("id", ""), self._beside(run))
 
     def trace(self, asked: Asked) -> TracePage:
-        return self._telling.trace(self._opened(asked), asked.get("id", ""), whole(asked, "after", 0))
+        return self._inside().trace(self._opened(asked), asked.get("id", ""), whole(asked, "after", 0))
 
     def steps(self, asked: Asked) -> StepList:
-        return list_steps(self._opened(asked), asked.get("id", ""), whole(asked, "after", 0))
+        return self._inside().steps(self._opened(asked), asked.get("id", ""), whole(asked, "after", 0))
 
     def step(self, asked: Asked) -> bytes:
-        line = line_of(self._opened(asked), whole(asked, "at", 0))
-        if record_in(line) is None:
-            raise Refused(404, NO_LINE)
-        return line
+        return self._inside().step(self._opened(asked), whole(asked, "at", 0))
 
     def text(self, asked: Asked) -> str:
         """A long text, whole."""
         part = asked.get("part", "")
         if len(part) > MAX_PART:
             raise Refused(400, f"part: longer than {MAX_PART} characters")
-        return text_at(self._opened(asked), whole(asked, "at", 0), part)
+        return self._inside().text(self._opened(asked), whole(asked, "at", 0), part)
 
     def download(self, asked: Asked) -> tuple[str, Iterator[bytes]]:
         """A name for a file, and the lines of an instance."""
-        run, id = self._opened(asked), asked.get("id", "")
-        if run.find(run.results.lines(), id) is None and not count_steps(run, id):
-            raise Refused(404, NO_INSTANCE)
-        return f"{run.place.name}-{id}", lines_of(run, id)
+        return self._inside().download(self._opened(asked), asked.get("id", ""))
+
+    def prepare(self, run: OpenRun) -> None:
+        """Load what an instance's page will need."""
+        self._inside().prepare(run)
+
+    def _inside(self) -> Inside:
+        with self._loading:
+            if self._known_inside is None:
+                # Roles, agent and datasets come with it: the list of instances is there before.
+                from cts_async.report.viewer.inside import Inside
+
+                self._known_inside = Inside()
+            return self._known_inside
 
     def _opened(self, asked: Asked) -> OpenRun:
         run = self._library.open(asked.get("run", ""))
@@ -115,11 +108,6 @@ class Answers:
         run.looked_into = True
         run.advance(FIRST_S)
         return run
-
-    def prepare(self, run: OpenRun) -> None:
-        """Look for a run's gold before somebody asks for it: a large one takes seconds."""
-        self._gold.prepare(run.about)
-        run.prepared = True
 
     def _beside(self, run: OpenRun) -> list[str]:
         over = self._library.over(self._library.data_sha(run.about))

@@ -46,6 +46,8 @@ class Indexing:
         run = next(self._library.unready(), None)
         if run is None:
             return False
-        if not run.advance(SLICE_S) and run.looked_into and not run.prepared:
-            self._prepare(run)
+        if run.looked_into and run.ready >= 1 and not run.prepared:
+            self._prepare(run)  # before the journal, which takes longest
+        else:
+            run.advance(SLICE_S)
         return True

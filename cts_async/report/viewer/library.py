@@ -35,6 +35,8 @@ class Found:
 
     runs: Mapping[str, tuple[Place, About]] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
+    data_by_gold: Mapping[str, str] = field(default_factory=dict)
+    """Digest of a gold -> that of data which runs were scored with by it."""
 
 
 class Library:
@@ -87,20 +89,7 @@ class Library:
 
         Judged candidates know their gold only, and go with a run that was scored by the same.
         """
-        if about.data_sha256 or not about.gold_sha256:
-            gold = about.gold_sha256
-            return (
-                f"{about.data_sha256}.{gold[:16]}"
-                if gold and gold != about.data_sha256
-                else about.data_sha256
-            )
-        same = (
-            other
-            for _, other in self.find().runs.values()
-            if other.data_sha256 and other.gold_digest == about.gold_sha256
-        )
-        whole = next(same, None)
-        return self.data_sha(whole) if whole else about.gold_sha256
+        return _data_sha(about) or self.find().data_by_gold.get(about.gold_sha256, about.gold_sha256)
 
     def over(self, data_sha: str) -> list[tuple[Place, About]]:
         """The runs over these data, by name; none over data that nobody names."""
@@ -149,7 +138,8 @@ class Library:
                 continue
             if about is not None:
                 runs[place.name] = (place, about)
-        return Found(runs, tuple(damaged))
+        whole = [about for _, about in runs.values() if about.data_sha256]
+        return Found(runs, tuple(damaged), {about.gold_digest: _data_sha(about) for about in whole})
 
     def _about(self, place: Place) -> About | None:
         path = place.path / "run.json"
@@ -171,3 +161,9 @@ class Library:
             len(self._open) > MAX_OPEN or sum(run.nbytes for run in self._open.values()) > MAX_BYTES
         ):
             self._open.popitem(last=False)
+
+
+def _data_sha(about: About) -> str:
+    """By queries and gold; "" where nobody knows the queries. Gold that stands with its queries has no digest."""
+    data, gold = about.data_sha256, about.gold_sha256
+    return f"{data}.{gold[:16]}" if data and gold and gold != data else data

@@ -114,6 +114,11 @@ class OpenRun:
         said, rows = self._verdict_rows(index, lines)
         return np.where(rows >= 0, said.scores[rows], np.nan) if len(said) else np.full(len(lines), np.nan)
 
+    def first(self) -> dict[str, Any] | None:
+        """The first line that counts."""
+        lines = self.results.lines()
+        return self.line(self.results, int(lines.offsets[0])) if len(lines) else None
+
     def verdict(self, index: ResultsIndex, lines: Lines, row: int) -> dict[str, Any] | None:
         """A judge's line on the answer in a row of the results."""
         said, rows = self._verdict_rows(index, lines)

@@ -282,7 +282,7 @@ class TraceTurn(TypedDict):
     text: str
     """At most 4,000 characters of it."""
     length: int
-    """Characters in all."""
+    """UTF-16 units in all, as a browser counts: it is cut if it is longer than `text`."""
     at: int | None
     part: str
     """Where the whole text is to be had (/api/text), if it is cut."""

@@ -72,12 +72,17 @@ def shown(n: int, event: Event, read: Callable[[int], Mapping[str, Any]]) -> Tra
         "kind": event.kind,
         "request": event.request[:SHOWN_CHARS],
         "text": text[:SHOWN_CHARS],
-        "length": len(text),
+        "length": _utf16(text),
         "at": event.of.at if event.of else None,
         "part": event.part,
         "failed": event.failed,
         "sources": sources,
     }
+
+
+def _utf16(text: str) -> int:
+    """How long a browser finds it."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2
 
 
 def _events(steps: InstanceSteps, page_chars: int) -> Iterator[Event]:

@@ -189,6 +189,13 @@ def test_a_long_text_is_cut_and_to_be_had_whole(tmp_path: Path) -> None:
             assert same.body.decode()[:4_000] == event["text"]
 
 
+def test_a_length_is_what_a_browser_counts(tmp_path: Path) -> None:
+    run, _ = made_search(tmp_path, "<answer>" + "😀" * 5_000 + "</answer>")
+    with viewer(tmp_path) as asker:
+        (event,) = told(asker, run)
+    assert (len(event["text"]), event["length"]) == (4_000, 10_000)
+
+
 def test_what_is_no_text_of_that_line_is_refused(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, ANSWER)
     with viewer(tmp_path) as asker:

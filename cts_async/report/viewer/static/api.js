@@ -12,9 +12,10 @@ export class ServerError extends Error {
   }
 }
 
-/** Call `listener(gone)` whenever the server goes away or comes back. */
-export function onConnection(listener) {
+/** Call `listener(gone)` whenever the server goes away or comes back, until `signal` aborts if there is one. */
+export function onConnection(listener, signal) {
   followers.add(listener);
+  signal?.addEventListener("abort", () => followers.delete(listener));
 }
 
 /** The JSON at an address, e.g. get("instance", { run, id }, signal). Throws ServerError, or AbortError when left. */

@@ -24,7 +24,8 @@ export function whisker(place, { value, lower = null, upper = null, zero = null,
     line(place(lower), middle - 4, place(lower), middle + 4, "whisker"),
     line(place(upper), middle - 4, place(upper), middle + 4, "whisker"),
   ];
-  return svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: "img", "aria-label": label },
+  const shape = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
+  return svg("svg", { class: "chart", ...shape, role: "img", "aria-label": label },
     line(MARGIN, middle, WIDTH - MARGIN, middle, "rule"),
     zero === null ? null : line(place(zero), 2, place(zero), HEIGHT - 2, "zero"),
     ends,

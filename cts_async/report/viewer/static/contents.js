@@ -6,7 +6,7 @@ import { t } from "./words.js";
 /** Links to sections, [[id, words], ...] by `address(id)`; what else belongs there follows. */
 export function contents(sections, address, signal, ...more) {
   const links = new Map(sections.map(([id, words]) => [id, h("a", { href: address(id) }, words)]));
-  requestAnimationFrame(() => follow(links, signal));
+  requestAnimationFrame(() => signal.aborted || follow(links, signal));
   return h("nav", { class: "contents", "aria-label": t("contents") },
     h("ul", {}, [...links.values()].map((link) => h("li", {}, link))), more);
 }
@@ -23,6 +23,7 @@ function follow(links, signal) {
       else link.removeAttribute("aria-current");
     }
   }, { rootMargin: "-10% 0px -67% 0px" });
-  [...links.keys()].map((id) => document.getElementById(id)).filter(Boolean).forEach((section) => watcher.observe(section));
+  const sections = [...links.keys()].map((id) => document.getElementById(id));
+  sections.filter((section) => section !== null).forEach((section) => watcher.observe(section));
   signal.addEventListener("abort", () => watcher.disconnect());
 }

@@ -8,11 +8,16 @@ const UNKNOWN = /^[\s"'“”‘’「」*_.。!()（）[\]]*unknown[\s"'“”�
 
 /** All turns, in order. */
 export function conversation({ turns, mode }) {
+  const byTurns = mode !== "at-once";
   return h("ol", { class: "talk" }, turns.map((turn) => h("li", { class: "turn" },
-    mode === "at-once" ? null : h("h3", {}, t("turn", { n: turn.n })),
+    byTurns ? h("h3", {}, t("turn", { n: turn.n })) : null,
     turn.types.length || turn.reasoning ? aside(turn) : null,
     mode === "select" ? offered(turn) : exchanged(turn),
-    turn.query && mode !== "at-once" ? h("p", { class: "turn-query" }, h("span", { class: "muted" }, t("turnQuery")), " ", said(turn.query)) : null)));
+    byTurns && turn.query ? after(turn.query) : null)));
+}
+
+function after(query) {
+  return h("p", { class: "turn-query" }, h("span", { class: "muted" }, t("turnQuery")), " ", said(query));
 }
 
 function aside(turn) {
@@ -31,7 +36,8 @@ function exchanged(turn) {
 
 function reply(answer) {
   if (!UNKNOWN.test(answer)) return bubble("replies", t("user"), answer);
-  return h("div", { class: "bubble replies unknown" }, h("span", { class: "who" }, t("user")), h("p", {}, h("span", { "aria-hidden": "true" }, "∅ "), t("unknown")));
+  return h("div", { class: "bubble replies unknown" },
+    h("span", { class: "who" }, t("user")), h("p", {}, h("span", { "aria-hidden": "true" }, "∅ "), t("unknown")));
 }
 
 function bubble(side, who, text) {
@@ -39,7 +45,10 @@ function bubble(side, who, text) {
 }
 
 function offered(turn) {
-  return h("ul", { class: "offered" }, turn.offered.map((query, index) => h("li", { class: index === turn.chosen ? "chosen" : "" },
-    h("span", { class: "mark", "aria-hidden": "true" }, index === turn.chosen ? "●" : "○"), said(query),
-    index === turn.chosen ? h("span", { class: "badge accent" }, t("chosen")) : null)));
+  return h("ul", { class: "offered" }, turn.offered.map((query, index) => {
+    const chosen = index === turn.chosen;
+    return h("li", { class: chosen ? "chosen" : "" },
+      h("span", { class: "mark", "aria-hidden": "true" }, chosen ? "●" : "○"), said(query),
+      chosen ? h("span", { class: "badge accent" }, t("chosen")) : null);
+  }));
 }

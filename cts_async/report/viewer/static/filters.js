@@ -10,17 +10,29 @@ const SCORE = { type: "number", min: "0", max: "100", step: "any", inputmode: "d
 
 /** Controls that call `changed(filter)` with what is asked for: {text, judge, sort, min, max, unknown, failed}. */
 export function filterForm(changed) {
-  const element = h("form", { class: "filters", role: "search", "aria-label": t("filter"), on: { submit: (event) => { event.preventDefault(); tell(); } } });
+  const submit = (event) => {
+    event.preventDefault();
+    tell();
+  };
+  const element = h("form", { class: "filters", role: "search", "aria-label": t("filter"), on: { submit } });
   const text = h("input", { type: "search", placeholder: t("searchHint"), autocomplete: "off", on: { input: typed } });
-  const [min, max] = [h("input", { ...SCORE, placeholder: "0", on: { input: typed } }), h("input", { ...SCORE, placeholder: "100", on: { input: typed } })];
-  const sort = select([["", t("sortFile")], ["score", t("sortLow")], ["-score", t("sortHigh")], ["-unknown", t("sortUnknown")]], "", tell);
-  const unknown = select([["", t("any")], ["none", t("unknownNone")], ["some", t("unknownSome")], ["all", t("unknownAll")]], "", tell);
+  const [min, max] = ["0", "100"].map((placeholder) => h("input", { ...SCORE, placeholder, on: { input: typed } }));
+  const sort = choice({ "": "sortFile", score: "sortLow", "-score": "sortHigh", "-unknown": "sortUnknown" });
+  const unknown = choice({ "": "any", none: "unknownNone", some: "unknownSome", all: "unknownAll" });
   const failed = select([["", t("any")], ["0", t("failedNot")], ["1", t("failedOnly")]], "", tell);
   const judge = select([], "", tell);
-  const clear = h("button", { type: "button", class: "plain", on: { click: () => { follow({}); tell(); text.focus(); } } }, t("clear"));
+  const click = () => {
+    follow({});
+    tell();
+    text.focus();
+  };
+  const clear = h("button", { type: "button", class: "plain", on: { click } }, t("clear"));
   const controls = { text, judge, sort, min, max, unknown, failed };
   let timer = null;
 
+  function choice(keys) {
+    return select(Object.entries(keys).map(([value, key]) => [value, t(key)]), "", tell);
+  }
   function typed() {
     clearTimeout(timer);
     timer = setTimeout(tell, TYPING_MS);
@@ -43,7 +55,8 @@ export function filterForm(changed) {
     element,
     /** Put the controls there, as the address has them; a choice of judge only where there is one. */
     show(query, judges) {
-      fill(judge, h("option", { value: "" }, t("scoringJudge")), judges.slice(1).map((name) => h("option", { value: name }, visible(name))));
+      const others = judges.slice(1).map((name) => h("option", { value: name }, visible(name)));
+      fill(judge, h("option", { value: "" }, t("scoringJudge")), others);
       fill(element, field(t("find"), text, "wide"),
         h("fieldset", { class: "range" }, h("legend", {}, t("score")), field(t("from"), min), field(t("to"), max)),
         judges.length > 1 ? field(t("judge"), judge) : null,

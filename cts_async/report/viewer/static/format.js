@@ -17,7 +17,8 @@ export const weight = (value) => formatted(value, { maximumFractionDigits: 2 });
 
 /** A difference of scores, its sign always there. */
 export function signed(value) {
-  return formatted(value, { minimumFractionDigits: 1, maximumFractionDigits: 1, signDisplay: "exceptZero" }).replace("-", "\u2212");
+  const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+  return formatted(value, { ...digits, signDisplay: "exceptZero" }).replace("-", "\u2212");
 }
 
 export function dollars(value) {

@@ -8,10 +8,12 @@ import { language, LANGUAGES, setLanguage, t } from "./words.js";
 
 /** The head. `spoken()` is called when another language was chosen. */
 export function header(spoken) {
-  const themes = select(THEMES.map((name) => [name, t(`theme_${name}`)]), theme(), setTheme, { "aria-label": t("theme") });
+  const named = THEMES.map((name) => [name, t(`theme_${name}`)]);
+  const themes = select(named, theme(), setTheme, { "aria-label": t("theme") });
   const languages = select(Object.entries(LANGUAGES), language(), (name) => { setLanguage(name); spoken(); },
     { id: "language", "aria-label": t("language") });
-  const help = h("button", { type: "button", class: "plain", "aria-label": t("keys"), title: t("keys"), on: { click: showHelp } }, "?");
+  const names = { "aria-label": t("keys"), title: t("keys") };
+  const help = h("button", { type: "button", class: "plain", ...names, on: { click: showHelp } }, "?");
   return h("header", { class: "top" },
     h("nav", { "aria-label": t("navigation") },
       h("a", { class: "brand", href: "#/" }, h("span", { class: "mark", "aria-hidden": "true" }), t("name"))),

@@ -27,8 +27,12 @@ export function instanceBrowser(query, signal) {
   const form = filterForm((filter) => go(href("/run", { run: query.run, ...filter }), { replace: true }));
   let now = query;
   let asking = new AbortController();
-  let timer = null;
-  signal.addEventListener("abort", () => { asking.abort(); clearTimeout(timer); });
+  let [timer, growing] = [null, null];
+  signal.addEventListener("abort", () => {
+    asking.abort();
+    clearTimeout(timer);
+    clearTimeout(growing);
+  });
 
   async function load({ quietly = false } = {}) {
     asking.abort();
@@ -48,14 +52,19 @@ export function instanceBrowser(query, signal) {
     }
   }
 
+  function again() {
+    growing = null;
+    load({ quietly: true });
+  }
+
   function draw(found) {
     list.removeAttribute("aria-busy");
     status.textContent = statusWords(found);
     const place = Number(now.p ?? 1);
     remember(now.run, filterOf(now), place, now.after, found);
-    const chosen = document.activeElement?.closest?.("tr")?.dataset.id;
-    fill(list, found.rows.length ? rowsTable(now, found.rows) : empty(found.n ? t("nothingFits") : t("noInstances")));
-    if (chosen !== undefined) [...list.querySelectorAll("tr")].find((row) => row.dataset.id === chosen)?.querySelector("a")?.focus({ preventScroll: true });
+    const chosen = list.contains(document.activeElement) ? document.activeElement.closest("tr")?.dataset.id : undefined;
+    fill(list, found.rows.length ? rowsTable(now, found.rows) : empty(t(found.n ? "nothingFits" : "noInstances")));
+    if (chosen !== undefined) focusRow(list, chosen);
     fill(pages, pager(now, place, found));
   }
 
@@ -73,7 +82,7 @@ export function instanceBrowser(query, signal) {
       form.follow(next);
       load().then(() => turned && toBeginning());
     },
-    grown() { if (timer === null || !now.after) { clearTimeout(timer); timer = setTimeout(() => load({ quietly: true }), GROWN_MS); } },
+    grown() { growing ??= setTimeout(again, GROWN_MS); },
     focus: form.focus,
     step: (by) => stepRow(list, by),
   };
@@ -84,7 +93,8 @@ async function gather(query, signal, along) {
   const rows = [];
   let after = query.after;
   for (;;) {
-    const part = await get("instances", { run: query.run, ...filterOf(query), after, limit: PAGE - rows.length }, signal);
+    const asked = { run: query.run, ...filterOf(query), after, limit: PAGE - rows.length };
+    const part = await get("instances", asked, signal);
     rows.push(...part.rows);
     if (rows.length >= PAGE || part.next === null) return { ...part, rows };
     after = part.next;
@@ -100,15 +110,20 @@ function statusWords(found) {
 }
 
 function rowsTable(query, rows) {
-  const heads = [[t("instance"), "name"], ["ID"], [t("score"), "number"], [t("unknownCount"), "number"], [t("failure")]];
-  return table(t("instancesOf", { run: visible(query.run) }), heads,
-    rows.map((row) => tableRow(heads, cells(query, row), { class: "link-row", "data-id": row.id })), { class: "stack quiet-caption instances" });
+  const heads = [
+    [t("instance"), "name"], ["ID"], [t("score"), "number"], [t("unknownCount"), "number"], [t("failure")],
+  ];
+  const body = rows.map((row) => tableRow(heads, cells(query, row), { class: "link-row", "data-id": row.id }));
+  const caption = t("instancesOf", { run: visible(query.run) });
+  return table(caption, heads, body, { class: "stack quiet-caption instances" });
 }
 
 function cells(query, row) {
   const address = href("/instance", { run: query.run, id: row.id });
+  const title = row.blurred_query || row.fused_query || row.id;
+  const intent = title === row.fused_query ? null : said(row.fused_query, "small");
   return [
-    [said(row.blurred_query || row.id, "a", { class: "row-link", href: address }), said(row.fused_query, "small")],
+    [said(title, "a", { class: "row-link", href: address }), intent],
     said(row.id, "code"),
     row.failed ? "–" : scoreBar(row.score),
     row.asked ? t("of", { n: row.unknown, all: row.asked }) : "–",
@@ -118,7 +133,10 @@ function cells(query, row) {
 
 function pager(query, place, found) {
   const filter = filterOf(query);
-  const to = (words, page, after) => h("a", { class: "button", href: href("/run", { run: query.run, ...filter, p: page > 1 ? page : "", after }) }, words);
+  const to = (words, page, after) => {
+    const address = href("/run", { run: query.run, ...filter, p: page > 1 ? page : "", after });
+    return h("a", { class: "button", href: address }, words);
+  };
   const before = place > 1 ? startOf(query.run, filter, place - 1) : null;
   return [
     place > 1 ? to(t("firstPage"), 1, "") : null,
@@ -126,6 +144,11 @@ function pager(query, place, found) {
     place > 1 || found.next !== null ? h("span", { class: "muted" }, t("pageN", { n: place })) : null,
     found.next !== null ? to(t("nextPage"), place + 1, found.next) : null,
   ];
+}
+
+function focusRow(list, id) {
+  const row = [...list.querySelectorAll("tr")].find((one) => one.dataset.id === id);
+  row?.querySelector("a").focus({ preventScroll: true });
 }
 
 function stepRow(list, by) {

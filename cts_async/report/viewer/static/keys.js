@@ -5,14 +5,18 @@ import { remember, remembered } from "./prefs.js";
 import { t } from "./words.js";
 
 const ALIKE = { ArrowRight: "j", ArrowLeft: "k" };
-const TOLD = [["j", "→", "keyNext"], ["k", "←", "keyPrevious"], ["u", null, "keyUp"], ["/", null, "keyFilter"], ["?", null, "keyHelp"]];
+const TOLD = [
+  ["j", "→", "keyNext"], ["k", "←", "keyPrevious"],
+  ["u", null, "keyUp"], ["/", null, "keyFilter"], ["?", null, "keyHelp"],
+];
 
 const on = () => remembered("keys") !== "off";
 
 /** Listen; `keys()` are the page's own: {"j": f, "k": f, "u": f, "/": f}. */
 export function listenToKeys(keys) {
   addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !on() || writing(event.target)) return;
+    const chord = event.ctrlKey || event.metaKey || event.altKey;
+    if (event.defaultPrevented || chord || !on() || writing(event.target)) return;
     if (document.querySelector("dialog[open]")) return;
     const action = event.key === "?" ? showHelp : keys()[ALIKE[event.key] ?? event.key];
     if (!action || (event.key in ALIKE && scrollsSideways(event.target))) return;
@@ -22,7 +26,7 @@ export function listenToKeys(keys) {
 }
 
 function writing(element) {
-  return element instanceof HTMLElement && (element.isContentEditable || /^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName));
+  return element instanceof HTMLElement && /^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName);
 }
 
 function scrollsSideways(element) {
@@ -33,7 +37,8 @@ function scrollsSideways(element) {
 export function showHelp() {
   const dialog = h("dialog", { "aria-labelledby": "keys-title" });
   const close = () => dialog.close();
-  const off = h("input", { type: "checkbox", checked: on(), on: { change: (event) => remember("keys", event.target.checked ? "on" : "off") } });
+  const change = (event) => remember("keys", event.target.checked ? "on" : "off");
+  const off = h("input", { type: "checkbox", checked: on(), on: { change } });
   fill(dialog,
     h("h2", { id: "keys-title" }, t("keys")),
     h("dl", { class: "keys" }, TOLD.map(([key, other, what]) =>

@@ -19,12 +19,17 @@ export function longText(text, { whole = null, length = text.length, signal = nu
   const body = h("div", { class: "text" });
   const place = h("div", { class: "long" }, body);
   if (whole === null && text.length <= SHORT) return fill(place, pieces(text));
+  const button = (words, click) => h("button", { type: "button", class: "more", on: { click } }, words);
   const cut = () => {
     fill(body, said(`${text.slice(0, CUT).trimEnd()} …`, "p"));
-    fill(place, body, h("button", { type: "button", class: "more", on: { click: open } }, t("showAll", { size: size(length, whole ? "" : "") })));
+    fill(place, body, button(t("showAll", { size: size(length, "") }), open));
+  };
+  const close = () => {
+    cut();
+    place.querySelector("button").focus();
   };
   const open = async () => {
-    const less = h("button", { type: "button", class: "more", on: { click: () => { cut(); place.querySelector("button").focus(); } } }, t("showLess"));
+    const less = button(t("showLess"), close);
     fill(place, less, body);
     less.focus({ preventScroll: true });
     if (whole === null) fill(body, pieces(text));

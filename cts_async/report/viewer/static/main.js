@@ -1,4 +1,4 @@
-// The page: a head, a place for what the address names, and a foot. Each address is shown by one of the pages below.
+// The page: a head, and a place for what the address names. Each address is shown by one of the pages below.
 
 import { onConnection } from "./api.js";
 import { comparePage } from "./compare.js";
@@ -75,16 +75,16 @@ function unknownPage({ main: place, heading: head }) {
   fill(place, fill(head(t("nowhere")), t("nowhere")), h("p", {}, h("a", { href: "#/" }, t("toRuns"))));
 }
 
-/** Head and foot, in the language of the moment. */
-function frame() {
+/** All that stands around the pages, in the language of the moment. */
+function surround() {
   applyLanguage();
-  const skip = h("button", { type: "button", class: "skip", on: { click: () => (main.querySelector("h1") ?? main).focus() } },
-    t("skip"));
+  const click = () => (main.querySelector("h1") ?? main).focus();
+  const skip = h("button", { type: "button", class: "skip", on: { click } }, t("skip"));
   fill(document.body, skip, header(spoken), gone, main, told);
 }
 
 function spoken() {
-  frame();
+  surround();
   show({ anew: true });
   document.getElementById("language").focus();
 }
@@ -98,5 +98,5 @@ onConnection((isGone) => {
 addEventListener("hashchange", () => show());
 listenToKeys(() => shown.keys);
 applyTheme();
-frame();
+surround();
 show();

@@ -12,7 +12,8 @@ const WORTH = { full: 1, partial: 0.5, none: 0 };
 /** A label as a symbol and a word; a dash where the judge said nothing. */
 export function coverage(label) {
   if (!(label in SYMBOLS)) return h("span", { class: "muted" }, label ? visible(label) : "–");
-  return h("span", { class: `coverage ${label}` }, h("span", { "aria-hidden": "true" }, `${SYMBOLS[label]} `), t(`coverage_${label}`));
+  const symbol = h("span", { "aria-hidden": "true" }, `${SYMBOLS[label]} `);
+  return h("span", { class: `coverage ${label}` }, symbol, t(`coverage_${label}`));
 }
 
 /** What a label counts, as `score` has it; null for none. */
@@ -24,13 +25,15 @@ export function coverageStrip(nuggets, judge) {
   if (judged.length === 0) return null;
   const n = (label) => judged.filter((nugget) => nugget.coverage[judge] === label).length;
   const label = t("stripWords", { full: n("full"), partial: n("partial"), none: n("none") });
-  return h("span", { class: "strip", role: "img", "aria-label": label },
-    judged.map((nugget) => h("span", { class: nugget.coverage[judge], vars: { "--weight": nugget.weight }, title: visible(nugget.id) })));
+  const piece = (nugget) =>
+    h("span", { class: nugget.coverage[judge], vars: { "--weight": nugget.weight }, title: visible(nugget.id) });
+  return h("span", { class: "strip", role: "img", "aria-label": label }, judged.map(piece));
 }
 
 /** The nuggets, with a column for each judge. */
 export function nuggetTable({ nuggets, scores }) {
-  const judges = [...new Set([...scores.map((one) => one.judge), ...nuggets.flatMap((nugget) => Object.keys(nugget.coverage))])];
+  const scored = scores.map((one) => one.judge);
+  const judges = [...new Set([...scored, ...nuggets.flatMap((nugget) => Object.keys(nugget.coverage))])];
   const heads = [[t("nugget"), "name"], [t("weight"), "number"], ...judges.map((judge) => [visible(judge)])];
   return table(t("nuggetsCaption"), heads, nuggets.map((nugget) => tableRow(heads, [
     nuggetText(nugget), weight(nugget.weight), ...judges.map((judge) => coverage(nugget.coverage[judge])),
@@ -48,5 +51,6 @@ export function nuggetText(nugget) {
 /** A source: an address of the web as a link that tells nobody where it was followed from, anything else as text. */
 export function link(source) {
   const address = webAddress(source);
-  return address === null ? said(source) : said(source, "a", { href: address, rel: "noreferrer noopener", target: "_blank" });
+  if (address === null) return said(source);
+  return said(source, "a", { href: address, rel: "noreferrer noopener", target: "_blank" });
 }

@@ -27,8 +27,7 @@ export function table(caption, heads, rows, attributes = {}) {
   const frame = h("div", { class: "scroll", role: "region", "aria-label": caption },
     h("table", { role: "table", ...attributes },
       h("caption", {}, caption),
-      h("thead", { role: "rowgroup" }, h("tr", { role: "row" },
-        heads.map(([words, classes]) => h("th", { scope: "col", role: "columnheader", class: classes }, h("span", { class: "head" }, words))))),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map(columnHead))),
       h("tbody", { role: "rowgroup" }, rows)));
   scrollers.observe(frame);
   return frame;
@@ -39,6 +38,10 @@ const scrollers = new ResizeObserver((entries) => entries.forEach(({ target }) =
   if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
   else target.removeAttribute("tabindex");
 }));
+
+function columnHead([words, classes]) {
+  return h("th", { scope: "col", role: "columnheader", class: classes }, h("span", { class: "head" }, words));
+}
 
 /** A row of such a table; on a narrow screen each cell says which column it is in. */
 export function tableRow(heads, cells, attributes = {}) {
@@ -88,9 +91,9 @@ export function section(id, title, ...children) {
 }
 
 /** The frame of a page: the way to it, its heading with marks beside, and a place for all else that is fetched. */
-export function frame(way, heading, classes = "") {
+export function frame(way, heading) {
   const [marks, body] = [h("span", { class: "badges" }), h("div", { class: "body" })];
-  const element = h("div", { class: `page ${classes}`.trim() }, way, h("div", { class: "title" }, heading, marks), body);
+  const element = h("div", { class: "page" }, way, h("div", { class: "title" }, heading, marks), body);
   return { element, marks, body };
 }
 

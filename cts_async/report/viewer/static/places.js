@@ -27,7 +27,8 @@ export function returnToPlace(main, signal) {
     if (main.offsetTop + main.scrollHeight < top + innerHeight) return;
     end();
     scrollTo(0, top);
-    if (link) [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === link)?.focus({ preventScroll: true });
+    const followed = [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === link);
+    if (link) followed?.focus({ preventScroll: true });
   });
   const end = () => { watcher.disconnect(); clearTimeout(timer); };
   const timer = setTimeout(end, WAIT_MS);

@@ -13,18 +13,28 @@ export function liveView(row) {
   if (!live) return h("p", { class: "notice" }, t("runningSilently"));
   return [
     h("progress", { class: "bar", value: live.n_done, max: live.n_expected || 1, "aria-label": t("progress") }),
-    facts([
-      [t("done"), t("of", { n: count(live.n_done), all: count(live.n_expected) }), live.n_failed ? t("nFailed", { n: count(live.n_failed) }) : null],
-      [t("eta"), live.eta_s === null ? "–" : duration(live.eta_s)],
-      [t("meanSoFar"), score(live.mean), live.mean_low === null ? null : `[${score(live.mean_low)}, ${score(live.mean_high)}]`],
-      [t("spent"), dollars(live.spent_usd), live.max_usd === null ? null : t("ofBudget", { all: dollars(live.max_usd) })],
-      [t("calls"), count(live.calls), live.max_calls === null ? null : t("ofBudget", { all: count(live.max_calls) })],
-      [t("tokens"), size(live.tokens, ""), live.max_tokens === null ? null : t("ofBudget", { all: size(live.max_tokens, "") })],
-    ]),
+    facts(figures(live)),
     live.note ? said(live.note, "p", { class: "notice" }) : null,
     live.lanes.length ? lanes(live.lanes) : null,
   ];
 }
+
+function figures(live) {
+  const budget = (all, say) => (all === null ? null : t("ofBudget", { all: say(all) }));
+  const interval = live.mean_low === null ? null : `[${score(live.mean_low)}, ${score(live.mean_high)}]`;
+  const failed = live.n_failed ? t("nFailed", { n: count(live.n_failed) }) : null;
+  return [
+    [t("done"), ofAll(live.n_done, live.n_expected, count), failed],
+    [t("eta"), duration(live.eta_s)],
+    [t("meanSoFar"), score(live.mean), interval],
+    [t("spent"), dollars(live.spent_usd), budget(live.max_usd, dollars)],
+    [t("calls"), count(live.calls), budget(live.max_calls, count)],
+    [t("tokens"), amount(live.tokens), budget(live.max_tokens, amount)],
+  ];
+}
+
+const amount = (tokens) => size(tokens, "");
+const ofAll = (now, all, say) => (all === null ? say(now) : t("of", { n: say(now), all: say(all) }));
 
 /** The sentence that is read out when a tenth more is done. */
 export function progressWords(row) {
@@ -34,23 +44,24 @@ export function progressWords(row) {
 }
 
 function lanes(all) {
-  const heads = [[t("provider"), "name"], [t("inFlight"), "number"], [t("waiting"), "number"], [t("callsPerMin"), "number"],
-    [t("tokensPerMin"), "number"], ["429", "number"], [t("state")]];
+  const heads = [
+    [t("provider"), "name"], [t("inFlight"), "number"], [t("waiting"), "number"],
+    [t("callsPerMin"), "number"], [t("tokensPerMin"), "number"], ["429", "number"], [t("state")],
+  ];
   return table(t("providers"), heads, all.map((lane) => tableRow(heads, [
     said(lane.name),
-    lane.places === null ? count(lane.in_flight) : t("of", { n: count(lane.in_flight), all: count(lane.places) }),
+    ofAll(lane.in_flight, lane.places, count),
     count(lane.waiting),
-    ofAllowed(lane.calls_per_min, lane.calls_allowed, count),
-    ofAllowed(lane.tokens_per_min, lane.tokens_allowed, (tokens) => size(tokens, "")),
+    ofAll(lane.calls_per_min, lane.calls_allowed, count),
+    ofAll(lane.tokens_per_min, lane.tokens_allowed, amount),
     count(lane.answers_429),
     laneState(lane),
   ])), { class: "stack" });
 }
 
-const ofAllowed = (now, allowed, say) => (allowed === null ? say(now) : t("of", { n: say(now), all: say(allowed) }));
-
 function laneState(lane) {
-  if (lane.open_s !== null) return [h("span", { class: "bad" }, t("laneDown", { time: duration(lane.open_s) })), said(lane.reason, "small")];
-  if (lane.paused_s > 0) return [t("lanePaused", { time: duration(lane.paused_s) }), said(lane.reason, "small")];
+  const why = said(lane.reason, "small");
+  if (lane.open_s !== null) return [h("span", { class: "bad" }, t("laneDown", { time: duration(lane.open_s) })), why];
+  if (lane.paused_s > 0) return [t("lanePaused", { time: duration(lane.paused_s) }), why];
   return lane.reason ? said(lane.reason) : t("laneWell");
 }

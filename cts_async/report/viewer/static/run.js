@@ -8,8 +8,8 @@ import { instanceBrowser } from "./instances.js";
 import { facts, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
 import { liveView, progressWords } from "./progress.js";
 import { go, href } from "./route.js";
-import { kindBadge, state } from "./runs.js";
-import { said } from "./said.js";
+import { kindBadge, state } from "./run_list.js";
+import { said, visible } from "./said.js";
 import { t } from "./words.js";
 
 /** The run named in the address; its list of instances follows the filters there. */
@@ -78,21 +78,27 @@ function overview(row, summary) {
 }
 
 function judges(scores) {
-  const heads = [[t("judge"), "name"], [t("mean"), "number"], ["p50", "number"], ["p90", "number"], [t("scored"), "number"]];
-  return table(t("byJudge"), heads, scores.map((one) => tableRow(heads,
-    [said(one.judge), score(one.mean), score(one.p50), score(one.p90), count(one.n_scored)])), { class: "stack narrow" });
+  const heads = [
+    [t("judge"), "name"], [t("mean"), "number"], ["p50", "number"], ["p90", "number"], [t("scored"), "number"],
+  ];
+  const cells = (one) => [said(one.judge), score(one.mean), score(one.p50), score(one.p90), count(one.n_scored)];
+  return table(t("byJudge"), heads, scores.map((one) => tableRow(heads, cells(one))), { class: "stack narrow" });
 }
 
 function tokens(byModel) {
-  return h("p", { class: "muted small" }, t("tokens"), ": ", Object.entries(byModel).map(([model, used], index) =>
-    [index ? " · " : "", said(model), ` ${t("inOut", { input: size(used.input ?? 0, ""), output: size(used.output ?? 0, "") })}`]));
+  const told = ([model, used], index) => {
+    const [input, output] = [used.input ?? 0, used.output ?? 0].map((amount) => size(amount, ""));
+    return [index ? " · " : "", said(model), ` ${t("inOut", { input, output })}`];
+  };
+  return h("p", { class: "muted small" }, t("tokens"), ": ", Object.entries(byModel).map(told));
 }
 
 /** Where this run can be seen beside another one. */
 function beside({ row, beside: others }) {
   if (others.length === 0) return null;
-  const choose = select([["", t("choose")], ...others.map((name) => [name, name])], "", (name) => name && go(href("/compare", { a: row.name, b: name })));
-  return h("div", { class: "beside" }, field(t("compareWith"), choose),
+  const options = [["", t("choose")], ...others.map((name) => [name, visible(name)])];
+  const compare = (name) => name && go(href("/compare", { a: row.name, b: name }));
+  return h("div", { class: "beside" }, field(t("compareWith"), select(options, "", compare)),
     row.scores.length ? h("a", { href: href("/leaderboard", { data: row.data_sha }) }, t("leaderboard")) : null);
 }
 
@@ -106,6 +112,7 @@ function settings({ row, manifest }) {
       [t("started"), moment(row.started)],
       [t("ended"), moment(row.ended)],
     ]),
-    h("details", {}, h("summary", {}, t("manifest")), said(JSON.stringify(manifest, null, 2), "pre", { lang: "", tabindex: "0" })),
+    h("details", {}, h("summary", {}, t("manifest")),
+      said(JSON.stringify(manifest, null, 2), "pre", { lang: "", tabindex: "0" })),
   ];
 }

@@ -3,7 +3,10 @@
 import { h } from "./dom.js";
 
 // Controls but tab and newline; marks that turn text round; characters without width. Joiners stay: scripts need them.
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const CONTROLS = "\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f";
+const TURNERS = "\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069";
+const WIDTHLESS = "\\u200b\\u2060-\\u2065\\ufeff\\ufff9-\\ufffb";
+const HIDDEN = new RegExp(`[${CONTROLS}${TURNERS}${WIDTHLESS}]`, "g");
 const HAN = /\p{Script=Han}/u;
 const KANA = /[\p{Script=Hiragana}\p{Script=Katakana}]/u;
 

@@ -2,10 +2,10 @@
 
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
-import { count, duration, size } from "./format.js";
+import { count, duration, NONE, size } from "./format.js";
 import { pieces } from "./longtext.js";
 import { empty, later, table, tableRow, trouble } from "./parts.js";
-import { said } from "./said.js";
+import { said, visible } from "./said.js";
 import { t } from "./words.js";
 
 const INDEXING_MS = 1000;
@@ -20,11 +20,15 @@ export function rawSteps(page, signal) {
     later(place, () => steps(page, signal), signal);
   };
   const title = page.steps === null ? t("showSteps") : t("showNSteps", { n: count(page.steps) });
-  return h("details", { class: "raw", on: { toggle: (event) => event.target.open && unfold() } }, h("summary", {}, title), place);
+  const toggle = (event) => event.target.open && unfold();
+  return h("details", { class: "raw", on: { toggle } }, h("summary", {}, title), place);
 }
 
 async function steps(page, signal) {
-  const heads = [[t("step"), "name"], [t("model")], [t("tokens"), "number"], [t("time"), "number"], [t("attempts"), "number"], [t("bytes"), "number"], [t("record")]];
+  const heads = [
+    [t("step"), "name"], [t("model")], [t("tokens"), "number"], [t("time"), "number"], [t("attempts"), "number"],
+    [t("bytes"), "number"], [t("record")],
+  ];
   const view = table(t("stepsCaption"), heads, [], { class: "stack quiet-caption" });
   const body = view.querySelector("tbody");
   const end = h("div", {});
@@ -49,12 +53,15 @@ async function known(page, after, signal) {
 }
 
 function cells(step, open) {
+  const failed = h("span", { class: "badge failed" }, "✕ ", step.error ? said(step.error) : t("failed"));
+  const [input, output] = [step.input_tokens, step.output_tokens].map((tokens) => size(tokens, ""));
+  const which = h("span", { class: "hidden" }, ` ${visible(step.step)}`);
   return [
-    [said(step.step, "code"), step.ok ? null : [" ", h("span", { class: "badge failed" }, "✕ ", step.error ? said(step.error) : t("failed"))]],
-    said(step.model || "–"),
-    step.input_tokens || step.output_tokens ? t("inOut", { input: size(step.input_tokens, ""), output: size(step.output_tokens, "") }) : "–",
+    [said(step.step, "code"), step.ok ? null : [" ", failed]],
+    said(step.model || NONE),
+    step.input_tokens || step.output_tokens ? t("inOut", { input, output }) : NONE,
     duration(step.latency_s), count(step.attempts), size(step.bytes),
-    h("button", { type: "button", class: "plain", on: { click: open } }, t("show"), h("span", { class: "hidden" }, ` ${step.step}`)),
+    h("button", { type: "button", class: "plain", on: { click: open } }, t("show"), which),
   ];
 }
 
@@ -63,5 +70,8 @@ async function show(page, step, place, signal) {
   const body = h("div", { class: "json", tabindex: "0", role: "region", "aria-label": t("record") });
   fill(place, title, body);
   title.focus();
-  await later(body, async () => pieces(JSON.stringify(await get("step", { run: page.run, at: step.at }, signal), null, 2)), signal);
+  await later(body, async () => {
+    const line = await get("step", { run: page.run, at: step.at }, signal);
+    return pieces(JSON.stringify(line, null, 2));
+  }, signal);
 }

@@ -7,10 +7,13 @@ import { longText } from "./longtext.js";
 import { facts, trouble } from "./parts.js";
 import { link } from "./nuggets.js";
 import { href } from "./route.js";
-import { said } from "./said.js";
+import { said, visible } from "./said.js";
 import { t } from "./words.js";
 
-const SYMBOLS = { think: "…", search: "⌕", visit: "↗", page: "▤", invalid: "!", repeated: "↻", dropped: "−", forced: "▸", answer: "✓" };
+const SYMBOLS = {
+  think: "…", search: "⌕", visit: "↗", page: "▤", invalid: "!",
+  repeated: "↻", dropped: "−", forced: "▸", answer: "✓",
+};
 const FOLDED = 600;
 const LONG = 12;
 const INDEXING_MS = 1000;
@@ -22,13 +25,17 @@ export function traceView(page, signal) {
   const begin = () => more(page, list, end, 0, signal);
   whenSeen(end, begin, signal);
   const long = page.trace_turns > LONG && page.answer !== null;
-  const past = long ? h("p", {}, h("a", { href: href("/instance", { run: page.run, id: page.id, at: "answer" }) }, t("toAnswer"))) : null;
-  return [page.search ? figures(page.search) : null, past, list, end];
+  return [page.search ? figures(page.search) : null, long ? pastIt(page) : null, list, end];
+}
+
+function pastIt({ run, id }) {
+  return h("p", {}, h("a", { href: href("/instance", { run, id, at: "answer" }) }, t("toAnswer")));
 }
 
 function figures(search) {
   const shown = ["model_calls", "searches", "visits"].filter((name) => typeof search[name] === "number");
-  return facts([...shown.map((name) => [t(name), count(search[name])]), search.forced ? [t("forced"), t("yes")] : null]);
+  const forced = search.forced ? [t("forced"), t("yes")] : null;
+  return facts([...shown.map((name) => [t(name), count(search[name])]), forced]);
 }
 
 /** Fetch turns from `after` on, and again whenever the end comes into sight. */
@@ -47,12 +54,15 @@ async function more(page, list, end, after, signal) {
     if (list.childElementCount === 0) fill(end, h("p", { class: "empty" }, t("noTrace")));
     if (part.next === null) return;
     const further = () => more(page, list, end, part.next, signal);
-    const left = part.total === null ? "" : ` (${t("of", { n: count(list.childElementCount), all: count(part.total) })})`;
-    fill(end, h("button", { type: "button", on: { click: further } }, `${t("moreTurns")}${left}`));
+    fill(end, h("button", { type: "button", on: { click: further } }, moreWords(list.childElementCount, part.total)));
     whenSeen(end, further, signal);
   } catch (error) {
     if (!signal.aborted) fill(end, trouble(error, () => more(page, list, end, after, signal)));
   }
+}
+
+function moreWords(shown, total) {
+  return total === null ? t("moreTurns") : `${t("moreTurns")} (${t("of", { n: count(shown), all: count(total) })})`;
 }
 
 /** Call `act` once, when the element is in sight or will soon be: not where it lies above. */
@@ -68,14 +78,15 @@ function whenSeen(element, act, signal) {
 
 function turnView(page, turn, signal) {
   const known = turn.kind in SYMBOLS;
-  const whole = turn.length > turn.text.length && turn.at !== null ? { run: page.run, at: turn.at, part: turn.part } : null;
+  const cut = turn.length > turn.text.length && turn.at !== null;
+  const whole = cut ? { run: page.run, at: turn.at, part: turn.part } : null;
   const body = turn.text ? longText(turn.text, { whole, length: turn.length, signal }) : null;
   const found = turn.kind === "search" && turn.sources?.length > 0;
   const lengthy = turn.length > FOLDED && (turn.kind === "think" || turn.kind === "page");
   return h("li", { class: `step ${known ? turn.kind : "other"}` },
     h("div", { class: "step-head" },
       h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),
-      h("h3", {}, known ? t(`turn_${turn.kind}`) : turn.kind),
+      h("h3", {}, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
       turn.failed ? h("span", { class: "badge failed" }, "✕ ", said(turn.failed)) : null),
     turn.request ? said(turn.request, "p", { class: "request" }) : null,
     found ? hits(turn.sources) : null,

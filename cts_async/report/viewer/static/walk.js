@@ -1,6 +1,10 @@
 // The way through a list: which instance comes before and after another one, as the list was filtered and sorted.
 
 import { get } from "./api.js";
+import { h } from "./dom.js";
+import { count } from "./format.js";
+import { visible } from "./said.js";
+import { t } from "./words.js";
 
 const LIMIT = 50;
 const starts = new Map();
@@ -27,7 +31,22 @@ export async function neighbours(run, id, inFile, signal) {
   const at = walked?.run === run ? walked.ids.indexOf(id) : -1;
   if (at < 0) return { previous: inFile.previous, next: inFile.next, at: null, filtered: false };
   if (at === walked.ids.length - 1 && walked.next !== null) await further(signal);
-  return { previous: walked.ids[at - 1] ?? null, next: walked.ids[at + 1] ?? null, at: at + 1, filtered: filtered(walked.filter) };
+  const { ids, filter } = walked;
+  return { previous: ids[at - 1] ?? null, next: ids[at + 1] ?? null, at: at + 1, filtered: filtered(filter) };
+}
+
+/** Links to the instances around one, and its place in the list. */
+export function wayLinks({ previous, next, at, filtered: some }, to) {
+  const place = at === null ? null : t(some ? "nthFiltered" : "nth", { n: count(at) });
+  return [
+    place === null ? null : h("span", { class: "muted small" }, place),
+    wayLink(previous, to, "←", t("previousInstance")), wayLink(next, to, "→", t("nextInstance")),
+  ];
+}
+
+function wayLink(id, to, mark, words) {
+  if (id === null) return h("span", { class: "button off", "aria-disabled": "true" }, mark);
+  return h("a", { class: "button", href: to(id), title: visible(id), "aria-label": words }, mark);
 }
 
 async function further(signal) {

@@ -11,7 +11,8 @@ const WORDS = { en, zh };
 export function language() {
   const chosen = remembered("language");
   if (chosen in WORDS) return chosen;
-  return (navigator.languages ?? [navigator.language]).find((name) => /^(en|zh)\b/i.test(name))?.slice(0, 2).toLowerCase() ?? "en";
+  const known = (navigator.languages ?? [navigator.language]).find((name) => /^(en|zh)\b/i.test(name));
+  return known?.slice(0, 2).toLowerCase() ?? "en";
 }
 
 /** Speak a language from now on. */
