@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from cts_async import __version__
 from cts_async.datasets.whole_file import written_whole
@@ -16,6 +17,9 @@ from cts_async.report.html.element import Node, element, said
 from cts_async.report.html.figures import figures_data
 from cts_async.report.html.sections import Material, notes, sections
 from cts_async.report.plots import plotly_js
+
+MOST_NAMED: Final = 12
+"""Systems that are named below the title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +69,16 @@ def _data(gathered: Gathered) -> str:
 
 def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     systems = gathered.board.systems if gathered.board else [talk.label for talk in gathered.talks]
-    yield element("p", f"{_counted(systems)}. Report of {origin.made:%Y-%m-%d %H:%M} UTC.", class_="about")
+    made = f". Report of {origin.made:%Y-%m-%d %H:%M} UTC."
+    yield element("p", _counted(systems), made, class_="about")
     if gathered.embedded:
         yield said(smoke_test(gathered), "p", class_="warning", role="note")
     yield from notes(gathered)
 
 
-def _counted(systems: Sequence[str], most: int = 12) -> str:
-    named = ", ".join(systems[:most]) + (f" and {len(systems) - most} more" if len(systems) > most else "")
-    return f"One system: {named}" if len(systems) == 1 else f"{len(systems)} systems: {named}"
+def _counted(systems: Sequence[str]) -> Iterator[Node]:
+    yield "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
+    for i, system in enumerate(systems[:MOST_NAMED]):
+        yield from (", " if i else None, said(system))
+    if len(systems) > MOST_NAMED:
+        yield f" and {len(systems) - MOST_NAMED} more"
