@@ -22,7 +22,7 @@ from cts_async.report.plots.material import Material, judged_by, marked, scored_
 from cts_async.report.plots.price_of_score import cost, time
 from cts_async.report.plots.question_types import answerability, question_types, type_gain
 from cts_async.report.plots.turns import turns
-from cts_async.report.plots.unknown_by_turn import unknown_by_turn
+from cts_async.report.plots.unknown_by_turn import region_unknown_by_turn, unknown_by_turn
 from cts_async.report.plots.versus import versus
 
 _Made: TypeAlias = Iterator[Figure | LeftOut]
@@ -78,6 +78,7 @@ def _of_scores(
 
 def _of_questions(found: Diagnosis, series: Mapping[str, int]) -> _Made:
     yield unknown_by_turn(found.systems, series)
+    yield region_unknown_by_turn(found.systems, series)
     yield question_types(found.systems)
     yield answerability(found.budgets)
     yield type_gain(found.budgets)

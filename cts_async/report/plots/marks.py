@@ -133,7 +133,7 @@ def share_bars(
                 "solidity": 0.2,
             }
         },
-        "text": [f"{share:.0f} %" if share >= _TOLD else "" for share in shares],
+        "text": [f"{share:.0f}" if share >= _TOLD else "" for share in shares],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,

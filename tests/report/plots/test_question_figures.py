@@ -55,6 +55,16 @@ def test_its_whiskers_are_wilson_s(found: Drawn) -> None:
     assert gpt["error_y"]["arrayminus"] == [pytest.approx(200 / 3 - 100 * low)]
 
 
+def test_unknown_answers_about_regions(found: Drawn) -> None:
+    """gpt asks twice for a city, and is answered once; kimi once at each turn, in vain."""
+    lines = by_name(found, "region_unknown_by_turn")
+    assert lines["gpt-k1"]["y"] == [50.0]
+    assert lines["kimi-k2 (smoke test)"]["y"] == [100.0, 100.0]
+    assert named(found, "region_unknown_by_turn").alt == (
+        "Of these answers are unknown: least with 50.0% of 2 for gpt-k1, most with 100.0% of 2 for kimi-k2 (smoke test)."
+    )
+
+
 def test_types_of_questions_are_shares_of_all(found: Drawn) -> None:
     bars = by_name(found, "question_types")
     assert bars["region"]["x"] == [pytest.approx(200 / 3), 50.0]
