@@ -56,6 +56,9 @@ def gain(
 
 
 def _alt(paired: Sequence[tuple[str, Difference]], baseline: str) -> str:
+    if len(paired) == 1:
+        name, delta = paired[0]
+        return f"The mean gain of {printable(name)} over {printable(baseline)} is {interval(delta, '+.1f')} points."
     better = sum(delta.low > 0 for _, delta in paired)
     worse = sum(delta.high < 0 for _, delta in paired)
     name, most = paired[0]

@@ -71,7 +71,8 @@ def _line(one: Versus, ids: Sequence[str], series: int) -> Spec:
         hover = [
             f"{one.name}\n{share:.1f} % gain at least {gain:+.1f}" for share, gain in zip(x, y, strict=True)
         ]
-    return lines(one.name, x, y, series=series, markers=n <= 3, hover=hover)
+    steps = {"shape": "hvh"} if n <= MOST else {}
+    return lines(one.name, x, y, series=series, markers=n <= 3, hover=hover, line=steps)
 
 
 def _alt(found: Sequence[Versus], baseline: str) -> str:

@@ -48,6 +48,13 @@ def test_gains_are_over_orig(found: RunsCompared) -> None:
     assert trace["hovertext"][1].endswith("4 pairs")
 
 
+def test_one_gain_alone_is_said_simply(tmp_path: Path) -> None:
+    for label, score in (("orig", 50.0), ("gpt-k1", 40.0)):
+        made_run(tmp_path, label=label, rows=[Row("q", score=score)])
+    figure = drawn(Material(compare_runs([str(tmp_path)])), "gain")
+    assert figure.alt == "The mean gain of gpt-k1 over orig is -10.0 [-10.0, -10.0] points."
+
+
 def test_instances_are_better_the_same_or_worse(found: RunsCompared) -> None:
     figure = drawn(Material(found), "better_or_worse")
     better, worse, same = traces(figure)
@@ -55,7 +62,10 @@ def test_instances_are_better_the_same_or_worse(found: RunsCompared) -> None:
     assert same["x"] == [pytest.approx(100 / 3), 100.0]
     assert same["base"] == better["x"]
     assert (worse["x"], worse["base"]) == ([0.0, 0.0], [100.0, 100.0])
-    assert figure.alt == "gpt-k1 is better most often: on 2 of 3 instances (66.7%), and worse on 0 (0.0%)."
+    assert figure.alt == (
+        "Of 2 systems the one most often better is gpt-k1: better on 2 of 3 instances (66.7%), the same on 1 and worse "
+        "on 0 (0.0%)."
+    )
 
 
 def test_gains_of_instances_are_sorted_and_say_whose_they_are(found: RunsCompared) -> None:
