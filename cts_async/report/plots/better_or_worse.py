@@ -58,6 +58,6 @@ def _alt(ranked: Sequence[Versus]) -> str:
         else "There is one system,"
     )
     return (
-        f"{first} {printable(best.name)}: better on {best.better:,} of {n:,} instances ({best.better / n:.1%}), the same "
-        f"on {best.same:,} and worse on {best.worse:,} ({best.worse / n:.1%})."
+        f"{first} {printable(best.name)}: better on {best.better:,} of {n:,} instances ({best.better / n:.1%}), the "
+        f"same on {best.same:,} and worse on {best.worse:,} ({best.worse / n:.1%})."
     )

@@ -35,7 +35,6 @@ def gain(
         mode="markers+text",
         text=[f"{delta.mean:+.1f}" for delta in deltas],
         textposition="top center",
-        cliponaxis=False,
     )
     drawn = spec(
         [trace],

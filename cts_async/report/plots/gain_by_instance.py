@@ -58,21 +58,24 @@ def gain_by_instance(
 def _line(one: Versus, ids: Sequence[str], series: int) -> Spec:
     import numpy as np
 
-    n = len(one.gains)
-    if n <= MOST:
-        x = (100 * (np.arange(n) + 0.5) / n).round(3).tolist()
+    n, name = len(one.gains), one.name
+    if n <= MOST:  # each instance is a step as wide as all others; the last one ends where all are counted
         y = one.gains.round(6).tolist()
-        hover = [
-            f"{ids[row]}\n{one.name}: {gain:+.1f}" for row, gain in zip(one.rows.tolist(), y, strict=True)
-        ]
-    else:
-        x = np.linspace(0, 100, 201).tolist()
-        y = np.percentile(one.gains, 100 - np.array(x)).round(6).tolist()
-        hover = [
-            f"{one.name}\n{share:.1f} % gain at least {gain:+.1f}" for share, gain in zip(x, y, strict=True)
-        ]
-    steps = {"shape": "hvh"} if n <= MOST else {}
-    return lines(one.name, x, y, series=series, markers=n <= 3, hover=hover, line=steps)
+        hover = [f"{ids[row]}\n{name}: {gain:+.1f}" for row, gain in zip(one.rows.tolist(), y, strict=True)]
+        x = (100 * np.arange(n + 1) / n).round(3).tolist()
+        return lines(
+            name,
+            x,
+            [*y, y[-1]],
+            series=series,
+            markers=False,
+            hover=[*hover, hover[-1]],
+            line={"shape": "hv"},
+        )
+    x = np.linspace(0, 100, 201).tolist()
+    y = np.percentile(one.gains, 100 - np.array(x)).round(6).tolist()
+    hover = [f"{name}\n{share:.1f} % gain at least {gain:+.1f}" for share, gain in zip(x, y, strict=True)]
+    return lines(name, x, y, series=series, markers=False, hover=hover)
 
 
 def _alt(found: Sequence[Versus], baseline: str) -> str:

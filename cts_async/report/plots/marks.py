@@ -61,6 +61,7 @@ def points(
         "x": list(x),
         "y": list(y),
         "marker": {"symbol": SYMBOLS[series % len(SYMBOLS)], "size": 9},
+        "cliponaxis": False,
     }
     if x_interval is not None:
         trace["error_x"] = _whiskers(x, x_interval)

@@ -138,7 +138,6 @@ def _trace(one: Priced, series: int, place: Place, number: int | None, form: str
         hover=[f"{name}\n{interval(mean, '.2f')}\n{form.format(one.amount)} per instance\nn = {mean.n:,}"],
         mode="markers+text",
         textposition=place,
-        cliponaxis=False,
     )
     return trace | {"text": [trace["name"] if number is None else str(number)]}
 

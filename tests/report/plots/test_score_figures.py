@@ -70,8 +70,9 @@ def test_instances_are_better_the_same_or_worse(found: RunsCompared) -> None:
 
 def test_gains_of_instances_are_sorted_and_say_whose_they_are(found: RunsCompared) -> None:
     gpt, _ = traces(drawn(Material(found), "gain_by_instance"))
-    assert gpt["y"] == [30.0, 10.0, 0.0]
-    assert gpt["x"] == [pytest.approx(share, abs=1e-3) for share in (100 / 6, 50, 500 / 6)]
+    assert gpt["y"] == [30.0, 10.0, 0.0, 0.0]
+    assert gpt["x"] == [pytest.approx(share, abs=1e-3) for share in (0, 100 / 3, 200 / 3, 100)]
+    assert gpt["line"]["shape"] == "hv"
     assert gpt["hovertext"][0] == "q2<br>gpt-k1: +30.0"
 
 
