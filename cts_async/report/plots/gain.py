@@ -8,7 +8,7 @@ from cts_async.analysis.bootstrap import Difference
 from cts_async.analysis.leaderboard import Standing
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.labels import shown
+from cts_async.report.plots.labels import TITLE_WIDTH, folded
 from cts_async.report.plots.marks import axis, points, rows_axis, rows_height, spec, vertical_line
 from cts_async.report.plots.versus import nothing_shared
 from cts_async.report.plots.words import counts, interval
@@ -40,7 +40,7 @@ def gain(
         [trace],
         height=rows_height([name for name, _ in paired]),
         legend=False,
-        xaxis=axis(f"mean gain over {shown(baseline)} (points)"),
+        xaxis=axis(folded(f"mean gain over {baseline} (points)", TITLE_WIDTH)),
         yaxis=rows_axis([name for name, _ in paired]),
         shapes=[vertical_line(0)],
     )

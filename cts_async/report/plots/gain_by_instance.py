@@ -7,7 +7,7 @@ from typing import Final
 
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.labels import shown
+from cts_async.report.plots.labels import TITLE_WIDTH, folded
 from cts_async.report.plots.marks import (
     Spec,
     axis,
@@ -40,7 +40,7 @@ def gain_by_instance(
         height=340,
         legend=True,
         xaxis=percent_axis("share of instances (%)"),
-        yaxis=axis(f"gain over {shown(baseline)} (points)"),
+        yaxis=axis(folded(f"gain over {baseline} (points)", TITLE_WIDTH)),
         shapes=[horizontal_line(0)],
     )
     n = counts(len(one.gains) for one in found)

@@ -9,9 +9,12 @@ import pytest
 from made_figures import named, traces
 from made_runs import Row, made_run
 
+from cts_async.analysis.ask_or_not import Frontier, Point
+from cts_async.analysis.bootstrap import Difference
 from cts_async.analysis.wilson import wilson
 from cts_async.report.diagnosed import diagnose_named
 from cts_async.report.plots import Drawn, Material, figures
+from cts_async.report.plots.ask_or_not import thinned
 
 CITY, YEAR, U = "您想查哪个城市？", "您想查哪一年？", "unknown"
 
@@ -105,6 +108,16 @@ def test_the_frontier_goes_from_never_to_always(found: Drawn) -> None:
     assert (gpt["x"][0], gpt["y"][0]) == (0.0, 10.0)
     assert (gpt["x"][-1], gpt["y"][-1]) == (100.0, pytest.approx(50 / 3))
     assert gpt["marker"]["size"][0] == gpt["marker"]["size"][-1] == 10
+
+
+def test_a_long_frontier_is_thinned_and_keeps_its_ends_and_its_best() -> None:
+    points = tuple(Point(None, i / 1_000, 50.0 + (i == 333)) for i in range(1_001))
+    nothing = Difference(1, 0.0, 0.0, 0.0)
+    frontier = Frontier("gpt-k1", 1, 1_000, points, 0.0, points[333], points[0], nothing)
+    drawn = thinned(frontier)
+    assert len(drawn) == 102
+    assert (drawn[0], drawn[-1]) == (points[0], points[-1])
+    assert points[333] in drawn
 
 
 def test_calibration_is_over_all_questions(found: Drawn) -> None:

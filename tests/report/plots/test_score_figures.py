@@ -7,13 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_figures import drawn, named, three_runs, traces
 from made_runs import Row, made_run
 
+from cts_async.analysis.bootstrap import Difference
 from cts_async.report.comparison import RunsCompared, compare_runs
 from cts_async.report.plots import Material, figures
 from cts_async.report.plots.distribution import binned
-from cts_async.report.plots.material import means_with_intervals
+from cts_async.report.plots.material import Scored, means_with_intervals
+from cts_async.report.plots.versus import versus
 
 
 @pytest.fixture
@@ -96,15 +100,32 @@ def test_many_scores_are_counted_in_bins_of_five() -> None:
 
 
 def test_a_figure_of_many_instances_is_as_small_as_of_few(tmp_path: Path) -> None:
-    rows = [Row(f"q{i}", score=float(i % 100)) for i in range(1_200)]
+    rows = [Row(f"q{i}", score=float(i % 100)) for i in range(1_100)]
     made_run(tmp_path, label="orig", rows=rows)
     made_run(tmp_path, label="gpt-k1", rows=rows)
     found = figures(Material(compare_runs([str(tmp_path)])))
     histogram = traces(named(found, "scores"))[0]
     assert len(histogram["x"]) == 2 * (21 * 2 + 2)
-    assert histogram["hovertext"][0] == "orig<br>0 to 5: 5.0% of 1,200"
+    assert histogram["hovertext"][0] == "orig<br>0 to 5: 5.0% of 1,100"
     (line,) = traces(named(found, "gain_by_instance"))
     assert len(line["x"]) == 201
+
+
+@given(st.lists(st.floats(0, 100), max_size=50))
+def test_every_score_is_in_one_bin(values: list[float]) -> None:
+    assert binned(np.array(values)).sum() == len(values)
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=30))
+def test_every_instance_is_better_the_same_or_worse(pairs: list[tuple[float, float]]) -> None:
+    base, scores = (np.array(column) for column in zip(*pairs, strict=True))
+    mean = Difference(1, 0.0, 0.0, 0.0)
+    systems = [
+        Scored(label, label, 1, False, Path(label), of, mean) for label, of in (("a", base), ("b", scores))
+    ]
+    (found,) = versus(systems, "a")
+    assert found.better + found.same + found.worse == len(pairs)
+    assert list(found.gains) == sorted(found.gains, reverse=True)
 
 
 def test_beyond_the_bootstrap_intervals_are_normal() -> None:
