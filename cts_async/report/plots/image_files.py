@@ -8,9 +8,11 @@ gives the same file with the same browser.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,12 +75,28 @@ def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> l
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
+    with _silent("choreographer", "kaleido"):
+        files = asyncio.run(_drawn(figures, formats))
     written = []
-    for name, data in asyncio.run(_drawn(figures, formats)):
+    for name, data in files:
         with written_whole(folder / name) as file:
             file.write(data)
         written.append(folder / name)
     return written
+
+
+@contextmanager
+def _silent(*names: str) -> Iterator[None]:
+    """Loggers that say nothing: what matters of it is in the error."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _browser() -> str | None:

@@ -34,11 +34,11 @@ def test_files_are_the_same_each_time_and_text_stays_text(figure: Figure, tmp_pa
         check_export(["svg"])
     except UsageError as missing:
         pytest.skip(str(missing))
-    written = export([figure, replace(figure, name="again")], tmp_path / "new", ["svg", "pdf", "png"])
-    assert [path.name for path in written][:3] == ["made.svg", "made.pdf", "made.png"]
-    svg, pdf, png, *again = (path.read_bytes() for path in written)
-    assert [svg, pdf, png] == again
-    assert (pdf[:5], png[1:4]) == (b"%PDF-", b"PNG")
+    written = export([figure, replace(figure, name="again")], tmp_path / "new", ["svg", "pdf"])
+    assert [path.name for path in written][:2] == ["made.svg", "made.pdf"]
+    svg, pdf, *again = (path.read_bytes() for path in written)
+    assert [svg, pdf] == again
+    assert pdf.startswith(b"%PDF-")
     root = ET.fromstring(svg)
     said = "".join(root.itertext())
     assert 'href="javascript:' in said
