@@ -2,8 +2,9 @@
 
 Figures name no colour of their own. Series take theirs from the template's `colorway` in the order of their traces,
 so a page switches its theme by laying another template under the same figure. Series colours are Okabe and Ito's
-("Color universal design", 2008), darkened or lightened until they stand out from their ground by 3 : 1 (WCAG 2.2,
-1.4.11); what they mean is said by marker, dash or pattern as well.
+("Color universal design", 2008), darkened or lightened until they stand out from their ground by 4.5 : 1, so that
+numbers on them in the ground's colour are legible too (WCAG 2.2, 1.4.3). What they mean is said by marker, dash or
+pattern as well.
 """
 
 from __future__ import annotations
