@@ -26,7 +26,7 @@ def figure() -> Figure:
         xaxis=axis("score"),
         yaxis=rows_axis(NAMES),
     )
-    return Figure("made", "Made", "A caption.", "Two points.", drawn)
+    return Figure("made", "Made <b>", "A caption.", "Two points.", drawn)
 
 
 def test_files_are_the_same_each_time_and_text_stays_text(figure: Figure, tmp_path: Path) -> None:
@@ -45,6 +45,7 @@ def test_files_are_the_same_each_time_and_text_stays_text(figure: Figure, tmp_pa
     assert "通义千问" in said
     assert not [one for one in root.iter() if one.tag.endswith("}a") or "script" in one.tag]
     assert not re.search(rb'(href|src)="http', svg)
+    assert [one.text for one in root if one.tag.endswith(("}title", "}desc"))] == ["Made <b>", "Two points."]
 
 
 def test_the_page_that_draws_has_scripts_of_this_machine_only(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_figures import drawn, named, three_runs, traces
 from made_runs import Row, made_run
@@ -111,11 +111,13 @@ def test_a_figure_of_many_instances_is_as_small_as_of_few(tmp_path: Path) -> Non
     assert len(line["x"]) == 201
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0, 100), max_size=50))
 def test_every_score_is_in_one_bin(values: list[float]) -> None:
     assert binned(np.array(values)).sum() == len(values)
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=30))
 def test_every_instance_is_better_the_same_or_worse(pairs: list[tuple[float, float]]) -> None:
     base, scores = (np.array(column) for column in zip(*pairs, strict=True))
