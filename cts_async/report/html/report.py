@@ -15,7 +15,7 @@ from cts_async.report.gathered import Gathered
 from cts_async.report.html.document import Page, document
 from cts_async.report.html.element import Node, element, said
 from cts_async.report.html.figures import figures_data
-from cts_async.report.html.sections import Material, notes, sections
+from cts_async.report.html.sections import Contents, notes, sections
 from cts_async.report.plots import plotly_js
 
 MOST_NAMED: Final = 12
@@ -31,20 +31,20 @@ class Origin:
     made: datetime
 
 
-def write_report(path: Path, material: Material, origin: Origin) -> None:
+def write_report(path: Path, contents: Contents, origin: Origin) -> None:
     """Write the page. Raises UsageError or StorageFull; what was there before stays then."""
-    page = _page(material, origin)
+    page = _page(contents, origin)
     with written_whole(path) as file:
         for piece in document(page):
             file.write(piece.encode())
 
 
-def _page(material: Material, origin: Origin) -> Page:
-    drawn = material.drawn.figures
+def _page(contents: Contents, origin: Origin) -> Page:
+    drawn = contents.drawn.figures
     return Page(
-        title=_title(material.gathered),
-        lead=tuple(_lead(material.gathered, origin)),
-        sections=sections(material),
+        title=_title(contents.gathered),
+        lead=tuple(_lead(contents.gathered, origin)),
+        sections=sections(contents),
         foot=(
             element("p", "Made again by: ", said(origin.command, "code"), class_="command"),
             element("p", f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
