@@ -161,7 +161,7 @@ def judges_table(found: Robustness) -> Told:
         for system, n, most in zip(found.systems, judge.n_scored, _most_scored(found), strict=True)
         if 0 < n < most
     ]
-    judges = (Column(one.judge, number(one.judge, ".2f")) for one in found.judges)
+    judges = (Column(one.judge, number(one.judge, ".2f"), rank=_competing(one.judge)) for one in found.judges)
     rows = [
         {"system": system, **{judge.judge: judge.means[i] for judge in found.judges}}
         for i, system in enumerate(found.systems)

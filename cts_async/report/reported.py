@@ -13,11 +13,10 @@ from cts_async.errors import UsageError
 from cts_async.report.all_tables import all_tables
 from cts_async.report.gathered import Gathered, gather
 from cts_async.report.html.report import Origin, write_report
-from cts_async.report.html.sections import Material
+from cts_async.report.html.sections import Contents
 from cts_async.report.opened import open_instances
 from cts_async.report.plain import plain
-from cts_async.report.plots import Material as Drawing
-from cts_async.report.plots import check_export, export, figures
+from cts_async.report.plots import Material, check_export, export, figures
 from cts_async.report.table_files import write_table_files
 
 NAME: Final = "report.html"
@@ -49,17 +48,17 @@ def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
     )
     out = asked.out or place_of(gathered)
     _check_writable(out)
-    material = _material(gathered)
-    write_report(out, material, origin)
-    yield plain(f"{out}: {_extent(material)}")
+    contents = _contents(gathered)
+    write_report(out, contents, origin)
+    yield plain(f"{out}: {_extent(contents)}")
     for note in gathered.notes:
         yield plain(note)
     if asked.tables is not None:
-        written = write_table_files(asked.tables, [one.told for one in material.tables])
-        yield plain(f"{asked.tables}: {len(material.tables)} tables in {len(written)} files")
+        written = write_table_files(asked.tables, [one.told for one in contents.tables])
+        yield plain(f"{asked.tables}: {len(contents.tables)} tables in {len(written)} files")
     if asked.plots is not None:
-        written = export(material.drawn.figures, asked.plots, asked.formats)
-        yield plain(f"{asked.plots}: {len(material.drawn.figures)} figures in {len(written)} files")
+        written = export(contents.drawn.figures, asked.plots, asked.formats)
+        yield plain(f"{asked.plots}: {len(contents.drawn.figures)} figures in {len(written)} files")
 
 
 def place_of(gathered: Gathered) -> Path:
@@ -72,11 +71,11 @@ def place_of(gathered: Gathered) -> Path:
     return near / NAME
 
 
-def _material(gathered: Gathered) -> Material:
+def _contents(gathered: Gathered) -> Contents:
     turns = gathered.talked.retrieved if gathered.talked else ()
-    drawing = Drawing(gathered.compared, gathered.diagnosis, gathered.summaries, turns)
+    drawing = Material(gathered.compared, gathered.diagnosis, gathered.summaries, turns)
     opened, told = open_instances(gathered)
-    return Material(gathered, all_tables(gathered), figures(drawing), opened, told)
+    return Contents(gathered, all_tables(gathered), figures(drawing), opened, told)
 
 
 def _check_writable(out: Path) -> None:
@@ -89,9 +88,9 @@ def _check_writable(out: Path) -> None:
         raise UsageError(f"{out}: cannot be written; choose another place with --out")
 
 
-def _extent(material: Material) -> str:
-    opened: Sequence[int] = [len(run.instances) for run in material.opened]
+def _extent(contents: Contents) -> str:
+    opened: Sequence[int] = [len(run.instances) for run in contents.opened]
     return (
-        f"{len(material.drawn.figures)} figures, {len(material.tables)} tables, "
+        f"{len(contents.drawn.figures)} figures, {len(contents.tables)} tables, "
         f"{sum(opened)} instances opened"
     )

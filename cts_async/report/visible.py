@@ -10,7 +10,7 @@ _KEPT: Final = frozenset("\n\t\u200c\u200d")
 
 
 def visible(text: str) -> str:
-    """`text` with a sign for each control character (␛), and [U+202E] for other invisible ones.
+    """`text` with [U+001B] for a control character, and so on for all that cannot be seen.
 
     So nothing in it hides, and nothing changes the direction of what follows. Variation selectors and spaces stay.
     """
@@ -20,11 +20,9 @@ def visible(text: str) -> str:
 
 
 def _sign(character: str) -> str:
-    code, kind = ord(character), category(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
+    kind = category(character)
     if kind == "Zs":
         return character
     if kind == "Cs":  # half a character: UTF-8 cannot hold it
         return "�"
-    return "␡" if code == 0x7F else f"[U+{code:04X}]"
+    return f"[U+{ord(character):04X}]"

@@ -41,7 +41,7 @@ def test_zero_is_a_value() -> None:
 
 
 def test_a_control_character_is_shown() -> None:
-    assert written(element("p", "\x1b[2J", title="\u202e")) == '<p title="[U+202E]">␛[2J</p>'
+    assert written(element("p", "\x1b[2J", title="\u202e")) == '<p title="[U+202E]">[U+001B][2J</p>'
 
 
 @pytest.mark.parametrize(

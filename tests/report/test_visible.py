@@ -12,8 +12,8 @@ from cts_async.report.visible import visible
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("a\x1b[2Jb", "a␛[2Jb"),
-        ("a\x00\x7f\r", "a␀␡␍"),
+        ("a\x1b[2Jb", "a[U+001B][2Jb"),
+        ("a\x00\x7f\r", "a[U+0000][U+007F][U+000D]"),
         ("evil\u202egpj", "evil[U+202E]gpj"),
         ("a\u200bb\ufeff", "a[U+200B]b[U+FEFF]"),
         ("half \ud83d", "half �"),

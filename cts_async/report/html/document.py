@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cts_async.report.html.element import Element, Node, Program, element, rendered
+from cts_async.report.html.element import Element, Node, Program, element, rendered, said
 
 DOCTYPE: Final = "<!doctype html>\n"
 
@@ -59,7 +59,7 @@ def document(page: Page) -> Iterator[str]:
     body = element(
         "body",
         element("a", "Skip to the results", href="#results", class_="skip"),
-        element("header", element("h1", page.title), page.lead),
+        element("header", said(page.title, "h1"), page.lead),
         element("noscript", element("p", NO_SCRIPT, class_="warning")) if page.plotly else None,
         element("nav", element("h2", "Contents"), element("ol", contents), aria_label="Contents"),
         element("main", (_section(one) for one in page.sections), id="results", tabindex=-1),

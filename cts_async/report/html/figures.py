@@ -8,13 +8,16 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.report.data_table import Column, DataTable, text
+from cts_async.report.data_table import Column, DataTable, Show
 from cts_async.report.html.element import Element, Program, element, said
 from cts_async.report.html.tables import table_box
 from cts_async.report.plots import Figure, LeftOut, template
 
 DATA_ID: Final = "figures"
-_MOST_DIGITS: Final = 6
+MOST_POINTS: Final = 200
+LINE_BREAK: Final = "<br>"
+"""Plotly's, in a text that it shows; nobody's text has one, since there its bracket is an entity."""
+_KEYS: Final = ("series", "point", "value", "details")
 
 
 def figure_section(figure: Figure) -> Element:
@@ -65,75 +68,58 @@ def script_json(value: Any) -> str:
 
 
 def numbers_of(figure: Figure) -> DataTable:
-    """The points of all traces, with their intervals: rows {series, x, y, value, low, high}, as far as there are any.
+    """What is told of each point when it is pointed at: rows {series, point, value, details}, every point once.
 
-    What an axis calls its places by name stands there by name.
+    Of very many points so many are taken, evenly, as a table holds; the caption says so.
     """
-    layout = figure.spec.get("layout") or {}
-    rows = [row for trace in figure.spec["data"] for row in _points(trace, layout)]
-    there = [key for key in ("series", "x", "y", "value", "low", "high") if any(row[key] for row in rows)]
-    columns = [
-        Column(_title(layout, key), text(key), numeric=key not in ("series", "x", "y")) for key in there
-    ]
-    return DataTable(f"{figure.name}_numbers", figure.title, "", columns, rows)
+    rows = list({tuple(row.values()): row for row in _rows(figure.spec)}.values())
+    there = [key for key in _KEYS if any(row[key] for row in rows)]
+    columns = [Column(key, _cell(key), numeric=False) for key in there]
+    caption = f"{MOST_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MOST_POINTS else ""
+    name = f"{figure.name}_numbers"
+    return DataTable(name, figure.title, caption, columns, rows, shown=MOST_POINTS)
 
 
-def _points(trace: Mapping[str, Any], layout: Mapping[str, Any]) -> Iterator[dict[str, str | None]]:
-    if trace.get("hoverinfo") == "skip" and not trace.get("name"):
-        return  # a guide for the eye
-    x, y = (_named(trace, axis, layout) for axis in "xy")
-    series = _plain(str(trace.get("name") or ""))
-    if trace.get("z") is not None:
-        for yi, line in zip(y, trace["z"], strict=False):
-            for xi, z in zip(x, line, strict=False):
-                yield _row(series, xi, yi, value=z)
-        return
-    for i in range(max(len(x), len(y))):
-        low, high = _interval(trace, i)
-        yield _row(series, *(of[i] if i < len(of) else None for of in (x, y)), low=low, high=high)
+def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    for trace in spec["data"]:
+        told = trace.get("hovertext")
+        series = _plain(str(trace.get("name") or ""))
+        if told is not None:
+            yield from (_told(series, text) for text in _flat(told))
+        elif trace.get("hoverinfo") != "skip":  # else a guide for the eye
+            yield from _placed(series, trace, spec.get("layout") or {})
 
 
-def _row(
-    series: str, x: Any, y: Any, *, value: Any = None, low: Any = None, high: Any = None
-) -> dict[str, str | None]:
-    cells = {"x": x, "y": y, "value": value, "low": low, "high": high}
-    return {"series": series, **{key: _written(one) for key, one in cells.items()}}
+def _told(series: str, text: str) -> dict[str, str]:
+    """A point by what is told of it, line by line: whose it is, its value, and the rest."""
+    first, *more = (_plain(line) for line in text.split(LINE_BREAK))
+    return {"series": series, "point": first, "value": "".join(more[:1]), "details": "; ".join(more[1:])}
 
 
-def _named(trace: Mapping[str, Any], axis: str, layout: Mapping[str, Any]) -> list[Any]:
-    """A trace's places on an axis, by the names that it has for them."""
-    own = str(trace.get(f"{axis}axis") or axis).replace(axis, f"{axis}axis", 1)
-    about = layout.get(own) or {}
-    names = dict(zip(about.get("tickvals") or (), about.get("ticktext") or (), strict=False))
-    values = trace.get(axis)
-    return [names.get(value, value) for value in ([] if values is None else values)]
+def _placed(series: str, trace: Mapping[str, Any], layout: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Points of a trace that tells of none: in the row that they stand in, at their x."""
+    axis = layout.get("yaxis") or {}
+    names = dict(zip(axis.get("tickvals") or (), axis.get("ticktext") or (), strict=False))
+    for x, y in zip(trace.get("x") or (), trace.get("y") or (), strict=False):
+        if x is not None and y is not None:
+            point = _plain(str(names.get(round(y), f"{y:.6g}")))
+            yield {"series": series, "point": point, "value": f"{x:.6g}", "details": ""}
 
 
-def _interval(trace: Mapping[str, Any], i: int) -> tuple[float | None, float | None]:
-    """The ends of a point's interval, on the axis that has one."""
-    for axis in "xy":
-        bars = trace.get(f"error_{axis}") or {}
-        up, down = bars.get("array"), bars.get("arrayminus")
-        if up is not None and i < len(up) and up[i] is not None:
-            at = float(trace[axis][i])
-            return at - float(up[i] if down is None else down[i]), at + float(up[i])
-    return None, None
+def _flat(told: Any) -> Iterator[str]:
+    """All texts of a list, of lists too; one text may be that of all points."""
+    if isinstance(told, str):
+        yield told
+    else:
+        for one in told:
+            if one:
+                yield from _flat(one)
 
 
-def _written(value: Any) -> str | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return _plain(value)
-    return f"{float(value):.{_MOST_DIGITS}g}"
+def _cell(key: str) -> Show:
+    return lambda row: str(row[key])
 
 
 def _plain(label: str) -> str:
     """A label as it is shown: plotly's line breaks are spaces, its entities characters."""
-    return unescape(label.replace("<br>", " "))
-
-
-def _title(layout: Mapping[str, Any], key: str) -> str:
-    title = (layout.get(f"{key}axis") or {}).get("title")
-    named = title.get("text") if isinstance(title, Mapping) else title
-    return _plain(str(named)) if named else key
+    return unescape(label.replace(LINE_BREAK, " "))

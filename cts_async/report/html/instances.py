@@ -52,9 +52,10 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
     return element("details", summary, told, _link(one, run), id=anchor, class_="instance")
 
 
-def _points(extreme: Extreme, baseline: str) -> str:
-    gain = "" if extreme.gain is None else f", {extreme.gain:+.1f} over ".replace("-", "−") + baseline
-    return f"{extreme.score:.1f}{gain}"
+def _points(extreme: Extreme, baseline: str) -> Iterator[Node]:
+    yield f"{extreme.score:.1f}"
+    if extreme.gain is not None:
+        yield from (f", {extreme.gain:+.1f} over ".replace("-", "−"), said(baseline))
 
 
 def _link(one: Opened, run: OpenedRun) -> Element:

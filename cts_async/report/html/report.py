@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from cts_async import __version__
 from cts_async.datasets.whole_file import written_whole
@@ -14,8 +15,11 @@ from cts_async.report.gathered import Gathered
 from cts_async.report.html.document import Page, document
 from cts_async.report.html.element import Node, element, said
 from cts_async.report.html.figures import figures_data
-from cts_async.report.html.sections import Material, notes, sections
+from cts_async.report.html.sections import Contents, notes, sections
 from cts_async.report.plots import plotly_js
+
+MOST_NAMED: Final = 12
+"""Systems that are named below the title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,20 +31,20 @@ class Origin:
     made: datetime
 
 
-def write_report(path: Path, material: Material, origin: Origin) -> None:
+def write_report(path: Path, contents: Contents, origin: Origin) -> None:
     """Write the page. Raises UsageError or StorageFull; what was there before stays then."""
-    page = _page(material, origin)
+    page = _page(contents, origin)
     with written_whole(path) as file:
         for piece in document(page):
             file.write(piece.encode())
 
 
-def _page(material: Material, origin: Origin) -> Page:
-    drawn = material.drawn.figures
+def _page(contents: Contents, origin: Origin) -> Page:
+    drawn = contents.drawn.figures
     return Page(
-        title=_title(material.gathered),
-        lead=tuple(_lead(material.gathered, origin)),
-        sections=sections(material),
+        title=_title(contents.gathered),
+        lead=tuple(_lead(contents.gathered, origin)),
+        sections=sections(contents),
         foot=(
             element("p", "Made again by: ", said(origin.command, "code"), class_="command"),
             element("p", f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
@@ -65,12 +69,16 @@ def _data(gathered: Gathered) -> str:
 
 def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     systems = gathered.board.systems if gathered.board else [talk.label for talk in gathered.talks]
-    yield element("p", f"{_counted(systems)}. Report of {origin.made:%Y-%m-%d %H:%M} UTC.", class_="about")
+    made = f". Report of {origin.made:%Y-%m-%d %H:%M} UTC."
+    yield element("p", _counted(systems), made, class_="about")
     if gathered.embedded:
         yield said(smoke_test(gathered), "p", class_="warning", role="note")
     yield from notes(gathered)
 
 
-def _counted(systems: Sequence[str], most: int = 12) -> str:
-    named = ", ".join(systems[:most]) + (f" and {len(systems) - most} more" if len(systems) > most else "")
-    return f"One system: {named}" if len(systems) == 1 else f"{len(systems)} systems: {named}"
+def _counted(systems: Sequence[str]) -> Iterator[Node]:
+    yield "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
+    for i, system in enumerate(systems[:MOST_NAMED]):
+        yield from (", " if i else None, said(system))
+    if len(systems) > MOST_NAMED:
+        yield f" and {len(systems) - MOST_NAMED} more"

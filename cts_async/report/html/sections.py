@@ -37,7 +37,7 @@ _FIGURES: Final[dict[Group, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class Contents:
     """All that the page is made of."""
 
     gathered: Gathered
@@ -47,24 +47,24 @@ class Material:
     opened_notes: Sequence[str]
 
 
-def sections(material: Material) -> tuple[Section, ...]:
+def sections(contents: Contents) -> tuple[Section, ...]:
     """Every section there is something for."""
-    found = [_of_group(material, group, title) for group, title in TITLES.items()]
-    found += [_instances(material), _manifests(material.gathered)]
+    found = [_of_group(contents, group, title) for group, title in TITLES.items()]
+    found += [_instances(contents), _manifests(contents.gathered)]
     return tuple(one for one in found if one.body)
 
 
-def _of_group(material: Material, group: Group, title: str) -> Section:
-    figures = [one for one in material.drawn.figures if _group_of(one) == group]
-    left_out = [one for one in material.drawn.left_out if _group_of(one) == group]
-    tables = [one.told for one in material.tables if one.group == group]
+def _of_group(contents: Contents, group: Group, title: str) -> Section:
+    figures = [one for one in contents.drawn.figures if _group_of(one) == group]
+    left_out = [one for one in contents.drawn.left_out if _group_of(one) == group]
+    tables = [one.told for one in contents.tables if one.group == group]
     body: list[Node] = [figure_section(figure) for figure in figures]
     body += [table_section(told) for told in tables]
-    if group == "questions" and material.gathered.diagnosis:
-        body += [_note(note) for note in material.gathered.diagnosis.notes]
-    if group == "conversations" and material.gathered.talked:
-        body += [_note(note) for note in material.gathered.talked.notes]
-    if group == "failures" and not tables and material.gathered.summaries:
+    if group == "questions" and contents.gathered.diagnosis:
+        body += [_note(note) for note in contents.gathered.diagnosis.notes]
+    if group == "conversations" and contents.gathered.talked:
+        body += [_note(note) for note in contents.gathered.talked.notes]
+    if group == "failures" and not tables and contents.gathered.summaries:
         body.append(element("p", "Nothing failed."))
     if figures or tables:  # else the section has nothing, and why its figures are missing is no news
         body += [left_out_note(one) for one in left_out]
@@ -78,15 +78,15 @@ def _group_of(figure: Figure | LeftOut) -> Group:
     return "questions"
 
 
-def _instances(material: Material) -> Section:
-    runs = [run_section(run, number) for number, run in enumerate(material.opened, start=1)]
+def _instances(contents: Contents) -> Section:
+    runs = [run_section(run, number) for number, run in enumerate(contents.opened, start=1)]
     body: list[Node] = []
     if runs:
         lead = (
             f"Where scores are lowest and highest, and where most was lost and gained, by judge "
-            f"{material.opened[0].judge}. Links lead into the viewer: they work while cts view shows that folder."
+            f"{contents.opened[0].judge}. Links lead into the viewer: they work while cts view shows that folder."
         )
-        body = [said(lead, "p"), *(_note(note) for note in material.opened_notes), *runs]
+        body = [said(lead, "p"), *(_note(note) for note in contents.opened_notes), *runs]
     return Section("instances", "Instances worth a look", tuple(body))
 
 

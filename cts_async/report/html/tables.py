@@ -44,7 +44,7 @@ def table_box(table: DataTable, labelled_by: str) -> Element:
     ]
     drawn = element(
         "table",
-        element("caption", element("span", f"{told}.")) if told else None,
+        element("caption", said(f"{told}.", "span")) if told else None,
         element("thead", head),
         element("tbody", body),
     )

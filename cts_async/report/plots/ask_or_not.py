@@ -57,6 +57,7 @@ def _line(name: str, frontier: Frontier, series: int) -> Spec:
         series=series,
         hover=told,
     )
+    trace["marker"]["opacity"] = 1
     trace["marker"]["size"] = [10 if point in ends else 0 for point in points]
     return trace
 

@@ -40,13 +40,24 @@ def better_or_worse(found: Sequence[Versus], baseline: str) -> Figure | LeftOut:
         xaxis=percent_axis("share of instances (%)"),
         yaxis=rows_axis(names),
     )
-    best = ranked[0]
     return Figure(
         NAME,
         f"Better, same or worse than {printable(baseline)}",
         f"Instances whose restore_score_100 is above that of {printable(baseline)}, equal to it and below it; "
         f"n = {counts(n)} instances that both have.",
-        f"{printable(best.name)} is better most often: on {best.better:,} of {n[0]:,} instances "
-        f"({best.better / n[0]:.1%}), and worse on {best.worse:,} ({best.worse / n[0]:.1%}).",
+        _alt(ranked),
         drawn,
+    )
+
+
+def _alt(ranked: Sequence[Versus]) -> str:
+    best, n = ranked[0], len(ranked[0].gains)
+    first = (
+        f"Of {len(ranked)} systems the one most often better is"
+        if len(ranked) > 1
+        else "There is one system,"
+    )
+    return (
+        f"{first} {printable(best.name)}: better on {best.better:,} of {n:,} instances ({best.better / n:.1%}), the "
+        f"same on {best.same:,} and worse on {best.worse:,} ({best.worse / n:.1%})."
     )

@@ -6,6 +6,7 @@ from cts_async.analysis.calibration import Calibration
 from cts_async.analysis.wilson import wilson
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import Spec, percent_axis, points, spec
+from cts_async.report.plots.words import number_of
 
 NAME = "calibration"
 TITLE = "Calibration of predicted answerability"
@@ -30,8 +31,8 @@ def calibration(found: Calibration | None) -> Figure | LeftOut:
         TITLE,
         f"Out-of-fold predictions of n = {found.n:,} questions in tenths, with Wilson's 95 % intervals; on the dotted "
         f"line they would be exact. Brier score {found.brier:.3f}{skill}.",
-        f"Of {len(found.bins)} bins the one farthest from the diagonal was predicted {far.predicted:.0%} and observed "
-        f"{far.observed:.0%} (n = {far.n:,}).",
+        f"Of {number_of(len(found.bins), 'bin')} the one farthest from the diagonal was predicted "
+        f"{far.predicted:.0%} and observed {far.observed:.0%} (n = {far.n:,}).",
         drawn,
     )
 

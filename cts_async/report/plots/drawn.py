@@ -21,8 +21,8 @@ from cts_async.report.plots.leaderboard import leaderboard
 from cts_async.report.plots.material import Material, judged_by, marked, scored_systems, series_of
 from cts_async.report.plots.price_of_score import cost, time
 from cts_async.report.plots.question_types import answerability, question_types, type_gain
-from cts_async.report.plots.turns import turns
-from cts_async.report.plots.unknown_by_turn import unknown_by_turn
+from cts_async.report.plots.turns import apart, turns
+from cts_async.report.plots.unknown_by_turn import region_unknown_by_turn, unknown_by_turn
 from cts_async.report.plots.versus import versus
 
 _Made: TypeAlias = Iterator[Figure | LeftOut]
@@ -78,6 +78,7 @@ def _of_scores(
 
 def _of_questions(found: Diagnosis, series: Mapping[str, int]) -> _Made:
     yield unknown_by_turn(found.systems, series)
+    yield region_unknown_by_turn(found.systems, series)
     yield question_types(found.systems)
     yield answerability(found.budgets)
     yield type_gain(found.budgets)
@@ -89,6 +90,8 @@ def _of_questions(found: Diagnosis, series: Mapping[str, int]) -> _Made:
 def _of_turns(material: Material) -> _Made:
     seed = material.compared.seed if material.compared else 0
     told = [found for found in material.turns if found.cells]
-    for found in told:
+    for place, found in enumerate(told, start=1):
         for measure in found.measures:
-            yield turns(found, measure, seed, apart=len(told) > 1)
+            smoke = found.clarifier in material.embedded_talks
+            figure = turns(found, measure, seed, smoke=smoke, judgments=material.judgments)
+            yield apart(figure, found.clarifier, place) if len(told) > 1 else figure

@@ -8,7 +8,7 @@ from cts_async.analysis.bootstrap import Difference
 from cts_async.analysis.leaderboard import Standing
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.labels import shown
+from cts_async.report.plots.labels import TITLE_WIDTH, folded
 from cts_async.report.plots.marks import axis, points, rows_axis, rows_height, spec, vertical_line
 from cts_async.report.plots.versus import nothing_shared
 from cts_async.report.plots.words import counts, interval
@@ -35,13 +35,12 @@ def gain(
         mode="markers+text",
         text=[f"{delta.mean:+.1f}" for delta in deltas],
         textposition="top center",
-        cliponaxis=False,
     )
     drawn = spec(
         [trace],
         height=rows_height([name for name, _ in paired]),
         legend=False,
-        xaxis=axis(f"mean gain over {shown(baseline)} (points)"),
+        xaxis=axis(folded(f"mean gain over {baseline} (points)", TITLE_WIDTH)),
         yaxis=rows_axis([name for name, _ in paired]),
         shapes=[vertical_line(0)],
     )
@@ -56,6 +55,9 @@ def gain(
 
 
 def _alt(paired: Sequence[tuple[str, Difference]], baseline: str) -> str:
+    if len(paired) == 1:
+        name, delta = paired[0]
+        return f"The mean gain of {printable(name)} over {printable(baseline)} is {interval(delta, '+.1f')} points."
     better = sum(delta.low > 0 for _, delta in paired)
     worse = sum(delta.high < 0 for _, delta in paired)
     name, most = paired[0]

@@ -7,7 +7,7 @@ from typing import Final
 
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.labels import shown
+from cts_async.report.plots.labels import TITLE_WIDTH, folded
 from cts_async.report.plots.marks import (
     Spec,
     axis,
@@ -40,7 +40,7 @@ def gain_by_instance(
         height=340,
         legend=True,
         xaxis=percent_axis("share of instances (%)"),
-        yaxis=axis(f"gain over {shown(baseline)} (points)"),
+        yaxis=axis(folded(f"gain over {baseline} (points)", TITLE_WIDTH)),
         shapes=[horizontal_line(0)],
     )
     n = counts(len(one.gains) for one in found)
@@ -58,20 +58,24 @@ def gain_by_instance(
 def _line(one: Versus, ids: Sequence[str], series: int) -> Spec:
     import numpy as np
 
-    n = len(one.gains)
-    if n <= MOST:
-        x = (100 * (np.arange(n) + 0.5) / n).round(3).tolist()
+    n, name = len(one.gains), one.name
+    if n <= MOST:  # each instance is a step as wide as all others; the last one ends where all are counted
         y = one.gains.round(6).tolist()
-        hover = [
-            f"{ids[row]}\n{one.name}: {gain:+.1f}" for row, gain in zip(one.rows.tolist(), y, strict=True)
-        ]
-    else:
-        x = np.linspace(0, 100, 201).tolist()
-        y = np.percentile(one.gains, 100 - np.array(x)).round(6).tolist()
-        hover = [
-            f"{one.name}\n{share:.1f} % gain at least {gain:+.1f}" for share, gain in zip(x, y, strict=True)
-        ]
-    return lines(one.name, x, y, series=series, markers=n <= 3, hover=hover)
+        hover = [f"{ids[row]}\n{name}: {gain:+.1f}" for row, gain in zip(one.rows.tolist(), y, strict=True)]
+        x = (100 * np.arange(n + 1) / n).round(3).tolist()
+        return lines(
+            name,
+            x,
+            [*y, y[-1]],
+            series=series,
+            markers=False,
+            hover=[*hover, hover[-1]],
+            line={"shape": "hv"},
+        )
+    x = np.linspace(0, 100, 201).tolist()
+    y = np.percentile(one.gains, 100 - np.array(x)).round(6).tolist()
+    hover = [f"{name}\n{share:.1f} % gain at least {gain:+.1f}" for share, gain in zip(x, y, strict=True)]
+    return lines(name, x, y, series=series, markers=False, hover=hover)
 
 
 def _alt(found: Sequence[Versus], baseline: str) -> str:

@@ -8,9 +8,12 @@ gives the same file with the same browser.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from html import escape
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,12 +76,28 @@ def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> l
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
+    with _silent("choreographer", "kaleido"):
+        files = asyncio.run(_drawn(figures, formats))
     written = []
-    for name, data in asyncio.run(_drawn(figures, formats)):
+    for name, data in files:
         with written_whole(folder / name) as file:
             file.write(data)
         written.append(folder / name)
     return written
+
+
+@contextmanager
+def _silent(*names: str) -> Iterator[None]:
+    """Loggers that say nothing: what matters of it is in the error."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL + 1)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _browser() -> str | None:
@@ -99,14 +118,12 @@ async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tupl
                 return [
                     (
                         f"{figure.name}.{form}",
-                        _undated(await drawing.calc_fig(in_print(figure), _options(form))),
+                        _finished(figure, await drawing.calc_fig(*_asked(figure, form))),
                     )
                     for figure in figures
                     for form in formats
                 ]
-        except (
-            Exception
-        ) as error:  # whatever a browser and its driver can come to: their errors have no common base
+        except Exception as error:  # what a browser and its driver raise has no common base
             said = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
             raise UsageError(f"{_browser()} did not draw the figures: {said}; {_NEITHER}") from error
 
@@ -130,12 +147,17 @@ def in_print(figure: Figure) -> dict[str, Any]:
     return {"data": list(figure.spec["data"]), "layout": layout}
 
 
-def _options(form: str) -> dict[str, Any]:
-    return {"format": form, "scale": PNG_SCALE if form == "png" else 1}
+def _asked(figure: Figure, form: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What kaleido is asked for: a spec, and options."""
+    return in_print(figure), {"format": form, "scale": PNG_SCALE if form == "png" else 1}
 
 
-def _undated(data: bytes) -> bytes:
-    """A PDF says when it was made; in as many digits it now says nothing."""
-    if not data.startswith(b"%PDF"):
-        return data
-    return re.sub(rb"(?<=Date \(D:)\d{14}", b"20000101000000", data)
+def _finished(figure: Figure, data: bytes) -> bytes:
+    """An SVG says what is to be seen in it; a PDF no longer says when it was made, in as many digits."""
+    if data.startswith(b"%PDF"):
+        return re.sub(rb"(?<=Date \(D:)\d{14}", b"20000101000000", data)
+    if data.startswith(b"<svg "):
+        opening, _, rest = data.partition(b">")
+        told = f' role="img"><title>{escape(figure.title)}</title><desc>{escape(figure.alt)}</desc>'
+        return opening + told.encode() + rest
+    return data

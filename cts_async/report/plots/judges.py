@@ -10,7 +10,7 @@ from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.labels import folded
 from cts_async.report.plots.marks import Spec, axis, beside, hovering, points, rows_axis, rows_height, spec
-from cts_async.report.plots.words import listed
+from cts_async.report.plots.words import listed, number_of
 
 ONE_JUDGE = "One judge alone agrees with nobody: cts judge RUN --judge NAME adds another."
 
@@ -39,7 +39,8 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
         name,
         title,
         f"Mean restore_score_100 by judge, systems in the order of {printable(found.judges[0].judge)}.",
-        f"{len(found.judges)} judges ({listed([one.judge for one in found.judges])}) of {len(rows)} systems. {verdict}",
+        f"{len(found.judges)} judges ({listed([one.judge for one in found.judges])}) of "
+        f"{number_of(len(rows), 'system')}. {verdict}",
         drawn,
     )
 

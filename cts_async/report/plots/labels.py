@@ -17,6 +17,8 @@ from cts_async.report.plain import plain
 NAME_WIDTH: Final = 18
 """Columns of a name on an axis: what leaves half of a phone's width to the figure."""
 LEGEND_WIDTH: Final = 26
+TITLE_WIDTH: Final = 34
+"""Columns of an axis' title on a phone."""
 _LINES: Final = 3
 _ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 

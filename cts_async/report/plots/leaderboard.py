@@ -54,7 +54,6 @@ def _trace(ranked: Sequence[Scored], kind: tuple[int, str], series: int) -> Spec
         mode="markers+text",
         text=[f"{one.mean.mean:.1f}" for _, one in of],
         textposition="top center",
-        cliponaxis=False,
     )
 
 

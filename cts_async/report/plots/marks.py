@@ -61,6 +61,7 @@ def points(
         "x": list(x),
         "y": list(y),
         "marker": {"symbol": SYMBOLS[series % len(SYMBOLS)], "size": 9},
+        "cliponaxis": False,
     }
     if x_interval is not None:
         trace["error_x"] = _whiskers(x, x_interval)
@@ -133,7 +134,7 @@ def share_bars(
                 "solidity": 0.2,
             }
         },
-        "text": [f"{share:.0f} %" if share >= _TOLD else "" for share in shares],
+        "text": [f"{share:.0f}" if share >= _TOLD else "" for share in shares],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,

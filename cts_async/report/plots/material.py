@@ -42,6 +42,10 @@ class Material:
     """One for each Clarifier of `cts converse`."""
     judge: str | None = None
     """Whose scores are drawn; None for the first judge of `compared`."""
+    judgments: str = ""
+    """What was searched for `turns` and who judged it: stand-in judgments are to be told from people's."""
+    embedded_talks: frozenset[str] = frozenset()
+    """Clarifiers of `turns` in whose conversations the embedded model played."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

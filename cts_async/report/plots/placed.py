@@ -28,8 +28,11 @@ _HEIGHT: Final = 1 / 14
 def label_places(
     points: Sequence[tuple[float, float]], letters: Sequence[int], *, logarithmic: bool = False
 ) -> list[Place]:
-    """A place for each label, one after the other where it covers least. x is positive if `logarithmic`."""
-    xs = _spread([log(x) if logarithmic else x for x, _ in points])
+    """A place for each label, one after the other where it covers least.
+
+    The axis of x begins at 0, or is `logarithmic`, where all x have to be positive.
+    """
+    xs = _spread([log(x) for x, _ in points]) if logarithmic else _spread([0.0, *(x for x, _ in points)])[1:]
     ys = _spread([y for _, y in points])
     taken: list[_Box] = [(x - 0.02, y - 0.02, x + 0.02, y + 0.02) for x, y in zip(xs, ys, strict=True)]
     found: list[Place] = []

@@ -14,6 +14,7 @@ from cts_async.report.plots.placed import Place, label_places
 from cts_async.report.plots.words import interval, listed
 from cts_async.report.summary import RunSummary
 
+_NO_PRICE: Final = "Of no system all models that it called have a price (cts.toml can name them)."
 DIRECT: Final = 8
 """Up to so many systems have their names beside their points; more have numbers, and the legend says whose."""
 _LOG_FROM: Final = 10.0
@@ -45,10 +46,8 @@ def cost(
             priced.append(Priced(system, dollars / _instances(summary)))
         else:
             unknown.append(system.name)
-    if not priced:
-        return LeftOut(
-            name, title, "Of no system all models that it called have a price (cts.toml can name them)."
-        )
+    if not any(one.amount for one in priced):
+        return LeftOut(name, title, "All calls here were free." if priced else _NO_PRICE)
     without = (
         f" Left out, since a price is not known or no call is recorded: {listed(unknown)}." if unknown else ""
     )
@@ -139,7 +138,6 @@ def _trace(one: Priced, series: int, place: Place, number: int | None, form: str
         hover=[f"{name}\n{interval(mean, '.2f')}\n{form.format(one.amount)} per instance\nn = {mean.n:,}"],
         mode="markers+text",
         textposition=place,
-        cliponaxis=False,
     )
     return trace | {"text": [trace["name"] if number is None else str(number)]}
 
@@ -148,8 +146,8 @@ def _alt(priced: Sequence[Priced], form: str) -> str:
     best = max(priced, key=lambda one: one.system.mean.mean)
     least = min(priced, key=lambda one: one.amount)
     said = f"{listed([best.system.name])} scores highest, {best.system.mean.mean:.1f} at {form.format(best.amount)}"
-    if len(priced) == 1 or best is least:
-        return f"{said} per instance{', and takes least' if len(priced) > 1 else ''}."
+    if form.format(best.amount) == form.format(least.amount):
+        return f"{said} per instance{', the least that any takes' if len(priced) > 1 else ''}."
     return (
         f"{said} per instance; {listed([least.system.name])} takes least, {form.format(least.amount)} for a score of "
         f"{least.system.mean.mean:.1f}."

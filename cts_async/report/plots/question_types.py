@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 from cts_async.analysis.diagnosis import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
-from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import (
     Spec,
@@ -22,7 +21,7 @@ from cts_async.report.plots.marks import (
     vertical_line,
 )
 from cts_async.report.plots.material import name_of
-from cts_async.report.plots.words import counts
+from cts_async.report.plots.words import counts, number_of
 
 _Told: TypeAlias = tuple[QuestionType, float, tuple[float, float], str]
 """A type with its value, the interval and what is said on pointing."""
@@ -54,7 +53,7 @@ def question_types(systems: Sequence[SystemDiagnosis]) -> Figure | LeftOut:
         title,
         f"Questions by their primary type, n = {counts(of)} questions of each system.",
         f"The most frequent type is {most}: {sum(by_kind[most]):,} of {total:,} questions "
-        f"({sum(by_kind[most]) / total:.1%}) of {len(asked)} systems.",
+        f"({sum(by_kind[most]) / total:.1%}) of {number_of(len(asked), 'system')}.",
         drawn,
     )
 
@@ -77,15 +76,12 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
     found = _by_type(budgets, told)
     if not found:
         return LeftOut(name, title, "No question was answered in these runs.")
-    all_told = [(kind, value) for budget in budgets for kind, value, _, _ in told(budget)]
-    (worst, least), (best, most) = (choose(all_told, key=lambda one: one[1]) for choose in (min, max))
     return Figure(
         name,
         title,
         "Share of questions whose answer is not `unknown`, all systems of a budget together; whiskers are Wilson's "
         "95 % intervals.",
-        f"Questions of type {printable(best)} are answered most often ({most:.1f} %), of type {printable(worst)} least "
-        f"often ({least:.1f} %).",
+        f"Answered are {_from_to((one for budget in budgets for one in told(budget)), '{:.1f} %')}.",
         _rows_of_types(found, percent_axis("answered (%)", room=2)),
     )
 
@@ -102,16 +98,23 @@ def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
     found = _by_type(budgets, told)
     if not found:
         return LeftOut(name, title, "No instance was scored both in a Clarifier's run and in orig.")
-    all_told = [(kind, value) for budget in budgets for kind, value, _, _ in told(budget)]
-    kind, most = max(all_told, key=lambda one: one[1])
     return Figure(
         name,
         title,
         "Points of restore_score_100 over orig that a question of each type brings, by least squares; whiskers are 95 % "
         "bootstrap intervals over instances. Types are not asked at random: this describes, and proves no cause.",
-        f"A question of type {printable(kind)} brings most, {most:+.1f} points.",
+        f"A question brings {_from_to((one for budget in budgets for one in told(budget)), '{:+.1f} points')}.",
         _rows_of_types(found, axis("gain of a question (points)"), shapes=[vertical_line(0)]),
     )
+
+
+def _from_to(told: Iterable[_Told], form: str) -> str:
+    """The least and the most: `52.0 % (entity, least) to 85.0 % (region, most)`."""
+    ranked = sorted((value, kind) for kind, value, _, _ in told)
+    (low, worst), (high, best) = ranked[0], ranked[-1]
+    if form.format(low) == form.format(high):
+        return f"{form.format(low)}, whatever the type"
+    return f"{form.format(low)} ({worst}, least) to {form.format(high)} ({best}, most)"
 
 
 def _by_type(

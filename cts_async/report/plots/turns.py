@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from cts_async.analysis.bootstrap import Difference
@@ -11,7 +12,7 @@ from cts_async.records import SCHEMES, Mode
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, lines, placeholder, spec
-from cts_async.report.plots.material import means_with_intervals
+from cts_async.report.plots.material import marked, means_with_intervals
 from cts_async.report.plots.themes import N_COLOURS
 from cts_async.report.plots.words import counts, interval
 
@@ -20,26 +21,40 @@ _GAP: Final = 0.12
 _RESAMPLES: Final = 1_000
 
 
-def turns(found: TurnRetrieval, measure: str, seed: int, *, apart: bool) -> Figure:
-    """One measure of one Clarifier, whose conversations made queries. `apart`: others have such a figure as well."""
+def turns(
+    found: TurnRetrieval, measure: str, seed: int, *, smoke: bool = False, judgments: str = ""
+) -> Figure:
+    """One measure of one Clarifier, whose conversations made queries. `judgments`: what was searched, who judged.
+
+    With `smoke` it is marked: the embedded model played.
+    """
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
     without = _mean(found.without[measure], seed)
     n = counts([len(found.without[measure]), *(cell.n(measure) for cell in found.cells)])
     traces = [
         trace for panel, mode in enumerate(modes) for trace in _panel(found, measure, mode, panel, seed)
     ]
-    who = f": {printable(found.clarifier)}" if apart else ""
+    dotted = f", {without.mean:.3f}" if without else ""
+    sources = f" Retrieval: {printable(judgments).rstrip('.')}." if judgments else ""
     return Figure(
-        "_".join(("turns", _file_word(measure), *([_file_word(found.clarifier)] if apart else []))),
-        f"{measure} by turn{who}",
+        f"turns_{_file_word(measure)}",
+        marked(f"{measure} by turn", embedded=smoke),
         f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % bootstrap "
-        f"intervals over n = {n} instances. The dotted line is the query without clarification"
-        f"{f', {without.mean:.3f}' if without else ''}.",
-        _alt(found, measure, without),
+        f"intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
+        _alt(found, marked(measure, embedded=smoke), without, measure),
         spec(
-            traces, height=60 + _PANEL_PX * len(modes), legend=True, **_panels(found, modes, measure, without)
+            traces,
+            height=60 + _PANEL_PX * len(modes),
+            legend=True,
+            **_panels(found, modes, marked(measure, embedded=smoke), without),
         ),
     )
+
+
+def apart(figure: Figure, clarifier: str, place: int) -> Figure:
+    """The figure with its Clarifier's name and place, where others have such a figure as well."""
+    name, title = f"{figure.name}_{place}-{_file_word(clarifier)}", f"{figure.title}: {printable(clarifier)}"
+    return replace(figure, name=name, title=title)
 
 
 def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int) -> Iterator[Spec]:
@@ -109,13 +124,13 @@ def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
     return means_with_intervals(np.array([*scores.values()], float)[:, None], seed, _RESAMPLES)[0]
 
 
-def _alt(found: TurnRetrieval, measure: str, without: Difference | None) -> str:
+def _alt(found: TurnRetrieval, name: str, without: Difference | None, measure: str) -> str:
     means = [(cell, mean) for cell in found.cells if (mean := cell.mean(measure)) is not None]
     start = f" {NOBODY_ASKED} is {without.mean:.3f}." if without else ""
     if not means:
         return f"No conversation has a score.{start}"
     best, most = max(means, key=lambda pair: pair[1])
-    return f"The highest {measure} is {most:.3f}, of {best.scheme} in mode {best.mode} after turn {best.turn};{start}"
+    return f"The highest {name} is {most:.3f}, of {best.scheme} in mode {best.mode} after turn {best.turn};{start}"
 
 
 def _file_word(text: str) -> str:

@@ -20,6 +20,11 @@ def counts(values: Iterable[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
+def number_of(n: int, noun: str) -> str:
+    """`1 system`, `3 systems`"""
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
 def listed(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`; of more than six the first five and how many more. Names are anybody's."""
     clean = [printable(name) for name in names]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.report.plots.placed import label_places
@@ -17,6 +17,7 @@ def test_two_points_at_one_place_have_labels_in_different_places() -> None:
     assert one != other
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.01, 1e6), st.floats(0, 100)), max_size=12))
 def test_every_point_has_a_place(points: list[tuple[float, float]]) -> None:
     assert len(label_places(points, [5] * len(points), logarithmic=True)) == len(points)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import unescape
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.report.plots.labels import columns, folded, shown
@@ -39,6 +39,7 @@ def test_of_a_name_that_is_too_long_both_ends_are_kept() -> None:
     assert folded("abcdefghijklmnopq-k3", 4) == "abcd<br>efgh<br>…-k3"
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.text(max_size=120), st.integers(2, 30))
 def test_no_line_is_wider_than_allowed_and_none_is_markup(text: str, width: int) -> None:
     lines = folded(text, width).split("<br>")

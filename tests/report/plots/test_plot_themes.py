@@ -31,6 +31,7 @@ def test_text_and_series_are_legible(theme: Theme) -> None:
     """4.5 : 1, which text on bars needs as well."""
     colours = COLOURS[theme]
     assert all(contrast(one, colours.ground) >= 4.5 for one in (colours.text, colours.line, *colours.series))
+    assert all(contrast(colours.text, one) >= 4.5 for one in colours.scale)
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -9,9 +9,12 @@ import pytest
 from made_figures import named, traces
 from made_runs import Row, made_run
 
+from cts_async.analysis.ask_or_not import Frontier, Point
+from cts_async.analysis.bootstrap import Difference
 from cts_async.analysis.wilson import wilson
 from cts_async.report.diagnosed import diagnose_named
 from cts_async.report.plots import Drawn, Material, figures
+from cts_async.report.plots.ask_or_not import thinned
 
 CITY, YEAR, U = "您想查哪个城市？", "您想查哪一年？", "unknown"
 
@@ -55,6 +58,16 @@ def test_its_whiskers_are_wilson_s(found: Drawn) -> None:
     assert gpt["error_y"]["arrayminus"] == [pytest.approx(200 / 3 - 100 * low)]
 
 
+def test_unknown_answers_about_regions(found: Drawn) -> None:
+    """gpt asks twice for a city, and is answered once; kimi once at each turn, in vain."""
+    lines = by_name(found, "region_unknown_by_turn")
+    assert lines["gpt-k1"]["y"] == [50.0]
+    assert lines["kimi-k2 (smoke test)"]["y"] == [100.0, 100.0]
+    assert named(found, "region_unknown_by_turn").alt == (
+        "Of these answers are unknown: least with 50.0% of 2 for gpt-k1, most with 100.0% of 2 for kimi-k2 (smoke test)."
+    )
+
+
 def test_types_of_questions_are_shares_of_all(found: Drawn) -> None:
     bars = by_name(found, "question_types")
     assert bars["region"]["x"] == [pytest.approx(200 / 3), 50.0]
@@ -68,6 +81,8 @@ def test_answerability_by_type_and_budget(found: Drawn) -> None:
     points = by_name(found, "answerability")
     assert points["k = 1"]["x"] == [0.0, 50.0]
     assert points["k = 2"]["x"] == [50.0, 0.0]
+    alt = "Answered are 0.0 % (region, least) to 50.0 % (time, most)."
+    assert named(found, "answerability").alt == alt
 
 
 def test_gain_of_a_question(found: Drawn) -> None:
@@ -93,6 +108,16 @@ def test_the_frontier_goes_from_never_to_always(found: Drawn) -> None:
     assert (gpt["x"][0], gpt["y"][0]) == (0.0, 10.0)
     assert (gpt["x"][-1], gpt["y"][-1]) == (100.0, pytest.approx(50 / 3))
     assert gpt["marker"]["size"][0] == gpt["marker"]["size"][-1] == 10
+
+
+def test_a_long_frontier_is_thinned_and_keeps_its_ends_and_its_best() -> None:
+    points = tuple(Point(None, i / 1_000, 50.0 + (i == 333)) for i in range(1_001))
+    nothing = Difference(1, 0.0, 0.0, 0.0)
+    frontier = Frontier("gpt-k1", 1, 1_000, points, 0.0, points[333], points[0], nothing)
+    drawn = thinned(frontier)
+    assert len(drawn) == 102
+    assert (drawn[0], drawn[-1]) == (points[0], points[-1])
+    assert points[333] in drawn
 
 
 def test_calibration_is_over_all_questions(found: Drawn) -> None:

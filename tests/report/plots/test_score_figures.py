@@ -7,13 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from made_figures import drawn, named, three_runs, traces
 from made_runs import Row, made_run
 
+from cts_async.analysis.bootstrap import Difference
 from cts_async.report.comparison import RunsCompared, compare_runs
 from cts_async.report.plots import Material, figures
 from cts_async.report.plots.distribution import binned
-from cts_async.report.plots.material import means_with_intervals
+from cts_async.report.plots.material import Scored, means_with_intervals
+from cts_async.report.plots.versus import versus
 
 
 @pytest.fixture
@@ -48,6 +52,13 @@ def test_gains_are_over_orig(found: RunsCompared) -> None:
     assert trace["hovertext"][1].endswith("4 pairs")
 
 
+def test_one_gain_alone_is_said_simply(tmp_path: Path) -> None:
+    for label, score in (("orig", 50.0), ("gpt-k1", 40.0)):
+        made_run(tmp_path, label=label, rows=[Row("q", score=score)])
+    figure = drawn(Material(compare_runs([str(tmp_path)])), "gain")
+    assert figure.alt == "The mean gain of gpt-k1 over orig is -10.0 [-10.0, -10.0] points."
+
+
 def test_instances_are_better_the_same_or_worse(found: RunsCompared) -> None:
     figure = drawn(Material(found), "better_or_worse")
     better, worse, same = traces(figure)
@@ -55,13 +66,17 @@ def test_instances_are_better_the_same_or_worse(found: RunsCompared) -> None:
     assert same["x"] == [pytest.approx(100 / 3), 100.0]
     assert same["base"] == better["x"]
     assert (worse["x"], worse["base"]) == ([0.0, 0.0], [100.0, 100.0])
-    assert figure.alt == "gpt-k1 is better most often: on 2 of 3 instances (66.7%), and worse on 0 (0.0%)."
+    assert figure.alt == (
+        "Of 2 systems the one most often better is gpt-k1: better on 2 of 3 instances (66.7%), the same on 1 and worse "
+        "on 0 (0.0%)."
+    )
 
 
 def test_gains_of_instances_are_sorted_and_say_whose_they_are(found: RunsCompared) -> None:
     gpt, _ = traces(drawn(Material(found), "gain_by_instance"))
-    assert gpt["y"] == [30.0, 10.0, 0.0]
-    assert gpt["x"] == [pytest.approx(share, abs=1e-3) for share in (100 / 6, 50, 500 / 6)]
+    assert gpt["y"] == [30.0, 10.0, 0.0, 0.0]
+    assert gpt["x"] == [pytest.approx(share, abs=1e-3) for share in (0, 100 / 3, 200 / 3, 100)]
+    assert gpt["line"]["shape"] == "hv"
     assert gpt["hovertext"][0] == "q2<br>gpt-k1: +30.0"
 
 
@@ -85,15 +100,34 @@ def test_many_scores_are_counted_in_bins_of_five() -> None:
 
 
 def test_a_figure_of_many_instances_is_as_small_as_of_few(tmp_path: Path) -> None:
-    rows = [Row(f"q{i}", score=float(i % 100)) for i in range(1_200)]
+    rows = [Row(f"q{i}", score=float(i % 100)) for i in range(1_100)]
     made_run(tmp_path, label="orig", rows=rows)
     made_run(tmp_path, label="gpt-k1", rows=rows)
     found = figures(Material(compare_runs([str(tmp_path)])))
     histogram = traces(named(found, "scores"))[0]
     assert len(histogram["x"]) == 2 * (21 * 2 + 2)
-    assert histogram["hovertext"][0] == "orig<br>0 to 5: 5.0% of 1,200"
+    assert histogram["hovertext"][0] == "orig<br>0 to 5: 5.0% of 1,100"
     (line,) = traces(named(found, "gain_by_instance"))
     assert len(line["x"]) == 201
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0, 100), max_size=50))
+def test_every_score_is_in_one_bin(values: list[float]) -> None:
+    assert binned(np.array(values)).sum() == len(values)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=30))
+def test_every_instance_is_better_the_same_or_worse(pairs: list[tuple[float, float]]) -> None:
+    base, scores = (np.array(column) for column in zip(*pairs, strict=True))
+    mean = Difference(1, 0.0, 0.0, 0.0)
+    systems = [
+        Scored(label, label, 1, False, Path(label), of, mean) for label, of in (("a", base), ("b", scores))
+    ]
+    (found,) = versus(systems, "a")
+    assert found.better + found.same + found.worse == len(pairs)
+    assert list(found.gains) == sorted(found.gains, reverse=True)
 
 
 def test_beyond_the_bootstrap_intervals_are_normal() -> None:
