@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fake_provider import provider_process
 from made_runs import Row, made_run
 from playwright.sync_api import Page, expect
+from real_run import RealRun
 
 from browser.viewing import Viewer, row_of
 from cts_async.report.live import remove_live, write_live
@@ -116,3 +118,22 @@ def test_a_new_run_appears_in_the_list_by_itself(page: Page, viewer: Viewer) -> 
         expect(row_of(page, NAME)).to_be_visible()
     finally:
         shutil.rmtree(directory)
+
+
+def test_a_real_run_is_watched_from_its_first_instance_to_its_last(page: Page, viewer: Viewer) -> None:
+    """`cts run` over 3 instances, against a provider that takes 50 ms for each of some 8 calls, 2 at a time."""
+    words = ("--all", "fake", "-k", "1", "--no-orig", "--limit", "3", "--name", "watched", "-q")
+    run = RealRun(viewer.runs.parent, words)
+    page.goto(viewer.url)
+    with provider_process(latency_s=0.05) as provider:
+        run.configure(provider.url, max_concurrency=2)
+        with run.start() as process:
+            try:
+                row_of(page, "watched").get_by_role("link").click()
+                page.locator("tbody tr[data-id]").first.wait_for()
+                expect(page.locator("tbody tr[data-id]")).to_have_count(3)
+                assert process.wait(timeout=30) == 0
+            finally:
+                process.kill()
+                shutil.rmtree(viewer.runs / "watched", ignore_errors=True)
+    expect(page.get_by_text("● running")).to_have_count(0)
