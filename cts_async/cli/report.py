@@ -56,6 +56,8 @@ def report(
 ) -> None:
     from datetime import UTC, datetime
 
+    from rich.console import Console
+
     from cts_async.config import EvaluationConfig
     from cts_async.report.html.report import Origin
     from cts_async.report.reported import Asked, make_report
@@ -73,8 +75,13 @@ def report(
         seed=seed,
     )
     origin = Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC))
-    for line in make_report(asked, origin):
-        typer.echo(line)
+    told: list[str] = []
+    try:
+        with Console(stderr=True).status("making the report"):
+            told.extend(make_report(asked, origin))
+    finally:  # what was written before something could not be is there
+        for line in told:
+            typer.echo(line)
 
 
 report.__doc__ = HELP

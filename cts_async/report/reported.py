@@ -72,10 +72,23 @@ def place_of(gathered: Gathered) -> Path:
 
 
 def _contents(gathered: Gathered) -> Contents:
-    turns = gathered.talked.retrieved if gathered.talked else ()
-    drawing = Material(gathered.compared, gathered.diagnosis, gathered.summaries, turns)
     opened, told = open_instances(gathered)
-    return Contents(gathered, all_tables(gathered), figures(drawing), opened, told)
+    return Contents(gathered, all_tables(gathered), figures(_drawing(gathered)), opened, told)
+
+
+def _drawing(gathered: Gathered) -> Material:
+    talked = gathered.talked
+    embedded = (talk.manifest for talk in gathered.talks if talk.manifest.get("embedded"))
+    return Material(
+        gathered.compared,
+        gathered.diagnosis,
+        gathered.summaries,
+        turns=talked.retrieved if talked else (),
+        judgments=talked.judgments if talked else "",
+        embedded_talks=frozenset(
+            str((manifest.get("players") or {}).get("clarifier")) for manifest in embedded
+        ),
+    )
 
 
 def _check_writable(out: Path) -> None:

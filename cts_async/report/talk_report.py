@@ -36,6 +36,8 @@ class TalkReport:
     notes: tuple[str, ...]
     retrieved: tuple[TurnRetrieval, ...] = ()
     """Turn by turn, of each Clarifier; none without documents."""
+    judgments: str = ""
+    """What was searched and who judged; "" without documents."""
 
 
 def talks_of(directories: Iterable[Path]) -> list[Talk]:
@@ -68,7 +70,8 @@ def evaluate_talks(
         tables += _by_name(of_it, clarifier) if len(clarifiers) > 1 else of_it
     if not judgments:
         notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
-    return TalkReport(tuple(tables), tuple(notes), tuple(retrieved))
+    searched = judgments.caption if judgments else ""
+    return TalkReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
 
 
 def _by_name(tables: Iterable[DataTable], clarifier: str) -> Iterator[DataTable]:

@@ -41,7 +41,10 @@ def test_guides_are_no_points_and_cells_of_a_heat_map_are_once_each() -> None:
 def test_of_very_many_points_some_are_taken_and_it_is_said() -> None:
     trace = {"name": "gain", "hovertext": [f"q{i}<br>{i}" for i in range(1_000)]}
     found = numbers_of(figure(trace))
-    assert (found.shown, found.caption) == (MOST_POINTS, f"{MOST_POINTS} of 1,000 points, evenly taken")
+    assert (found.shown, found.caption) == (
+        MOST_POINTS,
+        f"Scores: {MOST_POINTS} of 1,000 points, evenly taken",
+    )
 
 
 def test_nothing_in_the_data_of_a_script_ends_the_script() -> None:

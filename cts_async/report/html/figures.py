@@ -75,9 +75,9 @@ def numbers_of(figure: Figure) -> DataTable:
     rows = list({tuple(row.values()): row for row in _rows(figure.spec)}.values())
     there = [key for key in _KEYS if any(row[key] for row in rows)]
     columns = [Column(key, _cell(key), numeric=False) for key in there]
-    caption = f"{MOST_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MOST_POINTS else ""
+    taken = f": {MOST_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MOST_POINTS else ""
     name = f"{figure.name}_numbers"
-    return DataTable(name, figure.title, caption, columns, rows, shown=MOST_POINTS)
+    return DataTable(name, figure.title, figure.title + taken, columns, rows, shown=MOST_POINTS)
 
 
 def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
