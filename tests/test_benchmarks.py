@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from benchmarks.shared import endpoint
 from benchmarks.shared.big_run import fused, score_of, write_big_run
 from benchmarks.shared.fakes import Seen
 from benchmarks.shared.judging import judge_world
+from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, interleaved, marginal_us, spent_by
 from benchmarks.shared.result import Result, Row
 from benchmarks.shared.sample_world import write_world
@@ -55,6 +57,21 @@ def test_a_process_is_charged_what_it_burnt_and_not_what_it_slept(tmp_path: Path
 def test_a_process_that_fails_is_no_measurement(tmp_path: Path) -> None:
     with pytest.raises(ChildFailed, match=r"exited with 1.*no such luck"):
         spent_by([sys.executable, "-c", "raise SystemExit('no such luck')"], cwd=tmp_path)
+
+
+def test_memory_is_that_of_a_process_and_its_children() -> None:
+    """Each holds 60 MB beside its interpreter; when they have gone the peak stays."""
+    hold = "import sys; held = b'x' * 60_000_000; print('held', flush=True); sys.stdin.read()"
+    parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-S', '-c', {hold!r}]); {hold}"
+    peak = Peak()
+    command = [sys.executable, "-S", "-c", parent]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["held\n"] * 2
+        peak.look(process.pid)
+        process.communicate()
+    peak.look(process.pid)
+    assert 115 < peak.mb < 200
 
 
 @pytest.mark.parametrize(
