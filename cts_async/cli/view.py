@@ -19,7 +19,7 @@ Example: cts view judged/ --port 9000 --open
 
 
 def view(
-    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="What to look at.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What to look at.")] = Path("runs"),
     port: Annotated[
         int | None,
         typer.Option(min=1, max=65535, help="Where to listen [default: 8518, or the next one that is free]."),

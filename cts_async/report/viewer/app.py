@@ -97,9 +97,12 @@ class Server:
         return response
 
     async def _text(self, request: web.Request) -> web.Response:
-        text = await self._work(partial(self.answers.text, _asked(request)))
+        asked = _asked(request)
+        text = await self._work(partial(self.answers.text, asked))
         body = await self._work(partial(text.encode, errors="replace"))
-        return web.Response(body=body, content_type="text/plain", charset="utf-8")
+        named = f"{asked.get('run', '')}-{asked.get('at', '')}"
+        headers = {"Content-Disposition": _attached(named, "txt")} if asked.get("download") else None
+        return web.Response(body=body, content_type="text/plain", charset="utf-8", headers=headers)
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         """An instance's steps as they stand in the journal, line by line, at the pace of whoever takes them."""
@@ -107,7 +110,7 @@ class Server:
         response = web.StreamResponse(
             headers={
                 "Content-Type": "application/jsonl",
-                "Content-Disposition": f'attachment; filename="{_file_name(name)}.jsonl"',
+                "Content-Disposition": _attached(name, "jsonl"),
             }
         )
         await response.prepare(request)
@@ -134,9 +137,10 @@ class Server:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _file_name(text: str) -> str:
-    """A name that is one anywhere: what is neither letter, digit, dot nor hyphen becomes a hyphen."""
-    return re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.")[:100] or "steps"
+def _attached(text: str, kind: str) -> str:
+    """A header that makes a file of an answer; in its name is nothing but letters, digits, dots and hyphens."""
+    name = re.sub(r"[^A-Za-z0-9.-]+", "-", text).strip("-.")[:100] or "steps"
+    return f'attachment; filename="{name}.{kind}"'
 
 
 def _asked(request: web.Request) -> dict[str, str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import NoneType
-from typing import Any, cast
+from typing import Any
 
 from cts_async import scorer
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
@@ -14,7 +13,8 @@ from cts_async.report.viewer.about import About
 from cts_async.report.viewer.files import NO_FILE, Stat, read_object, stat_of
 from cts_async.report.viewer.folder import Place
 from cts_async.report.viewer.open_run import OpenRun
-from cts_async.report.viewer.shapes import Lane, Live, RunRow, Scored
+from cts_async.report.viewer.shaped import has_shape
+from cts_async.report.viewer.shapes import Live, RunRow, Scored
 from cts_async.report.viewer.values import as_count
 
 _COPYING_NS = 2_000_000_000
@@ -126,24 +126,8 @@ def live_of(place: Place) -> Live | None:
     """What the process that writes the run says; None where none does."""
     if stat_of(place.path / LIVE) == NO_FILE:
         return None
-    said = cast("dict[str, Any] | None", read_live(place.path))
-    if said is None or not _is_whole(said, Live, texts=("note",), lists=("lanes",)):
-        return None
-    lanes = [lane for lane in said["lanes"] if _is_whole(lane, Lane, texts=("name", "reason"))]
-    return cast("Live", {**said, "lanes": lanes})
-
-
-def _is_whole(value: Any, shape: type, *, texts: Collection[str], lists: Collection[str] = ()) -> bool:
-    """Whether an object has all fields of a shape, each of its type; those that are neither are numbers or None."""
-    if not isinstance(value, dict):
-        return False
-    kinds = {
-        name: str if name in texts else list if name in lists else float for name in shape.__annotations__
-    }
-    return all(
-        name in value and isinstance(value[name], (int, float, NoneType) if kind is float else kind)
-        for name, kind in kinds.items()
-    )
+    said = read_live(place.path)
+    return said if has_shape(said, Live) else None
 
 
 def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:

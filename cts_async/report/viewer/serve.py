@@ -32,7 +32,9 @@ def viewed_folder(path: Path) -> Path:
     try:
         folder = path.resolve(strict=True)
     except (OSError, RuntimeError):
-        raise UsageError(f"{path}: no such folder; name the folder that runs are in, or one run") from None
+        raise UsageError(
+            f"{path}: no such folder; name the folder that runs are in, or one run (cts run writes into runs/)"
+        ) from None
     if not folder.is_dir():
         raise UsageError(f"{path}: is no folder; name the folder that runs are in, or one run")
     if not os.access(folder, os.R_OK | os.X_OK):

@@ -13,7 +13,8 @@ unrounded; None is "there is none". A run is named by its path below the folder 
     GET /api/trace?run=NAME&id=ID&after=N                                  TracePage
     GET /api/steps?run=NAME&id=ID&after=N                                  StepList
     GET /api/step?run=NAME&at=OFFSET                                       the journal's line, as it stands there
-    GET /api/text?run=NAME&at=OFFSET&part=PART                             one long text, whole, as text/plain
+    GET /api/text?run=NAME&at=OFFSET&part=PART                             one long text, whole, as text/plain;
+                                                                           &download=1: as a file
     GET /api/download?run=NAME&id=ID                                       the instance's journal lines, as a file
     GET /api/events?run=NAME                                               server-sent events: `changed` (RunRow)
 

@@ -184,6 +184,9 @@ def test_a_long_text_is_cut_and_to_be_had_whole(tmp_path: Path) -> None:
         whole = asker.api("text", run=run.name, at=page["at"], part=page["part"])
         assert whole.body.decode() == LONG
         assert whole.headers["Content-Type"] == "text/plain; charset=utf-8"
+        assert "Content-Disposition" not in whole.headers
+        file = asker.api("text", run=run.name, at=page["at"], part=page["part"], download=1)
+        assert file.headers["Content-Disposition"] == f'attachment; filename="made-orig-{page["at"]}.txt"'
         for event in told(asker, run):
             same = asker.api("text", run=run.name, at=event["at"], part=event["part"])
             assert same.body.decode()[:4_000] == event["text"]

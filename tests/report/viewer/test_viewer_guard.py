@@ -133,6 +133,19 @@ def test_a_run_is_one_of_those_found_or_none(folder: Path, run: str) -> None:
             assert asker.api(path, run=run, id="a").status == 404, path
 
 
+def test_who_asks_too_much_at_once_is_told_to_come_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cts_async.report.viewer.guard.MAX_AT_ONCE", 1)
+    with viewer(folder) as asker:
+        with asker.listening() as events:
+            next(events)
+            answer = asker.api("runs")
+            assert (answer.status, answer.json) == (503, {"error": "too many requests at once: ask again"})
+        while asker.api("runs").status != 200:
+            pass
+
+
 def test_a_parameter_given_twice_is_refused(folder: Path) -> None:
     with viewer(folder) as asker:
         answer = asker.send("GET", "/api/instances?run=made-orig&run=other")

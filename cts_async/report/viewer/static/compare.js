@@ -17,7 +17,8 @@ import { t } from "./words.js";
 const SIDES = ["side side-a", "side side-b"];
 
 /** Runs `a` and `b` of the address on its instance; on the first instance of `a` without one. */
-export function comparePage({ main, heading, query, signal }) {
+export function comparePage({ main, heading, query: asked, signal }) {
+  const query = { a: "", b: "", ...asked };
   const steps = h("div", { class: "steps-way" });
   const head = fill(heading(`${query.a} ↔ ${query.b}`), said(query.id ?? ""));
   const page = frame(h("div", { class: "way" }, trail(query), steps), head);
@@ -60,7 +61,7 @@ async function first(query, signal) {
 }
 
 function trail({ a, b, id }) {
-  const to = (run) => [said(run ?? ""), href("/run", { run })];
+  const to = (run) => [said(run), href("/run", { run })];
   return crumbs([[t("runs"), "#/"], to(a), to(b), [said(id ?? "")]]);
 }
 

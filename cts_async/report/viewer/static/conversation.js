@@ -4,7 +4,8 @@ import { h } from "./dom.js";
 import { said } from "./said.js";
 import { t } from "./words.js";
 
-const UNKNOWN = /^[\s"'“”‘’「」*_.。!()（）[\]]*unknown[\s"'“”‘’「」*_.。!()（）[\]]*$/i;
+// However the user put it, a line of results has this for it.
+const UNKNOWN = "unknown";
 
 /** All turns, in order. */
 export function conversation({ turns, mode }) {
@@ -35,7 +36,7 @@ function exchanged(turn) {
 }
 
 function reply(answer) {
-  if (!UNKNOWN.test(answer)) return bubble("replies", t("user"), answer);
+  if (answer !== UNKNOWN) return bubble("replies", t("user"), answer);
   return h("div", { class: "bubble replies unknown" },
     h("span", { class: "who" }, t("user")), h("p", {}, h("span", { "aria-hidden": "true" }, "∅ "), t("unknown")));
 }

@@ -12,14 +12,14 @@ import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { rawSteps } from "./steps.js";
 import { traceView } from "./trace.js";
-import { neighbours, wayLinks } from "./walk.js";
+import { listOf, neighbours, wayLinks } from "./walk.js";
 import { t } from "./words.js";
 
 /** The instance named in the address; `at` there is the section to go to. */
 export function instancePage({ main, heading, query, signal }) {
   const { run = "", id = "" } = query;
   const steps = h("div", { class: "steps-way" });
-  const trail = crumbs([[t("runs"), "#/"], [said(run), href("/run", { run })], [said(id)]]);
+  const trail = crumbs([[t("runs"), "#/"], [said(run), listOf(run)], [said(id)]]);
   const head = fill(heading(`${id} · ${run}`), said(id));
   const page = frame(h("div", { class: "way" }, trail, steps), head);
   const way = { previous: null, next: null };
@@ -39,7 +39,7 @@ export function instancePage({ main, heading, query, signal }) {
   }, signal);
   return {
     update: (next) => toSection(next.at, true),
-    keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(href("/run", { run })) },
+    keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(listOf(run)) },
   };
 }
 instancePage.identity = (query) => `${query.run} ${query.id}`;

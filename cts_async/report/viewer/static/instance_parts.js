@@ -3,7 +3,7 @@
 import { h, fill } from "./dom.js";
 import { longText } from "./longtext.js";
 import { coverageStrip } from "./nuggets.js";
-import { facts, scoreBar } from "./parts.js";
+import { facts, scoreBar, smokeNote } from "./parts.js";
 import { said, visible } from "./said.js";
 import { t } from "./words.js";
 
@@ -40,8 +40,11 @@ export function answer(page) {
 /** Each judge's score over the strip of what was covered. */
 export function verdicts(page) {
   if (page.scores.length === 0) return null;
-  return h("div", { class: "verdicts" }, page.scores.map((one) => h("div", { class: "verdict" },
-    said(one.judge, "span", { class: "verdict-judge" }), scoreBar(one.score), coverageStrip(page.nuggets, one.judge))));
+  const verdict = (one) => h("div", { class: "verdict" },
+    said(one.judge, "span", { class: "verdict-judge" }), scoreBar(one.score), coverageStrip(page.nuggets, one.judge));
+  return [
+    h("div", { class: "verdicts" }, page.scores.map(verdict)), smokeNote(page.scores.some((one) => one.smoke_test)),
+  ];
 }
 
 /** An instance that failed: where, and why. */

@@ -5,7 +5,7 @@ import { axis, whisker } from "./chart.js";
 import { fill, h } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
-import { empty, later, smokeBadge, table, tableRow } from "./parts.js";
+import { empty, later, smokeBadge, smokeNote, table, tableRow } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { t } from "./words.js";
@@ -37,7 +37,9 @@ function boards(found) {
   const problem = found.problem ? said(found.problem, "p", { class: "notice" }) : null;
   const computing = found.computing ? h("p", { class: "muted", role: "status" }, t("computing")) : null;
   if (found.boards.length === 0) return [computing ?? problem ?? empty(t("noBoard"))];
-  return [computing, problem, found.boards.map(board), h("p", { class: "muted small" }, t("boardNote"))];
+  const smoke = found.boards.some(({ standings }) => standings.some((row) => row.smoke_test));
+  const note = h("p", { class: "muted small" }, t("boardNote"));
+  return [computing, problem, smokeNote(smoke), found.boards.map(board), note];
 }
 
 function board({ judge, baseline, standings }) {

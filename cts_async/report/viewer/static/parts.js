@@ -12,7 +12,12 @@ export function badge(kind, words) {
 
 /** What every score of a run played by the embedded model stands beside. */
 export function smokeBadge(smokeTest) {
-  return smokeTest ? h("span", { class: "badge smoke", title: t("smokeWhy") }, t("smoke")) : null;
+  return smokeTest ? badge("smoke", t("smoke")) : null;
+}
+
+/** The same in a sentence. */
+export function smokeNote(smokeTest) {
+  return smokeTest ? h("p", { class: "muted small" }, t("smokeWhy")) : null;
 }
 
 /** Names with their values: [[name, value, note?], ...]; a value is words or an element. */

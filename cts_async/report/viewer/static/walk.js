@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { h } from "./dom.js";
 import { count } from "./format.js";
+import { href } from "./route.js";
 import { visible } from "./said.js";
 import { t } from "./words.js";
 
@@ -15,7 +16,13 @@ export function remember(run, filter, page, after, { rows, next }) {
   const name = keyOf(run, filter);
   starts.set(`${name} ${page}`, after ?? "");
   starts.set(`${name} ${page + 1}`, next ?? "");
-  walked = { run, filter, ids: rows.map((row) => row.id), next };
+  const address = href("/run", { run, ...filter, p: page > 1 ? page : "", after });
+  walked = { run, filter, ids: rows.map((row) => row.id), next, address };
+}
+
+/** Where the list of a run is: as it was filtered and paged when it was last looked at. */
+export function listOf(run) {
+  return walked?.run === run ? walked.address : href("/run", { run });
 }
 
 /** Where a page began when it was shown; null if it was not. */
