@@ -92,7 +92,8 @@ def end_one_more(directory: Path, id: str, score: float) -> None:
 
 
 def test_a_page_of_a_growing_run_follows_it_by_itself(page: Page, viewer: Viewer, growing: Path) -> None:
-    page.goto(viewer.at("run", run=NAME))
+    page.goto(viewer.url)
+    row_of(page, NAME).get_by_role("link").click()
     expect(page.get_by_text("● running")).to_be_visible()
     expect(page.locator("tbody tr[data-id]")).to_have_count(1)
     provider = page.get_by_role("table", name="Providers").get_by_role("row").filter(has_text="openai")
