@@ -89,6 +89,9 @@ export async function later(place, make, signal) {
   }
 }
 
+/** Whether the reader is just pressing something within: what is replaced then is never clicked. */
+export const held = (place) => place.matches(":active");
+
 /** A heading with its section, that the page's contents lead to. */
 export function section(id, title, ...children) {
   return h("section", { id, "aria-labelledby": `${id}-title` },
