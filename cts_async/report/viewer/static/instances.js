@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { filterForm } from "./filters.js";
-import { count, rate } from "./format.js";
+import { count, NONE, rate } from "./format.js";
 import { empty, held, scoreBar, table, tableRow, trouble } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
@@ -131,8 +131,8 @@ function cells(query, row) {
   return [
     [said(title, "a", { class: "row-link", href: address }), intent],
     said(row.id, "code"),
-    row.failed ? "–" : scoreBar(row.score),
-    row.asked ? t("of", { n: row.unknown, all: row.asked }) : "–",
+    row.failed ? NONE : scoreBar(row.score),
+    row.asked ? t("of", { n: row.unknown, all: row.asked }) : NONE,
     row.failed ? h("span", { class: "bad" }, "✕ ", said(row.failed)) : "",
   ];
 }
