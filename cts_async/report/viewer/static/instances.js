@@ -3,8 +3,8 @@
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { filterForm } from "./filters.js";
-import { count, rate } from "./format.js";
-import { empty, scoreBar, table, tableRow, trouble } from "./parts.js";
+import { count, NONE, rate } from "./format.js";
+import { empty, held, scoreBar, table, tableRow, trouble } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { remember, startOf } from "./walk.js";
@@ -27,7 +27,7 @@ export function instanceBrowser(query, signal) {
   const form = filterForm((filter) => go(href("/run", { run: query.run, ...filter }), { replace: true }));
   let now = query;
   let asking = new AbortController();
-  let [timer, growing] = [null, null];
+  let [timer, growing, drawn] = [null, null, ""];
   signal.addEventListener("abort", () => {
     asking.abort();
     clearTimeout(timer);
@@ -43,18 +43,21 @@ export function instanceBrowser(query, signal) {
     if (!quietly) status.textContent = t("loading");
     try {
       const found = await gather(now, mine, (rows) => { status.textContent = t("searching", { n: rows }); });
+      if (mine.aborted) return;
       draw(found);
       if (found.ready < 1) timer = setTimeout(() => load({ quietly: true }), INDEXING_MS);
     } catch (error) {
       if (mine.aborted) return;
+      list.removeAttribute("aria-busy");
+      drawn = "";
       fill(list, trouble(error, () => load()));
       status.textContent = "";
     }
   }
 
   function again() {
-    growing = null;
-    load({ quietly: true });
+    growing = held(list) ? setTimeout(again, GROWN_MS) : null;
+    if (growing === null) load({ quietly: true });
   }
 
   function draw(found) {
@@ -62,10 +65,13 @@ export function instanceBrowser(query, signal) {
     status.textContent = statusWords(found);
     const place = Number(now.p ?? 1);
     remember(now.run, filterOf(now), place, now.after, found);
+    fill(pages, pager(now, place, found));
+    const rows = JSON.stringify([found.rows, found.n > 0]);
+    if (rows === drawn) return;
+    drawn = rows;
     const chosen = list.contains(document.activeElement) ? document.activeElement.closest("tr")?.dataset.id : undefined;
     fill(list, found.rows.length ? rowsTable(now, found.rows) : empty(t(found.n ? "nothingFits" : "noInstances")));
     if (chosen !== undefined) focusRow(list, chosen);
-    fill(pages, pager(now, place, found));
   }
 
   function toBeginning() {
@@ -125,8 +131,8 @@ function cells(query, row) {
   return [
     [said(title, "a", { class: "row-link", href: address }), intent],
     said(row.id, "code"),
-    row.failed ? "–" : scoreBar(row.score),
-    row.asked ? t("of", { n: row.unknown, all: row.asked }) : "–",
+    row.failed ? NONE : scoreBar(row.score),
+    row.asked ? t("of", { n: row.unknown, all: row.asked }) : NONE,
     row.failed ? h("span", { class: "bad" }, "✕ ", said(row.failed)) : "",
   ];
 }

@@ -1,7 +1,7 @@
 // What an answer had to hold, and how much of it each judge found there.
 
 import { h, webAddress } from "./dom.js";
-import { weight } from "./format.js";
+import { NONE, weight } from "./format.js";
 import { table, tableRow } from "./parts.js";
 import { said, visible } from "./said.js";
 import { t } from "./words.js";
@@ -11,7 +11,7 @@ const WORTH = { full: 1, partial: 0.5, none: 0 };
 
 /** A label as a symbol and a word; a dash where the judge said nothing. */
 export function coverage(label) {
-  if (!(label in SYMBOLS)) return h("span", { class: "muted" }, label ? visible(label) : "–");
+  if (!(label in SYMBOLS)) return h("span", { class: "muted" }, label ? visible(label) : NONE);
   const symbol = h("span", { "aria-hidden": "true" }, `${SYMBOLS[label]} `);
   return h("span", { class: `coverage ${label}` }, symbol, t(`coverage_${label}`));
 }

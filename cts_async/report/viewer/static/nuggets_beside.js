@@ -1,7 +1,7 @@
 // The nuggets of two runs in one table, with what differs.
 
 import { h } from "./dom.js";
-import { signed, weight } from "./format.js";
+import { NONE, signed, weight } from "./format.js";
 import { coverage, nuggetText, worth } from "./nuggets.js";
 import { field, section, select, table, tableRow } from "./parts.js";
 import { go, href } from "./route.js";
@@ -46,7 +46,7 @@ function total(a, b, judge) {
 }
 
 function difference(gain) {
-  if (gain === null) return "–";
+  if (gain === null) return NONE;
   if (gain === 0) return h("span", { class: "muted" }, "= ", t("same"));
   return h("span", { class: "coverage accent" }, gain > 0 ? `▲ ${t("moreInB")}` : `▼ ${t("moreInA")}`);
 }

@@ -1,7 +1,7 @@
 // Small things that every page uses.
 
 import { fill, h } from "./dom.js";
-import { count, score } from "./format.js";
+import { count, NONE, score } from "./format.js";
 import { said } from "./said.js";
 import { t } from "./words.js";
 
@@ -60,7 +60,7 @@ export function tableRow(heads, cells, attributes = {}) {
 
 /** A score of 0 to 100 as a number over a bar. */
 export function scoreBar(value) {
-  if (value === null || value === undefined) return h("span", { class: "muted" }, "–");
+  if (value === null || value === undefined) return h("span", { class: "muted" }, NONE);
   return h("span", { class: "score-bar", vars: { "--share": value / 100 } }, score(value));
 }
 
@@ -88,6 +88,9 @@ export async function later(place, make, signal) {
     if (!error.status) console.error(error);
   }
 }
+
+/** Whether the reader is just pressing something within: what is replaced then is never clicked. */
+export const held = (place) => place.matches(":active");
 
 /** A heading with its section, that the page's contents lead to. */
 export function section(id, title, ...children) {

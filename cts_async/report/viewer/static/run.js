@@ -2,7 +2,7 @@
 
 import { get, watch } from "./api.js";
 import { fill, h } from "./dom.js";
-import { count, dollars, duration, moment, rate, score, size } from "./format.js";
+import { count, dollars, duration, moment, NONE, rate, score, size } from "./format.js";
 import { crumbs } from "./header.js";
 import { instanceBrowser } from "./instances.js";
 import { facts, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
@@ -68,7 +68,7 @@ function overview(row, summary) {
       first ? ["p50 · p90", `${score(first.p50)} · ${score(first.p90)}`] : null,
       [t("done"), row.n_expected ? t("of", { n: count(row.n_done), all: count(row.n_expected) }) : count(row.n_done)],
       [t("failed"), h("span", { class: row.n_failed ? "bad" : "" }, count(row.n_failed))],
-      [t("unknownRate"), row.unknown_rate === null ? "–" : rate(row.unknown_rate)],
+      [t("unknownRate"), rate(row.unknown_rate)],
       [t("cost"), dollars(row.cost_usd)],
       [t("time"), duration(row.wall_s)],
     ], "facts large"),
@@ -105,7 +105,7 @@ function beside({ row, beside: others }) {
 function settings({ row, manifest }) {
   return [
     facts([
-      [t("data"), said(row.data || "–")],
+      [t("data"), said(row.data || NONE)],
       row.k === null ? null : ["k", count(row.k)],
       row.scheme ? [t("scheme"), said(row.scheme)] : null,
       row.mode ? [t("mode"), said(row.mode)] : null,

@@ -61,7 +61,7 @@ function cells(row) {
     nameCell(row),
     progress(row),
     mean(row),
-    row.unknown_rate === null ? NONE : rate(row.unknown_rate),
+    rate(row.unknown_rate),
     row.n_failed ? h("span", { class: "bad" }, count(row.n_failed)) : count(0),
     dollars(row.cost_usd),
     duration(row.wall_s),

@@ -2,7 +2,7 @@
 
 import { get, onConnection, watch } from "./api.js";
 import { fill, h } from "./dom.js";
-import { later } from "./parts.js";
+import { held, later } from "./parts.js";
 import { damagedNotice, runGroups } from "./run_list.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
@@ -37,8 +37,8 @@ export function runsPage({ main, heading, query, signal }) {
   later(place, async () => {
     await fetched();
     watch(null, {
-      changed: soon((row) => known.set(row.name, row), draw, signal),
-      gone: soon(({ name }) => known.delete(name), draw, signal),
+      changed: soon((row) => known.set(row.name, row), draw, place, signal),
+      gone: soon(({ name }) => known.delete(name), draw, place, signal),
     }, signal);
     onConnection((gone) => gone || fetched().catch(() => {}), signal);
     return [...place.childNodes];
@@ -68,11 +68,11 @@ function fits(row, text) {
 }
 
 /** A listener that notes what it hears at once, and has it drawn once a second at most. */
-function soon(note, draw, signal) {
+function soon(note, draw, place, signal) {
   let timer = null;
   const drawn = () => {
-    timer = null;
-    if (!signal.aborted) draw();
+    timer = held(place) ? setTimeout(drawn, DRAW_MS) : null;
+    if (timer === null && !signal.aborted) draw();
   };
   return (heard) => {
     note(heard);
