@@ -46,7 +46,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
         ("Questions and answers", _conversation(line)),
         ("Rewritten query", _rewritten(line)),
         ("Answer", _answer(line.get("answer"))),
-        ("Nuggets", _nuggets(one, anchor)),
+        ("Nuggets", _nuggets(one)),
     ]
     told = element("dl", ([element("dt", name), element("dd", part)] for name, part in parts if part))
     return element("details", summary, told, _link(one, run), id=anchor, class_="instance")
@@ -130,7 +130,7 @@ def _answer(value: object) -> Node:
     return [said(text[:ANSWER_CHARS], "div", class_="answer"), note]
 
 
-def _nuggets(one: Opened, anchor: str) -> Node:
+def _nuggets(one: Opened) -> Node:
     labels = {judge: _labels(verdict) for judge, verdict in one.verdicts.items()}
     ids = list(dict.fromkeys(id for of in labels.values() for id in of))
     if not ids:
@@ -146,7 +146,7 @@ def _nuggets(one: Opened, anchor: str) -> Node:
         element("tbody", rows),
     )
     return element(
-        "div", table, class_="box nuggets", tabindex=0, role="region", aria_label=f"Nuggets of {anchor}"
+        "div", table, class_="box nuggets", tabindex=0, role="region", aria_label=f"Nuggets of {one.extreme.id}"
     )
 
 
