@@ -117,8 +117,7 @@ def _rewritten(line: Mapping[str, Any]) -> Node:
     marked = stretches(_text(line.get("blurred_query")), text)
     words = [element("mark", one["text"]) if one["added"] else one["text"] for one in marked]
     language = said(text).attributes.get("lang")
-    legend = element("p", "Marked: words that the query did not have.", class_="remark")
-    return [element("p", words, dir="auto", lang=language), legend]
+    return element("p", words, dir="auto", lang=language)
 
 
 def _answer(value: object) -> Node:
@@ -146,7 +145,12 @@ def _nuggets(one: Opened) -> Node:
         element("tbody", rows),
     )
     return element(
-        "div", table, class_="box nuggets", tabindex=0, role="region", aria_label=f"Nuggets of {one.extreme.id}"
+        "div",
+        table,
+        class_="box nuggets",
+        tabindex=0,
+        role="region",
+        aria_label=f"Nuggets of {one.extreme.id}",
     )
 
 
