@@ -36,7 +36,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
         "summary",
         element("span", ", ".join(one.extreme.why), class_="why"),
         " ",
-        element("span", _points(one.extreme, run.baseline), class_="points"),
+        element("span", _points(one.extreme, run), class_="points"),
         " ",
         said(_cut(query, _TEXT_CHARS), "span", class_="query"),
     )
@@ -52,10 +52,10 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
     return element("details", summary, told, _link(one, run), id=anchor, class_="instance")
 
 
-def _points(extreme: Extreme, baseline: str) -> Iterator[Node]:
-    yield f"{extreme.score:.1f}"
+def _points(extreme: Extreme, run: OpenedRun) -> Iterator[Node]:
+    yield f"{extreme.score:.{run.decimals}f}"
     if extreme.gain is not None:
-        yield from (f", {extreme.gain:+.1f} over ".replace("-", "−"), said(baseline))
+        yield from (f", {extreme.gain:+.{run.decimals}f} over ".replace("-", "−"), said(run.baseline))
 
 
 def _link(one: Opened, run: OpenedRun) -> Element:
