@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -20,7 +21,7 @@ BEST_SCORE: Final = "highest score"
 
 @dataclass(frozen=True, slots=True)
 class Extreme:
-    """One instance of a system, in points of restore_score_100. `why` it is here, at least one reason."""
+    """One instance of a system, its score and gain in the measure's own unit. `why` it is here: one reason or more."""
 
     id: str
     score: float
@@ -41,6 +42,13 @@ def extremes(board: Board, judge: str, system: str, baseline: str, most: int) ->
     gains = np.full_like(scores, np.nan)
     if baseline and baseline != system:
         gains = scores - board.scores[judge][:, board.place(baseline)]
+    return extremes_of(board.ids, scores, gains, most)
+
+
+def extremes_of(ids: Sequence[str], scores: Array, gains: Array, most: int) -> tuple[Extreme, ...]:
+    """The same of any scores and gains by instance, in the order of `ids`, NaN where there is none."""
+    import numpy as np
+
     half = min(most, (int(np.isfinite(scores).sum()) + 1) // 2)  # none is among the lowest and the highest
     lowest = _least(scores, half)
     reasons: dict[int, list[str]] = {}
@@ -53,8 +61,7 @@ def extremes(board: Board, judge: str, system: str, baseline: str, most: int) ->
         for row in rows:
             reasons.setdefault(row, []).append(why)
     return tuple(
-        Extreme(board.ids[row], float(scores[row]), _number(gains[row]), tuple(why))
-        for row, why in reasons.items()
+        Extreme(ids[row], float(scores[row]), _number(gains[row]), tuple(why)) for row, why in reasons.items()
     )
 
 

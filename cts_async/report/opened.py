@@ -37,11 +37,14 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class OpenedRun:
-    """A system's instances that are worth a look; its scores are those of `judge`, gains are over `baseline`."""
+    """A system's instances that are worth a look; their gains are over `baseline`."""
 
     system: str
     directory: Path
-    judge: str
+    measure: str
+    """What their scores are: "judge gpt" for points of restore_score_100, else a measure of retrieval."""
+    decimals: int
+    """Of the scores, where they are shown."""
     baseline: str
     embedded: bool
     instances: tuple[Opened, ...]
@@ -68,12 +71,19 @@ def _read(compared: RunsCompared) -> Iterator[OpenedRun]:
     for entrant in entrants:
         if entrant.directory.is_dir() and judge in entrant.judges:
             found = extremes(compared.board, judge, entrant.label, compared.baseline, most)
-            opened = tuple(_opened(entrant.directory, found))
-            played = entrant.embedded
-            yield OpenedRun(entrant.label, entrant.directory, judge, compared.baseline, played, opened)
+            yield OpenedRun(
+                entrant.label,
+                entrant.directory,
+                measure=f"judge {judge}",
+                decimals=1,
+                baseline=compared.baseline,
+                embedded=entrant.embedded,
+                instances=tuple(opened_lines(entrant.directory, found)),
+            )
 
 
-def _opened(directory: Path, found: Sequence[Extreme]) -> Iterator[Opened]:
+def opened_lines(directory: Path, found: Sequence[Extreme]) -> Iterator[Opened]:
+    """Those instances as the run's files have them, without their nuggets; those without a line are left out."""
     wanted = {one.id for one in found}
     lines = _lines(directory / results_of(directory), wanted)
     further = {path.stem: _lines(path, wanted) for path in sorted((directory / JUDGMENTS).glob("*.jsonl"))}

@@ -15,6 +15,7 @@ from cts_async.report.gathered import Gathered, gather
 from cts_async.report.html.report import Origin, write_report
 from cts_async.report.html.sections import Contents
 from cts_async.report.opened import open_instances
+from cts_async.report.opened_talks import open_talks
 from cts_async.report.plain import plain
 from cts_async.report.plots import Material, check_export, export, figures
 from cts_async.report.table_files import write_table_files
@@ -73,6 +74,7 @@ def place_of(gathered: Gathered) -> Path:
 
 def _contents(gathered: Gathered) -> Contents:
     opened, told = open_instances(gathered)
+    opened += tuple(open_talks(gathered))
     return Contents(gathered, all_tables(gathered), figures(_drawing(gathered)), opened, told)
 
 

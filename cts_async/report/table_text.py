@@ -35,6 +35,8 @@ _LATEX: Final = str.maketrans(
         "≤": r"$\leq$",
         "≥": r"$\geq$",
         "−": "$-$",
+        "†": r"$\dagger$",
+        "‡": r"$\ddagger$",
         "×": r"$\times$",
         "–": "--",
         "…": r"\ldots{}",

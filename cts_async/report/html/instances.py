@@ -36,7 +36,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
         "summary",
         element("span", ", ".join(one.extreme.why), class_="why"),
         " ",
-        element("span", _points(one.extreme, run.baseline), class_="points"),
+        element("span", _points(one.extreme, run), class_="points"),
         " ",
         said(_cut(query, _TEXT_CHARS), "span", class_="query"),
     )
@@ -46,16 +46,16 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
         ("Questions and answers", _conversation(line)),
         ("Rewritten query", _rewritten(line)),
         ("Answer", _answer(line.get("answer"))),
-        ("Nuggets", _nuggets(one, anchor)),
+        ("Nuggets", _nuggets(one)),
     ]
     told = element("dl", ([element("dt", name), element("dd", part)] for name, part in parts if part))
     return element("details", summary, told, _link(one, run), id=anchor, class_="instance")
 
 
-def _points(extreme: Extreme, baseline: str) -> Iterator[Node]:
-    yield f"{extreme.score:.1f}"
+def _points(extreme: Extreme, run: OpenedRun) -> Iterator[Node]:
+    yield f"{extreme.score:.{run.decimals}f}"
     if extreme.gain is not None:
-        yield from (f", {extreme.gain:+.1f} over ".replace("-", "−"), said(baseline))
+        yield from (f", {extreme.gain:+.{run.decimals}f} over ".replace("-", "−"), said(run.baseline))
 
 
 def _link(one: Opened, run: OpenedRun) -> Element:
@@ -117,8 +117,7 @@ def _rewritten(line: Mapping[str, Any]) -> Node:
     marked = stretches(_text(line.get("blurred_query")), text)
     words = [element("mark", one["text"]) if one["added"] else one["text"] for one in marked]
     language = said(text).attributes.get("lang")
-    legend = element("p", "Marked: words that the query did not have.", class_="remark")
-    return [element("p", words, dir="auto", lang=language), legend]
+    return element("p", words, dir="auto", lang=language)
 
 
 def _answer(value: object) -> Node:
@@ -130,7 +129,7 @@ def _answer(value: object) -> Node:
     return [said(text[:ANSWER_CHARS], "div", class_="answer"), note]
 
 
-def _nuggets(one: Opened, anchor: str) -> Node:
+def _nuggets(one: Opened) -> Node:
     labels = {judge: _labels(verdict) for judge, verdict in one.verdicts.items()}
     ids = list(dict.fromkeys(id for of in labels.values() for id in of))
     if not ids:
@@ -146,7 +145,12 @@ def _nuggets(one: Opened, anchor: str) -> Node:
         element("tbody", rows),
     )
     return element(
-        "div", table, class_="box nuggets", tabindex=0, role="region", aria_label=f"Nuggets of {anchor}"
+        "div",
+        table,
+        class_="box nuggets",
+        tabindex=0,
+        role="region",
+        aria_label=f"Nuggets of {one.extreme.id}",
     )
 
 

@@ -12,6 +12,7 @@ from cts_async import __version__
 from cts_async.datasets.whole_file import written_whole
 from cts_async.report.all_tables import smoke_test
 from cts_async.report.gathered import Gathered
+from cts_async.report.headline import headline
 from cts_async.report.html.document import Page, document
 from cts_async.report.html.element import Node, element, said
 from cts_async.report.html.figures import figures_data
@@ -73,6 +74,8 @@ def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
     yield element("p", _counted(systems), made, class_="about")
     if gathered.embedded:
         yield said(smoke_test(gathered), "p", class_="warning", role="note")
+    if gathered.compared and (lines := list(headline(gathered.compared))):
+        yield element("ul", (said(line, "li") for line in lines), class_="headline")
     yield from notes(gathered)
 
 

@@ -82,9 +82,11 @@ def _instances(contents: Contents) -> Section:
     runs = [run_section(run, number) for number, run in enumerate(contents.opened, start=1)]
     body: list[Node] = []
     if runs:
+        measures = " and ".join(dict.fromkeys(run.measure for run in contents.opened))
         lead = (
-            f"Where scores are lowest and highest, and where most was lost and gained, by judge "
-            f"{contents.opened[0].judge}. Links lead into the viewer: they work while cts view shows that folder."
+            "Where scores are lowest and highest, and where most was lost and gained, by "
+            f"{measures}. In a rewritten query words are marked that the query did not have. Links "
+            "lead into the viewer: they work while cts view shows that folder."
         )
         body = [said(lead, "p"), *(_note(note) for note in contents.opened_notes), *runs]
     return Section("instances", "Instances worth a look", tuple(body))
