@@ -14,6 +14,14 @@ from browser.viewing import Viewer, Watch
 
 MADE = "script:not([src^='static/']), img, svg[onload], [onerror], iframe, object, embed, base, form[action]"
 """Elements that only an attack can have made."""
+SLIPPED = """() => new Promise((done) => {
+  const script = document.createElement("script");
+  script.textContent = "window.ran = 'script'";
+  document.body.append(script);
+  document.body.insertAdjacentHTML("beforeend", `<img src="data:," onerror="window.ran = 'handler'">`);
+  document.body.lastElementChild.addEventListener("error", () => setTimeout(done));
+})"""
+"""Puts an inline script and an inline handler into the page, and waits until the handler had its occasion."""
 VISIBLE_TRICKS = "\u202e\u2066\u200b\x07\x1b\x08\x00"
 """What turns text round or hides in it; shown as such or not at all, never as it stands."""
 
@@ -96,3 +104,17 @@ def test_a_hostile_address_is_only_a_page_that_is_not_there(page: Page, viewer: 
             page.goto(address)
             page.get_by_role("main").locator("[role=alert], h1").last.wait_for()
             innocent(page)
+
+
+def test_markup_that_slipped_through_would_neither_run_nor_call_out(
+    page: Page, viewer: Viewer, watch: Watch
+) -> None:
+    """The second lock: the content security policy, tried from within the page."""
+    watch.expected = "Content Security Policy|net::ERR|404"
+    page.goto(viewer.url)
+    page.evaluate(SLIPPED)
+    assert page.evaluate("window.ran") is None
+    reached = "fetch(address, { mode: 'no-cors' }).then(() => 'reached', () => 'refused')"
+    assert page.evaluate(f"(address) => {reached}", TRACKER) == "refused"
+    assert any("Content Security Policy" in line for line in watch.noticed)
+    assert not [line for line in watch.noticed if line.startswith("request")]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from example_world import TALKS
-from made_views import LARGE_K3, LIST, TALK
+from made_views import JUDGED, LARGE_K3, LIST, TALK
 from playwright.sync_api import Locator, Page, expect
 
 from browser.viewing import Viewer, Watch
@@ -115,6 +115,14 @@ def test_a_conversation_by_turns_shows_types_and_reasoning(page: Page, viewer: V
     expect(thought).to_be_hidden()
     page.get_by_text("Reasoning", exact=True).click()
     expect(thought).to_be_visible()
+
+
+def test_an_answer_that_was_only_judged_has_its_score_and_nuggets(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("instance", run=JUDGED, id="s01"))
+    expect(page.locator(".verdict")).to_contain_text("46.2")
+    expect(part(page, "Answer")).to_contain_text("The winter crossing takes 50 minutes.")
+    row = part(page, "Nuggets").get_by_role("row").filter(has_text="The winter crossing takes 50 minutes.")
+    expect(row.locator("[data-label=lexical]")).to_contain_text("full")
 
 
 def test_an_instance_that_is_not_there_is_told_and_not_blank(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from made_views import LARGE_K3, LIST, ORIG, SMOKE, TALK
+from made_views import JUDGED, LARGE_K3, LIST, ORIG, SMOKE, TALK
 from playwright.sync_api import Page, expect
 
 from browser.checks import FITTING, READABLE, faults, structure_faults
@@ -22,6 +22,7 @@ PAGES: Mapping[str, tuple[str, Mapping[str, str], str]] = {
     "Chinese instance": ("instance", {"run": LARGE_K3, "id": "s03"}, TRACE),
     "failed instance": ("instance", {"run": LARGE_K3, "id": "s10"}, ".trouble"),
     "conversation": ("instance", {"run": TALK, "id": "t1"}, ".bubble"),
+    "judged answer": ("instance", {"run": JUDGED, "id": "s01"}, ".nuggets tbody tr"),
     "compared": ("compare", {"a": ORIG, "b": LARGE_K3, "id": "s04"}, ".nuggets tbody tr"),
     "filtered away": ("run", {"run": LIST, "text": "nothing like this"}, ".empty"),
 }
