@@ -6,16 +6,17 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from fake_provider import provider_process
 from made_runs import Row, made_run
+from made_views import LARGE_K3
 from playwright.sync_api import Page, expect
 from real_run import RealRun
 
-from browser.viewing import Viewer, row_of
+from browser.viewing import Viewer, Watch, row_of
 from cts_async.report.live import remove_live, write_live
 from cts_async.report.viewer.shapes import Lane, Live
 
@@ -138,3 +139,18 @@ def test_a_real_run_is_watched_from_its_first_instance_to_its_last(page: Page, v
                 process.kill()
                 shutil.rmtree(viewer.runs / "watched", ignore_errors=True)
     expect(page.get_by_text("● running")).to_have_count(0)
+
+
+def test_a_server_that_does_not_answer_is_told_and_asked_until_it_does(
+    new_page: Callable[..., Page], viewer: Viewer, watch: Watch
+) -> None:
+    watch.expected = "net::ERR_INTERNET_DISCONNECTED"
+    page = new_page()
+    page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
+    page.get_by_role("link", name="Next instance").wait_for()
+    page.context.set_offline(True)
+    page.keyboard.press("j")
+    expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.get_by_role("heading", level=1, name="property tax rate")).to_be_visible()
+    expect(page.get_by_text("The server does not answer")).to_be_hidden()
