@@ -96,6 +96,18 @@ TALKS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("您做几人份？", UNKNOWN),
     ),
 }
+THOUGHTS: Mapping[str, Sequence[str]] = {
+    "en": (
+        "I need pages that speak of {}. I search for just that first.",
+        "The first result fits the question best. I read it before I rely on its snippet.",
+        "The page answers it; I give its figures as they stand.",
+    ),
+    "zh": (
+        "需要查找关于“{}”的网页，先直接搜索。",
+        "第一条结果最符合问题，先阅读原文，不只依赖摘要。",
+        "网页给出了答案，按原文数字回答。",
+    ),
+}
 _ANSWERS = {question: answer for pairs in TALKS.values() for question, answer in pairs}
 
 
@@ -146,16 +158,15 @@ def _agent(messages: Sequence[Message]) -> str:
     told = [message["content"] for message in messages[2:] if message["role"] == "user"]
     if query.startswith("tram fares, students, on night"):
         raise RejectedError("HTTP 400: the request was refused by the content filter", status=400)
+    thoughts = THOUGHTS["zh" if re.search("[一-鿿]", query) else "en"]
     if not told:
-        thought = f"I need pages that speak of {query}. I search for just that first."
-        return _turn(thought, "search", {"query": [query]})
+        return _turn(thoughts[0].format(query), "search", {"query": [query]})
     if len(told) == 1:
         urls = re.findall(r"\]\((https?://[^\s)]+)\)", told[0])[:1]
-        thought = "The first result fits the question best. I read it before I rely on its snippet."
-        return _turn(thought, "visit", {"url": urls, "goal": query})
+        return _turn(thoughts[1], "visit", {"url": urls, "goal": query})
     read = re.findall(r"Evidence in page:\n(.*?)\n\nSummary:", told[-1], re.DOTALL)
     evidence = " ".join(" ".join(read).split())
-    return f"<think>The page answers it; I give its figures as they stand.</think>\n<answer>\n{evidence}\n</answer>"
+    return f"<think>\n{thoughts[2]}\n</think>\n<answer>\n{evidence}\n</answer>"
 
 
 def _turn(thought: str, tool: str, arguments: Mapping[str, object]) -> str:
