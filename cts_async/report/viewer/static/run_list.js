@@ -42,7 +42,8 @@ function beginning() {
 }
 
 function group(rows) {
-  const [{ data, data_sha: sha }] = rows;
+  // Who judged somebody's answers may know the gold only; a run knows what its data are called.
+  const { data, data_sha: sha } = rows.find((row) => row.kind !== "judged") ?? rows[0];
   const name = data || t("unknownData");
   const ranked = sha && rows.filter((row) => row.scores.length).length > 1;
   const heads = [
