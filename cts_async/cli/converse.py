@@ -140,6 +140,7 @@ def _converse(
     from cts_async.protocol.talk_plan import plan_talks
     from cts_async.protocol.talks import hold_talks
     from cts_async.report.data_table import write_csv
+    from cts_async.report.doing import Work
     from cts_async.report.talk_judgments import open_judgments, open_scorer
     from cts_async.report.talk_report import conversations_table, evaluate_talks
 
@@ -148,8 +149,8 @@ def _converse(
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan, judgments)
-    totals = {directory.name: plan.n_expected(system) for system, directory in plan.systems.items()}
-    stopped = drive(hold_talks, plan, totals, quiet=quiet)
+    works = [Work(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
+    stopped = drive(hold_talks, plan, works, quiet=quiet)
     summaries = _summaries(plan)
     tables, notes = [conversations_table(summaries)], []
     if not stopped:

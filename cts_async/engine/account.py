@@ -105,7 +105,7 @@ class Account:
     def allowed(self) -> tuple[float | None, float | None]:
         """Requests and tokens a minute that may be sent just now, as far as limits are known."""
         requests, tokens = self._requests, self._tokens
-        return requests and requests.per_min, tokens and tokens.per_min
+        return (requests.per_min if requests else None, tokens.per_min if tokens else None)
 
     @property
     def awaited(self) -> bool:
