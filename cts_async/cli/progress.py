@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.control import Control
 from rich.live import Live as Redrawn
+from rich.segment import ControlType
 
 from cts_async.report.doing import Doing
 from cts_async.report.live_screen import LiveScreen
@@ -47,13 +49,30 @@ def print_plainly(console: Console, text: str) -> None:
 
 
 class _Screen:
+    """Draws over what it drew before."""
+
     def __init__(self, console: Console, doing: Doing, redrawn: Redrawn) -> None:
         self._console, self._doing, self._redrawn = console, doing, redrawn
+        self._drawn: list[int] = []
+        """The columns of each line that stands there."""
 
     def tick(self) -> None:
+        """Say what is new, and draw how things stand now."""
+        width, height = self._console.size
+        self._unwrap(width)
         if said := self._doing.said():
             print_plainly(self._console, "\n".join(said))
-        self._redrawn.update(LiveScreen([self._doing.live()]), refresh=True)
+        screen = LiveScreen([self._doing.live()])
+        lines = screen.lines(width, height - 1, ascii_only=self._console.options.ascii_only)
+        self._drawn = [line.cell_len for line in lines]
+        self._redrawn.update(Group(*lines), refresh=True)
+
+    def _unwrap(self, width: int) -> None:
+        """A terminal that became narrower wrapped lines of ours: erase what is more of them than rich knows."""
+        more = sum(max(0, columns - 1) // width for columns in self._drawn)
+        if more:
+            erased = (ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)
+            self._console.control(Control(*erased * more))
 
 
 class PlainLines:

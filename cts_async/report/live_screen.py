@@ -6,7 +6,7 @@ Colours only repeat what words and shapes say. All text is anybody's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from rich.cells import cell_len, set_cell_size
@@ -22,7 +22,11 @@ T = TypeVar("T")
 WIDE: Final = 100
 """From so many columns on names and bars have more of them."""
 LEAST_BAR: Final = 6
-LANE_COLUMNS: Final = (("in flight", 9), ("waiting", 7), ("calls/min", 11), ("tokens/min", 11), ("429s", 5))
+"""Columns of a bar."""
+LEAST_BARS: Final = 2
+LANE_COLUMNS: Final = {"in flight": 9, "waiting": 7, "calls/min": 11, "tokens/min": 11, "429s": 5}
+LEFT_OUT: Final = ("waiting", "tokens/min", "429s", "calls/min")
+"""Columns that a narrow terminal has no room for, the first ones first."""
 
 
 class LiveScreen:
@@ -32,10 +36,9 @@ class LiveScreen:
         self._lives, self._foot = lives, foot
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in self.lines(options.max_width, options.size.height - 1):
-            yield _ascii(line) if options.ascii_only else line
+        yield from self.lines(options.max_width, options.size.height - 1, ascii_only=options.ascii_only)
 
-    def lines(self, width: int, height: int) -> list[Text]:
+    def lines(self, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
         """At most `height` lines of at most `width` columns."""
         foot = [Text(plain(line), "dim") for line in self._foot]
         each = max(3, (height - len(foot)) // max(1, len(self._lives)))
@@ -44,19 +47,22 @@ class LiveScreen:
         for line in found:
             line.no_wrap, line.overflow = True, "ellipsis"
             line.truncate(width, overflow="ellipsis")
-        return found
+        return list(map(_ascii, found)) if ascii_only else found
 
 
 def _process(live: Live, width: int, height: int) -> list[Text]:
     parts, lanes = list(live["parts"]), list(live["lanes"])
-    named = labels([part["name"] for part in parts])
+    named = _short_names(labels([part["name"] for part in parts]), _name_width(width))
     totals = _totals(live, width)
-    fixed = len(totals) + (len(parts) > 1) + (1 if lanes else 0)
-    shown, done = _folded(parts, [_finished(part) for part in parts], height - fixed - len(lanes))
-    room = height - fixed - len(shown) - bool(done)
-    used, idle = _folded(lanes, [_idle(lane) for lane in lanes], room)
+    room = height - len(totals) - (len(parts) > 1) - bool(lanes)
+    shown, done = _folded(parts, [_finished(part) for part in parts], room - len(lanes))
+    used, idle = _folded(lanes, [_idle(lane) for lane in lanes], room - len(shown) - bool(done))
+    # Of what still has no room the first bars stay: all of them move alike.
+    most = max(LEAST_BARS, room - len(used) - bool(idle) - bool(done) - 1)
+    shown, rest = (shown[:most], shown[most:]) if len(shown) > most + 1 else (shown, [])
     return [
         *_bars(shown, named, live, width),
+        *_more(rest, "more", [named[part["name"]] for part in rest]),
         *_more(done, "done", [named[part["name"]] for part in done]),
         *_lanes(used, width, some=bool(lanes)),
         *_more(idle, "idle", [lane["name"] for lane in idle]),
@@ -107,11 +113,22 @@ def _bars(parts: Sequence[LivePart], named: dict[str, str], live: Live, width: i
         amounts.append((live["n_done"], live["n_expected"]))
     wide = width >= WIDE
     widths = [max((cell_len(row[column]) for row in rows), default=0) for column in range(5)]
-    widths[0] = min(widths[0], 40 if wide else 24)
+    widths[0] = min(widths[0], _name_width(width))
     gaps = sum(2 for column in widths if column) + 2
     bar = max(LEAST_BAR, min(30 if wide else 16, width - sum(widths[:4]) - min(widths[4], 20) - gaps))
     for row, (done, expected) in zip(rows, amounts, strict=True):
         yield _bar_line(row, widths, _filled(done, expected, bar), bar)
+
+
+def _name_width(width: int) -> int:
+    return 40 if width >= WIDE else min(24, width // 4)
+
+
+def _short_names(named: dict[str, str], most: int) -> dict[str, str]:
+    """Names too long for their column lose their settings (`+support-gpt`), where they are told apart without."""
+    bare = {name: label.partition("+")[0] for name, label in named.items()}
+    too_long = any(cell_len(label) > most for label in named.values())
+    return bare if too_long and len({*bare.values()}) == len(bare) else named
 
 
 def _bar_line(row: tuple[str, str, str, str, str], widths: Sequence[int], filled: int, bar: int) -> Text:
@@ -146,28 +163,32 @@ def _outlook(part: LivePart) -> str:
 def _lanes(lanes: Sequence[Lane], width: int, *, some: bool) -> Iterator[Text]:
     """A heading and a line for each provider."""
     name_width = min(20 if width >= WIDE else 16, max([8, *(cell_len(lane["name"]) for lane in lanes)]))
+    columns = dict(LANE_COLUMNS)
+    for head in LEFT_OUT:
+        if name_width + sum(columns.values()) + 2 * len(columns) > width:
+            del columns[head]
     if some:
-        heads = "".join(f"  {head:>{columns}}" for head, columns in LANE_COLUMNS)
+        heads = "".join(f"  {head:>{size}}" for head, size in columns.items())
         yield Text(set_cell_size("provider", name_width) + heads, "dim")
     for lane in lanes:
-        yield _lane(lane, name_width)
+        yield _lane(lane, name_width, columns)
 
 
-def _lane(lane: Lane, name_width: int) -> Text:
+def _lane(lane: Lane, name_width: int, columns: Mapping[str, int]) -> Text:
     line = Text(set_cell_size(plain(lane["name"]), name_width))
     state = plain(state_of(lane))
     places = "" if lane["places"] is None else f"/{lane['places']}"
-    cells = [
-        f"{lane['in_flight']}{places}",
-        f"{lane['waiting']}",
-        _of_allowed(lane["calls_per_min"], lane["calls_allowed"]),
-        _of_allowed(lane["tokens_per_min"], lane["tokens_allowed"]),
-        f"{lane['answers_429']}",
-    ]
-    # While a provider does not answer, its rates say nothing, and the reason needs their room.
-    told = cells[:2] if lane["reason"] else cells
-    for text, (_, columns) in zip(told, LANE_COLUMNS, strict=False):
-        line.append(f"  {text:>{columns}}")
+    cells = {
+        "in flight": f"{lane['in_flight']}{places}",
+        "waiting": f"{lane['waiting']}",
+        "calls/min": _of_allowed(lane["calls_per_min"], lane["calls_allowed"]),
+        "tokens/min": _of_allowed(lane["tokens_per_min"], lane["tokens_allowed"]),
+        "429s": f"{lane['answers_429']}",
+    }
+    for head, size in columns.items():
+        # While a provider does not answer, its rates say nothing, and the reason needs their room.
+        if not lane["reason"] or head in ("in flight", "waiting"):
+            line.append(f"  {cells[head]:>{size}}")
     return line.append(f"  {state}", "red" if lane["reason"] else "yellow") if state else line
 
 

@@ -29,15 +29,42 @@ def notable(event: Event) -> str | None:
 def line_of(live: Live) -> str:
     """All of it in one plain line."""
     parts = live["parts"]
-    told = [f"{live['n_done']}/{live['n_expected']} instances", *efforts(live)]
-    if live["n_done"] < live["n_expected"]:
-        told += [f"{duration(live['eta_s'])} left"] if live["eta_s"] is not None else []
-        told += [part["note"] for part in parts if part["note"]][:1]
     named = labels([part["name"] for part in parts])
     means = [f"{named[part['name']]} {mean_of(part)}" for part in parts if part["mean"] is not None]
     if len(parts) == 1 and means:
         means = [f"mean {mean_of(parts[0])}"]
-    return ", ".join(told) + (f"; {', '.join(means)}" if means else "")
+    return "; ".join([_progress(live), *([", ".join(means)] if means else [])])
+
+
+def _progress(live: Live) -> str:
+    told = [f"{live['n_done']}/{live['n_expected']} instances", *efforts(live)]
+    if live["n_done"] < live["n_expected"]:
+        told += [f"{duration(live['eta_s'])} left"] if live["eta_s"] is not None else []
+        told += [part["note"] for part in live["parts"] if part["note"]][:1]
+    return ", ".join(told)
+
+
+def lines_of(live: Live) -> Iterator[str]:
+    """The same in a plain line for each system and each provider."""
+    yield f"process {live['pid']}, {duration(live['time'] - live['started'])} so far: {_progress(live)}"
+    for part in live["parts"]:
+        told = [f"{part['n_done']}/{part['n_expected']}"]
+        told += [f"{part['n_failed']} failed"] if part["n_failed"] else []
+        told += [f"mean {mean_of(part)}"] if part["mean"] is not None else []
+        told += [f"{duration(part['eta_s'])} left"] if part["eta_s"] else []
+        told += [part["note"]] if part["note"] else []
+        yield f"{part['name']}: {', '.join(told)}"
+    for lane in live["lanes"]:
+        told = [f"{lane['in_flight']} in flight", f"{lane['waiting']} waiting"]
+        told.append(_in_last_minute("calls", lane["calls_per_min"], lane["calls_allowed"]))
+        told.append(_in_last_minute("tokens", lane["tokens_per_min"], lane["tokens_allowed"]))
+        told += [f"429s {lane['answers_429']}"] if lane["answers_429"] else []
+        told += [state_of(lane)] if state_of(lane) else []
+        yield f"{lane['name']}: {', '.join(told)}"
+
+
+def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
+    return f"{short(amount)} {what}/min" + ("" if allowed is None else f" of {short(allowed)}")
 
 
 def efforts(live: Live) -> list[str]:
@@ -56,9 +83,9 @@ def efforts(live: Live) -> list[str]:
 def _spent(live: Live) -> Iterator[str]:
     """`$0.52 of $2.00`, for each line that was drawn; without one of dollars, those of this process."""
     if live["max_usd"] is None and live["spent_usd"]:
-        yield amount("usd", round(live["spent_usd"], 6))
+        yield amount("usd", round(live["spent_usd"], 4))
     lines = (
-        ("usd", live["spent_usd"], live["max_usd"], ""),
+        ("usd", round(live["spent_usd"], 4), live["max_usd"], ""),
         ("tokens", live["spent_tokens"], live["max_tokens"], " tokens"),
         ("calls", live["spent_calls"], live["max_calls"], " calls"),
     )
