@@ -73,9 +73,10 @@ def _follow(console: Console, words: Sequence[Path]) -> None:
     from rich.live import Live as Redrawn
 
     from cts_async.report.live_screen import LiveScreen
+    from cts_async.report.run_state import RunState, state_of_run
     from cts_async.report.watched import by_process, live_of, watched
 
-    at_rest: dict[Path, str] = {}
+    at_rest: dict[Path, RunState] = {}
     """What is said of runs that are not going on; they are read once, until somebody works on them again."""
     with Redrawn(console=console, auto_refresh=False, screen=True) as redrawn:
         while True:
@@ -87,15 +88,19 @@ def _follow(console: Console, words: Sequence[Path]) -> None:
                 if live is not None:
                     at_rest.pop(directory, None)
                 elif directory not in at_rest:
-                    at_rest[directory] = _at_rest(directory)
-            redrawn.update(LiveScreen(by_process(going), list(at_rest.values())), refresh=True)
+                    at_rest[directory] = state_of_run(directory)
+            foot = [state.line(time.time()) for state in at_rest.values()]
+            redrawn.update(LiveScreen(by_process(going), foot), refresh=True)
             time.sleep(EVERY_S)
 
 
 def _print_once(console: Console, words: Sequence[Path]) -> None:
+    import time
+
     from cts_async.cli.progress import print_plainly
     from cts_async.report.live_screen import LiveScreen
     from cts_async.report.live_words import lines_of
+    from cts_async.report.run_state import how_to_resume, state_of_run
     from cts_async.report.watched import by_process, live_of, watched
 
     found = {directory: live_of(directory) for directory in watched(words)}
@@ -107,14 +112,8 @@ def _print_once(console: Console, words: Sequence[Path]) -> None:
         for live in going:
             for text in lines_of(live):
                 print_plainly(console, text)
-    for directory in found:
-        if found[directory] is None:
-            print_plainly(console, _at_rest(directory))
-
-
-def _at_rest(directory: Path) -> str:
-    import time
-
-    from cts_async.report.run_state import state_of_run
-
-    return state_of_run(directory).line(time.time())
+    at_rest = [state_of_run(directory) for directory in found if found[directory] is None]
+    for state in at_rest:
+        print_plainly(console, state.line(time.time()))
+    for text in how_to_resume(at_rest):
+        print_plainly(console, text)

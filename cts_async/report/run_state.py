@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -63,11 +63,13 @@ class RunState:
             told.append(f"mean {self.mean:.1f}{about} by {self.judge}" + f" ({SMOKE_TEST})" * self.smoke_test)
         if self.worked_at is not None:
             told.append(f"last worked {_when(self.worked_at, now)}")
-        line = f"{self.directory}: {', '.join(told)}"
-        if self.state in ("finished", "working"):
-            return line
-        again = f"to resume, type the same command again{f': {self.command}' if self.command else ''}"
-        return "; ".join([line, *([self.reason] if self.reason else []), again])
+        why = f"; {self.reason}" if self.reason and self.resumable else ""
+        return f"{self.directory}: {', '.join(told)}{why}"
+
+    @property
+    def resumable(self) -> bool:
+        """Whether there is anything left to do, and nobody does it."""
+        return self.state in ("stopped", "killed")
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
@@ -114,6 +116,14 @@ def state_of_run(directory: Path) -> RunState:
         reason=str(session.get("stopped") or ""),
         command=str(manifest.get("command") or ""),
     )
+
+
+def how_to_resume(states: Iterable[RunState]) -> list[str]:
+    """A line for each command that would go on with some of these runs."""
+    commands = dict.fromkeys(state.command for state in states if state.resumable)
+    return [
+        f"To resume, type the same command again{f': {command}' if command else ''}" for command in commands
+    ]
 
 
 def _last_session(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
