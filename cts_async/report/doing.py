@@ -226,7 +226,9 @@ class Doing:
             group.lanes.add(event.lane)
 
     def _job_started(self, event: JobStarted) -> None:
-        self._of(event).pace.began(event.job_id, self._clock())
+        pace = self._of(event).pace
+        if not pace.begun:
+            pace.began(self._clock())
 
     def _job_ended(self, event: JobEnded) -> None:
         group = self._of(event)

@@ -30,11 +30,14 @@ class Pace:
         self._held_s, self._held_since = 0.0, math.inf
         self._samples: list[tuple[float, int]] = []
 
-    def began(self, job: str, now: float) -> None:
-        """A job was begun: the first one starts the clock."""
-        self._under_way[job] = 0
-        if not self._samples:
-            self._samples.append((self._time(now), 0))
+    def began(self, now: float) -> None:
+        """Jobs begin."""
+        self._samples.append((self._time(now), 0))
+
+    @property
+    def begun(self) -> bool:
+        """Whether any job has begun."""
+        return bool(self._samples)
 
     def stepped(self, job: str, *, replayed: bool) -> None:
         """A step of the job has a result."""

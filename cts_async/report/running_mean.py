@@ -42,5 +42,7 @@ def t_975(df: int) -> float:
     """
     if df <= len(_T_975):
         return _T_975[df - 1]
-    z, z3, z5 = _Z, _Z**3, _Z**5
-    return z + (z3 + z) / (4 * df) + (5 * z5 + 16 * z3 + 3 * z) / (96 * df**2)
+    z, z3, z5, z7 = _Z, _Z**3, _Z**5, _Z**7
+    first, second = (z3 + z) / 4, (5 * z5 + 16 * z3 + 3 * z) / 96
+    third = (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384
+    return z + first / df + second / df**2 + third / df**3
