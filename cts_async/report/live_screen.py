@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from cts_async.report.live_bars import WIDE, bar_lines, bar_of, bar_of_all, finished, name_width, short_names
-from cts_async.report.live_words import duration, efforts, labels, short, state_of
+from cts_async.report.live_words import duration, efforts, labels, number, state_of
 from cts_async.report.plain import plain
 from cts_async.report.viewer.shapes import Lane, Live
 
@@ -129,7 +129,7 @@ def _lane(lane: Lane, names: int, columns: Mapping[str, int]) -> Text:
 
 
 def _of_allowed(amount: float, allowed: float | None) -> str:
-    return short(amount) if allowed is None else f"{short(amount)}/{short(allowed)}"
+    return number(amount) if allowed is None else f"{number(amount)}/{number(allowed)}"
 
 
 # --- Totals -------------------------------------------------------------------------------------------

@@ -64,16 +64,16 @@ def lines_of(live: Live) -> Iterator[str]:
 
 
 def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
-    return f"{short(amount)} {what}/min" + ("" if allowed is None else f" of {short(allowed)}")
+    return f"{number(amount)} {what}/min" + ("" if allowed is None else f" of {number(allowed)}")
 
 
 def efforts(live: Live) -> list[str]:
     """What it took so far."""
-    told = [f"{live['calls']} calls"]
+    told = [f"{live['calls']:,} calls"]
     if live["replayed"]:
-        told.append(f"{live['replayed']} remembered")
+        told.append(f"{live['replayed']:,} remembered")
     if live["retries"]:
-        told.append(f"{live['retries']} retries")
+        told.append(f"{live['retries']:,} retries")
     if live["n_failed"]:
         told.append(f"{live['n_failed']} failed")
     told.append(f"{short(live['tokens'])} tokens")
@@ -122,13 +122,18 @@ def duration(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-def short(number: float) -> str:
+def number(value: float) -> str:
+    """In full below 10,000, above it `short`."""
+    return f"{value:,.0f}" if value < 9_999.5 else short(value)
+
+
+def short(value: float) -> str:
     """At most five characters: `950`, `1.2k`, `12k`, `3.4M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size * 0.9995:
-            digits = 1 if number < 9.95 * size else 0
-            return f"{number / size:.{digits}f}{unit}"
-    return f"{number:.0f}"
+        if value >= size * 0.9995:
+            digits = 1 if value < 9.95 * size else 0
+            return f"{value / size:.{digits}f}{unit}"
+    return f"{value:.0f}"
 
 
 def labels(names: Sequence[str]) -> dict[str, str]:
