@@ -5,12 +5,13 @@ A directory gets one as soon as this process is known to hold its lock, and neve
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from cts_async.report.doing import Doing
-from cts_async.report.live import remove_live, write_live
+from cts_async.report.live import read_live, remove_live, write_live
 from cts_async.report.score_tail import ScoreTail
 from cts_async.report.ticking import ticking
 
@@ -23,7 +24,6 @@ class LiveWriter:
     def __init__(self, doing: Doing) -> None:
         self._doing = doing
         self._tails: dict[str, ScoreTail] = {}
-        self._written: set[Path] = set()
 
     def tick(self) -> None:
         """Take in the scores that are new, and say in each directory how things stand with what goes there."""
@@ -35,13 +35,15 @@ class LiveWriter:
             for directory in work.directories:
                 groups.setdefault(directory, []).append(work.group)
         for directory, names in groups.items():
-            self._written.add(directory)
             write_live(directory, self._doing.live(names))
 
     def end(self) -> None:
-        """Nothing is going on any more."""
-        for directory in self._written:
-            remove_live(directory)
+        """Nothing is going on any more: no word stays, a killed process's neither, but for that of a next one."""
+        for work in self._doing.begun:
+            for directory in work.directories:
+                said = read_live(directory)
+                if said is None or said["pid"] == os.getpid():
+                    remove_live(directory)
 
 
 @contextmanager

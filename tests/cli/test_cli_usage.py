@@ -29,6 +29,7 @@ COMMANDS = (
         "gold",
         "judge",
         "score",
+        "status",
         "diagnose",
         "compare",
         "audit",

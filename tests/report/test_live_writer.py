@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import orjson
@@ -101,6 +102,18 @@ def test_a_full_disk_disturbs_nobody_and_leaves_the_last_word(
     LiveWriter(told).tick()
     assert (one / LIVE).read_bytes() == before
     assert [path.name for path in one.iterdir()] == [LIVE]
+
+
+def test_a_killed_process_s_word_goes_and_that_of_the_next_one_stays(runs: tuple[Path, Path]) -> None:
+    one, other = runs
+    told = doing(one, other)
+    told(JobsFound("one", 0))
+    told(JobsFound("other", 0))
+    write_live(one, live([part("one")], time=1.0))
+    write_live(other, live([part("other")], time=time.time(), pid=os.getppid()))
+    LiveWriter(told).end()
+    assert not (one / LIVE).exists()
+    assert (other / LIVE).exists()
 
 
 def test_it_is_removed_whatever_ends_the_command(runs: tuple[Path, Path]) -> None:
