@@ -140,9 +140,9 @@ def _converse(
     from cts_async.protocol.talk_plan import plan_talks
     from cts_async.protocol.talks import hold_talks
     from cts_async.report.data_table import write_csv
-    from cts_async.report.doing import Work
     from cts_async.report.talk_judgments import open_judgments, open_scorer
     from cts_async.report.talk_report import conversations_table, evaluate_talks
+    from cts_async.report.works import Work
 
     plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
     judgments, scorer = open_judgments(asked, plan), open_scorer(asked.encoder)

@@ -12,8 +12,9 @@ from cts_async.cli.loop import run_async
 from cts_async.cli.progress import shown
 from cts_async.engine.events import Events
 from cts_async.errors import RunStopped
-from cts_async.report.doing import Doing, Work
+from cts_async.report.doing import Doing
 from cts_async.report.live_writer import told_live
+from cts_async.report.works import Work
 
 Plan = TypeVar("Plan")
 Doer = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]

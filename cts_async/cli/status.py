@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from cts_async.report.viewer.shapes import Live
+    from cts_async.report.viewer.shapes import LiveFile
 
 HELP = """Show what runs are doing, live: the screen of the command that works on them, in another shell.
 
@@ -58,7 +58,7 @@ def status(
 status.__doc__ = HELP
 
 
-def _as_json(directory: Path, live: Live | None) -> dict[str, Any]:
+def _as_json(directory: Path, live: LiveFile | None) -> dict[str, Any]:
     from cts_async.report.run_state import state_of_run
 
     if live is not None:

@@ -98,7 +98,7 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class LaneInUse:
-    """An account is used from now on; `ask` says how things stand there, in any thread, and costs calls nothing."""
+    """Its first request is sent. `ask` says how things stand there, in any thread, and costs calls nothing."""
 
     lane: str
     ask: Callable[[], LaneStatus]

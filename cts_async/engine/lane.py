@@ -186,7 +186,6 @@ class Lane:
     async def dispatch(self) -> None:
         """Wait for time to pass on behalf of everybody, until cancelled: one long-lived task per lane."""
         loop = asyncio.get_running_loop()
-        self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
         while True:
             self._work.clear()
             self._pump()
@@ -227,9 +226,12 @@ class Lane:
         return held_s == 0 and self._account.has_room(tokens)
 
     def _send(self, tokens: float) -> Permit:
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         self.in_flight += 1
         permit = self._account.take(now, tokens)
+        if permit.number == 1:
+            self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
         permit.looks = self.circuit.sending(now)
         return permit
 

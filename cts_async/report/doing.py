@@ -1,4 +1,4 @@
-"""What a command is doing: the engine's events in, a `Live` out. It prints and writes nothing.
+"""What a command is doing: the engine's events in, a `LiveFile` out. It prints and writes nothing.
 
 Events come from the loop's thread, looks from those that draw and write: a lock lets them take turns.
 """
@@ -10,8 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.events import (
@@ -30,46 +28,10 @@ from cts_async.engine.events import (
 )
 from cts_async.report.lanes_shown import LanesShown
 from cts_async.report.live_words import notable
-from cts_async.report.pace import Pace
-from cts_async.report.running_mean import RunningMean
-from cts_async.report.viewer.shapes import Live, LivePart
+from cts_async.report.viewer.shapes import LiveFile
+from cts_async.report.works import Group, Work
 
 Clock = Callable[[], float]
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Jobs of a command that have a bar of their own: a system's, or a judge's."""
-
-    group: str
-    """What the engine's events call them."""
-    n_expected: int
-    directories: tuple[Path, ...]
-    """Where they write, and where `live.json` says so."""
-    scores: Path | None = None
-    """The file whose scores are their mean; None where they have none."""
-    smoke_test: bool = False
-
-
-@dataclass(slots=True)
-class _Group:
-    """Counts of one group's events."""
-
-    work: Work
-    heard_of: bool = False
-    done: int = 0
-    failed: int = 0
-    calls: int = 0
-    replayed: int = 0
-    retries: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-    lanes: set[str] = field(default_factory=set)
-    """Those that it was seen to need."""
-    held_up: str | None = None
-    """The lane that is gone for good."""
-    pace: Pace = field(default_factory=Pace)
-    mean: RunningMean = field(default_factory=RunningMean)
 
 
 _ROUTINE: Final = frozenset({JobStarted, StepEnded, JobEnded, AttemptFailed, BudgetUsed})
@@ -85,7 +47,7 @@ class Doing:
     def __init__(
         self, works: Sequence[Work], *, clock: Clock = time.monotonic, wall: Clock = time.time
     ) -> None:
-        self._groups = {work.group: _Group(work) for work in works}
+        self._groups = {work.group: Group(work) for work in works}
         self._clock, self._wall = clock, wall
         self._started = wall()
         self._lanes = LanesShown()
@@ -133,15 +95,15 @@ class Doing:
         """Work that was heard of: its directories are locked by this process."""
         return [group.work for group in list(self._groups.values()) if group.heard_of]
 
-    def live(self, groups: Collection[str] | None = None) -> Live:
+    def live(self, groups: Collection[str] | None = None) -> LiveFile:
         """How things stand with these groups (None: all), and with the whole process where it has but one of it."""
         with self._lock:
             return self._live([one for name, one in self._groups.items() if groups is None or name in groups])
 
-    def _live(self, groups: Sequence[_Group]) -> Live:
+    def _live(self, groups: Sequence[Group]) -> LiveFile:
         now = self._clock()
         self._hold(now)
-        parts = [self._part(group, now) for group in groups]
+        parts = [group.part(now, self._away) for group in groups]
         scored = parts[0] if parts and (len(parts) == 1 or parts[0]["n_scored"]) else None
         spent, budget = self._budget.spent, self._budget
         limited = budget is not _NO_BUDGET
@@ -173,43 +135,14 @@ class Doing:
             "parts": parts,
         }
 
-    def _part(self, group: _Group, now: float) -> LivePart:
-        left = group.work.n_expected - group.done
-        mean, interval = group.mean, group.mean.interval()
-        gone = group.held_up is not None
-        return {
-            "name": group.work.group,
-            "n_expected": group.work.n_expected,
-            "n_done": group.done,
-            "n_failed": group.failed,
-            "eta_s": None if gone and left > 0 else group.pace.left_s(left, now),
-            "mean": mean.mean if mean.n else None,
-            "mean_low": interval[0] if interval else None,
-            "mean_high": interval[1] if interval else None,
-            "n_scored": mean.n,
-            "calls": group.calls,
-            "replayed": group.replayed,
-            "retries": group.retries,
-            "tokens": group.tokens,
-            "note": self._note(group),
-            "smoke_test": group.work.smoke_test,
-        }
-
-    def _note(self, group: _Group) -> str:
-        """Why a group does not go on."""
-        if group.held_up is not None:
-            return f"held up: {group.held_up} is gone" if group.held_up else "held up"
-        away = sorted(group.lanes & self._away)
-        return f"waiting for {', '.join(away)}" if away and group.done < group.work.n_expected else ""
-
     def _hold(self, now: float) -> None:
         for group in self._groups.values():
-            group.pace.hold(now, bool(group.lanes & self._away))
+            group.pace.hold(now, held=bool(group.lanes & self._away))
 
-    def _of(self, event: Any) -> _Group:
+    def _of(self, event: Any) -> Group:
         group = self._groups.get(event.group)
         if group is None:
-            group = self._groups[event.group] = _Group(Work(event.group, 0, ()))
+            group = self._groups[event.group] = Group(Work(event.group, 0, ()))
         group.heard_of = True
         return group
 

@@ -1,4 +1,4 @@
-"""The providers' accounts of a command as `Live` has them: what lanes say, with their pace of the last minute."""
+"""The providers' accounts of a command as `live.json` has them: what lanes say, with their pace of the last minute."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cts_async.report.live_words import duration, mean_of
 from cts_async.report.plain import plain
-from cts_async.report.viewer.shapes import Live, LivePart
+from cts_async.report.viewer.shapes import LiveFile, LivePart
 
 WIDE: Final = 100
 """From so many columns on names and bars have more of them."""
@@ -44,7 +44,7 @@ def bar_of(part: LivePart, label: str) -> Bar:
     return Bar(plain(label), part["n_done"], part["n_expected"], failed, mean_of(part), _outlook(part))
 
 
-def bar_of_all(live: Live) -> Bar:
+def bar_of_all(live: LiveFile) -> Bar:
     """The bar of them all."""
     left = f"{duration(live['eta_s'])} left" if live["eta_s"] else ""
     return Bar("all", live["n_done"], live["n_expected"], "", "", left)

@@ -16,7 +16,7 @@ from rich.text import Text
 from cts_async.report.live_bars import WIDE, bar_lines, bar_of, bar_of_all, finished, name_width, short_names
 from cts_async.report.live_words import duration, efforts, labels, number, state_of
 from cts_async.report.plain import plain
-from cts_async.report.viewer.shapes import Lane, Live
+from cts_async.report.viewer.shapes import Lane, LiveFile
 
 T = TypeVar("T")
 
@@ -29,7 +29,7 @@ LEFT_OUT: Final = ("waiting", "tokens/min", "429s", "calls/min")
 class LiveScreen:
     """One screen for what one or several processes are doing, at the size it has when it is drawn."""
 
-    def __init__(self, lives: Sequence[Live], foot: Sequence[str] = ()) -> None:
+    def __init__(self, lives: Sequence[LiveFile], foot: Sequence[str] = ()) -> None:
         self._lives, self._foot = lives, foot
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -46,7 +46,7 @@ class LiveScreen:
         return list(map(_ascii, found)) if ascii_only else found
 
 
-def _process(live: Live, width: int, height: int) -> list[Text]:
+def _process(live: LiveFile, width: int, height: int) -> list[Text]:
     parts, lanes = list(live["parts"]), list(live["lanes"])
     named = short_names(labels([part["name"] for part in parts]), name_width(width))
     totals = _totals(live, width)
@@ -135,7 +135,7 @@ def _of_allowed(amount: float, allowed: float | None) -> str:
 # --- Totals -------------------------------------------------------------------------------------------
 
 
-def _totals(live: Live, width: int) -> list[Text]:
+def _totals(live: LiveFile, width: int) -> list[Text]:
     """What it took, on as many lines as that needs."""
     told = [*efforts(live), f"{duration(live['time'] - live['started'])} so far"]
     if live["note"].startswith("stopping"):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.viewer.shapes import Lane, Live, LivePart
+from cts_async.report.viewer.shapes import Lane, LiveFile, LivePart
 
 SMOKE_TEST = "smoke test"
 
@@ -26,7 +26,7 @@ def notable(event: Event) -> str | None:
     return None
 
 
-def line_of(live: Live) -> str:
+def line_of(live: LiveFile) -> str:
     """All of it in one plain line."""
     parts = live["parts"]
     named = labels([part["name"] for part in parts])
@@ -36,7 +36,7 @@ def line_of(live: Live) -> str:
     return "; ".join([_progress(live), *([", ".join(means)] if means else [])])
 
 
-def _progress(live: Live) -> str:
+def _progress(live: LiveFile) -> str:
     told = [f"{live['n_done']}/{live['n_expected']} instances", *efforts(live)]
     if live["n_done"] < live["n_expected"]:
         told += [f"{duration(live['eta_s'])} left"] if live["eta_s"] is not None else []
@@ -44,7 +44,7 @@ def _progress(live: Live) -> str:
     return ", ".join(told)
 
 
-def lines_of(live: Live) -> Iterator[str]:
+def lines_of(live: LiveFile) -> Iterator[str]:
     """The same in a plain line for each system and each provider."""
     yield f"process {live['pid']}, {duration(live['time'] - live['started'])} so far: {_progress(live)}"
     for part in live["parts"]:
@@ -67,7 +67,7 @@ def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
     return f"{number(amount)} {what}/min" + ("" if allowed is None else f" of {number(allowed)}")
 
 
-def efforts(live: Live) -> list[str]:
+def efforts(live: LiveFile) -> list[str]:
     """What it took so far."""
     told = [f"{live['calls']:,} calls"]
     if live["replayed"]:
@@ -80,7 +80,7 @@ def efforts(live: Live) -> list[str]:
     return told + list(_spent(live))
 
 
-def _spent(live: Live) -> Iterator[str]:
+def _spent(live: LiveFile) -> Iterator[str]:
     """`$0.52 of $2.00`, for each line that was drawn; without one of dollars, those of this process."""
     if live["max_usd"] is None and live["spent_usd"]:
         yield amount("usd", round(live["spent_usd"], 4))

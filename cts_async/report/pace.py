@@ -50,7 +50,7 @@ class Pace:
         self._executed += 1
         self.n_ended += 1
 
-    def hold(self, now: float, held: bool) -> None:
+    def hold(self, now: float, *, held: bool) -> None:
         """Nothing can go on (`held`), or it can again: such time is no part of the pace."""
         if held and self._held_since == math.inf:
             self._held_since = now

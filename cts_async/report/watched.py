@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Any, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 from cts_async.errors import InputError
 from cts_async.protocol.judge_files import SYSTEMS
@@ -13,7 +13,7 @@ from cts_async.protocol.run_files import MANIFEST
 from cts_async.protocol.run_folders import manifest_of
 from cts_async.report.doing import longest
 from cts_async.report.live import read_live
-from cts_async.report.viewer.shapes import Live, LivePart
+from cts_async.report.viewer.shapes import LiveFile, LivePart
 
 
 def watched(words: Iterable[Path]) -> list[Path]:
@@ -47,10 +47,10 @@ def _runs_at(path: Path) -> Iterator[Path]:
         yield manifest.parent
 
 
-def live_of(directory: Path) -> Live | None:
+def live_of(directory: Path) -> LiveFile | None:
     """What is going on there; None where nothing is, or whoever says so does not say it as this version does."""
     live = read_live(directory)
-    return live if conforms(live, Live) else None
+    return cast("LiveFile", live) if conforms(live, LiveFile) else None
 
 
 def conforms(value: Any, shape: Any) -> bool:
@@ -69,15 +69,15 @@ def conforms(value: Any, shape: Any) -> bool:
     return type(value) is (type(None) if shape is None else shape)
 
 
-def by_process(lives: Sequence[Live]) -> list[Live]:
+def by_process(lives: Sequence[LiveFile]) -> list[LiveFile]:
     """One for each process, with what all of its directories say; what it says everywhere is taken from the latest."""
-    processes: dict[int, list[Live]] = {}
+    processes: dict[int, list[LiveFile]] = {}
     for live in lives:
         processes.setdefault(live["pid"], []).append(live)
     return [_together(of_one) for of_one in processes.values()]
 
 
-def _together(lives: Sequence[Live]) -> Live:
+def _together(lives: Sequence[LiveFile]) -> LiveFile:
     latest = max(lives, key=lambda live: live["time"])
     parts: dict[str, LivePart] = {part["name"]: part for live in lives for part in live["parts"]}
     every = list(parts.values())

@@ -17,8 +17,9 @@ from real_run import RealRun
 from cts_async.cli.status import status
 from cts_async.engine.events import JobEnded, JobsFound
 from cts_async.errors import InputError
-from cts_async.report.doing import Doing, Work
+from cts_async.report.doing import Doing
 from cts_async.report.live import LIVE, read_live, write_live
+from cts_async.report.works import Work
 
 
 def going_on(folder: Path, label: str) -> Path:

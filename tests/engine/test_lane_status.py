@@ -19,14 +19,12 @@ def told(lane_use: Callable[[Lane], Awaitable[None]], limits: LaneLimits) -> Lan
     """What a lane says after `lane_use`, asked by the clock of its loop."""
 
     async def main() -> LaneStatus:
-        heard: list[Event] = []
-        lane = Lane("gpt", limits, Events(heard.append))
+        lane = Lane("gpt", limits)
         async with asyncio.TaskGroup() as tasks:
             dispatcher = tasks.create_task(lane.dispatch())
             await asyncio.sleep(0)
             await lane_use(lane)
-            (in_use,) = (event for event in heard if isinstance(event, LaneInUse))
-            status = in_use.ask()
+            status = lane.status(asyncio.get_running_loop().time())
             dispatcher.cancel()
         return status
 
@@ -50,6 +48,19 @@ def test_it_counts_who_is_under_way_and_who_waits() -> None:
     assert (status.sent, status.tokens) == (3, 80.0)
     # Who interrupted the run was no provider that is gone.
     assert (status.gone, status.reason, status.probe_s, status.paused_s) == (False, "", None, 0.0)
+
+
+def test_with_its_first_request_a_lane_says_how_it_can_be_asked() -> None:
+    async def main() -> list[Event]:
+        heard: list[Event] = []
+        lane = Lane("gpt", LaneLimits(), Events(heard.append))
+        for n in range(3):
+            await lane.admit(n)
+        return heard
+
+    (in_use,) = run_virtual(main)
+    assert isinstance(in_use, LaneInUse)
+    assert (in_use.lane, in_use.ask().sent, in_use.ask().in_flight) == ("gpt", 3, 3)
 
 
 def test_a_refusal_is_counted_and_its_pause_runs_down() -> None:

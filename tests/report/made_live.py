@@ -1,4 +1,4 @@
-"""`Live`s written by hand, for what draws, merges and reads them."""
+"""`LiveFile`s written by hand, for what draws, merges and reads them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, cast
 
-from cts_async.report.viewer.shapes import Lane, Live, LivePart
+from cts_async.report.viewer.shapes import Lane, LiveFile, LivePart
 
 
 def part(name: str, done: int = 0, expected: int = 10, **fields: Any) -> LivePart:
@@ -55,7 +55,7 @@ def lane(name: str, **fields: Any) -> Lane:
     return cast("Lane", usual | fields)
 
 
-def live(parts: Sequence[LivePart], lanes: Sequence[Lane] = (), **fields: Any) -> Live:
+def live(parts: Sequence[LivePart], lanes: Sequence[Lane] = (), **fields: Any) -> LiveFile:
     """What this process says after a minute, of those parts."""
     sums = {
         name: sum(cast("dict[str, Any]", one)[name] for one in parts)
@@ -81,4 +81,4 @@ def live(parts: Sequence[LivePart], lanes: Sequence[Lane] = (), **fields: Any) -
         "lanes": list(lanes),
         "parts": list(parts),
     }
-    return cast("Live", usual | fields)
+    return cast("LiveFile", usual | fields)

@@ -11,10 +11,10 @@ from made_live import lane, live, part, scored
 from rich.console import Console
 
 from cts_async.report.live_screen import LiveScreen
-from cts_async.report.viewer.shapes import Live
+from cts_async.report.viewer.shapes import LiveFile
 
 
-def drawn(*lives: Live, width: int = 80, height: int = 23, foot: tuple[str, ...] = ()) -> list[str]:
+def drawn(*lives: LiveFile, width: int = 80, height: int = 23, foot: tuple[str, ...] = ()) -> list[str]:
     return [line.plain for line in LiveScreen(lives, foot).lines(width, height)]
 
 

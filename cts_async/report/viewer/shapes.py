@@ -100,9 +100,6 @@ class Live(TypedDict):
     tokens: int
     spent_usd: float
     """Where there is a budget, of all sessions of the command; else by this process, as far as prices are known."""
-    spent_calls: int
-    spent_tokens: float
-    """What a budget counts, of all sessions of the command; 0 without one."""
     max_usd: float | None
     max_calls: int | None
     max_tokens: float | None
@@ -110,6 +107,14 @@ class Live(TypedDict):
     """Why it does not go on, or why it ends early; "" for nothing."""
     lanes: list[Lane]
     """All of the process's."""
+
+
+class LiveFile(Live):
+    """All of `live.json`: with what a terminal shows besides."""
+
+    spent_calls: int
+    spent_tokens: float
+    """What a budget counts, of all sessions of the command; 0 without one."""
     parts: list[LivePart]
     """What of the process's work goes into this directory; for several judges one for each."""
 
