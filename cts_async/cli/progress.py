@@ -30,7 +30,7 @@ def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[No
     """Show how things stand while the block runs, and each thing that a person should know once."""
     if quiet:
         yield
-    elif console.is_terminal:
+    elif console.is_terminal and not console.is_dumb_terminal:
         with Redrawn(console=console, auto_refresh=False, transient=True) as redrawn:
             screen = _Screen(console, doing, redrawn)
             with ticking(SCREEN_EVERY_S, screen.tick):

@@ -9,6 +9,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.cli.standard_output import print_json
+from cts_async.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,7 @@ Example: cts status runs/hard518-gpt-k3 --once
 """
 
 EVERY_S: Final = 1.0
+RUNS: Final = Path("runs")
 
 
 def status(
@@ -41,13 +43,16 @@ def status(
 
     from cts_async.report.watched import live_of, watched
 
-    words = runs or [Path("runs")]
+    words = runs or [RUNS]
+    if not runs and not RUNS.exists():
+        raise UsageError("no runs/ here: name a run or a folder of runs (cts status RUN)")
     found = {directory: live_of(directory) for directory in watched(words)}
     console = Console()
     if as_json:
         print_json([_as_json(directory, live) for directory, live in found.items()])
         return
-    if console.is_terminal and not once and any(found.values()):
+    drawable = console.is_terminal and not console.is_dumb_terminal
+    if drawable and not once and any(found.values()):
         try:
             _follow(console, words)
         except KeyboardInterrupt:

@@ -18,7 +18,7 @@ class LanesShown:
         self._asked: dict[str, tuple[Ask, LastMinute, LastMinute]] = {}
 
     def use(self, name: str, ask: Ask, now: float) -> None:
-        """A lane comes into use; nothing was sent on it yet."""
+        """A lane comes into use, with its first request."""
         self._asked[name] = ask, LastMinute(now, 0), LastMinute(now, 0.0)
 
     def seen(self, now: float) -> list[Lane]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.viewer.shapes import Lane, LiveFile, LivePart
 
-SMOKE_TEST = "smoke test"
+SMOKE_TEST: Final = "smoke test"
+MOST_MEANS: Final = 6
+"""Of more runs than that a line would be too long to read."""
 
 
 def notable(event: Event) -> str | None:
@@ -33,6 +36,8 @@ def line_of(live: LiveFile) -> str:
     means = [f"{named[part['name']]} {mean_of(part)}" for part in parts if part["mean"] is not None]
     if len(parts) == 1 and means:
         means = [f"mean {mean_of(parts[0])}"]
+    if len(means) > MOST_MEANS:
+        means = []
     return "; ".join([_progress(live), *([", ".join(means)] if means else [])])
 
 

@@ -16,7 +16,7 @@ from real_run import RealRun
 
 from cts_async.cli.status import status
 from cts_async.engine.events import JobEnded, JobsFound
-from cts_async.errors import InputError
+from cts_async.errors import InputError, UsageError
 from cts_async.report.doing import Doing
 from cts_async.report.live import LIVE, read_live, write_live
 from cts_async.report.works import Work
@@ -114,6 +114,17 @@ def test_once_draws_the_screen_and_goes(
 def test_a_wrong_path_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run or folder"):
         status([tmp_path / "nowhere"])
+
+
+def test_without_a_word_it_is_about_the_folder_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="no runs/ here"):
+        status()
+    made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50.0)])
+    status()
+    assert capsys.readouterr().out.startswith("runs/made-orig: finished, 1 of 1")
 
 
 def test_a_killed_run_is_known_as_one_and_a_finished_one_leaves_no_word_behind(

@@ -71,6 +71,14 @@ def test_a_server_s_words_never_move_the_cursor(terminal: bool) -> None:
     assert "\x9b" not in out.getvalue()
 
 
+def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines() -> None:
+    out = io.StringIO()
+    told = doing("a")
+    with shown(Console(file=out, force_terminal=True, _environ={"TERM": "dumb"}), told):
+        told(CircuitChanged("gpt", open=True, reason="503"))
+    assert out.getvalue() == "gpt: outage, waiting (503)\n"
+
+
 def test_quiet_says_nothing() -> None:
     out = io.StringIO()
     told = doing("a")

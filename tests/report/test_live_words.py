@@ -36,6 +36,11 @@ def test_of_several_runs_each_has_its_mean() -> None:
     assert line_of(told) == "6/30 instances, 0 calls, 0 tokens; orig 40.0 ± 2.0, gpt-k1 50.0 ± 2.0"
 
 
+def test_of_very_many_runs_the_line_stays_short() -> None:
+    told = live([part(f"d-gpt-k{k}", 3, **scored(40, 2)) for k in range(1, 13)])
+    assert line_of(told) == "36/120 instances, 0 calls, 0 tokens"
+
+
 def test_of_a_budget_the_lines_that_were_drawn_are_told() -> None:
     told = live(
         [part("run", 0, 4)], spent_usd=0.52, spent_calls=4, spent_tokens=6000.0, max_calls=10, max_usd=2.0
