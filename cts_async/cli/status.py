@@ -64,11 +64,11 @@ status.__doc__ = HELP
 
 
 def _as_json(directory: Path, live: LiveFile | None) -> dict[str, Any]:
-    from cts_async.report.run_state import state_of_run
+    from cts_async.report.run_state import rest_of
 
     if live is not None:
         return {"run": str(directory), "state": "running", "live": live}
-    return {"run": str(directory), **state_of_run(directory).as_json(), "live": None}
+    return {"run": str(directory), **rest_of(directory).as_json(), "live": None}
 
 
 def _follow(console: Console, words: Sequence[Path]) -> None:
@@ -78,7 +78,7 @@ def _follow(console: Console, words: Sequence[Path]) -> None:
     from rich.live import Live as Redrawn
 
     from cts_async.report.live_screen import LiveScreen
-    from cts_async.report.run_state import RunState, state_of_run
+    from cts_async.report.run_state import RunState, rest_of
     from cts_async.report.watched import by_process, live_of, watched
 
     at_rest: dict[Path, RunState] = {}
@@ -92,8 +92,8 @@ def _follow(console: Console, words: Sequence[Path]) -> None:
             for directory, live in found.items():
                 if live is not None:
                     at_rest.pop(directory, None)
-                elif directory not in at_rest:
-                    at_rest[directory] = state_of_run(directory)
+                elif directory not in at_rest or at_rest[directory].state == "working":
+                    at_rest[directory] = rest_of(directory)
             foot = [state.line(time.time()) for state in at_rest.values()]
             redrawn.update(LiveScreen(by_process(going), foot), refresh=True)
             time.sleep(EVERY_S)
@@ -105,7 +105,7 @@ def _print_once(console: Console, words: Sequence[Path]) -> None:
     from cts_async.cli.progress import print_plainly
     from cts_async.report.live_screen import LiveScreen
     from cts_async.report.live_words import lines_of
-    from cts_async.report.run_state import how_to_resume, state_of_run
+    from cts_async.report.run_state import how_to_resume, rest_of
     from cts_async.report.watched import by_process, live_of, watched
 
     found = {directory: live_of(directory) for directory in watched(words)}
@@ -117,7 +117,9 @@ def _print_once(console: Console, words: Sequence[Path]) -> None:
         for live in going:
             for text in lines_of(live):
                 print_plainly(console, text)
-    at_rest = [state_of_run(directory) for directory in found if found[directory] is None]
+    at_rest = [rest_of(directory) for directory in found if found[directory] is None]
+    if not going and all(state.state == "damaged" for state in at_rest):
+        raise UsageError(at_rest[0].reason)
     for state in at_rest:
         print_plainly(console, state.line(time.time()))
     for text in how_to_resume(at_rest):

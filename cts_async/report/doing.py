@@ -96,7 +96,7 @@ class Doing:
         return [group.work for group in list(self._groups.values()) if group.heard_of]
 
     def live(self, groups: Collection[str] | None = None) -> LiveFile:
-        """How things stand with these groups (None: all), and with the whole process where it has but one of it."""
+        """How things stand with these groups (None: all); providers, and what is spent, are the process's."""
         with self._lock:
             return self._live([one for name, one in self._groups.items() if groups is None or name in groups])
 

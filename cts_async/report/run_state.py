@@ -19,13 +19,15 @@ from cts_async.report.live_words import SMOKE_TEST, duration
 from cts_async.report.result_columns import ResultColumns
 from cts_async.report.running_mean import RunningMean
 
-State = Literal["finished", "stopped", "killed", "working"]
-"""All instances have a line; the process ended in order; it ended without a word; it lives and says nothing (yet)."""
+State = Literal["finished", "stopped", "killed", "working", "damaged"]
+"""All instances have a line; the process ended in order; it ended without a word; it lives and says nothing (yet);
+there is nothing here that can be read."""
 _STATES: Final[Mapping[State, str]] = {
     "finished": "finished,",
     "stopped": "stopped at",
     "killed": "killed at",
     "working": "being worked on, at",
+    "damaged": "damaged,",
 }
 DAY_S: Final = 86_400.0
 
@@ -54,6 +56,8 @@ class RunState:
 
     def line(self, now: float) -> str:
         """The same in a sentence, at `now` in seconds since 1970."""
+        if self.state == "damaged":
+            return self.reason
         told = [f"{_STATES[self.state]} {self.n_done} of {self.n_expected}"]
         if self.failures:
             kinds = ", ".join(f"{kind} {n}" for kind, n in self.failures.items())
@@ -91,6 +95,14 @@ class RunState:
         }
 
 
+def rest_of(directory: Path) -> RunState:
+    """`state_of_run`, with a run that cannot be read as one that says so: the others can."""
+    try:
+        return state_of_run(directory)
+    except InputError as error:
+        return RunState(directory, "damaged", 0, 0, reason=str(error))
+
+
 def state_of_run(directory: Path) -> RunState:
     """Read a run's manifest and results; its journal is not looked into. Raises InputError where there is no run."""
     manifest = read_manifest(directory)
@@ -100,7 +112,8 @@ def state_of_run(directory: Path) -> RunState:
     mean = RunningMean()
     mean.add(lines.scores_of(~lines.failed).values.tolist() if lines.n else ())
     session = _last_session(manifest)
-    n_expected = max(int(manifest.get("n_expected", 0)), lines.n)
+    expected = manifest.get("n_expected")
+    n_expected = max(expected if isinstance(expected, int) else 0, lines.n)
     return RunState(
         directory=directory,
         state=_state(directory, session, finished=lines.n >= n_expected),

@@ -116,6 +116,20 @@ def test_a_wrong_path_is_one_line(tmp_path: Path) -> None:
         status([tmp_path / "nowhere"])
 
 
+def test_a_damaged_run_hides_no_other_and_by_itself_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("a", score=50.0)])
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "run.json").write_text("{")
+    status([tmp_path])
+    broken, orig = capsys.readouterr().out.splitlines()
+    assert broken.startswith(f"{tmp_path}/broken/run.json: not a manifest")
+    assert orig.startswith(f"{tmp_path}/made-orig: finished")
+    with pytest.raises(UsageError, match="not a manifest"):
+        status([tmp_path / "broken"])
+
+
 def test_without_a_word_it_is_about_the_folder_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.errors import InputError
-from cts_async.report.run_state import how_to_resume, state_of_run
+from cts_async.report.run_state import how_to_resume, rest_of, state_of_run
 
 ROWS = [Row("a", score=40.0), Row("b", score=60.0), Row("c", error="judge"), Row("d", error="search/turn/1")]
 WORKED = datetime(2026, 11, 21, 16, 2, 31).timestamp()
@@ -82,6 +82,17 @@ def test_a_run_that_has_just_begun_has_nothing_to_show(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sessions", [None, [], "x", [7]])
 def test_a_manifest_without_sessions_is_read_all_the_same(tmp_path: Path, sessions: object) -> None:
     assert state_of_run(run(tmp_path, n_expected=9, sessions=sessions)).state == "stopped"
+
+
+def test_a_run_that_cannot_be_read_says_so_beside_the_others(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    state = rest_of(tmp_path)
+    assert (state.state, state.resumable) == ("damaged", False)
+    assert "run.json: not a manifest" in state.line(0.0)
+    assert (
+        state_of_run(run(tmp_path / "runs", n_expected=9)).state
+        == rest_of(tmp_path / "runs/made-gpt-k1").state
+    )
 
 
 def test_where_there_is_no_run_it_says_so(tmp_path: Path) -> None:
