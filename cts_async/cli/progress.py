@@ -33,14 +33,18 @@ def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[No
     elif console.is_terminal and not console.is_dumb_terminal:
         with Redrawn(console=console, auto_refresh=False, transient=True) as redrawn:
             screen = _Screen(console, doing, redrawn)
-            with ticking(SCREEN_EVERY_S, screen.tick):
-                yield
-            screen.tick()
+            try:
+                with ticking(SCREEN_EVERY_S, screen.tick):
+                    yield
+            finally:
+                screen.tick()
     else:
         lines = PlainLines(console, doing)
-        with ticking(LOOK_EVERY_S, lines.tick):
-            yield
-        lines.say_news()
+        try:
+            with ticking(LOOK_EVERY_S, lines.tick):
+                yield
+        finally:
+            lines.say_news()
 
 
 def print_plainly(console: Console, text: str) -> None:

@@ -79,6 +79,22 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_plain_lines() -> None:
     assert out.getvalue() == "gpt: outage, waiting (503)\n"
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_what_was_said_last_is_seen_whatever_ends_the_command(terminal: bool) -> None:
+    out = io.StringIO()
+    told = doing("a")
+    console = Console(file=out, force_terminal=terminal, width=80, height=24)
+
+    def interrupted() -> None:
+        with shown(console, told):
+            told(CircuitChanged("gpt", open=True, reason="503"))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert out.getvalue().count("gpt: outage, waiting (503)") == 1
+
+
 def test_quiet_says_nothing() -> None:
     out = io.StringIO()
     told = doing("a")
