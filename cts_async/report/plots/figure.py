@@ -19,3 +19,13 @@ class Figure:
     """What is to be seen, in one or two sentences with numbers."""
     spec: Mapping[str, Any]
     """`{"data": [...], "layout": {...}}` as plotly takes it, colours from the template alone where they can be."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A figure that these runs have no data for."""
+
+    name: str
+    title: str
+    reason: str
+    """One sentence."""

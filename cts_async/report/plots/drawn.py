@@ -1,0 +1,97 @@
+"""All figures that there is something to draw for, in the order of a report, and why others are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cts_async.analysis.diagnosis import Diagnosis
+from cts_async.report.comparison import Judged, RunsCompared
+from cts_async.report.plots.ask_or_not import ask_or_not
+from cts_async.report.plots.better_or_worse import better_or_worse
+from cts_async.report.plots.calibration import calibration
+from cts_async.report.plots.distribution import distribution
+from cts_async.report.plots.figure import Figure, LeftOut
+from cts_async.report.plots.gain import gain
+from cts_async.report.plots.gain_by_instance import gain_by_instance
+from cts_async.report.plots.judges import agreement, judges
+from cts_async.report.plots.known_answers import known_answers
+from cts_async.report.plots.leaderboard import leaderboard
+from cts_async.report.plots.material import Material, judged_by, marked, scored_systems, series_of
+from cts_async.report.plots.price_of_score import cost, time
+from cts_async.report.plots.question_types import answerability, question_types, type_gain
+from cts_async.report.plots.turns import apart, turns
+from cts_async.report.plots.unknown_by_turn import region_unknown_by_turn, unknown_by_turn
+from cts_async.report.plots.versus import versus
+
+_Made: TypeAlias = Iterator[Figure | LeftOut]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What `figures` made."""
+
+    figures: tuple[Figure, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def figures(material: Material) -> Drawn:
+    """Every figure of the material. Names are distinct, and good for files and anchors."""
+    made = list(_made(material))
+    return Drawn(
+        tuple(one for one in made if isinstance(one, Figure)),
+        tuple(one for one in made if isinstance(one, LeftOut)),
+    )
+
+
+def _made(material: Material) -> _Made:
+    series = series_of(material)
+    if material.compared:
+        judged = judged_by(material.compared, material.judge)
+        if judged and judged.standings:
+            yield from _of_scores(material, material.compared, judged, series)
+        names = {
+            one.label: marked(one.label, embedded=one.embedded) for one in material.compared.board.entrants
+        }
+        yield judges(material.compared.robustness, names)
+        yield agreement(material.compared.robustness)
+    if material.diagnosed:
+        yield from _of_questions(material.diagnosed.diagnosis, series)
+    yield from _of_turns(material)
+
+
+def _of_scores(
+    material: Material, compared: RunsCompared, judged: Judged, series: Mapping[str, int]
+) -> _Made:
+    systems = scored_systems(compared.board, judged.judge, compared.seed)
+    names = {one.label: one.name for one in systems}
+    against = versus(systems, compared.baseline)
+    yield leaderboard(systems, judged.judge)
+    yield gain(judged.standings, names, compared.baseline, judged.judge)
+    yield distribution(systems)
+    yield better_or_worse(against, compared.baseline)
+    yield gain_by_instance(against, compared.board.ids, series, compared.baseline)
+    yield cost(systems, material.summaries, series)
+    yield time(systems, material.summaries, series)
+
+
+def _of_questions(found: Diagnosis, series: Mapping[str, int]) -> _Made:
+    yield unknown_by_turn(found.systems, series)
+    yield region_unknown_by_turn(found.systems, series)
+    yield question_types(found.systems)
+    yield answerability(found.budgets)
+    yield type_gain(found.budgets)
+    yield known_answers(found.systems, series)
+    yield ask_or_not(found.systems, series)
+    yield calibration(found.calibration)
+
+
+def _of_turns(material: Material) -> _Made:
+    seed = material.compared.seed if material.compared else 0
+    told = [found for found in material.turns if found.cells]
+    for place, found in enumerate(told, start=1):
+        for measure in found.measures:
+            smoke = found.clarifier in material.embedded_talks
+            figure = turns(found, measure, seed, smoke=smoke, judgments=material.judgments)
+            yield apart(figure, found.clarifier, place) if len(told) > 1 else figure

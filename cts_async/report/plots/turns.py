@@ -1,0 +1,138 @@
+"""Retrieval turn by turn (AT-CoT, SIGIR 2025, table 8): a panel for each mode, a line for each scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from cts_async.analysis.bootstrap import Difference
+from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
+from cts_async.records import SCHEMES, Mode
+from cts_async.report.data_table import printable
+from cts_async.report.plots.figure import Figure
+from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, lines, placeholder, spec
+from cts_async.report.plots.material import marked, means_with_intervals
+from cts_async.report.plots.themes import N_COLOURS
+from cts_async.report.plots.words import counts, interval
+
+_PANEL_PX: Final = 230
+_GAP: Final = 0.12
+_RESAMPLES: Final = 1_000
+
+
+def turns(
+    found: TurnRetrieval, measure: str, seed: int, *, smoke: bool = False, judgments: str = ""
+) -> Figure:
+    """One measure of one Clarifier, whose conversations made queries. `judgments`: what was searched, who judged.
+
+    With `smoke` it is marked: the embedded model played.
+    """
+    modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
+    without = _mean(found.without[measure], seed)
+    n = counts([len(found.without[measure]), *(cell.n(measure) for cell in found.cells)])
+    traces = [
+        trace for panel, mode in enumerate(modes) for trace in _panel(found, measure, mode, panel, seed)
+    ]
+    dotted = f", {without.mean:.3f}" if without else ""
+    sources = f" Retrieval: {printable(judgments).rstrip('.')}." if judgments else ""
+    return Figure(
+        f"turns_{_file_word(measure)}",
+        marked(f"{measure} by turn", embedded=smoke),
+        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % bootstrap "
+        f"intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
+        _alt(found, marked(measure, embedded=smoke), without, measure),
+        spec(
+            traces,
+            height=60 + _PANEL_PX * len(modes),
+            legend=True,
+            **_panels(found, modes, marked(measure, embedded=smoke), without),
+        ),
+    )
+
+
+def apart(figure: Figure, clarifier: str, place: int) -> Figure:
+    """The figure with its Clarifier's name and place, where others have such a figure as well."""
+    name, title = f"{figure.name}_{place}-{_file_word(clarifier)}", f"{figure.title}: {printable(clarifier)}"
+    return replace(figure, name=name, title=title)
+
+
+def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int) -> Iterator[Spec]:
+    """A trace for each scheme, then nothing until the colours begin anew: a scheme has one colour in all panels."""
+    axes = {"xaxis": f"x{panel + 1}" if panel else "x", "yaxis": f"y{panel + 1}" if panel else "y"}
+    of_mode = [cell for cell in found.cells if cell.mode == mode]
+    schemes = [scheme for scheme in SCHEMES if found.has(scheme)]
+    for place, scheme in enumerate(schemes):
+        cells = [
+            (cell, mean)
+            for cell in of_mode
+            if cell.scheme == scheme and (mean := _mean(cell.scores[measure], seed))
+        ]
+        if not cells:
+            yield placeholder() | axes
+            continue
+        aside = beside(place, len(schemes)) / 2
+        first = not any(cell.scheme == scheme for cell in found.cells[: found.cells.index(of_mode[0])])
+        yield lines(
+            scheme,
+            [cell.turn + aside for cell, _ in cells],
+            [mean.mean for _, mean in cells],
+            series=SCHEMES.index(scheme),
+            y_interval=[(mean.low, mean.high) for _, mean in cells],
+            hover=[_told(cell, mean) for cell, mean in cells],
+            legendgroup=scheme,
+            showlegend=first,
+            xaxis=axes["xaxis"],
+            yaxis=axes["yaxis"],
+        )
+    yield from (placeholder() | axes for _ in range(N_COLOURS - len(schemes)))
+
+
+def _told(cell: Cell, mean: Difference) -> str:
+    return f"{cell.scheme}, {cell.mode}, turn {cell.turn}\n{interval(mean, '.3f')}\nn = {mean.n:,}"
+
+
+def _panels(found: TurnRetrieval, modes: Sequence[Mode], measure: str, without: Difference | None) -> Spec:
+    last = max(cell.turn for cell in found.cells)
+    height = (1 - _GAP * (len(modes) - 1)) / len(modes)
+    layout: Spec = {
+        "margin": {"t": 28},
+        "shapes": [],
+        "annotations": [],
+    }
+    for panel, mode in enumerate(modes):
+        number, top = str(panel + 1) if panel else "", 1 - panel * (height + _GAP)
+        ticks = {"tickvals": list(range(1, last + 1)), "range": [0.5, last + 0.5], "anchor": f"y{number}"}
+        layout[f"xaxis{number}"] = axis("turn" if panel == len(modes) - 1 else "", **ticks)
+        layout[f"yaxis{number}"] = axis(measure, domain=[max(0.0, top - height), top], anchor=f"x{number}")
+        layout["annotations"].append(_heading(mode, top))
+        if without:
+            layout["shapes"].append(
+                horizontal_line(without.mean) | {"xref": f"x{number} domain", "yref": f"y{number}"}
+            )
+    return layout
+
+
+def _heading(mode: str, top: float) -> Spec:
+    here = {"xref": "paper", "x": 0, "xanchor": "left", "yref": "paper", "y": top, "yanchor": "bottom"}
+    return {**here, "text": f"mode {mode}", "showarrow": False}
+
+
+def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
+    import numpy as np
+
+    return means_with_intervals(np.array([*scores.values()], float)[:, None], seed, _RESAMPLES)[0]
+
+
+def _alt(found: TurnRetrieval, name: str, without: Difference | None, measure: str) -> str:
+    means = [(cell, mean) for cell in found.cells if (mean := cell.mean(measure)) is not None]
+    start = f" {NOBODY_ASKED} is {without.mean:.3f}." if without else ""
+    if not means:
+        return f"No conversation has a score.{start}"
+    best, most = max(means, key=lambda pair: pair[1])
+    return f"The highest {name} is {most:.3f}, of {best.scheme} in mode {best.mode} after turn {best.turn};{start}"
+
+
+def _file_word(text: str) -> str:
+    """Text as part of a file's name and of an anchor."""
+    return "".join(character if character.isalnum() or character in "-" else "-" for character in text)

@@ -1,0 +1,105 @@
+"""All figures together: nobody's text becomes markup, smoke tests are marked, what is missing is said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_figures import LINK, three_runs
+from made_runs import Row, made_run
+
+from cts_async.report.comparison import compare_runs
+from cts_async.report.diagnosed import diagnose_named
+from cts_async.report.plots import Drawn, Material, figures, plotly_js
+from cts_async.report.summary import summarise_run
+
+BIDI = "\u202egnp.x\x1b[0m-k1"
+
+
+def texts(value: Any) -> Iterator[str]:
+    """All texts of a spec, whatever they are nested in."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from texts(one)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Drawn:
+    """Systems, a judge and instances with names that want to be markup, in every figure that there is."""
+    for place, label in enumerate(("orig", f"{LINK}-k1", BIDI)):
+        asked = place > 0
+        rows = [
+            Row(f"<b>{i}", ["Where?"] * asked, ["%{x}"] * asked, labels={"ernie": labels, "<i>j": "fp"})
+            for i, labels in enumerate(("fn", "pp"))
+        ]
+        name = f"run-{place}"
+        made_run(tmp_path, label=label, rows=rows, name=name, k=int(asked), clarifier="<u>" * asked)
+    named = [str(tmp_path)]
+    summaries = [summarise_run(path) for path in sorted(tmp_path.iterdir())]
+    return figures(Material(compare_runs(named), diagnose_named(named), summaries))
+
+
+def test_no_text_of_others_is_markup(hostile: Drawn) -> None:
+    assert len(hostile.figures) >= 12
+    for figure in hostile.figures:
+        for text in texts(figure.spec):
+            assert not re.findall(r"<(?!br>)|\x1b|\u202e", text), (figure.name, text)
+    everything = json.dumps([figure.spec for figure in hostile.figures])
+    assert "&lt;a href=" in everything
+    assert "hovertemplate" not in everything
+
+
+def test_captions_and_alternatives_hold_no_control_characters(hostile: Drawn) -> None:
+    for figure in hostile.figures:
+        assert f"{figure.title}{figure.caption}{figure.alt}".isprintable()
+
+
+def test_every_figure_says_what_there_is_to_see(hostile: Drawn) -> None:
+    for figure in hostile.figures:
+        assert figure.title
+        assert figure.caption.endswith(".")
+        assert re.search(r"\d.*\.$", figure.alt), figure.name
+        assert figure.spec["layout"]["height"] > 0
+
+
+def test_names_are_distinct_and_good_for_files(hostile: Drawn) -> None:
+    names = [figure.name for figure in (*hostile.figures, *hostile.left_out)]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[\w-]+", name) for name in names)
+
+
+def test_no_figure_names_a_colour_of_its_own(hostile: Drawn) -> None:
+    """Themes could not be switched, else."""
+    for figure in hostile.figures:
+        assert not re.search(r'color"|#[0-9a-f]{6}|rgba?\(', json.dumps(figure.spec))
+
+
+def test_smoke_tests_are_marked_wherever_scores_stand(tmp_path: Path) -> None:
+    found = figures(Material(three_runs(tmp_path)))
+    shown = [figure for figure in found.figures if "local-k3" in json.dumps(figure.spec)]
+    assert shown
+    assert all("(smoke" in json.dumps(figure.spec) for figure in shown)
+
+
+def test_one_run_alone_has_figures_too(tmp_path: Path) -> None:
+    found = diagnose_named([str(made_run(tmp_path, label="gpt-k1", rows=[Row("a", ["Where?"], ["x"])]))])
+    drawn = figures(Material(diagnosed=found))
+    assert {"unknown_by_turn", "question_types"} <= {figure.name for figure in drawn.figures}
+    assert {"type_gain", "known_answers", "ask_or_not"} == {one.name for one in drawn.left_out}
+
+
+def test_nothing_makes_no_figures() -> None:
+    assert figures(Material()) == Drawn((), ())
+
+
+def test_plotly_s_own_bundle_is_there() -> None:
+    assert "plotly.js v" in plotly_js()[:200]

@@ -1,0 +1,89 @@
+"""Figures as files: drawn in a real Chromium where there is one, and refused in one line where there is none."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_figures import LINK
+
+from cts_async.errors import UsageError
+from cts_async.report.plots import Figure, check_export, export, image_files
+from cts_async.report.plots.marks import axis, points, rows_axis, spec
+
+NAMES = (LINK, "通义千问-k1")
+
+
+@pytest.fixture
+def figure() -> Figure:
+    drawn = spec(
+        [points(name, [10.0 * row], [row], series=row) for row, name in enumerate(NAMES)],
+        height=200,
+        legend=True,
+        xaxis=axis("score"),
+        yaxis=rows_axis(NAMES),
+    )
+    return Figure("made", "Made <b>", "A caption.", "Two points.", drawn)
+
+
+def test_files_are_the_same_each_time_and_text_stays_text(figure: Figure, tmp_path: Path) -> None:
+    try:
+        check_export(["svg"])
+    except UsageError as missing:
+        pytest.skip(str(missing))
+    written = export([figure, replace(figure, name="again")], tmp_path / "new", ["svg", "pdf"])
+    assert [path.name for path in written][:2] == ["made.svg", "made.pdf"]
+    svg, pdf, *again = (path.read_bytes() for path in written)
+    assert [svg, pdf] == again
+    assert pdf.startswith(b"%PDF-")
+    root = ET.fromstring(svg)
+    said = "".join(root.itertext())
+    assert 'href="javascript:' in said
+    assert "通义千问" in said
+    assert not [one for one in root.iter() if one.tag.endswith("}a") or "script" in one.tag]
+    assert not re.search(rb'(href|src)="http', svg)
+    assert [one.text for one in root if one.tag.endswith(("}title", "}desc"))] == ["Made <b>", "Two points."]
+
+
+def test_the_page_that_draws_has_scripts_of_this_machine_only(tmp_path: Path) -> None:
+    pytest.importorskip("kaleido")
+    page = image_files._page(tmp_path).generate_index()
+    scripts = re.findall(r'src="(\w+):', page)
+    assert scripts == ["file"] * 3
+    assert "default-src 'none'; script-src file:;" in page
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"^figures are written as svg, png, pdf, not as 'gif'$"):
+        check_export(["svg", "gif"])
+
+
+def test_without_kaleido_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cts_async.report.plots.image_files.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'cts-async\[plots\]'.*the HTML report needs neither"):
+        check_export(["svg"])
+
+
+def test_without_a_browser_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("kaleido")
+    monkeypatch.setenv("BROWSER_PATH", "/nowhere/chrome")
+    monkeypatch.setattr("choreographer.browsers.chromium.Chromium.find_browser", lambda **_: None)
+    with pytest.raises(
+        UsageError, match=r"BROWSER_PATH names none \(/nowhere/chrome\).*apt-get install chromium"
+    ):
+        check_export(["svg"])
+
+
+def test_a_browser_that_fails_is_one_line_and_writes_nothing(
+    figure: Figure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("kaleido")
+    monkeypatch.setattr("cts_async.report.plots.image_files._browser", lambda: "/bin/false")
+    with pytest.raises(UsageError) as raised:
+        export([figure], tmp_path, ["svg"])
+    assert str(raised.value).startswith("/bin/false did not draw the figures: ")
+    assert "\n" not in str(raised.value)
+    assert list(tmp_path.iterdir()) == []

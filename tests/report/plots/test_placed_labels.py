@@ -1,0 +1,23 @@
+"""Labels of points stand where they cover least."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cts_async.report.plots.placed import label_places
+
+
+def test_a_point_at_the_right_edge_has_its_label_to_the_left() -> None:
+    assert label_places([(0.0, 0.0), (1.0, 1.0)], [10, 10]) == ["top right", "top left"]
+
+
+def test_two_points_at_one_place_have_labels_in_different_places() -> None:
+    (one, other, _, _) = label_places([(1.0, 1.0), (1.0, 1.0), (0.0, 0.0), (2.0, 2.0)], [8, 8, 8, 8])
+    assert one != other
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.floats(0.01, 1e6), st.floats(0, 100)), max_size=12))
+def test_every_point_has_a_place(points: list[tuple[float, float]]) -> None:
+    assert len(label_places(points, [5] * len(points), logarithmic=True)) == len(points)
