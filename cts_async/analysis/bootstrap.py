@@ -21,6 +21,10 @@ LEVEL = 0.95
 _TAIL: Final = 100 * (1 - LEVEL) / 2
 _DRAWN_AT_ONCE: Final = 2_000_000
 """Instances drawn in one block: 16 MB of them, however many there are."""
+MANY: Final = 10_000
+"""From so many instances on, resamples are drawn by value, if there are few values."""
+_FEW: Final = 8
+"""Values are few where so many instances share one, on average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,8 @@ def paired_differences(
         if not rows.any():
             continue
         values = differences[rows][:, columns]
-        means = _resampled_means(values, seed, resamples)
+        drawn = _resampled_by_value if len(values) >= MANY else _resampled_means
+        means = drawn(values, seed, resamples)
         for i, column in enumerate(columns):
             low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
             found[column] = Difference(len(values), float(values[:, i].mean()), float(low), float(high))
@@ -75,6 +80,27 @@ def same_instances(there: Array) -> list[list[int]]:
     for column in range(there.shape[1]):
         groups.setdefault(there[:, column].tobytes(), []).append(column)
     return list(groups.values())
+
+
+def _resampled_by_value(values: Array, seed: int, resamples: int) -> Array:
+    """The same for very many instances, by the few values that they have: how often a resample draws each.
+
+    That is the same distribution, at the price of the values instead of the instances.
+    """
+    import numpy as np
+
+    n, means = len(values), []
+    for column in values.T:
+        distinct, times = np.unique(column, return_counts=True)
+        if len(distinct) > n // _FEW:
+            return _resampled_means(values, seed, resamples)
+        rng = np.random.default_rng(seed)
+        step = max(1, _DRAWN_AT_ONCE // len(distinct))
+        sizes = [min(step, resamples - done) for done in range(0, resamples, step)]
+        means.append(
+            np.concatenate([rng.multinomial(n, times / n, size=size) @ distinct / n for size in sizes])
+        )
+    return np.column_stack(means)
 
 
 def _resampled_means(values: Array, seed: int, resamples: int) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async.analysis.judged_files import read_judged
 from cts_async.analysis.runs import FinishedRun, data_of, read_run
@@ -14,6 +14,8 @@ from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
 from cts_async.protocol.run_folders import is_talk, without_gold_builds, without_talks
 
+_TEXTS: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
+
 
 def find_runs(words: Sequence[str]) -> list[Path]:
     """Run directories and judged files, each once, in the order named. Raises InputError for a word that is neither.
@@ -21,21 +23,26 @@ def find_runs(words: Sequence[str]) -> list[Path]:
     A folder that is no run stands for those in it; a pattern for all that match. Gold that was built beside runs is
     none of them, nor are conversations without an answer (UsageError where there is nothing else).
     """
-    found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
-    scored = without_talks(without_gold_builds(found))
+    scored = without_talks(find_all(words))
     if scored and is_talk(scored[0]):
         raise UsageError(
             f"{scored[0]}: conversations alone (cts converse): there is no score in it to compare"
         )
-    return list({path.resolve(): path for path in scored}.values())
+    return scored
+
+
+def find_all(words: Sequence[str]) -> list[Path]:
+    """What `find_runs` finds, and conversations without an answer as well."""
+    found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
+    return list({path.resolve(): path for path in without_gold_builds(found)}.values())
 
 
 def reader(path: Path) -> Callable[[], FinishedRun]:
-    """How to read what `find_runs` gave, without the texts of the answers."""
+    """How to read what `find_runs` gave, for its scores: of its texts only the intents are kept."""
     if path.is_file():
         return partial(read_judged, path)
     if (path / MANIFEST).exists():
-        return partial(read_run, path, answers=False)
+        return partial(read_run, path, without=_TEXTS)
     return partial(read_judged, path / PER_ITEM)
 
 

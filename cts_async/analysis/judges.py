@@ -111,9 +111,10 @@ def _judge(board: Board, judge: str, means: tuple[float | None, ...], ordering: 
 def _agreement(board: Board, judge: str, other: str) -> Agreement:
     import numpy as np
 
-    a, b = board.labels[judge].ravel().astype(int), board.labels[other].ravel().astype(int)
+    a, b = board.labels[judge].ravel(), board.labels[other].ravel()
     both = (a != NO_LABEL) & (b != NO_LABEL)
-    counts = np.bincount(a[both] * len(LABELS) + b[both], minlength=len(LABELS) ** 2).reshape(len(LABELS), -1)
+    pairs_of = a[both] * np.int8(len(LABELS)) + b[both]
+    counts = np.bincount(pairs_of, minlength=len(LABELS) ** 2).reshape(len(LABELS), -1)
     pairs = {
         (here, there): int(counts[i, j])
         for i, here in enumerate(LABELS)

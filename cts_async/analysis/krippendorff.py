@@ -26,14 +26,16 @@ def krippendorff_alpha(labels: Array, level: Level, n_values: int) -> float | No
     """
     import numpy as np
 
-    counts = np.column_stack([(labels == value).sum(axis=1) for value in range(n_values)]).astype(float)
-    per_thing = counts.sum(axis=1)
-    counts, per_thing = counts[per_thing >= 2], per_thing[per_thing >= 2]
-    if not len(counts):
+    given = np.column_stack([(labels == value).sum(axis=1, dtype=np.int16) for value in range(n_values)])
+    # Few things differ in how often each value was given to them: every kind of thing is reckoned with once.
+    places = (labels.shape[1] + 1) ** np.arange(n_values)
+    kinds, times = np.unique(given[given.sum(axis=1) >= 2] @ places, return_counts=True)
+    if not len(kinds):
         return None
-    scaled = counts / (per_thing - 1)[:, None]
-    coincidences = counts.T @ scaled - np.diag(scaled.sum(axis=0))
-    totals = counts.sum(axis=0)
+    counts = kinds[:, None] // places % (labels.shape[1] + 1)
+    weighted = counts * times[:, None] / (counts.sum(axis=1) - 1)[:, None]
+    coincidences = counts.T @ weighted - np.diag(weighted.sum(axis=0))
+    totals = (counts * times[:, None]).sum(axis=0).astype(float)
     n = totals.sum()
     difference = _nominal(n_values) if level == "nominal" else _ordinal(totals)
     expected = (np.outer(totals, totals) * difference).sum()

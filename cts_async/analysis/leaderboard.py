@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cts_async import scorer
@@ -18,7 +19,8 @@ class Standing:
     """0 for the reference points, and where nobody knows."""
     scores: scorer.Summary
     delta: Difference | None
-    """Mean of the paired differences to the baseline; None for the baseline, and where no instance is shared."""
+    """Mean of the paired differences to the baseline; None for the baseline, without one, and where no instance is
+    shared."""
 
     @property
     def partly_paired(self) -> bool:
@@ -27,11 +29,16 @@ class Standing:
 
 
 def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tuple[Standing, ...]:
-    """The systems that this judge has scored: references first, then by budget, best mean first."""
+    """The systems that this judge has scored: references first, then by budget, best mean first.
+
+    A `baseline` of "" is none.
+    """
     import numpy as np
 
     scores = board.scores[judge]
-    deltas = paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
+    deltas: Sequence[Difference | None] = [None] * len(board.entrants)
+    if baseline:
+        deltas = paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
     standings = []
     for column, (entrant, delta) in enumerate(zip(board.entrants, deltas, strict=True)):
         values = scores[:, column][~np.isnan(scores[:, column])]

@@ -6,7 +6,7 @@ import glob
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
@@ -14,6 +14,8 @@ from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_folders import without_gold_builds
 
 ORIG = "orig"
+NOT_ASKED: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
+"""Texts that say nothing about questions and their answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +56,8 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
     it got. Raises UsageError where there is no Clarifier's run, or where runs are over different data.
     """
     named, found = run_directories(paths)
-    runs = [read_run(directory) for directory in named]
-    others = [read_run(directory) for directory in found]
+    runs = [read_run(directory, without=NOT_ASKED) for directory in named]
+    others = [read_run(directory, without=NOT_ASKED) for directory in found]
     complete = [run for run in others if not run.n_missing]
     notes = [f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if run.n_missing]
     runs += complete
@@ -148,7 +150,7 @@ def _orig(
         )
     if among:
         return among[0], _unfinished(among[0])
-    beside = list(dict.fromkeys(path for run in asked for path in _orig_beside(run)))
+    beside = list(dict.fromkeys(path for run in asked for path in orig_beside(run.directory, run.data)))
     if len(beside) == 1:
         found = read_run(beside[0])
         return found, [f"gains are over {found.directory}", *_unfinished(found)]
@@ -158,13 +160,13 @@ def _orig(
     return None, ["no gains: there is no orig run over the same data here; name one with --orig DIR"]
 
 
-def _orig_beside(run: FinishedRun) -> Iterator[Path]:
-    """Directories beside this one with a run of `orig` over the same data."""
-    for directory in _runs_in(run.directory.resolve().parent, strict=False):
+def orig_beside(run: Path, data: Mapping[str, Any]) -> Iterator[Path]:
+    """Directories beside this run with one of `orig` over the same data (`FinishedRun.data`)."""
+    for directory in _runs_in(run.resolve().parent, strict=False):
         identity = _identity(directory)
-        data = identity.get("data") or {}
-        if identity.get("system") == ORIG and all(data.get(key) == run.data.get(key) for key in _IDENTITY):
-            yield run.directory.parent / directory.name
+        own = identity.get("data") or {}
+        if identity.get("system") == ORIG and all(own.get(key) == data.get(key) for key in _IDENTITY):
+            yield run.parent / directory.name
 
 
 def _identity(directory: Path) -> Mapping[str, Any]:

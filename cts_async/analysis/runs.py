@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -100,10 +100,10 @@ def with_mark(label: str, directory: Path) -> str:
     return label + plus + mark
 
 
-def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
+def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     """Read a run directory, or one that `cts judge --out` made; lines are read one at a time.
 
-    Without `answers` every `Item.answer` is empty, which spares most of the memory. Raises InputError
+    Texts of `Item` that are named in `without` are left empty, which spares most of the memory. Raises InputError
     where there is no run.
     """
     manifest = read_manifest(directory)
@@ -111,7 +111,7 @@ def read_run(directory: Path, *, answers: bool = True) -> FinishedRun:
         raise InputError(directory, "no run here (run.json is missing)")
     identity = manifest.get("identity", {})
     judge = next(iter(identity.get("judges") or ()), UNNAMED)
-    lines = _Lines(judge, answers=answers, changeable="candidates" in identity)
+    lines = _Lines(judge, without, changeable="candidates" in identity)
     for line in read_results(directory / results_of(directory)):
         lines.add(line)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
@@ -162,8 +162,8 @@ def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
 class _Lines:
     """What the lines of a run say so far; of each id the last line counts."""
 
-    def __init__(self, judge: str, *, answers: bool, changeable: bool) -> None:
-        self._judge, self._answers, self._changeable = judge, answers, changeable
+    def __init__(self, judge: str, without: Collection[str], *, changeable: bool) -> None:
+        self._judge, self._without, self._changeable = judge, without, changeable
         self._digests: dict[str, str] = {}
         """Of answers that may change under their ids (those of candidates), what their verdicts are about."""
         self._shared: dict[Any, Mapping[str, Any]] = {}
@@ -188,7 +188,7 @@ class _Lines:
             self.failed.add(id)
             return
         self.failed.discard(id)
-        self.found[id] = _item(line, answers=self._answers)
+        self.found[id] = _item(line, self._without)
         if self._changeable and isinstance(line.get("answer"), str):
             self._digests[id] = answer_digest(str(line.get("fused_query") or ""), line["answer"])
         if verdict := self._verdict(line):
@@ -244,14 +244,20 @@ class _Lines:
         return known
 
 
-def _item(line: Line, *, answers: bool) -> Item:
+def _item(line: Line, without: Collection[str]) -> Item:
+    def text(name: str) -> str:
+        return "" if name in without else str(line.get(name) or "")
+
+    def texts(name: str) -> tuple[str, ...]:
+        return () if name in without else tuple(line.get(name) or ())
+
     return Item(
         id=line["id"],
-        fused_query=str(line.get("fused_query") or ""),
-        blurred_query=str(line.get("blurred_query") or ""),
-        questions=tuple(line.get("questions") or ()),
-        answers=tuple(line.get("answers") or ()),
-        rewritten_query=str(line.get("rewritten_query") or ""),
-        answer=str(line.get("answer") or "") if answers else "",
+        fused_query=text("fused_query"),
+        blurred_query=text("blurred_query"),
+        questions=texts("questions"),
+        answers=texts("answers"),
+        rewritten_query=text("rewritten_query"),
+        answer=text("answer"),
         verdicts={},
     )

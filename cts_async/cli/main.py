@@ -21,6 +21,7 @@ from cts_async.cli import (
     judge,
     models,
     plan,
+    report,
     run,
     score,
     status,
@@ -64,6 +65,7 @@ app.command("status", short_help="What runs are doing, from another shell.")(sta
 app.command("score", short_help="Scores and their summary, from judged files.")(score.score)
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
+app.command("report", cls=Grouped, short_help="What runs came to, as one HTML file.")(report.report)
 app.add_typer(assembled(), short_help="Datasets: what there is, is a file sound, published figures.")
 app.add_typer(corpus, short_help="A file of documents: what is in it, searches, its index.")
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -50,6 +50,10 @@ class TalkPlan:
     def instances(self) -> Iterator[Instance]:
         """The instances to talk about, in the data's order."""
         return selected(self.dataset.instances(), self.config)
+
+    def directories(self) -> Sequence[Path]:
+        """The systems' run directories."""
+        return list(self.systems.values())
 
     def n_expected(self, system: System) -> int:
         return self.n_queries if system.mode == "at-once" else self.n_instances

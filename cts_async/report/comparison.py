@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from cts_async.analysis.board import Board, Entrant, make_board
@@ -34,6 +35,7 @@ class RunsCompared:
 
     board: Board
     baseline: str
+    """"" where there is none."""
     against_baseline: bool
     """Whether the tests are of every system against the baseline, or of all pairs."""
     judged: tuple[Judged, ...]
@@ -57,19 +59,31 @@ def compare_runs(
     paths = find_runs(words)
     if len(paths) < 2:
         raise UsageError(f"one run alone ({paths[0]}): name at least two, or the folder that they are in")
+    board = read_board(paths)
+    reference = baseline_of(board, baseline)
+    return compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
+
+
+def read_board(paths: Sequence[Path]) -> Board:
+    """The runs side by side. Raises UsageError for runs that cannot be paired."""
     check_same_data(paths)
-    board = make_board(reader(path)() for path in paths)
+    return make_board(reader(path)() for path in paths)
+
+
+def compare_board(
+    board: Board, judges: Sequence[str], baseline: str, *, against_baseline: bool = False, seed: int = 0
+) -> RunsCompared:
+    """Compare the systems of a board, of which there may be one; a `baseline` of "" is none. Raises UsageError."""
     chosen = _chosen(board, judges)
-    reference = _baseline(board, baseline)
     return RunsCompared(
         board=board,
-        baseline=reference,
-        against_baseline=baseline is not None,
+        baseline=baseline,
+        against_baseline=against_baseline,
         judged=tuple(
             Judged(
                 judge,
-                leaderboard(board, judge, reference, seed=seed),
-                compare_pairs(board, judge, reference if baseline is not None else None, seed=seed),
+                leaderboard(board, judge, baseline, seed=seed),
+                compare_pairs(board, judge, baseline if against_baseline else None, seed=seed),
             )
             for judge in chosen
         ),
@@ -91,8 +105,8 @@ def _chosen(board: Board, judges: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(judges)) or board.judges
 
 
-def _baseline(board: Board, wanted: str | None) -> str:
-    """The label of the system that differences refer to. Raises UsageError where that is not clear."""
+def baseline_of(board: Board, wanted: str | None = None) -> str:
+    """The label of the system that differences refer to: orig, or another. Raises UsageError where that is not clear."""
     name = ORIG if wanted is None else wanted
     if name in board.systems:
         return name
@@ -118,7 +132,9 @@ def _stabilities(board: Board) -> Iterator[Stability]:
             groups.setdefault((entrant.clarifier, entrant.k), []).append(entrant)
     for group in groups.values():
         if len({entrant.support for entrant in group}) > 1:
-            runs: dict[str, FinishedRun] = {e.label: read_run(e.directory, answers=False) for e in group}
+            runs: dict[str, FinishedRun] = {
+                e.label: read_run(e.directory, without=("answer",)) for e in group
+            }
             for one, other in combinations(group, 2):
                 if one.support != other.support:
                     names = _backed(one), _backed(other)

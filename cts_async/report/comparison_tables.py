@@ -12,10 +12,14 @@ from cts_async.analysis.pairwise import Pair
 from cts_async.analysis.power import ALPHA, POWER
 from cts_async.analysis.stability import Stability
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
+from cts_async.report.data_table import Column, DataTable, Rank, Row, Show, number, text
 
 MOST_PAIRS = 36
 """Pairs that are shown without being asked for: those of nine systems."""
+
+
+REFERENCES = ("orig", "gold")
+"""Reference points, beside which the others compete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,21 @@ class Told:
 def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[Told]:
     """Every table there is something for. With `main_only` leaderboard and tests of the first judge only."""
     for judged in found.judged[:1] if main_only else found.judged:
-        yield leaderboard_table(judged, found.baseline)
-        if any(standing.delta for standing in judged.standings):
-            yield interval_table(judged, found.baseline)
-        if judged.pairs:
-            yield pairs_table(judged, found, all_pairs=all_pairs)
+        yield from judged_tables(judged, found, all_pairs=all_pairs)
+    yield from judges_tables(found)
+
+
+def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Iterator[Told]:
+    """Leaderboard, intervals and tests under one judge."""
+    yield leaderboard_table(judged, found.baseline)
+    if any(standing.delta for standing in judged.standings):
+        yield interval_table(judged, found.baseline)
+    if judged.pairs:
+        yield pairs_table(judged, found, all_pairs=all_pairs)
+
+
+def judges_tables(found: RunsCompared) -> Iterator[Told]:
+    """Do conclusions depend on the judge, or on the supporting models?"""
     if found.robustness:
         yield judges_table(found.robustness)
         yield agreement_table(found.robustness)
@@ -46,14 +60,22 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
     columns = (
         Column("system", text("system"), numeric=False),
         Column("k", lambda row: str(row["k"] or "-")),
-        Column("mean (Δ)", _mean),
-        *(Column(name, number(name, ".3f")) for name in ("p50", "p90", "min", "max")),
+        Column("mean (Δ)" if baseline else "mean", _mean, rank=_competing("mean")),
+        *(Column(name, number(name, ".3f"), rank=_competing(name)) for name in ("p50", "p90")),
+        *(Column(name, number(name, ".3f")) for name in ("min", "max")),
         Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
         Column("failed", text("n_failed")),
     )
     rows = [_standing(standing) for standing in judged.standings]
-    caption = f"judge {judged.judge}; Δ is the mean paired difference to {baseline}"
+    caption = f"judge {judged.judge}" + (
+        f"; Δ is the mean paired difference to {baseline}" if baseline else ""
+    )
     return Told(DataTable("leaderboard", "restore_score_100", caption, columns, rows))
+
+
+def _competing(name: str) -> Rank:
+    """The best of a column is a system's, not a reference point's."""
+    return lambda row: None if str(row["system"]).partition("+")[0] in REFERENCES else row[name]
 
 
 def _standing(standing: Standing) -> Row:
@@ -139,7 +161,7 @@ def judges_table(found: Robustness) -> Told:
         for system, n, most in zip(found.systems, judge.n_scored, _most_scored(found), strict=True)
         if 0 < n < most
     ]
-    judges = (Column(one.judge, number(one.judge, ".2f")) for one in found.judges)
+    judges = (Column(one.judge, number(one.judge, ".2f"), rank=_competing(one.judge)) for one in found.judges)
     rows = [
         {"system": system, **{judge.judge: judge.means[i] for judge in found.judges}}
         for i, system in enumerate(found.systems)

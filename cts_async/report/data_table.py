@@ -21,6 +21,8 @@ from cts_async.report.plain import plain
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
+Rank: TypeAlias = Callable[[Row], float | None]
+"""A row's standing in a column, the highest best; None for a row that does not compete."""
 
 WIDE: Final = 100
 """From so many columns on there is more room between a table's columns."""
@@ -35,6 +37,8 @@ class Column:
     heading: str
     show: Show
     numeric: bool = True
+    rank: Rank | None = None
+    """What the best of the column is told by, for papers, which print it bold; None where nothing is better."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,7 @@ def print_table(console: Console, table: DataTable) -> None:
             overflow="fold",
             min_width=None if column.numeric else NAME_WIDTH,
         )
-    rows = _taken(table.rows, table.shown)
+    rows = shown_rows(table)
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         last = following is not None and bool(table.group) and following[table.group] != row[table.group]
         drawn.add_row(*(Folded(printable(column.show(row))) for column in table.columns), end_section=last)
@@ -85,20 +89,26 @@ def write_csv(folder: Path, table: DataTable) -> None:
     """
     if not table.rows:
         return
-    _make(folder)
+    make_folder(folder)
+    with written_whole(folder / f"{table.name}.csv") as file:
+        file.write(csv_text(table).encode(errors="replace"))
+
+
+def csv_text(table: DataTable) -> str:
+    """All rows as CSV, unrounded. The table has rows."""
     lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, list(table.rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(table.rows)
-    with written_whole(folder / f"{table.name}.csv") as file:
-        file.write(lines.getvalue().encode())
+    return lines.getvalue()
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder for tables if need be. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
-        raise UsageError(f"{folder}: is a file; name a folder for the CSV files") from None
+        raise UsageError(f"{folder}: is a file; name a folder for the tables") from None
     except OSError as error:
         raise UsageError(f"{folder}: this folder cannot be made ({error.strerror})") from None
 
@@ -106,6 +116,11 @@ def _make(folder: Path) -> None:
 def printable(text: str) -> str:
     """Text of unknown origin without control characters: a name must not move the cursor."""
     return plain(text, "�")
+
+
+def written_rows(table: DataTable) -> Sequence[Row]:
+    """The rows that a page or a paper has: those that are printed, or all where none are."""
+    return table.rows if table.shown == 0 else shown_rows(table)
 
 
 def text(key: str) -> Show:
@@ -137,7 +152,9 @@ def estimate(key: str, spec: str) -> Show:
     return show
 
 
-def _taken(rows: Sequence[Row], most: int | None) -> Sequence[Row]:
+def shown_rows(table: DataTable) -> Sequence[Row]:
+    """The rows that are printed."""
+    rows, most = table.rows, table.shown
     if most is None or len(rows) <= most:
         return rows
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]

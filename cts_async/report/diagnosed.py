@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from cts_async.analysis.board import Board, Entrant
 from cts_async.analysis.diagnosis import diagnose
 from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
 from cts_async.analysis.own_labels import OwnLabels
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, read_question
-from cts_async.analysis.run_set import RunSet, read_run_set
+from cts_async.analysis.run_set import NOT_ASKED, RunSet, read_run_set
+from cts_async.analysis.runs import read_run
 from cts_async.datasets.asked import Asked, read_asked
 from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.type_labels import read_type_labels
@@ -58,6 +61,41 @@ def _of_runs(found: RunSet, read: Reader, judge: str | None, seed: int) -> Repor
     diagnosis = diagnose(systems, scores, seed=seed)
     orig = found.orig.directory if found.orig and scores else None
     return Report(diagnosis, chosen, orig, [*found.notes, *notes])
+
+
+def diagnose_board(board: Board, baseline: str, judge: str | None, *, seed: int = 0) -> Report | None:
+    """Diagnose the Clarifiers' runs of a board by this judge's scores, reading them one by one; None without any.
+
+    Gains are over the system `baseline` ("": over none).
+    """
+    asked = [_asked(entrant, judge) for entrant in board.entrants if entrant.clarifier]
+    notes = [found for found in asked if isinstance(found, str)]
+    systems = [found for found in asked if isinstance(found, Interactions) and (found.rows or found.n_failed)]
+    if not systems:
+        return None
+    scores, orig = _scores_of(board, baseline, judge)
+    if not scores:
+        notes.append("no gains: there is no scored run of orig over the same data here")
+    systems.sort(key=lambda system: system.k)
+    return Report(diagnose(systems, scores, seed=seed), judge, orig if scores else None, notes)
+
+
+def _asked(entrant: Entrant, judge: str | None) -> Interactions | str:
+    """What was asked and answered in a run, which is dropped again; or why nothing was answered."""
+    run = read_run(entrant.directory, without=NOT_ASKED)
+    if run.unanswered:
+        return f"{entrant.label}: {run.unanswered}, left out"
+    return replace(interactions_of(run, read_question, judge), label=entrant.label)
+
+
+def _scores_of(board: Board, label: str, judge: str | None) -> tuple[dict[str, float], Path | None]:
+    """A system's scores by instance, and its run; nothing of none."""
+    if not label or judge is None:
+        return {}, None
+    place = board.place(label)
+    column = board.scores[judge][:, place].tolist()
+    scores = {id: score for id, score in zip(board.ids, column, strict=True) if score == score}  # NaN is none
+    return scores, board.entrants[place].directory
 
 
 def _judge(found: RunSet, asked: str | None) -> tuple[str | None, list[str]]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from cts_async.analysis.bertscore import BertScore
 from cts_async.analysis.retrieval import Qrels, measure
 from cts_async.analysis.similarity import Scorer, TokenF1
 from cts_async.analysis.standin_qrels import STANDIN, standin_qrels
 from cts_async.config import EvaluationConfig
+from cts_async.datasets.dataset import Dataset
 from cts_async.datasets.fields import listed
 from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.talk_plan import TalkPlan
+from cts_async.records import Instance
 from cts_async.search.rankers.base import Ranker
 
 if TYPE_CHECKING:
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
 
 STANDIN_PREFIX = "intent:"
 _STANDIN_DEPTH = 10
+
+
+class Talked(Protocol):
+    """What conversations are about: a plan to hold some, or runs that did."""
+
+    @property
+    def dataset(self) -> Dataset: ...
+
+    def directories(self) -> Sequence[Path]:
+        """Where the runs are, those that have begun and others."""
+
+    def instances(self) -> Iterator[Instance]:
+        """The instances talked about, in the data's order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +56,7 @@ class Judgments:
         return standin_qrels(self.ranker, intents, self.standin_depth)
 
 
-def open_judgments(asked: EvaluationConfig, plan: TalkPlan) -> Judgments | None:
+def open_judgments(asked: EvaluationConfig, plan: Talked) -> Judgments | None:
     """Index the corpus and read the judgments; None where there is no corpus to search.
 
     Raises UsageError for an unknown measure, a corpus, re-ranker or qrels that cannot be read, and for qrels that

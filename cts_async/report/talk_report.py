@@ -14,11 +14,10 @@ from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.retrieval import measure
 from cts_async.analysis.similarity import Scorer
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
-from cts_async.protocol.talk_plan import TalkPlan
 from cts_async.report.data_table import Column, DataTable, number, text
 from cts_async.report.generation_tables import generation_tables
 from cts_async.report.summary import RunSummary
-from cts_async.report.talk_judgments import Judgments
+from cts_async.report.talk_judgments import Judgments, Talked
 from cts_async.report.turn_tables import PUBLISHED_MEASURE, turn_tables
 
 Told: TypeAlias = Callable[[str, int, int], Any]
@@ -35,6 +34,10 @@ class TalkReport:
 
     tables: tuple[DataTable, ...]
     notes: tuple[str, ...]
+    retrieved: tuple[TurnRetrieval, ...] = ()
+    """Turn by turn, of each Clarifier; none without documents."""
+    judgments: str = ""
+    """What was searched and who judged; "" without documents."""
 
 
 def talks_of(directories: Iterable[Path]) -> list[Talk]:
@@ -43,20 +46,22 @@ def talks_of(directories: Iterable[Path]) -> list[Talk]:
 
 
 def evaluate_talks(
-    plan: TalkPlan, judgments: Judgments | None, scorer: Scorer, measures: Sequence[str], told: Told
+    plan: Talked, judgments: Judgments | None, scorer: Scorer, measures: Sequence[str], told: Told
 ) -> TalkReport:
     """Every table there is something for, Clarifier by Clarifier, over the plan's instances."""
     over = _Over.of(plan)
-    talks = talks_of(plan.systems.values())
+    talks = talks_of(plan.directories())
     clarifiers = dict.fromkeys(talk.clarifier for talk in talks)
     tables: list[DataTable] = []
     notes: dict[str, None] = {}
+    retrieved: list[TurnRetrieval] = []
     for clarifier in clarifiers:
         own = [talk for talk in talks if talk.clarifier == clarifier]
         found = None
         of_it: list[DataTable] = []
         if judgments:
             found = _retrieved(over, own, judgments, measures, told)
+            retrieved.append(found)
             of_it += turn_tables(found, judgments.caption, published=_published(plan, judgments))
             notes |= dict.fromkeys(_notes(found, over, judgments, published=_published(plan, judgments)))
         generation = _generation(plan, over, own, scorer, found, judgments.caption if judgments else "", told)
@@ -65,7 +70,8 @@ def evaluate_talks(
         tables += _by_name(of_it, clarifier) if len(clarifiers) > 1 else of_it
     if not judgments:
         notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
-    return TalkReport(tuple(tables), tuple(notes))
+    searched = judgments.caption if judgments else ""
+    return TalkReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
 
 
 def _by_name(tables: Iterable[DataTable], clarifier: str) -> Iterator[DataTable]:
@@ -74,7 +80,7 @@ def _by_name(tables: Iterable[DataTable], clarifier: str) -> Iterator[DataTable]
         yield replace(table, name=name, title=f"{table.title}: {clarifier}")
 
 
-def _published(plan: TalkPlan, judgments: Judgments) -> bool:
+def _published(plan: Talked, judgments: Judgments) -> bool:
     """Whether the paper's values may stand beside: people judged, and the topics are the paper's."""
     return judgments.given is not None and plan.dataset.name == WEB_TRACK
 
@@ -116,7 +122,7 @@ class _Over:
     intents: Mapping[str, str]
 
     @classmethod
-    def of(cls, plan: TalkPlan) -> _Over:
+    def of(cls, plan: Talked) -> _Over:
         blurred, intents = {}, {}
         for instance in plan.instances():
             blurred[instance.id], intents[instance.id] = instance.blurred_query, instance.fused_query
@@ -124,7 +130,7 @@ class _Over:
 
 
 def _generation(
-    plan: TalkPlan,
+    plan: Talked,
     over: _Over,
     talks: Sequence[Talk],
     scorer: Scorer,

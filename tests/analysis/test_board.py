@@ -14,7 +14,7 @@ from cts_async.errors import UsageError
 
 
 def board_of(*directories: Path) -> Board:
-    return make_board(read_run(directory, answers=False) for directory in directories)
+    return make_board(read_run(directory, without=["answer"]) for directory in directories)
 
 
 def test_scores_stand_by_instance_and_run(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.bootstrap import RESAMPLES, Difference, paired_difference, paired_differences
+from cts_async.analysis.bootstrap import MANY, RESAMPLES, Difference, paired_difference, paired_differences
 
 
 def test_one_instance_has_an_interval_of_no_width() -> None:
@@ -127,3 +127,21 @@ def test_a_pair_that_lacks_a_score_is_left_out_of_its_comparison_only() -> None:
     assert found[1] is not None
     assert (found[1].n, found[1].mean) == (3, 3.0)
     assert found[2] is None
+
+
+def test_very_many_instances_of_few_values_have_the_interval_of_the_normal_distribution() -> None:
+    """Half of 20,000 differences are 0, half 10: a mean of 5, whose standard error is 5 / sqrt(20,000)."""
+    values = np.tile([0.0, 10.0], MANY)
+    found = paired_differences(np.column_stack([values, values]), seed=3)
+    assert found[0] == found[1]
+    assert found[0] is not None
+    half = 1.96 * 5 / np.sqrt(2 * MANY)
+    assert (found[0].n, found[0].mean) == (2 * MANY, 5.0)
+    assert (found[0].low, found[0].high) == pytest.approx((5 - half, 5 + half), abs=0.003)
+
+
+def test_very_many_instances_of_as_many_values_are_drawn_one_by_one() -> None:
+    values = np.linspace(0, 1, MANY)
+    (few,) = paired_differences(values[:, None], resamples=50)
+    assert few is not None
+    assert few.low < 0.5 < few.high

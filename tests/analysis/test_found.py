@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
+from made_talks import made_talk
 
-from cts_async.analysis.found import check_same_data, find_runs, reader
+from cts_async.analysis.found import check_same_data, find_all, find_runs, reader
 from cts_async.errors import InputError, UsageError
 
 ROWS = [Row("q1", score=10.0)]
@@ -89,3 +90,10 @@ def test_candidates_of_another_gold_are_refused(tmp_path: Path) -> None:
     orig = made_run(tmp_path, label="orig", rows=ROWS)
     with pytest.raises(UsageError, match="gold fedcba98: .*theirs-k1"):
         check_same_data([orig, candidates(tmp_path, "theirs-k1", "fedcba9876543210")])
+
+
+def test_conversations_alone_are_found_by_those_who_want_them(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a", score=50)])
+    talk = made_talk(tmp_path, scheme="cot", rows={"a": []})
+    assert find_runs([str(tmp_path)]) == [run]
+    assert sorted(find_all([str(tmp_path)])) == sorted([run, talk])

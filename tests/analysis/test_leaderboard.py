@@ -69,3 +69,9 @@ def test_the_order_in_which_instances_finished_changes_nothing(tmp_path: Path) -
     two = made_run(tmp_path / "two", label="gpt-k1", rows=rows[::-1])
     found = [leaderboard(make_board(read_run(p) for p in (orig, gpt)), "ernie", "orig") for gpt in (one, two)]
     assert found[0] == found[1]
+
+
+def test_without_a_baseline_nothing_has_a_difference(tmp_path: Path) -> None:
+    made = made_run(tmp_path, label="gpt-k1", rows=[Row("a", score=50), Row("b", score=70)])
+    (standing,) = leaderboard(make_board([read_run(made)]), "ernie", "")
+    assert (standing.scores.mean, standing.delta) == (60, None)

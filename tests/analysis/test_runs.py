@@ -83,7 +83,7 @@ def test_an_unjudged_run_has_answers_and_no_judges(tmp_path: Path) -> None:
 
 def test_answers_can_be_left_out(tmp_path: Path) -> None:
     directory = made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0)])
-    assert read_run(directory, answers=False).items["q1"].answer == ""
+    assert read_run(directory, without=["answer"]).items["q1"].answer == ""
 
 
 def test_equal_labels_are_held_once(tmp_path: Path) -> None:

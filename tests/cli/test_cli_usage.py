@@ -32,6 +32,7 @@ COMMANDS = (
         "status",
         "diagnose",
         "compare",
+        "report",
         "audit",
         "models",
         "doctor",

@@ -94,7 +94,7 @@ def test_the_folder_is_made_and_a_file_in_its_place_is_refused(tmp_path: Path) -
     write_csv(tmp_path / "new" / "er", table)
     assert (tmp_path / "new" / "er" / "t.csv").read_text() == "a\n1\n"
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="file: is a file; name a folder for the CSV files"):
+    with pytest.raises(UsageError, match="file: is a file; name a folder for the tables"):
         write_csv(tmp_path / "file", table)
     with pytest.raises(UsageError, match=r"x: this folder cannot be made \(Not a directory\)"):
         write_csv(tmp_path / "file" / "x", table)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cts_async.datasets import Dataset, open_dataset
-from cts_async.errors import InputError, UsageError
+from cts_async.errors import UsageError
 from cts_async.protocol.audit.people import People
+from cts_async.protocol.data_again import opened_again
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, read_results
 from cts_async.protocol.run_files import RESULTS
@@ -62,28 +62,15 @@ def read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None)
     data = None
     people: People | None = {} if manifest.get("identity", {}).get("answers") else None
     try:
-        dataset = _opened(manifest, spec)
+        dataset = opened_again(manifest, spec)
         data = {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
         if people is not None and dataset.annotations is not None:
             people = dataset.annotations().pairs
     except UsageError as error:
         if spec is not None:
             raise
-        notes = (f"the data cannot be read again, so q and q* are those that {RESULTS} recorded: {error}",)
+        notes = (
+            f"the data cannot be read again, so q and q* are those that {RESULTS} recorded: {error}; --data names it",
+        )
     path = directory / RESULTS
     return Sources(data, LatestLines(path), path, notes, people)
-
-
-def _opened(manifest: Mapping[str, Any], spec: str | None) -> Dataset:
-    noted = manifest.get("data", {})
-    expected = manifest.get("identity", {}).get("data", {}).get("sha256")
-    spec = spec or noted.get("spec")
-    if not spec:
-        raise UsageError("run.json does not say where it is; name it with --data")
-    gold = Path(noted["gold"]) if noted.get("gold") else None
-    dataset = open_dataset(spec, gold if gold and gold.exists() else None, noted.get("fields") or {})
-    if dataset.sha256() != expected:
-        raise InputError(
-            dataset.path, "not the file this run was made with (its sha256 differs); name that with --data"
-        )
-    return dataset

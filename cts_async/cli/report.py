@@ -1,0 +1,87 @@
+"""`cts report`: what runs came to, as one page that explains itself."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cts_async.cli import options
+
+HELP = """Write what runs came to as one HTML file: figures, tables, tests, the best and the worst instances.
+
+RUN is what cts compare takes, one alone as well, and runs of cts converse. The file needs no network and sends
+nothing anywhere. Figures and tables can be written as files for papers besides.
+
+Example: cts report runs
+
+Example: cts report runs/hard518-* --out report.html --tables tables --plots figures --plot-format svg,pdf
+"""
+
+
+def report(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="What to report; see above.")],
+    judge: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only this judge [default: all, the usual one first].")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="Differences are to this system [default: to orig].")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Where to [default: report.html in the run, or in the runs' folder]."
+        ),
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write every table as NAME.md, .tex and .csv.")
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write every figure there, for print.")
+    ] = None,
+    plot_format: Annotated[
+        str, typer.Option(metavar="LIST", help="Of these formats: svg, png, pdf.")
+    ] = "svg,png",
+    corpus: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Of cts converse: the documents that its queries are searched in."),
+    ] = None,
+    qrels: Annotated[
+        str, typer.Option(metavar="FILE|intent:N", help="Of cts converse: who judges those documents.")
+    ] = "intent:10",
+    seed: options.Seed = 0,
+) -> None:
+    from datetime import UTC, datetime
+
+    from rich.console import Console
+
+    from cts_async.config import EvaluationConfig
+    from cts_async.report.html.report import Origin
+    from cts_async.report.reported import Asked, make_report
+
+    formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
+    asked = Asked(
+        tuple(runs),
+        judge=judge,
+        baseline=baseline,
+        out=out,
+        tables=tables,
+        plots=plots,
+        formats=formats,
+        evaluation=EvaluationConfig(corpus=corpus, qrels=qrels),
+        seed=seed,
+    )
+    origin = Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC))
+    told: list[str] = []
+    try:
+        with Console(stderr=True).status("making the report"):
+            told.extend(make_report(asked, origin))
+    finally:  # what was written before something could not be is there
+        for line in told:
+            typer.echo(line)
+
+
+report.__doc__ = HELP

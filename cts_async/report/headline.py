@@ -1,0 +1,70 @@
+"""What a comparison comes to, in a few sentences, for those who read no further."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cts_async.analysis.leaderboard import Standing
+from cts_async.analysis.power import ALPHA
+from cts_async.report.comparison import Judged, RunsCompared
+from cts_async.report.comparison_tables import REFERENCES
+
+
+def headline(found: RunsCompared) -> Iterator[str]:
+    """The best system, how many differ from the baseline, whether judges agree, what failed.
+
+    Nothing where the embedded model played: what its scores come to is nothing.
+    """
+    if found.embedded:
+        return
+    judged = found.judged[0]
+    rivals = [one for one in judged.standings if _competes(found, one.system)]
+    if rivals:
+        yield _best(max(rivals, key=lambda one: one.scores.mean or 0.0), judged, found.baseline, len(rivals))
+    yield from _differing(judged, found)
+    robust = found.robustness
+    if robust and robust.same_order is not None:
+        alike = "order the systems alike" if robust.same_order else "order the systems differently"
+        yield f"The {len(robust.judges)} judges {alike}."
+    n_failed = sum(one.scores.n_failed for one in judged.standings)
+    if n_failed:
+        of = sum(one.scores.n_expected for one in judged.standings)
+        yield f"{n_failed:,} of {of:,} instances failed: they have no score, and are in no mean."
+
+
+def _competes(found: RunsCompared, label: str) -> bool:
+    """Whether a system is neither the baseline nor a reference point."""
+    system = found.board.entrants[found.board.place(label)].system
+    return label != found.baseline and system not in REFERENCES
+
+
+def _best(one: Standing, judged: Judged, baseline: str, n: int) -> str:
+    of = one.delta
+    delta = f", {of.mean:+.2f} [{of.low:+.2f}, {of.high:+.2f}] over {baseline}" if of else ""
+    first = (
+        f"The best by judge {judged.judge} is {one.system} with"
+        if n > 1
+        else f"By judge {judged.judge} {one.system} has"
+    )
+    return f"{first} a mean of {one.scores.mean:.2f}{delta}."
+
+
+def _differing(judged: Judged, found: RunsCompared) -> Iterator[str]:
+    """How many systems are better or worse than the baseline by the tests."""
+    baseline, better, worse, n = found.baseline, 0, 0, 0
+    for pair in judged.pairs:
+        if baseline not in (pair.system, pair.other):
+            continue
+        label = pair.other if pair.system == baseline else pair.system
+        if not _competes(found, label):
+            continue
+        n += 1
+        gain = pair.difference if pair.system == label else -pair.difference
+        better += pair.p_holm <= ALPHA and gain > 0
+        worse += pair.p_holm <= ALPHA and gain < 0
+    if n:
+        tests = f"Holm's correction of {len(judged.pairs)} tests" if len(judged.pairs) > 1 else "one test"
+        yield (
+            f"Better than {baseline} at p ≤ {f'{ALPHA:.2f}'.removeprefix('0')} after {tests}: "
+            f"{better} of {n}; worse: {worse}."
+        )

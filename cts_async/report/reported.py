@@ -1,0 +1,111 @@
+"""`cts report`: everything that was asked for, checked first, then made, then written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from cts_async.config import EvaluationConfig
+from cts_async.errors import UsageError
+from cts_async.report.all_tables import all_tables
+from cts_async.report.gathered import Gathered, gather
+from cts_async.report.html.report import Origin, write_report
+from cts_async.report.html.sections import Contents
+from cts_async.report.opened import open_instances
+from cts_async.report.opened_talks import open_talks
+from cts_async.report.plain import plain
+from cts_async.report.plots import Material, check_export, export, figures
+from cts_async.report.table_files import write_table_files
+
+NAME: Final = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asked for."""
+
+    runs: tuple[str, ...]
+    judge: str | None = None
+    baseline: str | None = None
+    out: Path | None = None
+    tables: Path | None = None
+    plots: Path | None = None
+    formats: tuple[str, ...] = ()
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    """Of conversations."""
+    seed: int = 0
+
+
+def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
+    """Write the report and what else was asked for; a line about each. Raises UsageError, StorageFull."""
+    if asked.plots is not None:
+        check_export(asked.formats)
+    judges = (asked.judge,) if asked.judge else ()
+    gathered = gather(
+        asked.runs, judges=judges, baseline=asked.baseline, seed=asked.seed, evaluation=asked.evaluation
+    )
+    out = asked.out or place_of(gathered)
+    _check_writable(out)
+    contents = _contents(gathered)
+    write_report(out, contents, origin)
+    yield plain(f"{out}: {_extent(contents)}")
+    for note in gathered.notes:
+        yield plain(note)
+    if asked.tables is not None:
+        written = write_table_files(asked.tables, [one.told for one in contents.tables])
+        yield plain(f"{asked.tables}: {len(contents.tables)} tables in {len(written)} files")
+    if asked.plots is not None:
+        written = export(contents.drawn.figures, asked.plots, asked.formats)
+        yield plain(f"{asked.plots}: {len(contents.drawn.figures)} figures in {len(written)} files")
+
+
+def place_of(gathered: Gathered) -> Path:
+    """report.html in the run, or in the folder that the runs have in common."""
+    folders = [path if path.is_dir() else path.parent for path in gathered.named]
+    if len(folders) == 1:
+        return folders[0] / NAME
+    common = Path(os.path.commonpath([folder.resolve() for folder in folders]))
+    near = common.relative_to(Path.cwd()) if common.is_relative_to(Path.cwd()) else common
+    return near / NAME
+
+
+def _contents(gathered: Gathered) -> Contents:
+    opened, told = open_instances(gathered)
+    opened += tuple(open_talks(gathered))
+    return Contents(gathered, all_tables(gathered), figures(_drawing(gathered)), opened, told)
+
+
+def _drawing(gathered: Gathered) -> Material:
+    talked = gathered.talked
+    embedded = (talk.manifest for talk in gathered.talks if talk.manifest.get("embedded"))
+    return Material(
+        gathered.compared,
+        gathered.diagnosis,
+        gathered.summaries,
+        turns=talked.retrieved if talked else (),
+        judgments=talked.judgments if talked else "",
+        embedded_talks=frozenset(
+            str((manifest.get("players") or {}).get("clarifier")) for manifest in embedded
+        ),
+    )
+
+
+def _check_writable(out: Path) -> None:
+    """Refuse a place that cannot be written before anything is computed. Raises UsageError."""
+    if out.is_dir():
+        raise UsageError(f"{out}: is a folder; name a file in it with --out, such as {out / NAME}")
+    if not out.parent.is_dir():
+        raise UsageError(f"{out}: there is no folder {out.parent}; choose another place with --out")
+    if not os.access(out if out.exists() else out.parent, os.W_OK):
+        raise UsageError(f"{out}: cannot be written; choose another place with --out")
+
+
+def _extent(contents: Contents) -> str:
+    opened: Sequence[int] = [len(run.instances) for run in contents.opened]
+    return (
+        f"{len(contents.drawn.figures)} figures, {len(contents.tables)} tables, "
+        f"{sum(opened)} instances opened"
+    )

@@ -1,0 +1,39 @@
+"""`cts report` as a user types it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_runs import Row, made_run
+from typer.testing import CliRunner
+
+from cts_async.cli.main import app
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for label, score in (("orig", 50), ("gpt-k1", 60)):
+        made_run(tmp_path / "runs", label=label, rows=[Row("a", ["Q?"], ["yes"], score=score)])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "runs"
+
+
+def told(*words: str) -> list[str]:
+    done = CliRunner().invoke(app, ["report", *words], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout.splitlines()
+
+
+def test_a_folder_of_runs_becomes_a_page_in_it_and_tables_beside(runs: Path) -> None:
+    page, tables = told("runs", "--tables", "tables")
+    assert page.startswith("runs/report.html: ")
+    assert page.endswith(" tables, 2 instances opened")
+    assert tables.startswith("tables: ")
+    assert (runs / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (runs.parent / "tables" / "leaderboard.tex").read_text().count("\\toprule") == 1
+
+
+def test_formats_are_checked_before_anything_is_read(runs: Path) -> None:
+    done = CliRunner().invoke(app, ["report", "nothing", "--plots", "p", "--plot-format", "gif"])
+    assert "not as 'gif'" in str(done.exception)

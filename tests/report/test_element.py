@@ -1,0 +1,97 @@
+"""HTML of elements: text is text."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html
+
+import cts_async.report.html as package
+from cts_async.report.html.element import Program, element, rendered, said
+from cts_async.report.visible import visible
+
+PLOTLYS_LINE_BREAK = "<br>"
+
+
+def written(*nodes: object) -> str:
+    return "".join(rendered(list(nodes)))  # type: ignore[arg-type]
+
+
+def test_an_element_has_its_attributes_and_children() -> None:
+    found = element("p", "Fish & ", element("b", "chips"), [" or", None, " peas"], class_="menu", hidden=True)
+    assert written(found) == '<p class="menu" hidden="">Fish &amp; <b>chips</b> or peas</p>'
+
+
+def test_a_void_element_is_not_closed() -> None:
+    assert written(element("meta", charset="utf-8")) == '<meta charset="utf-8">'
+
+
+def test_somebodys_text_is_isolated_and_chinese_is_said_to_be() -> None:
+    assert written(said("查询")) == '<bdi dir="auto" lang="zh">查询</bdi>'
+    assert written(said("query", "p")) == '<p dir="auto">query</p>'
+
+
+def test_zero_is_a_value() -> None:
+    assert written(element("div", tabindex=0, hidden=False, id=None)) == '<div tabindex="0"></div>'
+
+
+def test_a_control_character_is_shown() -> None:
+    assert written(element("p", "\x1b[2J", title="\u202e")) == '<p title="[U+202E]">[U+001B][2J</p>'
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"onclick": "x()"},
+        {"style": "color:red"},
+        {"href": "javascript:alert(1)"},
+        {"href": "https://example.org/"},
+        {"src": "data:text/html,x"},
+        {"x y": "1"},
+    ],
+)
+def test_attributes_that_a_report_must_not_have_are_refused(attributes: dict[str, str]) -> None:
+    with pytest.raises(ValueError):
+        element("a", "x", **attributes)
+
+
+@pytest.mark.parametrize("text", ["</script>", "a</STYLE >", "<!-- x"])
+def test_a_program_cannot_end_its_element(text: str) -> None:
+    with pytest.raises(ValueError, match="before its end"):
+        Program(text)
+
+
+@given(st.text(), st.text())
+def test_a_parser_finds_the_text_and_the_attribute_that_were_put_in(text: str, title: str) -> None:
+    parsed = html.fromstring(written(element("pre", "x", text, title=title)))
+    assert (parsed.text_content(), parsed.get("title"), len(parsed)) == (
+        "x" + visible(text),
+        visible(title),
+        0,
+    )
+
+
+def test_no_string_in_the_package_makes_markup_of_its_own() -> None:
+    """A tag in a string outside element.py would be a way around the escaping."""
+    for path in Path(package.__path__[0]).glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        docstrings = {ast.get_docstring(n, clean=False) for n in ast.walk(tree) if isinstance(n, _DOCUMENTED)}
+        markup = {text for text in texts if re.search(r"<[\w!/]", text) and text not in docstrings}
+        assert path.name == "element.py" or markup <= {"<!doctype html>\n", PLOTLYS_LINE_BREAK}, (
+            path,
+            markup,
+        )
+
+
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
+
+
+def test_a_generator_is_run_when_the_element_is_made() -> None:
+    rows = [element("tr", (element("td", cell) for _ in "x")) for cell in "ab"]
+    assert written(*rows) == "<tr><td>a</td></tr><tr><td>b</td></tr>"

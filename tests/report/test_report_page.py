@@ -1,0 +1,289 @@
+"""`cts report`: one page that needs nothing else, and in which nobody's text is markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lxml import html
+from made_runs import Row, made_run
+
+from cts_async.errors import InputError, StorageFull, UsageError
+from cts_async.report.html import document
+from cts_async.report.html.report import Origin
+from cts_async.report.reported import Asked, make_report
+
+ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[2J"
+
+
+def reported(*words: Path, **asked: Any) -> tuple[Any, list[str]]:
+    """The page, parsed, and the lines that are told."""
+    asked = {"out": words[0].parent / "page.html", **asked}
+    told = list(make_report(Asked(tuple(map(str, words)), **asked), ORIGIN))
+    return html.fromstring(asked["out"].read_text(encoding="utf-8")), told
+
+
+def text(node: Any) -> str:
+    return " ".join(node.text_content().split())
+
+
+def rows(page: Any, table: str) -> list[list[str]]:
+    return [
+        [text(cell) for cell in row]
+        for row in page.get_element_by_id(f"table-{table}").iterfind(".//tbody/tr")
+    ]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """orig and gpt-k1 over a, b and c, of which gpt failed on c; judged by ernie and kimi."""
+    folder = tmp_path_factory.mktemp("made") / "runs"
+    ferry = {"blurred_query": "ferry times", "fused_query": "ferry times in winter"}
+    made_run(
+        folder,
+        label="orig",
+        rows=[
+            Row("a", labels={"ernie": "ff", "kimi": "fn"}, **ferry),
+            Row("b", labels={"ernie": "nn", "kimi": "nn"}),
+            Row("c", labels={"ernie": "fn", "kimi": "fn"}),
+        ],
+    )
+    made_run(
+        folder,
+        label="gpt-k1",
+        rows=[
+            Row(
+                "a",
+                questions=["Which season?"],
+                answers=["unknown"],
+                labels={"ernie": "nn", "kimi": "nn"},
+                rewritten_query="ferry times 冬季",
+                answer="x" * 2_500,
+                **ferry,
+            ),
+            Row("b", questions=["哪一年？"], answers=["2024"], labels={"ernie": "fp", "kimi": "ff"}),
+            Row("c", error="search/turn/2"),
+        ],
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(runs: Path) -> Any:
+    return reported(runs)[0]
+
+
+def test_the_page_says_what_was_run_and_how_it_is_made_again(page: Any) -> None:
+    assert text(page.find(".//h1")) == "Clarify-Then-Search over made"
+    assert "2 systems: orig, gpt-k1. Report of 2026-11-21 12:30 UTC." in text(page.find(".//header"))
+    assert "Made again by: cts report runs" in text(page.find(".//footer"))
+    assert [row[-3:] for row in rows(page, "what_was_run")] == [["3/3", "0", "0"], ["2/3", "1", "0"]]
+
+
+def test_the_leaderboard_is_the_one_that_compare_prints(page: Any) -> None:
+    """orig has 100, 0 and 50; gpt-k1 0 and 75, over two instances of which orig has (100 + 0) / 2."""
+    assert [row[:3] + row[-2:] for row in rows(page, "leaderboard")] == [
+        ["orig", "-", "50.000", "3/3", "0"],
+        ["gpt-k1", "1", "37.500 (-12.500)", "2/3", "1"],
+    ]
+
+
+def test_failures_are_counted_apart_by_kind_with_an_example(page: Any) -> None:
+    assert rows(page, "failures") == [["gpt-k1", "search", "rejected", "1", "c: refused"]]
+
+
+def test_every_judge_and_every_diagnosis_has_its_tables(page: Any) -> None:
+    ids = {section.get("id") for section in page.iterfind(".//section[@class='table']")}
+    assert {"table-intervals", "table-pairs", "table-agreement", "table-leaderboard_kimi"} < ids
+    assert {"table-table_4", "table-question_types", "table-effort"} < ids
+
+
+def test_tables_have_captions_and_headings_with_a_scope_in_boxes_for_the_keyboard(page: Any) -> None:
+    for table in page.iterfind(".//table"):
+        assert all(cell.get("scope") for cell in table.iterfind(".//th"))
+        assert (table.getparent().get("class") or "").startswith("box")
+        assert table.getparent().get("tabindex") == "0"
+        assert text(table.find("caption"))
+
+
+def test_contents_lead_to_sections_and_no_anchor_is_there_twice(page: Any) -> None:
+    ids = page.xpath("//@id")
+    links = [link.get("href") for link in page.iterfind(".//nav//a")]
+    assert len(ids) == len(set(ids))
+    assert links
+    assert {link.removeprefix("#") for link in links} <= set(ids)
+    assert set(page.xpath("//@aria-labelledby")) <= set(ids)
+
+
+def test_an_instance_is_opened_with_its_conversation_its_rewrite_and_its_nuggets(page: Any) -> None:
+    (loss,) = (one for one in page.iterfind(".//details[@class='instance']") if "loss" in text(one[0]))
+    assert text(loss[0]) == "greatest loss, lowest score 0.0, −100.0 over orig ferry times"
+    assert [text(one) for one in loss.iterfind(".//ol/li/p")] == ["Which season?", "unknown"]
+    assert [mark.text for mark in loss.iterfind(".//mark")] == ["冬季"]
+    assert "The first 2,000 of 2,500 characters." in text(loss)
+    assert [[text(cell) for cell in row] for row in loss.iterfind(".//tbody/tr")] == [
+        ["N1", "1", "-", "○ none", "○ none"],
+        ["N2", "1", "-", "○ none", "○ none"],
+    ]
+    (link,) = loss.iterfind(".//a")
+    assert link.get("href") == "http://127.0.0.1:8518/#/instance?run=made-gpt-k1&id=a"
+
+
+def test_what_failed_is_not_among_the_worst(page: Any) -> None:
+    assert not [link for link in page.iterfind(".//a") if link.get("href").endswith("made-gpt-k1&id=c")]
+
+
+def test_figures_have_a_text_alternative_and_their_numbers(page: Any) -> None:
+    drawn = json.loads(page.get_element_by_id("figures").text)
+    places = page.xpath("//*[@data-figure]")
+    assert {place.get("data-figure") for place in places} == set(drawn["figures"])
+    assert set(drawn["themes"]) == {"light", "dark"}
+    assert all(place.get("role") == "img" and place.get("aria-label") for place in places)
+    numbers = page.get_element_by_id("figure-leaderboard").iterfind(".//tbody/tr")
+    (orig,) = ([text(cell) for cell in row] for row in numbers if "orig" in text(row))
+    assert orig == ["reference", "orig", "50.00 [0.00, 100.00]", "n = 3"]
+
+
+def test_chinese_is_said_to_be_chinese(page: Any) -> None:
+    assert "哪一年？" in [text(one) for one in page.xpath("//*[@lang='zh']")]
+    assert page.get("lang") == "en"
+
+
+def hashes(page: Any) -> Iterator[str]:
+    for script in page.iterfind(".//script"):
+        if script.get("type") != "application/json":
+            yield base64.b64encode(hashlib.sha256(script.text.encode()).digest()).decode()
+
+
+def test_the_policy_allows_the_pages_own_scripts_and_nothing_else(page: Any) -> None:
+    (policy,) = page.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    allowed = " ".join(f"'sha256-{digest}'" for digest in hashes(page))
+    assert policy == (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_nobodys_text_is_markup_wherever_it_stands(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    row = Row(
+        HOSTILE,
+        questions=[HOSTILE],
+        answers=[HOSTILE],
+        labels={HOSTILE: "fn", "kimi": "ff"},
+        fused_query=HOSTILE,
+        blurred_query=HOSTILE,
+        rewritten_query=HOSTILE + " more",
+        answer=HOSTILE,
+    )
+    made_run(folder, label="orig", rows=[row], name="orig", data=HOSTILE)
+    made_run(folder, label=f"{HOSTILE}-k1", rows=[row, Row("b", error=HOSTILE)], name="other", data=HOSTILE)
+    page, _ = reported(folder)
+    assert len(page.findall(".//script")) == 3
+    assert not page.findall(".//img")
+    names = {name for one in page.iter() for name in one.attrib}
+    assert not [name for name in names if name.startswith("on") or name == "style"]
+    assert all(link.startswith(("#", "http://127.0.0.1:8518/#")) for link in page.xpath("//@href"))
+    shown = [text(one) for one in page.iterfind(".//div[@class='answer']")]
+    assert "</script><script>alert(1)</script><img src=x onerror=alert(2)>[U+202E][U+001B][2J" in shown
+    assert not {"\u202e", "\x1b"} & set(page.text_content())
+    assert page.xpath("//script[@type='application/json']")[0].text.count("<") == 0
+
+
+def test_a_smoke_test_is_marked_at_the_top_and_at_every_table_of_scores(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50)])
+    made_run(tmp_path / "runs", label="local-k1", rows=[Row("a", score=60)], embedded=True)
+    page, _ = reported(tmp_path / "runs")
+    assert text(page.find(".//p[@class='warning']")).endswith("It played for local-k1.")
+    for name in ("leaderboard", "intervals", "pairs", "effort"):
+        assert "Smoke test: " in text(page.get_element_by_id(f"table-{name}"))
+    assert "local-k1 (smoke test)" in [text(one) for one in page.iterfind(".//h3")]
+
+
+def test_one_run_alone_is_set_beside_the_orig_that_lies_beside_it(runs: Path, tmp_path: Path) -> None:
+    page, told = reported(runs / "made-gpt-k1", out=tmp_path / "page.html")
+    assert [row[0] for row in rows(page, "leaderboard")] == ["orig", "gpt-k1"]
+    assert f"Gains are over {runs / 'made-orig'}, which lies beside what was named." in told
+
+
+def test_without_orig_there_are_scores_and_no_differences(tmp_path: Path) -> None:
+    made = made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["yes"], score=60)])
+    page, told = reported(made)
+    assert [row[:3] for row in rows(page, "leaderboard")] == [["gpt-k1", "1", "60.000"]]
+    assert "no orig among these runs" in told[1]
+
+
+def test_a_run_that_is_not_finished_says_how_much_is_missing(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=60)], n_expected=5)
+    page, told = reported(tmp_path / "runs")
+    assert rows(page, "what_was_run")[0][-3:] == ["1/5", "0", "4"]
+    assert any(note.startswith("Unfinished: orig has 1 of 5 instances") for note in told)
+
+
+def test_runs_that_nobody_judged_have_no_scores_but_a_report(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["unknown"])])
+    page, told = reported(tmp_path / "runs")
+    assert "None of these runs is judged" in told[1]
+    assert rows(page, "table_4")[0][-2:] == ["1.000", "0.000"]
+
+
+def test_differences_are_to_the_baseline_asked_for(runs: Path, tmp_path: Path) -> None:
+    page, _ = reported(runs, out=tmp_path / "page.html", baseline="gpt-k1")
+    assert [row[2] for row in rows(page, "leaderboard")] == ["37.500", "50.000 (+12.500)"]
+    with pytest.raises(UsageError, match="no such system here"):
+        reported(runs, out=tmp_path / "page.html", baseline="kimi")
+
+
+def test_the_usual_place_is_the_run_or_the_folder_that_runs_have_in_common(tmp_path: Path) -> None:
+    one = made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=60)])
+    made_run(tmp_path / "runs", label="gold", rows=[Row("a", score=90)])
+    for word in (one, tmp_path / "runs"):
+        list(make_report(Asked((str(word),)), ORIGIN))
+        assert (word / "report.html").stat().st_size > 100_000
+
+
+def test_a_place_that_cannot_be_written_is_refused_in_a_line(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder; name a file in it"):
+        reported(runs, out=tmp_path)
+    with pytest.raises(UsageError, match="there is no folder"):
+        reported(runs, out=tmp_path / "nowhere" / "page.html")
+
+
+def test_what_is_no_run_or_of_other_data_is_refused(runs: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run"):
+        reported(tmp_path / "nothing")
+    other = made_run(tmp_path, label="orig", rows=[Row("a", score=60)], data="other")
+    with pytest.raises(UsageError, match="runs of different data cannot be paired"):
+        reported(runs, other, out=tmp_path / "page.html")
+
+
+def test_on_a_full_disk_the_old_report_stays(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(page: document.Page) -> Iterator[str]:
+        yield "half a page"
+        raise OSError(28, "No space left on device")
+
+    old = tmp_path / "page.html"
+    old.write_text("the old one")
+    monkeypatch.setattr("cts_async.report.html.report.document", full)
+    with pytest.raises(StorageFull, match="No space left"):
+        reported(runs, out=old)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page.html", "the old one")]
+
+
+def test_tables_are_files_as_well_each_under_a_name_of_its_own(runs: Path, tmp_path: Path) -> None:
+    _, told = reported(runs, out=tmp_path / "page.html", tables=tmp_path / "tables")
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert {
+        f"{name}.{end}" for name in ("leaderboard", "leaderboard_kimi") for end in ("md", "tex", "csv")
+    } < names
+    assert told[-1] == f"{tmp_path / 'tables'}: {len(names) // 3} tables in {len(names)} files"
+    assert "| gpt-k1 | 1 | 37.500 (-12.500) |" in (tmp_path / "tables" / "leaderboard.md").read_text()
