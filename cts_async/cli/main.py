@@ -25,6 +25,7 @@ from cts_async.cli import (
     run,
     score,
     status,
+    view,
 )
 from cts_async.cli.corpus import corpus
 from cts_async.cli.data.commands import assembled
@@ -66,6 +67,9 @@ app.command("score", short_help="Scores and their summary, from judged files.")(
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)
 app.command("report", cls=Grouped, short_help="What runs came to, as one HTML file.")(report.report)
+app.command("view", short_help="Runs in the browser: leaderboard, every instance, every step, live.")(
+    view.view
+)
 app.add_typer(assembled(), short_help="Datasets: what there is, is a file sound, published figures.")
 app.add_typer(corpus, short_help="A file of documents: what is in it, searches, its index.")
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)

@@ -23,7 +23,7 @@ HASHES: Final = "q"
 """The array type of ids' hashes, as `hash` gives them."""
 
 
-def latest_rows(hashes: array[int]) -> Array:
+def latest_rows(hashes: array[int] | memoryview) -> Array:
     """Numbers of the rows that count, one for each id, in the order in which the ids first appear.
 
     Row i is a line about the id with `hashes[i]`. Shape (ids,), int64; empty for no rows.

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.step import step_key
 from cts_async.errors import StepError
-from cts_async.protocol.systems import System
 from cts_async.records import ConversationTurn, Instance, Judgment, Nugget, Outcome, ToolUse, Trace
 from cts_async.scorer import restore_score_100
+
+if TYPE_CHECKING:  # or whoever reads results would load the catalogue of models
+    from cts_async.protocol.systems import System
 
 Line = dict[str, Any]
 

@@ -36,6 +36,7 @@ COMMANDS = (
         "audit",
         "models",
         "doctor",
+        "view",
     ),
     *("corpus show", "corpus search", "corpus build"),
     *("data list", "data show", "data validate", "data convert"),

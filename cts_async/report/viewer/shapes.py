@@ -3,6 +3,8 @@
 All text in here is anybody's: models', pages', datasets'. The page shows it as text and never as markup. Numbers are
 unrounded; None is "there is none". A run is named by its path below the folder of runs, with "/" between ("a/b").
 
+    GET /                                                                  index.html
+    GET /static/NAME                                                       the page's other files
     GET /api/runs                                                          Runs
     GET /api/leaderboard?data=SHA                                          Leaderboard
     GET /api/run?run=NAME                                                  RunPage
@@ -11,11 +13,20 @@ unrounded; None is "there is none". A run is named by its path below the folder 
     GET /api/trace?run=NAME&id=ID&after=N                                  TracePage
     GET /api/steps?run=NAME&id=ID&after=N                                  StepList
     GET /api/step?run=NAME&at=OFFSET                                       the journal's line, as it stands there
-    GET /api/text?run=NAME&at=OFFSET&part=PART                             one long text, whole, as text/plain
+    GET /api/text?run=NAME&at=OFFSET&part=PART                             one long text, whole, as text/plain;
+                                                                           &download=1: as a file
     GET /api/download?run=NAME&id=ID                                       the instance's journal lines, as a file
     GET /api/events?run=NAME                                               server-sent events: `changed` (RunRow)
 
-What is wrong is {"error": "one line"} with 400, 403, 404 or 409.
+Of the instances asked for: `judge` is whose scores count (the scoring one's without it); `sort` is "" (as in the file),
+"score", "-score" (highest first) or "-unknown"; `min` and `max` include themselves; `unknown` is "none", "some" (at
+least one) or "all"; `failed` is "1" (only those) or "0" (all others); `limit` is 200 at most. A page found by `text` may
+have no rows and a `next` all the same: the search goes on there.
+
+Without `run` events are those of all runs; `gone` says {"name": NAME} of a run that is there no longer.
+
+What is wrong is {"error": "one line"} with 400, 403, 404, 405, 409 (the file is another one by now) or 503 (too much at
+once).
 """
 
 from __future__ import annotations
@@ -148,6 +159,7 @@ class RunRow(TypedDict):
     """Played by the embedded model: its scores show that everything works, and nothing else."""
     n_expected: int
     n_done: int
+    """Instances that have ended, the failed ones among them; so it is in Live, too."""
     n_failed: int
     scores: list[Scored]
     """The scoring judge first."""
@@ -155,6 +167,8 @@ class RunRow(TypedDict):
     cost_usd: float | None
     wall_s: float | None
     live: Live | None
+    ready: float
+    """How much of its results is counted, 0 to 1; below 1 `n_done`, `n_failed` and `scores` are those of what is."""
 
 
 class Runs(TypedDict):
@@ -195,6 +209,8 @@ class Leaderboard(TypedDict):
     boards: list[LeaderboardOf]
     problem: str
     """Why there is none; "" where there is one."""
+    computing: bool
+    """It is being worked out: ask again in a second. `boards` are those of before, if there were any."""
 
 
 class RunPage(TypedDict):
@@ -255,6 +271,7 @@ class NuggetRow(TypedDict):
     text: str | None
     """None where the gold is not where the manifest says."""
     sources: list[str]
+    """Addresses where the gold has them, else its names for its sources."""
     coverage: dict[str, str]
     """By judge: full, partial or none."""
 
@@ -303,7 +320,7 @@ class Source(TypedDict):
 
 
 class TraceTurn(TypedDict):
-    """One event of the agent's search (`records.Turn`)."""
+    """One event of the agent's search (`records.Turn`); `page` is the text of a page that was fetched for a visit."""
 
     n: int
     kind: str
@@ -311,14 +328,18 @@ class TraceTurn(TypedDict):
     text: str
     """At most 4,000 characters of it."""
     length: int
-    """Characters in all."""
+    """UTF-16 units in all, as a browser counts: it is cut if it is longer than `text`."""
     at: int | None
     part: str
     """Where the whole text is to be had (/api/text), if it is cut."""
     failed: str
+    sources: list[Source]
+    """What a search found, or the page of a visit."""
 
 
 class TracePage(TypedDict):
+    """`total` is None while the journal is not indexed yet: `turns` are then those known by now: ask again."""
+
     turns: list[TraceTurn]
     next: int | None
     total: int | None
@@ -341,6 +362,8 @@ class StepRow(TypedDict):
 
 
 class StepList(TypedDict):
+    """`total` is None while the journal is not indexed yet, as in TracePage."""
+
     steps: list[StepRow]
     next: int | None
     total: int | None

@@ -12,9 +12,9 @@ import re
 import threading
 import unicodedata
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 _HAN: Final = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _RUN: Final = re.compile(f"[{_HAN}]+|[^\\W_{_HAN}]+")
@@ -99,17 +99,39 @@ def _without_e(word: str) -> str:
 
 
 _jieba_lock: Final = threading.Lock()
-_jieba_cut: list[Callable[..., Iterable[str]]] = []
+_jieba: Final[list[Any]] = []
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Give `text` in pieces that make it up: words as they are written, Chinese ones too, and what is between them."""
+    end = 0
+    for run in _RUN.finditer(text):
+        if between := text[end : run.start()]:
+            yield between
+        yield from _tokenizer().cut(run[0], HMM=False) if _IS_HAN.match(run[0]) else (run[0],)
+        end = run.end()
+    if text[end:]:
+        yield text[end:]
+
+
+def is_word(piece: str) -> bool:
+    """Whether a piece of a text is a word."""
+    return _RUN.match(piece) is not None
 
 
 def _cut(run: str) -> Iterable[str]:
+    words: Iterable[str] = _tokenizer().cut_for_search(run, HMM=False)
+    return words
+
+
+def _tokenizer() -> Any:
     with _jieba_lock:
-        if not _jieba_cut:
-            _jieba_cut.append(_load_jieba())
-    return _jieba_cut[0](run, HMM=False)
+        if not _jieba:
+            _jieba.append(_load_jieba())
+    return _jieba[0]
 
 
-def _load_jieba() -> Callable[..., Iterable[str]]:
+def _load_jieba() -> Any:
     """Load jieba's dictionary without what `initialize` does: logging, and a cache file in a shared /tmp."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -118,5 +140,4 @@ def _load_jieba() -> Callable[..., Iterable[str]]:
     tokenizer = jieba.Tokenizer()
     tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
     tokenizer.initialized = True
-    cut: Callable[..., Iterable[str]] = tokenizer.cut_for_search
-    return cut
+    return tokenizer

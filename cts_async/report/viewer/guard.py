@@ -1,0 +1,93 @@
+"""Who is answered, and with which headers: this machine's own pages, for reading, and nobody else's.
+
+A page of somebody else's can make a browser ask any address. Its name cannot be one of ours (DNS rebinding ends at
+the Host header), and what it asks itself is told by Origin and Sec-Fetch-Site.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import orjson
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from cts_async.report.viewer.refusal import Refused
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Frame-Options": "DENY",
+}
+MAX_AT_ONCE: Final = 64
+"""Requests under way; more are told to come again."""
+
+
+def guarded(port: Callable[[], int]) -> Middleware:
+    """A middleware that refuses whom it has to, and turns every refusal into one line of JSON."""
+    under_way = 0
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        nonlocal under_way
+        under_way += 1
+        try:
+            _check(request, port())
+            if under_way > MAX_AT_ONCE:
+                raise Refused(503, "too many requests at once: ask again")
+            return await handler(request)
+        except Refused as refused:
+            return problem(refused.status, refused.problem)
+        except web.HTTPException as error:
+            return problem(error.status, error.reason.lower())
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception as error:
+            # A bug, or a file that changed under our hands: the asker learns no path of ours.
+            request.app.logger.exception("%s failed", request.path)
+            return problem(500, f"this went wrong here ({type(error).__name__})")
+        finally:
+            under_way -= 1
+
+    return guard
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """The headers of every answer."""
+    for name, value in HEADERS.items():
+        response.headers[name] = value
+    if request.path.startswith("/api/"):
+        response.headers["Cache-Control"] = "no-store"
+    with suppress(KeyError):
+        del response.headers["Server"]
+
+
+def problem(status: int, text: str) -> web.Response:
+    """What is wrong, as JSON."""
+    headers = {"Allow": "GET, HEAD"} if status == 405 else None
+    return web.Response(
+        body=orjson.dumps({"error": text}), status=status, content_type="application/json", headers=headers
+    )
+
+
+def _check(request: web.Request, port: int) -> None:
+    names = {f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")}
+    if request.headers.get("Host", "").lower() not in names:
+        raise Refused(403, "this address is not one of this machine's own")
+    if request.method not in ("GET", "HEAD"):
+        raise Refused(405, "this is for reading only")
+    origin = request.headers.get("Origin")
+    if origin is not None and origin.lower() not in {f"http://{name}" for name in names}:
+        raise Refused(403, "asked for by a page from elsewhere")
+    if request.path.startswith("/api/") and request.headers.get("Sec-Fetch-Site") in (
+        "cross-site",
+        "same-site",
+    ):
+        raise Refused(403, "asked for by a page from elsewhere")

@@ -1,0 +1,72 @@
+"""A page that listens hears of every change, and a server that ends lets it go."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from made_runs import Row, made_run
+from test_viewer_runs import made_live
+from viewer_server import viewer
+
+
+def add_line(run: Path, id: str) -> None:
+    with (run / "results.jsonl").open("a") as file:
+        file.write(json.dumps({"id": id, "restore_score_100": 10.0, "judge": "ernie"}) + "\n")
+
+
+def test_a_run_that_changes_is_told_of_until_it_is_gone(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a", score=50.0)])
+    other = made_run(tmp_path, label="gpt-k1", rows=[Row("a", score=50.0)])
+    with viewer(tmp_path) as asker, asker.listening(run=run.name) as events:
+        kind, row = next(events)
+        assert (kind, row["name"], row["n_done"], row["running"]) == ("changed", run.name, 1, False)
+        add_line(other, "b")
+        add_line(run, "b")
+        made_live(run)
+        kind, row = next(events)
+        assert (kind, row["name"], row["n_done"], row["running"]) == ("changed", run.name, 2, True)
+        shutil.rmtree(run)
+        assert next(events) == ("gone", {"name": run.name})
+
+
+def test_who_listens_to_all_hears_of_a_new_run(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("a")])
+    with viewer(tmp_path) as asker, asker.listening() as events:
+        assert next(events)[1]["name"] == "made-orig"
+        made_run(tmp_path, label="gpt-k1", rows=[Row("a"), Row("b")])
+        told = next(events)
+        while told[1]["n_done"] != 2:
+            told = next(events)
+        assert (told[0], told[1]["name"]) == ("changed", "made-gpt-k1")
+
+
+def test_nobody_listens_to_a_run_that_is_not_there(tmp_path: Path) -> None:
+    with viewer(tmp_path) as asker:
+        assert asker.api("events", run="../x").status == 404
+
+
+def test_only_so_many_listen_and_who_leaves_makes_room(tmp_path: Path) -> None:
+    with viewer(tmp_path) as asker:
+        from contextlib import ExitStack
+
+        with ExitStack() as stack:
+            for _ in range(32):
+                stack.enter_context(asker.listening())
+            assert asker.api("events").status == 503
+        for _ in range(200):
+            if asker.send("HEAD", "/api/events").status == 200:
+                break
+        else:
+            raise AssertionError("no room was made")
+
+
+def test_a_server_that_ends_lets_its_listeners_go(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("a")])
+    with viewer(tmp_path) as asker:
+        listening = asker.listening()
+        events = listening.__enter__()
+        assert next(events)[0] == "changed"
+    assert list(events) == []
+    listening.__exit__(None, None, None)
