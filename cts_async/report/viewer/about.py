@@ -14,7 +14,15 @@ from cts_async.protocol.run_files import MANIFEST, STEPS
 from cts_async.protocol.run_folders import GOLDBUILD, TALK
 from cts_async.report.viewer.files import read_object
 from cts_async.report.viewer.shapes import Kind
-from cts_async.report.viewer.values import as_count, as_float, as_list, as_object, as_text, as_texts
+from cts_async.report.viewer.values import (
+    as_count,
+    as_float,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+    can_be_shown,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,8 @@ def read_about(directory: Path) -> About | None:
     manifest = read_object(directory / MANIFEST)
     if manifest is None:
         manifest = {}
+    elif not can_be_shown(manifest):
+        raise ValueError("it is nested too deeply")
     elif "identity" not in manifest:
         raise ValueError("it does not say what it is (identity)")
     identity = as_object(manifest.get("identity"))

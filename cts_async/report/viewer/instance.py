@@ -12,7 +12,7 @@ from cts_async.report.viewer.open_run import OpenRun
 from cts_async.report.viewer.refusal import NO_INSTANCE, Refused
 from cts_async.report.viewer.results_index import Lines, name_of
 from cts_async.report.viewer.shapes import Failed, InstancePage, JudgeScore, NuggetRow, Turn
-from cts_async.report.viewer.values import as_float, as_list, as_object, as_text, as_texts
+from cts_async.report.viewer.values import as_float, as_list, as_object, as_text, as_texts, can_be_shown
 
 Line = Mapping[str, Any]
 
@@ -51,7 +51,7 @@ def instance_page(
         "rewritten": segments(blurred or "", rewritten) if rewritten else [],
         "answer": as_text(line.get("answer")),
         "answer_from": as_text(line.get("answer_from")),
-        "search": searched if isinstance(searched, dict) else None,
+        "search": searched if isinstance(searched, dict) and can_be_shown(searched) else None,
         "scores": [_score(judge, said, run) for judge, said in verdicts.items()],
         "nuggets": _nuggets(verdicts, gold.of(run.about, id, fused)),
         "error": _error(line),

@@ -18,7 +18,7 @@ from cts_async.report.viewer.files import NO_FILE, line_at, opened, read_object,
 from cts_async.report.viewer.folder import Place
 from cts_async.report.viewer.journal_index import JournalIndex
 from cts_async.report.viewer.results_index import Lines, ResultsIndex, name_of
-from cts_async.report.viewer.values import printable
+from cts_async.report.viewer.values import can_be_shown, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,9 +73,10 @@ class OpenRun:
     def summary(self) -> dict[str, Any] | None:
         """What `summary.json` holds, as it is; None where there is none."""
         try:
-            return read_object(self.place.path / SUMMARY)
+            summary = read_object(self.place.path / SUMMARY)
         except ValueError:
             return None
+        return summary if can_be_shown(summary) else None
 
     @property
     def ready(self) -> float:

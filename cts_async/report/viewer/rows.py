@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict, cast
 
 from cts_async import scorer
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
@@ -66,33 +66,52 @@ def summarised(place: Place) -> Tally | None:
     """What `summary.json` says; None where it says nothing of the kind."""
     try:
         summary = read_object(place.path / SUMMARY)
-        return None if summary is None else _tally_of(summary)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ValueError:
         return None
+    return _tally_of(cast("_Summary", summary)) if has_shape(summary, _Summary) else None
 
 
-def _tally_of(summary: Mapping[str, Any]) -> Tally:
-    judges = summary["judges"]
-    main = summary["judge"]
+class _Numbers(TypedDict):
+    """What a summary says of one judge's scores."""
+
+    n_scored: int
+    mean: float | None
+    p50: float | None
+    p90: float | None
+
+
+class _Summary(TypedDict):
+    """What of a summary a row is made from."""
+
+    n_scored: int
+    n_unjudged: int
+    n_failed: int
+    ua_unknown_rate: float | None
+    cost_usd: float | None
+    judge: str | None
+    judges: dict[str, _Numbers]
+
+
+def _tally_of(summary: _Summary) -> Tally:
+    judges, main = summary["judges"], summary["judge"]
     order = sorted(judges, key=lambda judge: judge != main)
     return Tally(
-        n_done=sum(as_count(summary[name]) for name in ("n_scored", "n_unjudged", "n_failed")),
+        n_done=sum(map(as_count, (summary["n_scored"], summary["n_unjudged"], summary["n_failed"]))),
         n_failed=as_count(summary["n_failed"]),
-        unknown_rate=_number(summary["ua_unknown_rate"]),
+        unknown_rate=summary["ua_unknown_rate"],
         scores=tuple(_scored(judge, judges[judge]) for judge in order),
-        cost_usd=_number(summary["cost_usd"]),
+        cost_usd=summary["cost_usd"],
     )
 
 
-def _scored(judge: str, of: Mapping[str, Any]) -> Scored:
-    mean, p50, p90 = (_number(of[name]) for name in ("mean", "p50", "p90"))
-    return {"judge": judge, "n_scored": as_count(of["n_scored"]), "mean": mean, "p50": p50, "p90": p90}
-
-
-def _number(value: Any) -> float | None:
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    raise TypeError(f"{value!r} is no number")
+def _scored(judge: str, of: _Numbers) -> Scored:
+    return {
+        "judge": judge,
+        "n_scored": as_count(of["n_scored"]),
+        "mean": of["mean"],
+        "p50": of["p50"],
+        "p90": of["p90"],
+    }
 
 
 def counted(run: OpenRun, summary: Tally | None) -> Tally:
@@ -105,7 +124,13 @@ def counted(run: OpenRun, summary: Tally | None) -> Tally:
         values = run.scores(index, lines)
         known = values[values == values]
         numbers = scorer.summarise(known.tolist(), 0, len(known))
-        scores.append(_scored(judge, {name: getattr(numbers, name) for name in _FIELDS}))
+        said: _Numbers = {
+            "n_scored": numbers.n_scored,
+            "mean": numbers.mean,
+            "p50": numbers.p50,
+            "p90": numbers.p90,
+        }
+        scores.append(_scored(judge, said))
     n_failed = int(lines.failed.sum())
     n_done = len(lines)
     whole = summary is not None and (summary.n_done, summary.n_failed) == (n_done, n_failed)
@@ -117,9 +142,6 @@ def counted(run: OpenRun, summary: Tally | None) -> Tally:
         cost_usd=summary.cost_usd if summary and whole else None,
         ready=run.ready,
     )
-
-
-_FIELDS = ("n_scored", "mean", "p50", "p90")
 
 
 def live_of(place: Place) -> Live | None:

@@ -7,7 +7,7 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 
 def has_shape(value: Any, shape: Any) -> bool:
-    """Whether `value` is a `shape`: a TypedDict (with more fields, perhaps), a list or union, or a plain type."""
+    """Whether `value` is a `shape`: a TypedDict (with more fields, perhaps), a list, dict or union, or a plain type."""
     if is_typeddict(shape):
         hints = get_type_hints(shape)
         return isinstance(value, dict) and all(
@@ -15,6 +15,8 @@ def has_shape(value: Any, shape: Any) -> bool:
         )
     if get_origin(shape) is list:
         return isinstance(value, list) and all(has_shape(one, get_args(shape)[0]) for one in value)
+    if get_origin(shape) is dict:
+        return isinstance(value, dict) and all(has_shape(one, get_args(shape)[1]) for one in value.values())
     if get_origin(shape) is UnionType:
         return any(has_shape(value, one) for one in get_args(shape))
     if shape in (int, float):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import orjson
+
 MOST: Final = 1 << 53
 """Whole numbers beyond it are others in a browser."""
 
@@ -33,6 +35,15 @@ def as_count(value: Any) -> int:
 def printable(text: str) -> str:
     """A file's name as text, also where its bytes are none."""
     return text.encode("utf-8", "backslashreplace").decode()
+
+
+def can_be_shown(value: Any) -> bool:
+    """Whether JSON that was read can be written again: not where it is nested hundreds of levels deep."""
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return False
+    return True
 
 
 def as_list(value: Any) -> list[Any]:

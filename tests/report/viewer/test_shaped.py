@@ -16,10 +16,15 @@ class Part(TypedDict):
 
 class Whole(TypedDict):
     n: int
+    by_name: dict[str, bool]
     parts: list[Part]
 
 
-GOOD: dict[str, Any] = {"n": 1, "parts": [{"name": "a", "share": 1}, {"name": "b", "share": None}]}
+GOOD: dict[str, Any] = {
+    "n": 1,
+    "by_name": {"a": True},
+    "parts": [{"name": "a", "share": 1}, {"name": "b", "share": None}],
+}
 
 
 def test_a_value_of_the_shape_fits_with_more_fields_than_it_needs() -> None:
@@ -33,6 +38,8 @@ def test_a_value_of_the_shape_fits_with_more_fields_than_it_needs() -> None:
         *(None, [], "x", {}, {"n": 1}, {**GOOD, "n": True}, {**GOOD, "n": 1.5}, {**GOOD, "n": "1"}),
         *({**GOOD, "parts": {}}, {**GOOD, "parts": [None]}, {**GOOD, "parts": [{"name": 1, "share": 1.0}]}),
         {**GOOD, "parts": [{"name": "a", "share": "1"}]},
+        {**GOOD, "by_name": {"a": True, "b": 1}},
+        {**GOOD, "by_name": ["a"]},
     ],
 )
 def test_anything_else_does_not(value: Any) -> None:

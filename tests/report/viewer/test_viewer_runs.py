@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 from made_runs import Row, made_run
 from made_talks import made_talk
 from viewer_server import viewer
@@ -89,6 +90,19 @@ def test_lines_that_came_after_the_summary_count(tmp_path: Path) -> None:
     with viewer(tmp_path) as asker:
         (row,) = asker.get("runs")["runs"]
     assert (row["n_done"], row["scores"][0]["n_scored"]) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["[]", "{", '{"judge": "ernie", "n_scored": 1e999}', '{"judges": [1], "judge": "ernie"}', "7" * 5000],
+)
+def test_a_summary_that_is_none_is_passed_over(tmp_path: Path, said: str) -> None:
+    directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    (directory / "summary.json").write_text(said)
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+        assert asker.get("run", run=row["name"])["row"] == row
+    assert (row["n_done"], row["n_failed"]) == (3, 1)
 
 
 def test_a_running_run_says_how_it_goes_on_and_a_dead_ones_word_does_not_count(tmp_path: Path) -> None:
