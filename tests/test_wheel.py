@@ -66,6 +66,11 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
         here = {path.name for path in (REPOSITORY / folder).iterdir()}
         assert here == {Path(name).name for name in names if name.startswith(f"cts_async/{packed}/")}
     assert {"cts_async/llm/models.toml", "cts_async/search/web.toml"} <= set(names)
+    page = {
+        f"cts_async/report/viewer/static/{name}"
+        for name in ("index.html", "main.js", "theme.css", "icon.svg")
+    }
+    assert page <= set(names)
     assert any(name.endswith("LICENSE") for name in names)
 
 

@@ -1,0 +1,53 @@
+// Numbers, amounts and times in the reader's language.
+
+import { language, t } from "./words.js";
+
+export const NONE = "–";
+
+const locale = () => (language() === "zh" ? "zh-CN" : "en-GB");
+
+function formatted(value, options) {
+  return value === null || value === undefined ? NONE : new Intl.NumberFormat(locale(), options).format(value);
+}
+
+export const count = (value) => formatted(value, { maximumFractionDigits: 0 });
+export const score = (value) => formatted(value, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+export const rate = (value) => formatted(value, { style: "percent", maximumFractionDigits: 1 });
+export const weight = (value) => formatted(value, { maximumFractionDigits: 2 });
+
+/** A difference of scores, its sign always there. */
+export function signed(value) {
+  const digits = { minimumFractionDigits: 1, maximumFractionDigits: 1 };
+  return formatted(value, { ...digits, signDisplay: "exceptZero" }).replace("-", "\u2212");
+}
+
+export function dollars(value) {
+  if (value === null || value === undefined) return NONE;
+  const digits = value !== 0 && Math.abs(value) < 0.1 ? 4 : 2;
+  return `$${formatted(value, { minimumFractionDigits: 2, maximumFractionDigits: digits })}`;
+}
+
+/** Bytes or characters, in at most four digits. */
+export function size(bytes, unit = "B") {
+  if (bytes < 1000) return `${count(bytes)} ${unit}`;
+  const [amount, prefix] = bytes < 999_500 ? [bytes / 1e3, "k"] : [bytes / 1e6, "M"];
+  return `${formatted(amount, { maximumFractionDigits: amount < 10 ? 1 : 0 })} ${prefix}${unit}`;
+}
+
+/** Seconds as people say them: 8.3 s, 2 min 16 s, 3 h 5 min. */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return NONE;
+  if (seconds < 60) return t("seconds", { n: formatted(seconds, { maximumFractionDigits: seconds < 10 ? 1 : 0 }) });
+  const whole = Math.round(seconds);
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor((whole % 3600) / 60), whole % 60];
+  if (hours > 0) return `${t("hours", { n: count(hours) })} ${t("minutes", { n: minutes })}`;
+  return `${t("minutes", { n: minutes })} ${t("seconds", { n: rest })}`;
+}
+
+/** A moment: ISO 8601 as a text, or seconds since 1970. */
+export function moment(value) {
+  if (value === null || value === undefined) return NONE;
+  const date = new Date(typeof value === "number" ? value * 1000 : value);
+  if (Number.isNaN(date.getTime())) return String(value);
+  return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "short" }).format(date);
+}

@@ -1,0 +1,54 @@
+// What the page of one instance and that of two have in common.
+
+import { h, fill } from "./dom.js";
+import { longText } from "./longtext.js";
+import { coverageStrip } from "./nuggets.js";
+import { facts, scoreBar, smokeNote } from "./parts.js";
+import { said, visible } from "./said.js";
+import { t } from "./words.js";
+
+/** What an instance is called: its underspecified query, or what there is instead. */
+export const titleOf = (page) => page.blurred_query || page.fused_query || page.id;
+
+/** q and q*, side by side; one of them where there is only one. */
+export function queries(page) {
+  return h("div", { class: "pair" },
+    query(t("blurred"), page.blurred_query, t("blurredNote")), query(t("fused"), page.fused_query, t("fusedNote")));
+}
+
+function query(title, text, note) {
+  if (!text) return null;
+  return h("div", { class: "card" },
+    h("h3", {}, title), said(text, "p", { class: "query" }), h("p", { class: "muted small" }, note));
+}
+
+/** The query that was searched, the words that q does not have marked. */
+export function rewritten(page) {
+  const parts = page.rewritten.length ? page.rewritten : [{ text: page.rewritten_query, added: false }];
+  const line = fill(said(page.rewritten_query, "p", { class: "query" }),
+    parts.map((part) => (part.added ? h("mark", {}, visible(part.text)) : visible(part.text))));
+  const note = h("p", { class: "muted small" }, h("mark", {}, t("added")), " ", t("addedNote"));
+  return h("div", { class: "card" }, line, parts.some((part) => part.added) ? note : null);
+}
+
+/** The answer, and where in the agent's words it stood. */
+export function answer(page) {
+  const origin = page.answer_from ? h("p", { class: "muted small" }, t(`from_${page.answer_from}`)) : null;
+  return h("div", { class: "card" }, longText(page.answer, {}), origin);
+}
+
+/** Each judge's score over the strip of what was covered. */
+export function verdicts(page) {
+  if (page.scores.length === 0) return null;
+  const verdict = (one) => h("div", { class: "verdict" },
+    said(one.judge, "span", { class: "verdict-judge" }), scoreBar(one.score), coverageStrip(page.nuggets, one.judge));
+  return [
+    h("div", { class: "verdicts" }, page.scores.map(verdict)), smokeNote(page.scores.some((one) => one.smoke_test)),
+  ];
+}
+
+/** An instance that failed: where, and why. */
+export function failure(error) {
+  return h("div", { class: "trouble" }, h("strong", {}, "✕ ", t("failedAt"), " ", said(error.step, "code")),
+    facts([[t("kind"), said(error.kind)], [t("message"), said(error.message)]]));
+}

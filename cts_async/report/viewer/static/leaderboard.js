@@ -1,0 +1,85 @@
+// Runs over the same data side by side: mean scores, and gains over the baseline with their intervals.
+
+import { get } from "./api.js";
+import { axis, whisker } from "./chart.js";
+import { fill, h } from "./dom.js";
+import { count, NONE, score, signed } from "./format.js";
+import { crumbs } from "./header.js";
+import { empty, later, smokeBadge, smokeNote, table, tableRow } from "./parts.js";
+import { go, href } from "./route.js";
+import { said, visible } from "./said.js";
+import { t } from "./words.js";
+
+const AGAIN_MS = 1500;
+
+/** One board for each judge. A server that is still computing is asked again. */
+export function leaderboardPage({ main, heading, query, signal }) {
+  const place = h("div", {});
+  const over = h("p", { class: "lead" });
+  const way = crumbs([[t("runs"), "#/"], [t("leaderboard")]]);
+  fill(main, h("div", { class: "page" }, way, fill(heading(t("leaderboard")), t("leaderboard")), over, place));
+  const fetched = async () => {
+    const found = await get("leaderboard", { data: query.data }, signal);
+    if (found.data) fill(over, t("dataIs"), " ", said(found.data, "strong"));
+    if (found.computing) setTimeout(() => again().catch(() => {}), AGAIN_MS);
+    return boards(found);
+  };
+  const again = async () => {
+    if (signal.aborted) return;
+    const shown = await fetched();
+    if (!signal.aborted) fill(place, shown);
+  };
+  later(place, fetched, signal);
+  return { keys: { u: () => go("#/") } };
+}
+
+function boards(found) {
+  const problem = found.problem ? said(found.problem, "p", { class: "notice" }) : null;
+  const computing = found.computing ? h("p", { class: "muted", role: "status" }, t("computing")) : null;
+  if (found.boards.length === 0) return [computing ?? problem ?? empty(t("noBoard"))];
+  const smoke = found.boards.some(({ standings }) => standings.some((row) => row.smoke_test));
+  const note = h("p", { class: "muted small" }, t("boardNote"));
+  return [computing, problem, smokeNote(smoke), found.boards.map(board), note];
+}
+
+function board({ judge, baseline, standings }) {
+  const gained = standings.some((row) => row.delta !== null);
+  const gain = baseline ? t("gainOver", { baseline: visible(baseline) }) : t("gain");
+  const heads = [
+    [t("system"), "name"], [t("mean"), "number"], ["p50", "number"], ["p90", "number"],
+    ...(gained ? [[gain, "number"], [t("interval"), "drawn"]] : [[t("onScale"), "drawn"]]),
+    [t("scored"), "number"], [t("failed"), "number"],
+  ];
+  const place = gained ? axis(standings.flatMap(ends), { low: 0, high: 0 }) : axis([], { low: 0, high: 100 });
+  const ranked = [...standings].sort((a, b) => (b.mean ?? -1) - (a.mean ?? -1));
+  const body = ranked.map((row) => tableRow(heads, cells(row, place, gained), { class: "link-row" }));
+  return h("section", { class: "group" },
+    h("div", { class: "group-head" }, h("h2", {}, t("judge"), " ", said(judge))),
+    table(t("judgedBy", { judge: visible(judge) }), heads, body, { class: "stack quiet-caption" }));
+}
+
+const ends = (row) => [row.delta, row.delta_low, row.delta_high].filter((value) => value !== null);
+
+function cells(row, place, gained) {
+  const link = said(row.system, "a", { class: "row-link", href: href("/run", { run: row.run }) });
+  const gain = row.delta === null ? NONE : signed(row.delta);
+  return [
+    [link, " ", smokeBadge(row.smoke_test)],
+    h("strong", {}, score(row.mean)), score(row.p50), score(row.p90),
+    ...(gained ? [gain, interval(row, place)] : [onScale(row, place)]),
+    t("of", { n: count(row.n_scored), all: count(row.n_expected) }),
+    row.n_failed ? h("span", { class: "bad" }, count(row.n_failed)) : count(0),
+  ];
+}
+
+function interval(row, place) {
+  if (row.delta === null) return h("span", { class: "muted" }, t("baseline"));
+  const words = row.delta_low === null ? "" : `[${signed(row.delta_low)}, ${signed(row.delta_high)}]`;
+  const label = `${signed(row.delta)} ${words}`;
+  const drawn = whisker(place, { value: row.delta, lower: row.delta_low, upper: row.delta_high, zero: 0, label });
+  return [drawn, h("small", {}, words)];
+}
+
+function onScale(row, place) {
+  return row.mean === null ? NONE : whisker(place, { value: row.mean, label: score(row.mean) });
+}

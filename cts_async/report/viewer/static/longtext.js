@@ -1,0 +1,74 @@
+// Long texts: their beginning first, the rest when it is asked for, in pieces that cost nothing until they are seen.
+
+import { getText } from "./api.js";
+import { fill, h } from "./dom.js";
+import { size } from "./format.js";
+import { trouble } from "./parts.js";
+import { said } from "./said.js";
+import { t } from "./words.js";
+
+const PIECE = 12_000;
+const SHORT = 1_500;
+const CUT = 900;
+
+/**
+ * A text that may be long. `whole` is {run, at, part} where only its beginning is here; `length` counts all of it.
+ * What is longer than 1,500 characters is cut until the reader asks for it.
+ */
+export function longText(text, { whole = null, length = text.length, signal = null }) {
+  const body = h("div", { class: "text" });
+  const place = h("div", { class: "long" }, body);
+  if (whole === null && text.length <= SHORT) return fill(place, pieces(text));
+  const button = (words, click) => h("button", { type: "button", class: "more", on: { click } }, words);
+  const cut = () => {
+    fill(body, said(`${text.slice(0, CUT).trimEnd()} …`, "p"));
+    fill(place, body, button(t("showAll", { size: size(length, "") }), open));
+  };
+  const close = () => {
+    cut();
+    place.querySelector("button").focus();
+  };
+  const open = async () => {
+    const less = button(t("showLess"), close);
+    fill(place, less, body);
+    less.focus({ preventScroll: true });
+    if (whole === null) fill(body, pieces(text));
+    else await stream(body, whole, signal).catch((error) => signal?.aborted || fill(body, trouble(error, open)));
+  };
+  cut();
+  return place;
+}
+
+/** A text in pieces of some thousand characters, cut at the ends of lines where there are any. */
+export function pieces(text) {
+  const made = [];
+  for (let from = 0; from < text.length;) {
+    const to = cutAt(text, from);
+    made.push(said(text.slice(from, to), "div", { class: text.length > PIECE ? "piece" : "" }));
+    from = to;
+  }
+  return made;
+}
+
+function cutAt(text, from) {
+  if (text.length - from <= PIECE) return text.length;
+  const line = text.lastIndexOf("\n", from + PIECE);
+  if (line > from + PIECE / 4) return line + 1;
+  const to = from + PIECE;
+  return /[\udc00-\udfff]/.test(text[to]) ? to - 1 : to;
+}
+
+/** Fill `body` as the text arrives; the browser draws in between. */
+async function stream(body, whole, signal) {
+  fill(body);
+  let rest = "";
+  for await (const part of getText(whole, signal)) {
+    rest += part;
+    if (rest.length < 4 * PIECE) continue;
+    const keep = cutAt(rest, Math.max(0, rest.length - PIECE - 1));
+    body.append(...pieces(rest.slice(0, keep)));
+    rest = rest.slice(keep);
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+  }
+  body.append(...pieces(rest));
+}

@@ -1,0 +1,102 @@
+// The page: a head, and a place for what the address names. Each address is shown by one of the pages below.
+
+import { onConnection } from "./api.js";
+import { comparePage } from "./compare.js";
+import { fill, h } from "./dom.js";
+import { header } from "./header.js";
+import { instancePage } from "./instance.js";
+import { listenToKeys } from "./keys.js";
+import { leaderboardPage } from "./leaderboard.js";
+import { trouble } from "./parts.js";
+import { leavePlace, returnToPlace, wasHere } from "./places.js";
+import { applyTheme } from "./prefs.js";
+import { readRoute } from "./route.js";
+import { runPage } from "./run.js";
+import { runsPage } from "./runs.js";
+import { visible } from "./said.js";
+import { applyLanguage, t } from "./words.js";
+
+const PAGES = {
+  "/": runsPage,
+  "/run": runPage,
+  "/instance": instancePage,
+  "/compare": comparePage,
+  "/leaderboard": leaderboardPage,
+};
+
+const main = h("main", { id: "main", tabindex: "-1" });
+const told = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
+const gone = h("p", { class: "gone", role: "alert", hidden: true });
+let shown = { key: null, leave: null, update: null, keys: {} };
+
+/** Show what the address names. What only changed its parameters may be updated where it stands. */
+function show({ anew = false } = {}) {
+  const route = readRoute(location.hash);
+  const make = PAGES[route.path] ?? unknownPage;
+  const key = `${route.path} ${make.identity?.(route.query) ?? ""}`;
+  leavePlace();
+  if (!anew && key === shown.key && shown.update) {
+    shown.update(route.query);
+    return;
+  }
+  const first = shown.key === null;
+  shown.leave?.abort();
+  const leave = new AbortController();
+  shown = { key, leave, update: null, keys: {} };
+  const place = { main, query: route.query, signal: leave.signal, heading: (title) => heading(title, first || anew) };
+  if (!first && !anew) begin(leave.signal);
+  try {
+    const page = make(place) ?? {};
+    shown.update = page.update ?? null;
+    shown.keys = page.keys ?? {};
+  } catch (error) {
+    fill(main, trouble(error, () => show({ anew: true })));
+    throw error;
+  }
+}
+
+/** The page's heading, its title in the window, and where reading begins after a step to another page. */
+function heading(title, still) {
+  document.title = `${visible(title)} · cts view`;
+  const element = h("h1", { tabindex: "-1" });
+  if (!still) {
+    requestAnimationFrame(() => element.focus({ preventScroll: true }));
+  }
+  return element;
+}
+
+/** A page is read from its beginning, or from where it was left. */
+function begin(signal) {
+  scrollTo(0, 0);
+  if (wasHere()) returnToPlace(main, signal);
+}
+
+function unknownPage({ main: place, heading: head }) {
+  fill(place, fill(head(t("nowhere")), t("nowhere")), h("p", {}, h("a", { href: "#/" }, t("toRuns"))));
+}
+
+/** All that stands around the pages, in the language of the moment. */
+function surround() {
+  applyLanguage();
+  const click = () => (main.querySelector("h1") ?? main).focus();
+  const skip = h("button", { type: "button", class: "skip", on: { click } }, t("skip"));
+  fill(document.body, skip, header(spoken), gone, main, told);
+}
+
+function spoken() {
+  surround();
+  show({ anew: true });
+  document.getElementById("language").focus();
+}
+
+onConnection((isGone) => {
+  gone.hidden = !isGone;
+  gone.textContent = isGone ? t("gone") : "";
+  told.textContent = isGone ? "" : t("back");
+});
+
+addEventListener("hashchange", () => show());
+listenToKeys(() => shown.keys);
+applyTheme();
+surround();
+show();

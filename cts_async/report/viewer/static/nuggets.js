@@ -1,0 +1,56 @@
+// What an answer had to hold, and how much of it each judge found there.
+
+import { h, webAddress } from "./dom.js";
+import { NONE, weight } from "./format.js";
+import { table, tableRow } from "./parts.js";
+import { said, visible } from "./said.js";
+import { t } from "./words.js";
+
+const SYMBOLS = { full: "●", partial: "◐", none: "○" };
+const WORTH = { full: 1, partial: 0.5, none: 0 };
+
+/** A label as a symbol and a word; a dash where the judge said nothing. */
+export function coverage(label) {
+  if (!(label in SYMBOLS)) return h("span", { class: "muted" }, label ? visible(label) : NONE);
+  const symbol = h("span", { "aria-hidden": "true" }, `${SYMBOLS[label]} `);
+  return h("span", { class: `coverage ${label}` }, symbol, t(`coverage_${label}`));
+}
+
+/** What a label counts, as `score` has it; null for none. */
+export const worth = (label) => WORTH[label] ?? null;
+
+/** Every nugget as a piece as wide as its weight. */
+export function coverageStrip(nuggets, judge) {
+  const judged = nuggets.filter((nugget) => nugget.coverage[judge] in SYMBOLS);
+  if (judged.length === 0) return null;
+  const n = (label) => judged.filter((nugget) => nugget.coverage[judge] === label).length;
+  const label = t("stripWords", { full: n("full"), partial: n("partial"), none: n("none") });
+  const piece = (nugget) =>
+    h("span", { class: nugget.coverage[judge], vars: { "--weight": nugget.weight }, title: visible(nugget.id) });
+  return h("span", { class: "strip", role: "img", "aria-label": label }, judged.map(piece));
+}
+
+/** The nuggets, with a column for each judge. */
+export function nuggetTable({ nuggets, scores }) {
+  const scored = scores.map((one) => one.judge);
+  const judges = [...new Set([...scored, ...nuggets.flatMap((nugget) => Object.keys(nugget.coverage))])];
+  const heads = [[t("nugget"), "name"], [t("weight"), "number"], ...judges.map((judge) => [visible(judge)])];
+  return table(t("nuggetsCaption"), heads, nuggets.map((nugget) => tableRow(heads, [
+    nuggetText(nugget), weight(nugget.weight), ...judges.map((judge) => coverage(nugget.coverage[judge])),
+  ])), { class: "stack quiet-caption nuggets" });
+}
+
+/** A nugget's name, its text, and the sources that support it. */
+export function nuggetText(nugget) {
+  return h("div", { class: "nugget" }, said(nugget.id, "code"),
+    nugget.text === null ? h("p", { class: "muted" }, t("noNuggetText")) : said(nugget.text, "p"),
+    nugget.sources.length ? h("div", { class: "sources" }, h("span", { class: "muted" }, t("sources")),
+      h("ul", { "aria-label": t("sources") }, nugget.sources.map((source) => h("li", {}, link(source))))) : null);
+}
+
+/** A source: an address of the web as a link that tells nobody where it was followed from, anything else as text. */
+export function link(source) {
+  const address = webAddress(source);
+  if (address === null) return said(source);
+  return said(source, "a", { href: address, rel: "noreferrer noopener", target: "_blank" });
+}

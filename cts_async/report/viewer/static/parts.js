@@ -1,0 +1,122 @@
+// Small things that every page uses.
+
+import { fill, h } from "./dom.js";
+import { count, NONE, score } from "./format.js";
+import { said } from "./said.js";
+import { t } from "./words.js";
+
+/** A short mark: "smoke", "running", "failed", "quiet". Its words say what its colour says. */
+export function badge(kind, words) {
+  return h("span", { class: `badge ${kind}` }, words);
+}
+
+/** What every score of a run played by the embedded model stands beside. */
+export function smokeBadge(smokeTest) {
+  return smokeTest ? badge("smoke", t("smoke")) : null;
+}
+
+/** The same in a sentence. */
+export function smokeNote(smokeTest) {
+  return smokeTest ? h("p", { class: "muted small" }, t("smokeWhy")) : null;
+}
+
+/** Names with their values: [[name, value, note?], ...]; a value is words or an element. */
+export function facts(rows, classes = "facts") {
+  const shown = rows.filter((row) => row !== null);
+  return h("dl", { class: classes }, shown.map(([name, value, note]) =>
+    h("div", {}, h("dt", {}, name), h("dd", {}, value, note ? h("small", {}, note) : null))));
+}
+
+/** A table: its caption, heads ([words, class?]) and rows (arrays of cells; the first one heads its row). */
+export function table(caption, heads, rows, attributes = {}) {
+  const frame = h("div", { class: "scroll", role: "region", "aria-label": caption },
+    h("table", { role: "table", ...attributes },
+      h("caption", {}, caption),
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map(columnHead))),
+      h("tbody", { role: "rowgroup" }, rows)));
+  scrollers.observe(frame);
+  return frame;
+}
+
+// What scrolls sideways can be reached with the keyboard; what does not is no stop on the way.
+const scrollers = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+  if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+  else target.removeAttribute("tabindex");
+}));
+
+function columnHead([words, classes]) {
+  return h("th", { scope: "col", role: "columnheader", class: classes }, h("span", { class: "head" }, words));
+}
+
+/** A row of such a table; on a narrow screen each cell says which column it is in. */
+export function tableRow(heads, cells, attributes = {}) {
+  return h("tr", { role: "row", ...attributes }, cells.map((cell, column) => {
+    const [words, classes] = heads[column];
+    return column === 0
+      ? h("th", { scope: "row", role: "rowheader", class: classes }, cell)
+      : h("td", { role: "cell", class: classes, "data-label": words }, cell);
+  }));
+}
+
+/** A score of 0 to 100 as a number over a bar. */
+export function scoreBar(value) {
+  if (value === null || value === undefined) return h("span", { class: "muted" }, NONE);
+  return h("span", { class: "score-bar", vars: { "--share": value / 100 } }, score(value));
+}
+
+/** "What is being fetched" as words that appear when it takes a while. */
+export const loading = () => h("p", { class: "loading", role: "status" }, t("loading"));
+
+export const empty = (words) => h("p", { class: "empty" }, words);
+
+/** What went wrong, and how to try again. */
+export function trouble(error, again) {
+  return h("div", { class: "trouble", role: "alert" },
+    h("strong", {}, t("trouble")), said(error.message, "p"),
+    again ? h("button", { type: "button", on: { click: again } }, t("again")) : null);
+}
+
+/** Fill `place` with what `make` promises: words while it waits, and the error should it fail. */
+export async function later(place, make, signal) {
+  fill(place, loading());
+  try {
+    const made = await make();
+    if (!signal.aborted) fill(place, made);
+  } catch (error) {
+    if (signal.aborted) return;
+    fill(place, trouble(error, () => later(place, make, signal)));
+    if (!error.status) console.error(error);
+  }
+}
+
+/** Whether the reader is just pressing something within: what is replaced then is never clicked. */
+export const held = (place) => place.matches(":active");
+
+/** A heading with its section, that the page's contents lead to. */
+export function section(id, title, ...children) {
+  return h("section", { id, "aria-labelledby": `${id}-title` },
+    h("h2", { id: `${id}-title`, tabindex: "-1" }, title), children);
+}
+
+/** The frame of a page: the way to it, its heading with marks beside, and a place for all else that is fetched. */
+export function frame(way, heading) {
+  const [marks, body] = [h("span", { class: "badges" }), h("div", { class: "body" })];
+  const element = h("div", { class: "page" }, way, h("div", { class: "title" }, heading, marks), body);
+  return { element, marks, body };
+}
+
+/** A label with its control. */
+export function field(words, control, classes = "") {
+  return h("label", { class: `field ${classes}`.trim() }, h("span", {}, words), control);
+}
+
+/** A choice: [[value, words], ...]. */
+export function select(options, chosen, change, attributes = {}) {
+  return h("select", { ...attributes, on: { change: (event) => change(event.target.value) } },
+    options.map(([value, words]) => h("option", { value, selected: value === chosen }, words)));
+}
+
+/** "12 of 518", with what failed. */
+export function done(row) {
+  return row.n_expected ? t("of", { n: count(row.n_done), all: count(row.n_expected) }) : count(row.n_done);
+}

@@ -1,0 +1,30 @@
+// Addresses within the page: "#/instance?run=NAME&id=ID".
+
+/** The route an address names: its path and its parameters, each a text. */
+export function readRoute(hash) {
+  const [path, query = ""] = split(hash.replace(/^#/, ""), "?");
+  return { path: path || "/", query: Object.fromEntries(new URLSearchParams(query)) };
+}
+
+/** The address of a route. Parameters that are null, undefined or "" are left out. */
+export function href(path, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const parameters = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  return `#${path}${parameters && `?${parameters}`}`;
+}
+
+/** Go to an address; `replace` keeps it out of the history. */
+export function go(address, { replace = false } = {}) {
+  if (address === location.hash) return;
+  if (replace) {
+    history.replaceState(null, "", address);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  } else {
+    location.hash = address.slice(1);
+  }
+}
+
+function split(text, mark) {
+  const at = text.indexOf(mark);
+  return at < 0 ? [text] : [text.slice(0, at), text.slice(at + 1)];
+}

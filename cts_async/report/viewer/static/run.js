@@ -1,0 +1,118 @@
+// One run: how it comes along, what it found, its instances, and what determined it.
+
+import { get, watch } from "./api.js";
+import { fill, h } from "./dom.js";
+import { count, dollars, duration, moment, NONE, rate, score, size } from "./format.js";
+import { crumbs } from "./header.js";
+import { instanceBrowser } from "./instances.js";
+import { facts, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
+import { liveView, progressWords } from "./progress.js";
+import { go, href } from "./route.js";
+import { kindBadge, state } from "./run_list.js";
+import { said, visible } from "./said.js";
+import { t } from "./words.js";
+
+/** The run named in the address; its list of instances follows the filters there. */
+export function runPage({ main, heading, query, signal }) {
+  const head = fill(heading(query.run ?? ""), said(query.run ?? ""));
+  const page = frame(crumbs([[t("runs"), "#/"], [said(query.run ?? "")]]), head);
+  const browser = instanceBrowser(query, signal);
+  fill(main, page.element);
+  later(page.body, async () => {
+    const found = await get("run", { run: query.run }, signal);
+    browser.begin(found.row.scores.map((one) => one.judge));
+    fill(head, said(found.row.system || found.row.name));
+    return layout(found, page.marks, browser, signal);
+  }, signal);
+  return {
+    update: browser.update,
+    keys: { "/": browser.focus, j: () => browser.step(1), k: () => browser.step(-1), u: () => go("#/") },
+  };
+}
+runPage.identity = (query) => query.run;
+
+function layout(page, marks, browser, signal) {
+  const live = h("div", { class: "live" });
+  const summary = h("div", {});
+  const spoken = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
+  let tenth = -1;
+  const draw = (row) => {
+    fill(marks, state(row), kindBadge(row), smokeBadge(row.smoke_test));
+    fill(live, liveView(row));
+    fill(summary, overview(row, page.summary));
+    const now = row.live ? Math.floor((10 * row.live.n_done) / (row.live.n_expected || 1)) : tenth;
+    if (now > tenth) spoken.textContent = progressWords(row);
+    tenth = Math.max(now, tenth);
+  };
+  draw(page.row);
+  let seen = page.row.n_done;
+  const changed = (row) => {
+    draw(row);
+    if (row.n_done !== seen) browser.grown();
+    seen = row.n_done;
+  };
+  watch(page.row.name, { changed }, signal);
+  return [
+    page.row.smoke_test ? h("p", { class: "notice" }, t("smokeWhy")) : null,
+    live, spoken, summary, beside(page),
+    section("instances", t("instances"), browser.element),
+    section("settings", t("settings"), settings(page)),
+  ];
+}
+
+function overview(row, summary) {
+  const [first] = row.scores;
+  return [
+    facts([
+      first ? [t("mean"), score(first.mean), said(first.judge)] : null,
+      first ? ["p50 · p90", `${score(first.p50)} · ${score(first.p90)}`] : null,
+      [t("done"), row.n_expected ? t("of", { n: count(row.n_done), all: count(row.n_expected) }) : count(row.n_done)],
+      [t("failed"), h("span", { class: row.n_failed ? "bad" : "" }, count(row.n_failed))],
+      [t("unknownRate"), rate(row.unknown_rate)],
+      [t("cost"), dollars(row.cost_usd)],
+      [t("time"), duration(row.wall_s)],
+    ], "facts large"),
+    row.scores.length > 1 ? judges(row.scores) : null,
+    summary?.tokens ? tokens(summary.tokens) : null,
+  ];
+}
+
+function judges(scores) {
+  const heads = [
+    [t("judge"), "name"], [t("mean"), "number"], ["p50", "number"], ["p90", "number"], [t("scored"), "number"],
+  ];
+  const cells = (one) => [said(one.judge), score(one.mean), score(one.p50), score(one.p90), count(one.n_scored)];
+  return table(t("byJudge"), heads, scores.map((one) => tableRow(heads, cells(one))), { class: "stack narrow" });
+}
+
+function tokens(byModel) {
+  const told = ([model, used], index) => {
+    const [input, output] = [used.input ?? 0, used.output ?? 0].map((amount) => size(amount, ""));
+    return [index ? " · " : "", said(model), ` ${t("inOut", { input, output })}`];
+  };
+  return h("p", { class: "muted small" }, t("tokens"), ": ", Object.entries(byModel).map(told));
+}
+
+/** Where this run can be seen beside another one. */
+function beside({ row, beside: others }) {
+  if (others.length === 0) return null;
+  const options = [["", t("choose")], ...others.map((name) => [name, visible(name)])];
+  const compare = (name) => name && go(href("/compare", { a: row.name, b: name }));
+  return h("div", { class: "beside" }, field(t("compareWith"), select(options, "", compare)),
+    row.scores.length ? h("a", { href: href("/leaderboard", { data: row.data_sha }) }, t("leaderboard")) : null);
+}
+
+function settings({ row, manifest }) {
+  return [
+    facts([
+      [t("data"), said(row.data || NONE)],
+      row.k === null ? null : ["k", count(row.k)],
+      row.scheme ? [t("scheme"), said(row.scheme)] : null,
+      row.mode ? [t("mode"), said(row.mode)] : null,
+      [t("started"), moment(row.started)],
+      [t("ended"), moment(row.ended)],
+    ]),
+    h("details", {}, h("summary", {}, t("manifest")),
+      said(JSON.stringify(manifest, null, 2), "pre", { lang: "", tabindex: "0" })),
+  ];
+}

@@ -1,0 +1,91 @@
+// All runs there are, by the data they are over, the newest first.
+
+import { get, onConnection, watch } from "./api.js";
+import { fill, h } from "./dom.js";
+import { held, later } from "./parts.js";
+import { damagedNotice, runGroups } from "./run_list.js";
+import { go, href } from "./route.js";
+import { said, visible } from "./said.js";
+import { t } from "./words.js";
+
+const DRAW_MS = 1000;
+const MANY = 8;
+
+/** Names and mean scores side by side; what is running goes on by itself. */
+export function runsPage({ main, heading, query, signal }) {
+  const place = h("div", {});
+  const folder = h("p", { class: "lead" });
+  const search = searchField(query.text ?? "");
+  const known = new Map();
+  let [damaged, wanted] = [[], query.text ?? ""];
+
+  const draw = () => {
+    search.element.hidden = known.size < MANY;
+    const runs = [...known.values()].filter((row) => fits(row, wanted));
+    keepFocus(place, () => fill(place, runGroups(runs, known.size > 0), damagedNotice(damaged)));
+  };
+  const fetched = async () => {
+    const found = await get("runs", {}, signal);
+    known.clear();
+    found.runs.forEach((row) => known.set(row.name, row));
+    damaged = found.damaged;
+    fill(folder, t("folder"), " ", said(found.folder, "code"));
+    draw();
+  };
+
+  const again = () => fetched().catch(() => {});
+  fill(main, h("div", { class: "page" }, fill(heading(t("runs")), t("runs")), folder, search.element, place));
+  later(place, async () => {
+    await fetched();
+    watch(null, {
+      changed: soon((row) => known.set(row.name, row), draw, place, signal),
+      gone: soon(({ name }) => known.delete(name), draw, place, signal),
+    }, signal, again);
+    onConnection((gone) => gone || again(), signal);
+    return [...place.childNodes];
+  }, signal);
+  return {
+    update: (next) => { wanted = next.text ?? ""; search.follow(wanted); draw(); },
+    keys: { "/": search.focus },
+  };
+}
+
+/** A field that has the address follow what is typed. */
+function searchField(text) {
+  const tell = () => go(href("/", { text: input.value.trim() }), { replace: true });
+  const kind = { type: "search", autocomplete: "off", placeholder: t("runsHint") };
+  const input = h("input", { ...kind, value: text, on: { input: tell } });
+  const element = h("label", { class: "field wide", hidden: true }, h("span", {}, t("findRuns")), input);
+  return {
+    element,
+    follow(now) { if (now !== input.value.trim()) input.value = now; },
+    focus() { input.focus(); input.select(); },
+  };
+}
+
+function fits(row, text) {
+  const within = visible([row.name, row.system, row.data, row.scheme, row.mode].join("\n")).toLowerCase();
+  return text.toLowerCase().split(/\s+/).every((word) => within.includes(word));
+}
+
+/** A listener that notes what it hears at once, and has it drawn once a second at most. */
+function soon(note, draw, place, signal) {
+  let timer = null;
+  const drawn = () => {
+    timer = held(place) ? setTimeout(drawn, DRAW_MS) : null;
+    if (timer === null && !signal.aborted) draw();
+  };
+  return (heard) => {
+    note(heard);
+    timer ??= setTimeout(drawn, DRAW_MS);
+  };
+}
+
+/** Change what `place` holds; whichever link had the focus has it again. */
+function keepFocus(place, change) {
+  const focused = place.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  change();
+  if (!focused) return;
+  const again = [...place.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused);
+  again?.focus({ preventScroll: true });
+}

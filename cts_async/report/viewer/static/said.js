@@ -1,0 +1,33 @@
+// Anybody's text: isolated from what stands around it, its language named, what is invisible in it made visible.
+
+import { h } from "./dom.js";
+
+// Controls but tab and newline; marks that turn text round; characters without width. Joiners stay: scripts need them.
+const CONTROLS = "\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f";
+const TURNERS = "\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069";
+const WIDTHLESS = "\\u200b\\u2060-\\u2065\\ufeff\\ufff9-\\ufffb";
+const HIDDEN = new RegExp(`[${CONTROLS}${TURNERS}${WIDTHLESS}]`, "g");
+const HAN = /\p{Script=Han}/u;
+const KANA = /[\p{Script=Hiragana}\p{Script=Katakana}]/u;
+
+/** The text with every hidden character written out by its number. */
+export function visible(text) {
+  return text.replace(/\r\n/g, "\n").replace(HIDDEN, numbered);
+}
+
+function numbered(character) {
+  return `\u27e8U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27e9`;
+}
+
+/** "zh" for a text with Chinese characters, else null: it may be in any language. */
+export function languageOf(text) {
+  const beginning = text.slice(0, 2000);
+  return HAN.test(beginning) && !KANA.test(beginning) ? "zh" : null;
+}
+
+/** An element that holds anybody's text. */
+export function said(text, tag = "span", attributes = {}) {
+  const { class: classes = "", ...others } = attributes;
+  const all = { dir: "auto", lang: languageOf(text) ?? "", ...others, class: `said ${classes}`.trim() };
+  return h(tag, all, visible(text));
+}

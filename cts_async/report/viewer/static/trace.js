@@ -1,0 +1,103 @@
+// What the agent did, turn by turn, fetched as one scrolls.
+
+import { get } from "./api.js";
+import { fill, h } from "./dom.js";
+import { count } from "./format.js";
+import { longText } from "./longtext.js";
+import { facts, trouble } from "./parts.js";
+import { link } from "./nuggets.js";
+import { href } from "./route.js";
+import { said, visible } from "./said.js";
+import { t } from "./words.js";
+
+const SYMBOLS = {
+  think: "…", search: "⌕", visit: "↗", page: "▤", invalid: "!",
+  repeated: "↻", dropped: "−", forced: "▸", answer: "✓",
+};
+const FOLDED = 600;
+const LONG = 12;
+const INDEXING_MS = 1000;
+
+/** The search: its figures, and its turns in order. */
+export function traceView(page, signal) {
+  const list = h("ol", { class: "trace" });
+  const end = h("div", { class: "trace-end" });
+  const begin = () => more(page, list, end, 0, signal);
+  whenSeen(end, begin, signal);
+  const long = page.trace_turns > LONG && page.answer !== null;
+  return [page.search ? figures(page.search) : null, long ? pastIt(page) : null, list, end];
+}
+
+function pastIt({ run, id }) {
+  return h("p", {}, h("a", { href: href("/instance", { run, id, at: "answer" }) }, t("toAnswer")));
+}
+
+function figures(search) {
+  const shown = ["model_calls", "searches", "visits"].filter((name) => typeof search[name] === "number");
+  const forced = search.forced ? [t("forced"), t("yes")] : null;
+  return facts([...shown.map((name) => [t(name), count(search[name])]), forced]);
+}
+
+/** Fetch turns from `after` on, and again whenever the end comes into sight. */
+async function more(page, list, end, after, signal) {
+  fill(end, h("p", { class: "loading", role: "status" }, t("loading")));
+  try {
+    const part = await get("trace", { run: page.run, id: page.id, after: after || "" }, signal);
+    list.append(...part.turns.map((turn) => turnView(page, turn, signal)));
+    fill(end);
+    if (part.next === null && part.total === null) {
+      fill(end, h("p", { class: "muted", role: "status" }, t("journalIndexing")));
+      const reached = part.turns.length ? part.turns.at(-1).n : after;
+      setTimeout(() => signal.aborted || more(page, list, end, reached, signal), INDEXING_MS);
+      return;
+    }
+    if (list.childElementCount === 0) fill(end, h("p", { class: "empty" }, t("noTrace")));
+    if (part.next === null) return;
+    const further = () => more(page, list, end, part.next, signal);
+    fill(end, h("button", { type: "button", on: { click: further } }, moreWords(list.childElementCount, part.total)));
+    whenSeen(end, further, signal);
+  } catch (error) {
+    if (!signal.aborted) fill(end, trouble(error, () => more(page, list, end, after, signal)));
+  }
+}
+
+function moreWords(shown, total) {
+  return total === null ? t("moreTurns") : `${t("moreTurns")} (${t("of", { n: count(shown), all: count(total) })})`;
+}
+
+/** Call `act` once, when the element is in sight or will soon be: not where it lies above. */
+function whenSeen(element, act, signal) {
+  const watcher = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    watcher.disconnect();
+    if (!signal.aborted && element.isConnected) act();
+  }, { rootMargin: "0px 0px 600px 0px" });
+  watcher.observe(element);
+  signal.addEventListener("abort", () => watcher.disconnect());
+}
+
+function turnView(page, turn, signal) {
+  const known = turn.kind in SYMBOLS;
+  const cut = turn.length > turn.text.length && turn.at !== null;
+  const whole = cut ? { run: page.run, at: turn.at, part: turn.part } : null;
+  const body = turn.text ? longText(turn.text, { whole, length: turn.length, signal }) : null;
+  const found = turn.kind === "search" && turn.sources?.length > 0;
+  const lengthy = turn.length > FOLDED && (turn.kind === "think" || turn.kind === "page");
+  return h("li", { class: `step ${known ? turn.kind : "other"}` },
+    h("div", { class: "step-head" },
+      h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),
+      h("h3", {}, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
+      turn.failed ? h("span", { class: "badge failed" }, "✕ ", said(turn.failed)) : null),
+    turn.request ? said(turn.request, "p", { class: "request" }) : null,
+    found ? hits(turn.sources) : null,
+    found ? h("details", {}, h("summary", {}, t("asRead")), body) : lengthy ? folded(turn, body) : body);
+}
+
+function hits(sources) {
+  return h("ul", { class: "hits", "aria-label": t("sources") }, sources.map(({ url, title }) =>
+    h("li", {}, title ? said(title) : null, h("small", {}, link(url)))));
+}
+
+function folded(turn, body) {
+  return h("details", {}, h("summary", {}, said(`${turn.text.slice(0, 160).trimEnd()} …`)), body);
+}

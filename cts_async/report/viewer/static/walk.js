@@ -1,0 +1,67 @@
+// The way through a list: which instance comes before and after another one, as the list was filtered and sorted.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { count } from "./format.js";
+import { href } from "./route.js";
+import { visible } from "./said.js";
+import { t } from "./words.js";
+
+const LIMIT = 50;
+const starts = new Map();
+let walked = null;
+
+/** The list shows this page of these instances, which begins after `after`. */
+export function remember(run, filter, page, after, { rows, next }) {
+  const name = keyOf(run, filter);
+  starts.set(`${name} ${page}`, after ?? "");
+  starts.set(`${name} ${page + 1}`, next ?? "");
+  const address = href("/run", { run, ...filter, p: page > 1 ? page : "", after });
+  walked = { run, filter, ids: rows.map((row) => row.id), next, address };
+}
+
+/** Where the list of a run is: as it was filtered and paged when it was last looked at. */
+export function listOf(run) {
+  return walked?.run === run ? walked.address : href("/run", { run });
+}
+
+/** Where a page began when it was shown; null if it was not. */
+export function startOf(run, filter, page) {
+  return page === 1 ? "" : starts.get(`${keyOf(run, filter)} ${page}`) ?? null;
+}
+
+/**
+ * The instances around one: as in the list it was opened from, else as the file has them.
+ * {previous, next, at, all}: ids or null; its place in that list, or null.
+ */
+export async function neighbours(run, id, inFile, signal) {
+  const at = walked?.run === run ? walked.ids.indexOf(id) : -1;
+  if (at < 0) return { previous: inFile.previous, next: inFile.next, at: null, filtered: false };
+  if (at === walked.ids.length - 1 && walked.next !== null) await further(signal);
+  const { ids, filter } = walked;
+  return { previous: ids[at - 1] ?? null, next: ids[at + 1] ?? null, at: at + 1, filtered: filtered(filter) };
+}
+
+/** Links to the instances around one, and its place in the list. */
+export function wayLinks({ previous, next, at, filtered: some }, to) {
+  const place = at === null ? null : t(some ? "nthFiltered" : "nth", { n: count(at) });
+  return [
+    place === null ? null : h("span", { class: "muted small" }, place),
+    wayLink(previous, to, "←", t("previousInstance")), wayLink(next, to, "→", t("nextInstance")),
+  ];
+}
+
+function wayLink(id, to, mark, words) {
+  if (id === null) return h("span", { class: "button off", "aria-disabled": "true" }, mark);
+  return h("a", { class: "button", href: to(id), title: visible(id), "aria-label": words }, mark);
+}
+
+async function further(signal) {
+  const list = walked;
+  const more = await get("instances", { run: list.run, ...list.filter, after: list.next, limit: LIMIT }, signal);
+  walked = { ...list, ids: [...list.ids, ...more.rows.map((row) => row.id)], next: more.next };
+}
+
+const filtered = (filter) => Object.values(filter).some((value) => value);
+
+const keyOf = (run, filter) => JSON.stringify([run, Object.values(filter).map((value) => value ?? "")]);
