@@ -2,6 +2,7 @@
 # make run MODEL=gpt k=3      = cts run --model gpt -k 3 (add anything else with ARGS="...")
 # make plan MODEL=gpt k=3     what that would take: calls, tokens, dollars, time
 # make test                   everything that has to hold
+# make screenshots            the pictures of the README, in docs/images
 # make bench                  speed and scale, the quick ones; ARGS="peers crash" names others (benchmarks/README.md)
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ STAMP  := $(VENV)/.installed
 # Only what the caller sets is passed on, so that `make run` is plain `cts run`.
 RUN_ARGS = $(foreach m,$(MODEL),--model $(m)) $(foreach n,$(k),-k $(n)) $(ARGS)
 
-.PHONY: setup run plan judge view report test lint bench clean
+.PHONY: setup run plan judge view report test lint screenshots bench clean
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml
@@ -34,6 +35,9 @@ lint: setup
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+screenshots: setup
+	$(VENV)/bin/python tests/screenshots.py
 
 bench: setup
 	$(VENV)/bin/python -m benchmarks $(ARGS)

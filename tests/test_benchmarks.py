@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,12 +14,17 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from benchmarks.__main__ import BY_NAME, QUICK
 from benchmarks.faults import too_early
 from benchmarks.shared import endpoint
+from benchmarks.shared.big_run import fused, score_of, write_big_run
 from benchmarks.shared.fakes import Seen
 from benchmarks.shared.judging import judge_world
+from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, interleaved, marginal_us, spent_by
 from benchmarks.shared.result import Result, Row
 from benchmarks.shared.sample_world import write_world
-from cts_async.datasets import read_gold
+from cts_async.analysis.runs import read_run
+from cts_async.datasets import open_dataset, read_gold
+from cts_async.engine.journal import read_jsonl
+from cts_async.engine.scan import scan_journal
 from cts_async.llm.structured import CoverageList
 
 
@@ -51,6 +57,21 @@ def test_a_process_is_charged_what_it_burnt_and_not_what_it_slept(tmp_path: Path
 def test_a_process_that_fails_is_no_measurement(tmp_path: Path) -> None:
     with pytest.raises(ChildFailed, match=r"exited with 1.*no such luck"):
         spent_by([sys.executable, "-c", "raise SystemExit('no such luck')"], cwd=tmp_path)
+
+
+def test_memory_is_that_of_a_process_and_its_children() -> None:
+    """Each holds 60 MB beside its interpreter; when they have gone the peak stays."""
+    hold = "import sys; held = b'x' * 60_000_000; print('held', flush=True); sys.stdin.read()"
+    parent = f"import subprocess, sys; subprocess.Popen([sys.executable, '-S', '-c', {hold!r}]); {hold}"
+    peak = Peak()
+    command = [sys.executable, "-S", "-c", parent]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["held\n"] * 2
+        peak.look(process.pid)
+        process.communicate()
+    peak.look(process.pid)
+    assert 115 < peak.mb < 200
 
 
 @pytest.mark.parametrize(
@@ -116,3 +137,23 @@ def test_a_larger_sample_world_asks_nothing_twice(tmp_path: Path) -> None:
     gold = read_gold(world / "gold.jsonl")
     assert len({row["id"] for row in rows}) == len({row["fused_query"] for row in rows}) == 70
     assert all(gold.lookup(row["id"], row["fused_query"]) for row in rows)
+
+
+def test_a_big_run_is_one_that_every_reader_takes_for_real(tmp_path: Path) -> None:
+    """40 instances of 10 steps, one of which has 4 + 2 * 3 + 2 instead; number 26 has all labels "none"."""
+    big = write_big_run(tmp_path, 40, long_turns=3)
+    directory = big.runs / big.name
+    scan = scan_journal(directory / "steps.jsonl")
+    assert (scan.records, scan.damaged_lines) == (39 * 10 + 12, [])
+    assert big.steps == len(scan.index) == scan.records
+    run = read_run(directory)
+    assert run.n_expected == 40
+    assert [score_of(i) for i in (0, 26)] == [100.0, 0.0]
+    dataset = open_dataset(f"sample:{tmp_path / 'world'}", None, {})
+    assert [instance.fused_query for instance in dataset.instances()] == [fused(i) for i in range(40)]
+
+
+def test_the_long_trace_of_a_big_run_is_as_long_as_it_says(tmp_path: Path) -> None:
+    big = write_big_run(tmp_path, 2, long_turns=4)
+    mine = [r for r in read_jsonl(big.runs / big.name / "steps.jsonl") if r["instance"] == big.long_id]
+    assert sum(len(json.dumps(record)) for record in mine) == pytest.approx(4 * 250_000, rel=0.02)

@@ -1,0 +1,92 @@
+"""What is asked of every page, measured on the page as Chromium renders it: faults as lines, none where all is well."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from playwright.sync_api import Page
+
+_MEASURES: Final = (Path(__file__).parent / "checks.js").read_text(encoding="utf-8")
+_CONTROLS: Final = re.compile(
+    "button|checkbox|combobox|DisclosureTriangle|image|img|link|listbox|menuitem|option|radio|searchbox|slider|"
+    "spinbutton|switch|tab|textbox"
+)
+
+READABLE: Final = ("contrast", "unlabelled", "tables", "languages")
+"""Holds at any width and in any theme."""
+PATIENCE_S: Final = 4.0
+FITTING: Final = ("wide", "overlaps", "small")
+"""How it lies on the screen."""
+
+
+def measured(page: Page, name: str) -> Any:
+    """One of the functions of checks.js."""
+    return page.evaluate(f"{_MEASURES.strip().removesuffix(';')}.{name}()")
+
+
+def faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
+    """By measure what it found; empty where nothing is wrong."""
+    return {name: found for name in names if (found := measured(page, name))}
+
+
+def lasting_faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
+    """The same once the page has come to rest: what is still wrong after it had `PATIENCE_S` to draw itself anew."""
+    end = time.monotonic() + PATIENCE_S
+    while (found := faults(page, names)) and time.monotonic() < end:
+        page.evaluate("new Promise((done) => requestAnimationFrame(done))")
+    return found
+
+
+def structure_faults(page: Page) -> list[str]:
+    """What is wrong with names, headings and landmarks, in the tree that Chromium gives to screen readers."""
+    nodes = accessibility_tree(page)
+    unnamed = [
+        f"no name: {node['role']}" for node in nodes if _CONTROLS.fullmatch(node["role"]) and not node["name"]
+    ]
+    return [*unnamed, *_heading_faults(nodes), *_landmark_faults(nodes)]
+
+
+def accessibility_tree(page: Page) -> list[dict[str, Any]]:
+    """All nodes that are read: `{role, name, level}`, in document order. What an image is made of is not."""
+    session = page.context.new_cdp_session(page)
+    try:
+        tree = session.send("Accessibility.getFullAXTree")["nodes"]
+    finally:
+        session.detach()
+    drawn: set[str] = set()
+    nodes = []
+    for node in tree:
+        if node.get("parentId") in drawn:
+            drawn.add(node["nodeId"])
+        elif not node["ignored"]:
+            nodes.append(_node(node))
+            drawn.update([node["nodeId"]] if nodes[-1]["role"] == "image" else ())
+    return nodes
+
+
+def _node(node: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {one["name"]: one["value"].get("value") for one in node.get("properties", ())}
+    name = node.get("name", {}).get("value", "").strip()
+    return {"role": node["role"]["value"], "name": name, "level": properties.get("level", 0)}
+
+
+def _heading_faults(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    headings = [node for node in nodes if node["role"] == "heading"]
+    found = [f"empty heading of level {node['level']}" for node in headings if not node["name"]]
+    if [node["level"] for node in headings].count(1) != 1:
+        found.append(f"not one first heading: {[node['name'] for node in headings if node['level'] == 1]}")
+    level = 0
+    for node in headings:
+        if node["level"] > level + 1:
+            found.append(f"heading {node['name']!r} of level {node['level']} after one of level {level}")
+        level = node["level"]
+    return found
+
+
+def _landmark_faults(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
+    roles = [node["role"] for node in nodes]
+    return [f"{roles.count(role)} landmarks {role}" for role in ("main", "banner") if roles.count(role) != 1]

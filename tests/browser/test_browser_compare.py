@@ -1,0 +1,62 @@
+"""Two runs side by side on the same instance."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from made_views import LARGE_K3, ORIG, SMALL_K3
+from playwright.sync_api import Page, expect
+
+from browser.viewing import Viewer
+
+
+@pytest.fixture
+def compared(page: Page, viewer: Viewer) -> Page:
+    """orig and the Clarifier with three questions on s04, the museum."""
+    page.goto(viewer.at("compare", a=ORIG, b=LARGE_K3, id="s04"))
+    page.get_by_role("heading", level=1, name="museum ticket prices").wait_for()
+    return page
+
+
+def test_an_instance_leads_to_its_comparison(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("instance", run=ORIG, id="s04"))
+    page.get_by_label("Compare with").select_option(LARGE_K3)
+    page.wait_for_url(re.compile("#/compare"))
+    expect(page.get_by_role("region", name="Answer", exact=True)).to_be_visible()
+
+
+def test_answers_stand_beside_each_other(compared: Page) -> None:
+    sides = compared.get_by_role("region", name="Answer", exact=True).locator(".side")
+    expect(sides).to_have_count(2)
+    left, right = sides.nth(0).bounding_box(), sides.nth(1).bounding_box()
+    assert left
+    assert right
+    assert right["x"] >= left["x"] + left["width"]
+    expect(sides.nth(1)).to_contain_text("seniors aged 65 and over 7 crowns")
+
+
+def test_nuggets_that_one_of_them_found_are_marked(compared: Page) -> None:
+    row = compared.get_by_role("row").filter(has_text="In 2033 seniors aged 65 and over pay 7 crowns")
+    expect(row.locator("[data-label=Difference]")).to_contain_text("more in B")
+
+
+def test_what_only_one_run_has_is_empty_on_the_other_side(compared: Page) -> None:
+    sides = compared.get_by_role("region", name="Questions and answers").locator(".side")
+    expect(sides.nth(0)).to_contain_text("Nothing here.")
+    expect(sides.nth(1)).to_contain_text("Which museum do you mean?")
+
+
+def test_next_instance_keeps_both_runs(compared: Page) -> None:
+    compared.get_by_role("link", name="Next instance").click()
+    expect(compared.get_by_role("heading", level=1, name="property tax rate")).to_be_visible()
+    expect(compared.get_by_role("link", name=ORIG)).not_to_have_count(0)
+    expect(compared.get_by_role("link", name=LARGE_K3)).not_to_have_count(0)
+
+
+def test_a_failed_side_is_a_failure_and_never_a_difference(page: Page, viewer: Viewer) -> None:
+    """On s10 the search of example-large-k3 was refused."""
+    page.goto(viewer.at("compare", a=SMALL_K3, b=LARGE_K3, id="s10"))
+    page.get_by_role("heading", level=1, name="tram fares").wait_for()
+    expect(page.locator(".side-b").first).to_contain_text("refused by the content filter")
+    expect(page.get_by_text("Score of B")).to_have_count(0)

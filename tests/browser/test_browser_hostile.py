@@ -1,0 +1,120 @@
+"""Texts that attack their reader are shown as texts. Each test also fails by what `watched` notices: a dialog, an
+error, a breach of the content security policy, a request to anywhere but the viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+from hostile_world import HOSTILE, IDS, IMAGE, LINK, NAME, SCRIPT, SVG, TRACKER
+from playwright.sync_api import Page, expect
+
+from browser.checks import faults
+from browser.viewing import Viewer, Watch
+
+MADE = "script:not([src^='static/']), img, svg[onload], [onerror], iframe, object, embed, base, form[action]"
+"""Elements that only an attack can have made."""
+SLIPPED = """() => new Promise((done) => {
+  const script = document.createElement("script");
+  script.textContent = "window.ran = 'script'";
+  document.body.append(script);
+  document.body.insertAdjacentHTML("beforeend", `<img src="data:," onerror="window.ran = 'handler'">`);
+  document.body.lastElementChild.addEventListener("error", () => setTimeout(done));
+})"""
+"""Puts an inline script and an inline handler into the page, and waits until the handler had its occasion."""
+VISIBLE_TRICKS = "\u202e\u2066\u200b\x07\x1b\x08\x00"
+"""What turns text round or hides in it; shown as such or not at all, never as it stands."""
+
+
+def innocent(page: Page) -> None:
+    """Nothing of the page came from a text, and no text has power over others."""
+    assert page.locator(MADE).count() == 0, page.locator(MADE).evaluate_all(
+        "all => all.map(e => e.outerHTML)"
+    )
+    links = page.locator("a[href]").evaluate_all("links => links.map((link) => link.href)")
+    assert not [link for link in links if not link.startswith(("http:", "https:"))]
+    text = page.locator("body").inner_text() + page.title()
+    assert not set(VISIBLE_TRICKS) & set(text)
+
+
+def test_the_list_of_runs_shows_hostile_names_as_they_are(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.url)
+    expect(page.get_by_text("onerror=alert(7)").first).to_be_visible()
+    expect(page.get_by_text(IMAGE).first).to_be_visible()
+    innocent(page)
+
+
+def test_a_hostile_run_is_browsed_like_any_other(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("run", run=NAME))
+    expect(page.locator("tbody tr[data-id]")).to_have_count(len(IDS))
+    expect(page.get_by_text(SCRIPT).first).to_be_visible()
+    page.locator("#settings summary").click()
+    expect(page.locator("#settings pre")).to_contain_text(SVG)
+    innocent(page)
+
+
+def test_hostile_instances_open_from_the_list_by_their_ids(page: Page, viewer: Viewer) -> None:
+    for n, id in enumerate(IDS):
+        page.goto(viewer.at("run", run=NAME))
+        page.locator("tbody tr[data-id]").nth(n).get_by_role("link").click()
+        expect(page.locator("h1")).to_contain_text(f"ferry {n} <script>")
+        query = parse_qs(urlsplit(page.url).fragment.partition("?")[2])
+        assert query["id"] == [id]
+        innocent(page)
+
+
+def test_everything_that_a_hostile_instance_holds_is_text(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("instance", run=NAME, id=IDS[0]))
+    page.get_by_role("region", name="Search", exact=True).scroll_into_view_if_needed()
+    page.locator("ol.trace > li.answer").wait_for()
+    for summary in page.locator("details summary").all():
+        summary.click()
+    page.get_by_role("button", name="Show search/turn/1").click()
+    expect(page.get_by_role("region", name="Record")).to_contain_text(SCRIPT)
+    answer = page.get_by_role("region", name="Answer", exact=True)
+    for text in (SCRIPT, IMAGE, SVG, LINK, TRACKER):
+        expect(answer).to_contain_text(text)
+    nuggets = page.get_by_role("region", name="Nuggets", exact=True).first
+    expect(nuggets).to_contain_text("javascript:alert(document.domain)")
+    innocent(page)
+
+
+def test_a_hostile_instance_fits_a_narrow_screen(new_page: Callable[..., Page], viewer: Viewer) -> None:
+    """One of the texts is a word of 400 letters."""
+    page = new_page(viewport={"width": 360, "height": 740})
+    for address, complete in (
+        (viewer.url, ".row-link"),
+        (viewer.at("run", run=NAME), "tr[data-id]"),
+        (viewer.at("instance", run=NAME, id=IDS[0]), ".bubble"),
+    ):
+        page.goto(address)
+        page.locator(complete).first.wait_for()
+        assert faults(page, ["wide", "overlaps"]) == {}
+
+
+def test_a_hostile_address_is_only_a_page_that_is_not_there(page: Page, viewer: Viewer, watch: Watch) -> None:
+    watch.expected = "status of 40"
+    page.goto(viewer.url)
+    for text in (*HOSTILE[:4], "../../etc/passwd", "%00", "__proto__", "\u202e"):
+        for address in (
+            viewer.at("run", run=text),
+            viewer.at("instance", run=text, id=text),
+            viewer.at(text),
+        ):
+            page.goto(address)
+            page.get_by_role("main").locator("[role=alert], h1").last.wait_for()
+            innocent(page)
+
+
+def test_markup_that_slipped_through_would_neither_run_nor_call_out(
+    page: Page, viewer: Viewer, watch: Watch
+) -> None:
+    """The second lock: the content security policy, tried from within the page."""
+    watch.expected = "Content Security Policy|net::ERR|404"
+    page.goto(viewer.url)
+    page.evaluate(SLIPPED)
+    assert page.evaluate("window.ran") is None
+    reached = "fetch(address, { mode: 'no-cors' }).then(() => 'reached', () => 'refused')"
+    assert page.evaluate(f"(address) => {reached}", TRACKER) == "refused"
+    assert any("Content Security Policy" in line for line in watch.noticed)
+    assert not [line for line in watch.noticed if line.startswith("request")]

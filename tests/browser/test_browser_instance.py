@@ -1,0 +1,133 @@
+"""One instance, followed from the blurred query to each nugget."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from example_world import TALKS
+from made_views import JUDGED, LARGE_K3, LIST, TALK
+from playwright.sync_api import Locator, Page, expect
+
+from browser.viewing import Viewer, Watch
+from cts_async.engine.journal import read_jsonl
+
+
+@pytest.fixture
+def museum(page: Page, viewer: Viewer) -> Page:
+    """Instance s04 of the example: its museum, whose three questions were all answered."""
+    page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
+    page.get_by_role("heading", level=1, name="museum ticket prices").wait_for()
+    return page
+
+
+def part(page: Page, name: str) -> Locator:
+    """A section of the page by its heading."""
+    return page.get_by_role("region", name=name, exact=True).first
+
+
+def test_both_queries_stand_side_by_side(museum: Page) -> None:
+    queries = part(museum, "Queries")
+    blurred = queries.get_by_text("museum ticket prices", exact=True)
+    fused = queries.get_by_text("Tidewheel Museum ticket prices for seniors in 2033", exact=True)
+    left, right = blurred.bounding_box(), fused.bounding_box()
+    assert left
+    assert right
+    assert right["x"] > left["x"] + left["width"] / 2
+
+
+def test_questions_and_answers_read_as_a_conversation(museum: Page) -> None:
+    talk = part(museum, "Questions and answers")
+    for question, answer in TALKS["museum ticket prices"]:
+        expect(talk.get_by_text(question, exact=True)).to_be_visible()
+        expect(talk.get_by_text(answer, exact=True)).to_be_visible()
+
+
+def test_words_that_the_rewrite_adds_are_marked(museum: Page) -> None:
+    """Rewritten: "museum ticket prices, Tidewheel Museum, seniors, 2033"."""
+    marked = part(museum, "Searched query").locator("p").first.locator("mark").all_inner_texts()
+    added = " ".join(marked)
+    assert all(word in added for word in ("Tidewheel", "seniors", "2033")), marked
+    assert "ticket" not in added
+
+
+def test_the_agents_turns_stand_in_order(museum: Page) -> None:
+    part(museum, "Search").scroll_into_view_if_needed()
+    turns = part(museum, "Search").locator("ol.trace > li")
+    expect(turns).to_have_count(6)
+    kinds = turns.locator("h3").all_text_contents()
+    assert kinds == ["Thought", "Search", "Thought", "Visit", "Thought", "Answer"]
+    expect(turns.nth(1)).to_contain_text("museum ticket prices, Tidewheel Museum, seniors, 2033")
+    expect(turns.nth(3)).to_contain_text("seniors aged 65 and over 7 crowns")
+
+
+def test_nuggets_have_their_text_weight_sources_and_each_judges_word(museum: Page) -> None:
+    nuggets = part(museum, "Nuggets")
+    row = nuggets.get_by_role("row").filter(has_text="In 2033 seniors aged 65 and over pay 7 crowns")
+    expect(row.locator("[data-label=Weight]")).to_have_text("3")
+    expect(row.locator("[data-label=example]")).to_contain_text("full")
+    expect(row.locator("[data-label=lexical]")).to_contain_text("full")
+    expect(row).to_contain_text("d013")
+    pass_ = nuggets.get_by_role("row").filter(has_text="also admits one grandchild")
+    expect(pass_.locator("[data-label=example]")).to_contain_text("none")
+
+
+def test_a_raw_step_is_the_journals_own_line(museum: Page, viewer: Viewer) -> None:
+    steps = part(museum, "Raw steps")
+    steps.locator("summary").click()
+    expect(steps.get_by_role("row")).to_have_count(1 + 11)
+    steps.get_by_role("button", name="Show rewrite").click()
+    shown = steps.get_by_role("region", name="Record")
+    expect(shown).to_contain_text('"step": "rewrite"')
+    lines = read_jsonl(viewer.runs / LARGE_K3 / "steps.jsonl")
+    (line,) = [line for line in lines if line["instance"] == "s04" and line["step"] == "rewrite"]
+    assert json.loads(shown.inner_text()) == line
+
+
+def test_the_download_holds_the_instances_lines_and_no_others(museum: Page) -> None:
+    with museum.expect_download() as started:
+        museum.get_by_role("link", name="Download these lines").click()
+    lines = list(read_jsonl(started.value.path()))
+    assert {line["instance"] for line in lines} == {"s04"}
+    assert len(lines) == 11
+
+
+def test_unknown_answers_are_marked_in_words(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("instance", run=LARGE_K3, id="s02"))
+    talk = part(page, "Questions and answers")
+    expect(talk.locator(".unknown")).to_have_count(1)
+    expect(talk.locator(".unknown")).to_contain_text("unknown")
+
+
+def test_a_failed_instance_says_where_and_why_and_has_no_score(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("instance", run=LARGE_K3, id="s10"))
+    failed = page.locator("main .trouble")
+    expect(failed).to_contain_text("search/turn/1")
+    expect(failed).to_contain_text("refused by the content filter")
+    expect(page.locator(".verdict")).to_have_count(0)
+
+
+def test_a_conversation_by_turns_shows_types_and_reasoning(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("instance", run=TALK, id="t1"))
+    expect(page.get_by_text("Do you mean the animal or the car?")).to_be_visible()
+    expect(page.get_by_text("Semantic", exact=True)).to_be_visible()
+    thought = page.get_by_text("The word has two senses")
+    expect(thought).to_be_hidden()
+    page.get_by_text("Reasoning", exact=True).click()
+    expect(thought).to_be_visible()
+
+
+def test_an_answer_that_was_only_judged_has_its_score_and_nuggets(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("instance", run=JUDGED, id="s01"))
+    expect(page.locator(".verdict")).to_contain_text("46.2")
+    expect(part(page, "Answer")).to_contain_text("The winter crossing takes 50 minutes.")
+    row = part(page, "Nuggets").get_by_role("row").filter(has_text="The winter crossing takes 50 minutes.")
+    expect(row.locator("[data-label=lexical]")).to_contain_text("full")
+
+
+def test_an_instance_that_is_not_there_is_told_and_not_blank(
+    page: Page, viewer: Viewer, watch: Watch
+) -> None:
+    watch.expected = "404"
+    page.goto(viewer.at("instance", run=LIST, id="nobody"))
+    expect(page.get_by_role("alert").filter(has_text="no such instance")).to_be_visible()

@@ -1,0 +1,156 @@
+"""A run that grows while its page is open."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from fake_provider import provider_process
+from made_runs import Row, made_run
+from made_views import LARGE_K3
+from playwright.sync_api import Page, expect
+from real_run import RealRun
+
+from browser.viewing import Viewer, Watch, row_of
+from cts_async.report.live import remove_live, write_live
+from cts_async.report.viewer.shapes import Lane, Live
+
+NAME = "growing-gpt-k1"
+
+
+@pytest.fixture
+def growing(viewer: Viewer) -> Iterator[Path]:
+    """A run of 4 instances, one of which has ended, with a process at work."""
+    directory = made_run(
+        viewer.runs,
+        label="gpt-k1",
+        data="growing",
+        rows=[Row("g0", ("Which?",), ("this",), 20.0)],
+        n_expected=4,
+    )
+    write_live(directory, live(n_done=1, mean=20.0))
+    yield directory
+    shutil.rmtree(directory)
+
+
+def live(**fields: object) -> Live:
+    """What this very process says of the run."""
+    now = time.time()
+    said = {
+        "pid": os.getpid(),
+        "time": now,
+        "started": now - 60,
+        "n_expected": 4,
+        "n_done": 0,
+        "n_failed": 0,
+        "eta_s": 90.0,
+        "mean": None,
+        "mean_low": None,
+        "mean_high": None,
+        "n_scored": 0,
+        "calls": 7,
+        "replayed": 0,
+        "retries": 0,
+        "tokens": 1200,
+        "spent_usd": 0.02,
+        "max_usd": 5.0,
+        "max_calls": None,
+        "max_tokens": None,
+        "note": "",
+        "lanes": [lane()],
+    }
+    return {**said, **fields}  # type: ignore[typeddict-item, return-value]
+
+
+def lane(**fields: object) -> Lane:
+    said = {
+        "name": "openai",
+        "in_flight": 3,
+        "waiting": 2,
+        "places": 8,
+        "calls_per_min": 41.0,
+        "calls_allowed": 60.0,
+        "tokens_per_min": 9000.0,
+        "tokens_allowed": 30000.0,
+        "answers_429": 5,
+        "paused_s": 0.0,
+        "open_s": None,
+        "reason": "",
+    }
+    return {**said, **fields}  # type: ignore[typeddict-item, return-value]
+
+
+def end_one_more(directory: Path, id: str, score: float) -> None:
+    """Append the line of another instance, as the run would."""
+    line = json.loads((directory / "results.jsonl").read_text().splitlines()[0])
+    with (directory / "results.jsonl").open("a") as file:
+        file.write(json.dumps({**line, "id": id, "restore_score_100": score}) + "\n")
+
+
+def test_a_page_of_a_growing_run_follows_it_by_itself(page: Page, viewer: Viewer, growing: Path) -> None:
+    page.goto(viewer.url)
+    row_of(page, NAME).get_by_role("link").click()
+    expect(page.get_by_text("● running")).to_be_visible()
+    expect(page.locator("tbody tr[data-id]")).to_have_count(1)
+    provider = page.get_by_role("table", name="Providers").get_by_role("row").filter(has_text="openai")
+    expect(provider).to_contain_text("3 of 8")
+    expect(provider).to_contain_text("41 of 60")
+    end_one_more(growing, "g1", 60.0)
+    outage = lane(open_s=34.0, reason="no answer")
+    write_live(growing, live(n_done=2, mean=40.0, lanes=[outage]))
+    expect(page.locator("tbody tr[data-id=g1]")).to_be_visible()
+    expect(page.locator(".live")).to_contain_text("2 of 4")
+    expect(page.locator(".live")).to_contain_text("40.0")
+    expect(provider).to_contain_text("down")
+    remove_live(growing)
+    expect(page.get_by_text("● running")).to_have_count(0)
+
+
+def test_a_new_run_appears_in_the_list_by_itself(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.url)
+    page.get_by_role("heading", level=1, name="Runs").wait_for()
+    expect(row_of(page, NAME)).to_have_count(0)
+    directory = made_run(viewer.runs, label="gpt-k1", data="growing", rows=[], n_expected=4, k=1)
+    try:
+        expect(row_of(page, NAME)).to_be_visible()
+    finally:
+        shutil.rmtree(directory)
+
+
+def test_a_real_run_is_watched_from_its_first_instance_to_its_last(page: Page, viewer: Viewer) -> None:
+    """`cts run` over 3 instances, against a provider that takes 50 ms for each of some 8 calls, 2 at a time."""
+    words = ("--all", "fake", "-k", "1", "--no-orig", "--limit", "3", "--name", "watched", "-q")
+    run = RealRun(viewer.runs.parent, words)
+    page.goto(viewer.url)
+    with provider_process(latency_s=0.05) as provider:
+        run.configure(provider.url, max_concurrency=2)
+        with run.start() as process:
+            try:
+                row_of(page, "watched").get_by_role("link").click()
+                page.locator("tbody tr[data-id]").first.wait_for()
+                expect(page.locator("tbody tr[data-id]")).to_have_count(3)
+                assert process.wait(timeout=30) == 0
+            finally:
+                process.kill()
+                shutil.rmtree(viewer.runs / "watched", ignore_errors=True)
+    expect(page.get_by_text("● running")).to_have_count(0)
+
+
+def test_a_server_that_does_not_answer_is_told_and_asked_until_it_does(
+    new_page: Callable[..., Page], viewer: Viewer, watch: Watch
+) -> None:
+    watch.expected = "net::ERR_INTERNET_DISCONNECTED"
+    page = new_page()
+    page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
+    page.get_by_role("link", name="Next instance").wait_for()
+    page.context.set_offline(True)
+    page.keyboard.press("j")
+    expect(page.get_by_role("alert").filter(has_text="The server does not answer")).to_be_visible()
+    page.context.set_offline(False)
+    expect(page.get_by_role("heading", level=1, name="property tax rate")).to_be_visible()
+    expect(page.get_by_text("The server does not answer")).to_be_hidden()

@@ -1,0 +1,126 @@
+"""Every page on every screen: narrow and wide, light and dark, English and Chinese, enlarged, and read aloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from made_views import JUDGED, LARGE_K3, LIST, ORIG, SMOKE, TALK
+from playwright.sync_api import Page, expect
+
+from browser.checks import FITTING, READABLE, faults, structure_faults
+from browser.viewing import Viewer
+
+TRACE = "ol.trace > li"
+PAGES: Mapping[str, tuple[str, Mapping[str, str], str]] = {
+    "runs": ("", {}, "section.group"),
+    "leaderboard": ("leaderboard", {"data": "sha of made.sha of made gold"}, "tbody tr"),
+    "run": ("run", {"run": LARGE_K3}, "tr[data-id]"),
+    "smoke test": ("run", {"run": SMOKE}, "tr[data-id]"),
+    "instance": ("instance", {"run": LARGE_K3, "id": "s04"}, TRACE),
+    "Chinese instance": ("instance", {"run": LARGE_K3, "id": "s03"}, TRACE),
+    "failed instance": ("instance", {"run": LARGE_K3, "id": "s10"}, ".trouble"),
+    "conversation": ("instance", {"run": TALK, "id": "t1"}, ".bubble"),
+    "judged answer": ("instance", {"run": JUDGED, "id": "s01"}, ".nuggets tbody tr"),
+    "compared": ("compare", {"a": ORIG, "b": LARGE_K3, "id": "s04"}, ".nuggets tbody tr"),
+    "filtered away": ("run", {"run": LIST, "text": "nothing like this"}, ".empty"),
+}
+"""By name: route, parameters, and what is there once the page is complete."""
+SCREENS: Mapping[str, dict[str, Any]] = {
+    "wide": {},
+    "dark": {"color_scheme": "dark"},
+    "enlarged": {"viewport": {"width": 640, "height": 400}, "device_scale_factor": 2},
+    "narrow": {"viewport": {"width": 360, "height": 740}, "has_touch": True},
+    "narrow and Chinese": {"viewport": {"width": 360, "height": 740}, "locale": "zh-CN"},
+}
+
+
+def show(page: Page, viewer: Viewer, name: str) -> None:
+    """Open one of PAGES and wait until it is complete."""
+    route, query, complete = PAGES[name]
+    page.goto(viewer.at(route, **query))
+    if complete == TRACE:  # fetched once it comes near the window
+        page.locator("#search").scroll_into_view_if_needed()
+    page.locator(f"main {complete}").first.wait_for()
+
+
+def unfold(page: Page) -> None:
+    """Open everything that is folded: what is hidden has no colours to be measured."""
+    page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+
+
+@pytest.fixture(params=SCREENS)
+def screen(request: pytest.FixtureRequest, new_page: Callable[..., Page]) -> Iterator[Page]:
+    return new_page(**SCREENS[request.param])
+
+
+def test_every_page_can_be_read_and_used_on_every_screen(screen: Page, viewer: Viewer) -> None:
+    """Contrast AA of all text, labels, captions, languages; no sideways scrolling, nothing over anything else."""
+    found = {}
+    for name in PAGES:
+        show(screen, viewer, name)
+        unfold(screen)
+        found[name] = dict(faults(screen, READABLE + FITTING))
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_every_page_has_names_headings_and_landmarks_for_a_screen_reader(page: Page, viewer: Viewer) -> None:
+    found = {}
+    for name in PAGES:
+        show(page, viewer, name)
+        found[name] = structure_faults(page)
+    assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_nothing_moves_where_motion_is_not_wanted(new_page: Callable[..., Page], viewer: Viewer) -> None:
+    page = new_page(reduced_motion="reduce")
+    show(page, viewer, "instance")
+    assert faults(page, ["moving"]) == {}
+
+
+def test_the_theme_chosen_is_kept_and_beats_the_systems(
+    new_page: Callable[..., Page], viewer: Viewer
+) -> None:
+    page = new_page(color_scheme="light")
+    show(page, viewer, "runs")
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.get_by_label("Theme").select_option("Dark")
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert dark != light
+    page.reload()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == dark
+    show(page, viewer, "instance")
+    assert faults(page, ["contrast"]) == {}
+
+
+def test_chinese_is_one_choice_away_and_is_kept(new_page: Callable[..., Page], viewer: Viewer) -> None:
+    page = new_page()
+    show(page, viewer, "runs")
+    page.get_by_label("Language").select_option("中文")
+    expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).not_to_have_text("Runs")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("lang", "zh-Hans")
+
+
+def test_words_that_a_chinese_rewrite_adds_are_marked_as_words(page: Page, viewer: Viewer) -> None:
+    """From 图书馆座位预约 to 图书馆座位预约，考试季，二楼安静区."""
+    show(page, viewer, "Chinese instance")
+    marked = "".join(page.locator("#rewrite p").first.locator("mark").all_inner_texts())
+    assert "考试季" in marked
+    assert "安静" in marked
+    assert "图书馆" not in marked
+
+
+def test_the_viewer_works_where_nothing_can_be_remembered(
+    new_page: Callable[..., Page], viewer: Viewer
+) -> None:
+    page = new_page()
+    page.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('denied') } })"
+    )
+    show(page, viewer, "runs")
+    page.get_by_label("Theme").select_option("Dark")
+    show(page, viewer, "instance")
