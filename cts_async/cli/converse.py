@@ -142,14 +142,15 @@ def _converse(
     from cts_async.report.data_table import write_csv
     from cts_async.report.talk_judgments import open_judgments, open_scorer
     from cts_async.report.talk_report import conversations_table, evaluate_talks
+    from cts_async.report.works import Work
 
     plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
     judgments, scorer = open_judgments(asked, plan), open_scorer(asked.encoder)
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan, judgments)
-    totals = {directory.name: plan.n_expected(system) for system, directory in plan.systems.items()}
-    stopped = drive(hold_talks, plan, totals, quiet=quiet)
+    works = [Work(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
+    stopped = drive(hold_talks, plan, works, quiet=quiet)
     summaries = _summaries(plan)
     tables, notes = [conversations_table(summaries)], []
     if not stopped:

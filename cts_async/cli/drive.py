@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from rich.console import Console
@@ -12,16 +12,23 @@ from cts_async.cli.loop import run_async
 from cts_async.cli.progress import shown
 from cts_async.engine.events import Events
 from cts_async.errors import RunStopped
+from cts_async.report.doing import Doing
+from cts_async.report.live_writer import told_live
+from cts_async.report.works import Work
 
 Plan = TypeVar("Plan")
-Work = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
+Doer = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
 
 
-def drive(work: Work[Plan], plan: Plan, totals: Mapping[str, int], *, quiet: bool) -> RunStopped | None:
-    """Run `work(plan, environment, events)`. `totals` are instances by run; gives why it stopped."""
-    with shown(Console(stderr=True), totals, quiet=quiet) as progress:
+def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -> RunStopped | None:
+    """Run `doer(plan, environment, events)`, which does `works`; gives why it stopped.
+
+    However quiet it is here, `live.json` in the directories tells others (`cts status`).
+    """
+    doing = Doing(works)
+    with told_live(doing), shown(Console(stderr=True), doing, quiet=quiet):
         try:
-            run_async(work, plan, os.environ, Events() if quiet else Events(progress))
+            run_async(doer, plan, os.environ, Events(doing))
         except RunStopped as reason:
             return reason
     return None

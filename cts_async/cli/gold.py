@@ -106,11 +106,13 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.protocol.gold_build import build_gold
     from cts_async.protocol.gold_plan import plan_gold
     from cts_async.report.gold_summary import summarise_gold, write_gold_summary
+    from cts_async.report.works import Work
 
     plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
     if not quiet:
         _introduce(Console(stderr=True), plan)
-    stopped = drive(build_gold, plan, {plan.directory.name: len(plan.intents)}, quiet=quiet)
+    works = [Work(plan.directory.name, len(plan.intents), (plan.directory,))]
+    stopped = drive(build_gold, plan, works, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped
     summary = summarise_gold(plan.directory)

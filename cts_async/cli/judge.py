@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cts_async.config import JudgeConfig
     from cts_async.protocol.judge_plan import JudgePlan
     from cts_async.report.summary import RunSummary
+    from cts_async.report.works import Work
 
 HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
 
@@ -122,8 +123,7 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.report.summary import write_summary
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ)
-    totals = {plan.group(judge): plan.n_answers for judge in plan.judges}
-    stopped = drive(run_judging, plan, totals, quiet=quiet)
+    stopped = drive(run_judging, plan, [_work(plan, judge) for judge in plan.judges], quiet=quiet)
     summaries = _summaries(plan)
     written = [
         {"run": str(summary.directory), "system": summary.label, **write_summary(summary)}
@@ -140,6 +140,23 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
         summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
     )
     return EXIT_SOME_FAILED if failed else EXIT_OK
+
+
+def _work(plan: JudgePlan, judge: str) -> Work:
+    """One judge's; a mean over several systems would be nobody's."""
+    from cts_async.protocol.run_files import PER_ITEM, judgments_path
+    from cts_async.report.works import Work
+
+    directories = dict.fromkeys([plan.out, *(target.directory for target in plan.targets)])
+    first = plan.targets[0]
+    scores = first.directory / PER_ITEM if first.scoring == judge else judgments_path(first.directory, judge)
+    return Work(
+        plan.group(judge),
+        plan.n_answers,
+        tuple(directories),
+        scores if len(plan.targets) == 1 else None,
+        plan.embedded,
+    )
 
 
 def _summaries(plan: JudgePlan) -> list[RunSummary]:

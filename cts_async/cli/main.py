@@ -24,6 +24,7 @@ from cts_async.cli import (
     report,
     run,
     score,
+    status,
     view,
 )
 from cts_async.cli.corpus import corpus
@@ -61,6 +62,7 @@ app.command("gold", cls=Grouped, short_help="Build the static gold: weighted nug
 app.command("judge", cls=Grouped, short_help="Other judges on answers that exist already.")(
     with_options(read_common, judge.judge, own_first=True)
 )
+app.command("status", short_help="What runs are doing, from another shell.")(status.status)
 app.command("score", short_help="Scores and their summary, from judged files.")(score.score)
 app.command("diagnose", short_help="Which questions were asked, and what they were worth.")(diagnose.diagnose)
 app.command("compare", short_help="Runs side by side, with tests of their differences.")(compare.compare)

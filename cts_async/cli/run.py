@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cts_async.protocol.plan import Plan
     from cts_async.protocol.search_plan import SearchPlan
     from cts_async.report.summary import RunSummary
+    from cts_async.report.works import Work
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
 
@@ -52,8 +53,7 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan)
-    totals = {directory.name: plan.n_instances for directory in plan.systems.values()}
-    stopped = drive(run_campaign, plan, totals, quiet=quiet)
+    stopped = drive(run_campaign, plan, _works(plan), quiet=quiet)
     summaries = [
         summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
     ]
@@ -67,6 +67,16 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
     if stopped:
         raise stopped
     return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
+
+
+def _works(plan: Plan) -> list[Work]:
+    from cts_async.protocol.run_files import RESULTS
+    from cts_async.report.works import Work
+
+    return [
+        Work(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
+        for directory in plan.systems.values()
+    ]
 
 
 def _introduce(err: Console, plan: Plan) -> None:

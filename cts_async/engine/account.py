@@ -97,6 +97,17 @@ class Account:
         return any(gate is not None and gate.sure for gate in gates)
 
     @property
+    def sent(self) -> int:
+        """Requests sent so far."""
+        return self._sent
+
+    @property
+    def allowed(self) -> tuple[float | None, float | None]:
+        """Requests and tokens a minute that may be sent just now, as far as limits are known."""
+        requests, tokens = self._requests, self._tokens
+        return (requests.per_min if requests else None, tokens.per_min if tokens else None)
+
+    @property
     def awaited(self) -> bool:
         """Whether somebody waits at a gate: what it waits for must not be taken from under it."""
         return self._at_gate is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cts_async.engine.lane_status import LaneStatus
 from cts_async.errors import StepError
 from cts_async.values import value
 
@@ -78,6 +79,8 @@ class StepEnded:
     replayed: bool
     latency_s: float
     usage: Usage
+    usd: float = 0.0
+    """What the usage costs, as far as prices are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,14 @@ class AttemptFailed:
     kind: str
     message: str
     wait_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LaneInUse:
+    """Its first request is sent. `ask` says how things stand there, in any thread, and costs calls nothing."""
+
+    lane: str
+    ask: Callable[[], LaneStatus]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +168,7 @@ Event = (
     | JobEnded
     | StepEnded
     | AttemptFailed
+    | LaneInUse
     | LanePaused
     | LimitLearned
     | CircuitChanged

@@ -19,9 +19,10 @@ from math import inf
 from cts_async.engine.account import Account, LaneLimits, Permit
 from cts_async.engine.circuit import Circuit
 from cts_async.engine.concurrency import ConcurrencyWindow
-from cts_async.engine.events import CircuitChanged, Events, LanePaused, LimitLearned
+from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LimitLearned
+from cts_async.engine.lane_status import LaneStatus
 from cts_async.engine.quota import Quotas
-from cts_async.errors import ProviderDown, RateLimited, RunStopped, TimedOut, TransientError
+from cts_async.errors import ProviderDown, ProviderGone, RateLimited, RunStopped, TimedOut, TransientError
 
 __all__ = ["Lane", "LaneLimits", "Permit", "stop_all"]
 
@@ -61,6 +62,8 @@ class Lane:
         self._ended = asyncio.Event()
         self._hopeless: set[str] = set()
         self._resting = 0
+        self._tokens_used = 0.0
+        self._answers_429 = 0
 
     @property
     def waiting(self) -> int:
@@ -75,6 +78,26 @@ class Lane:
     def paused_s(self) -> float:
         """Seconds for which nobody may send because the provider asked for less."""
         return max(0.0, self._paused_until - asyncio.get_running_loop().time())
+
+    def status(self, now: float) -> LaneStatus:
+        """How things stand at `now`, by the clock of the loop that uses the lane; may be asked in another thread."""
+        circuit, gone = self.circuit, isinstance(self._stopped, ProviderGone)
+        requests_per_min, tokens_per_min = self._account.allowed
+        return LaneStatus(
+            name=self.name,
+            in_flight=self.in_flight,
+            waiting=self.waiting,
+            places=int(self.window.size),
+            sent=self._account.sent,
+            tokens=self._tokens_used,
+            requests_per_min=requests_per_min,
+            tokens_per_min=tokens_per_min,
+            answers_429=self._answers_429,
+            paused_s=max(0.0, self._paused_until - now),
+            probe_s=circuit.wait_s(now) if circuit.is_open and not gone else None,
+            reason=str(self._stopped) if gone else circuit.reason if circuit.is_open else "",
+            gone=gone,
+        )
 
     async def admit(self, seq: int, tokens: float = 0.0) -> Permit:
         """Wait for leave to send one request of about `tokens`; lower `seq` (older instance) goes first.
@@ -110,6 +133,7 @@ class Lane:
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
         """The provider answered; `tokens_used` settles the estimate (None: it did not say)."""
         self._account.served(permit, tokens_used)
+        self._tokens_used += tokens_used or 0.0
         self._pause_s = 0.0
         if permit.sent_at > self._episode_began:
             self.window.answered(self.in_flight)
@@ -202,9 +226,12 @@ class Lane:
         return held_s == 0 and self._account.has_room(tokens)
 
     def _send(self, tokens: float) -> Permit:
-        now = asyncio.get_running_loop().time()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
         self.in_flight += 1
         permit = self._account.take(now, tokens)
+        if permit.number == 1:
+            self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
         permit.looks = self.circuit.sending(now)
         return permit
 
@@ -217,6 +244,7 @@ class Lane:
 
     def _refused(self, permit: Permit, error: RateLimited, now: float) -> None:
         """Slow down for everybody, once per episode, and for as long as the provider says."""
+        self._answers_429 += 1
         known = self._account.known
         expected = self._account.refused(permit, error.retry_after_s)
         rare = known and now - self._episode_began > RARE_S

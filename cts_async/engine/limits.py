@@ -26,6 +26,10 @@ class Gate(Protocol):
     """Requests or tokens in a window."""
 
     @property
+    def per_min(self) -> float:
+        """Requests or tokens that it lets through in a minute just now."""
+
+    @property
     def sure(self) -> bool:
         """Whether it knows how the server counts."""
 
@@ -92,6 +96,10 @@ class PacedGate:
         return  # an even flow sends none
 
     @property
+    def per_min(self) -> float:
+        return self.limit * self._share / self.SHARE * 60.0 / self._window_s
+
+    @property
     def sure(self) -> bool:
         return True
 
@@ -123,8 +131,11 @@ class PacedGate:
 class MeterGate:
     """A gate that asks a meter; whoever waits at it is woken when something changes."""
 
-    def __init__(self, meter: SlidingMeter | BucketMeter | KindFinder, window_s: float) -> None:
+    def __init__(
+        self, meter: SlidingMeter | BucketMeter | KindFinder, window_s: float, per_min: float
+    ) -> None:
         self._meter: Meter = meter
+        self.per_min = per_min
         self.window_s = window_s
         self.finder = meter if isinstance(meter, KindFinder) else None
         self.limit = meter.limit
@@ -182,11 +193,11 @@ def make_gate(
         case "paced":
             return PacedGate(limit, window_s, smallest)
         case "sliding":
-            return MeterGate(SlidingMeter(limit, window_s), window_s)
+            return MeterGate(SlidingMeter(limit, window_s), window_s, per_min)
         case "bucket":
-            return MeterGate(BucketMeter(limit, limit / window_s), window_s)
+            return MeterGate(BucketMeter(limit, limit / window_s), window_s, per_min)
         case "auto":
-            return MeterGate(KindFinder(limit, window_s), window_s)
+            return MeterGate(KindFinder(limit, window_s), window_s, per_min)
 
 
 def _now() -> float:

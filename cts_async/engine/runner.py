@@ -460,7 +460,10 @@ class Runner:
         if not self.events:
             return
         lane = step.lane.name if step.lane else ""
-        self.events.emit(StepEnded(ctx.job.group, ctx.job.id, step.name, lane, replayed, latency_s, usage))
+        usd = step.prices.usd(usage) if step.prices and not replayed else 0.0
+        self.events.emit(
+            StepEnded(ctx.job.group, ctx.job.id, step.name, lane, replayed, latency_s, usage, usd)
+        )
 
 
 def interrupted() -> Interrupted:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -13,7 +14,8 @@ from cts_async import __version__
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import AppendLog, Journal
 from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
-from cts_async.errors import UsageError
+from cts_async.engine.runner import interrupted
+from cts_async.errors import RunStopped, UsageError
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, judged_mark
 
@@ -162,6 +164,9 @@ def noted(
         began = time.monotonic()
         try:
             yield
+        except (RunStopped, asyncio.CancelledError) as reason:
+            session["stopped"] = str(reason if isinstance(reason, RunStopped) else interrupted())
+            raise
         finally:
             session.update(end=_stamp(), wall_s=round(time.monotonic() - began, 3))
             write_json(directory / MANIFEST, manifest)

@@ -61,9 +61,13 @@ def is_talk(directory: Path) -> bool:
 
 def _identity(directory: Path) -> Mapping[str, Any]:
     """What a directory's manifest says it is; nothing, where that is no manifest."""
+    identity = manifest_of(directory).get("identity")
+    return identity if isinstance(identity, dict) else {}
+
+
+def manifest_of(directory: Path) -> Mapping[str, Any]:
+    """A directory's manifest; nothing, where there is none that can be read."""
     try:
-        manifest = read_manifest(directory) if directory.is_dir() else None
+        return (read_manifest(directory) if directory.is_dir() else None) or {}
     except InputError:
         return {}
-    identity = (manifest or {}).get("identity")
-    return identity if isinstance(identity, dict) else {}

@@ -45,14 +45,17 @@ def read_live(directory: Path, clock: Callable[[], float] = time.time) -> Live |
         pid, said = int(live["pid"]), float(live["time"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return cast("Live", live) if abs(clock() - said) <= STALE_S and _alive(pid) else None
+    return cast("Live", live) if abs(clock() - said) <= STALE_S and alive(pid) else None
 
 
-def _alive(pid: int) -> bool:
+def alive(pid: int) -> bool:
+    """Whether there is such a process on this machine."""
+    if pid <= 0:
+        return False
     try:
         os.kill(pid, 0)
     except PermissionError:
         return True
     except (OSError, OverflowError):
         return False
-    return pid > 0
+    return True

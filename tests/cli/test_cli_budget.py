@@ -55,6 +55,8 @@ def test_a_run_stops_before_the_line_of_calls_and_a_higher_one_resumes(
     assert "a higher --max-calls resumes" in said
     assert len(priced.seen()) == 10
     assert summary(tmp_path)["calls"] == 10
+    manifest = json.loads((tmp_path / "runs" / "sample-fake-k2+all-fake" / "run.json").read_text())
+    assert "10 of --max-calls 10" in manifest["sessions"][-1]["stopped"]
     # The same command again spends nothing more: what earlier sessions spent counts.
     assert cts(tmp_path, *RUN, "--max-calls", "10").returncode == 75
     assert len(priced.seen()) == 10

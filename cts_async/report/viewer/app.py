@@ -31,8 +31,6 @@ from cts_async.report.viewer.watching import Watching
 T = TypeVar("T")
 
 THREADS: Final = 4
-MAX_URL: Final = 8190
-"""Bytes of an address; aiohttp refuses longer ones."""
 
 
 class Server:

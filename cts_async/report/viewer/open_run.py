@@ -35,7 +35,8 @@ class OpenRun:
     def __init__(self, place: Place, about: About, journal: Path | None) -> None:
         self.place, self.about = place, about
         directory = place.path
-        judged = stat_of(directory / RESULTS) == NO_FILE and stat_of(directory / PER_ITEM) != NO_FILE
+        candidates = about.changeable or stat_of(directory / PER_ITEM) != NO_FILE
+        judged = candidates and stat_of(directory / RESULTS) == NO_FILE
         self._mark = judged_mark if judged else unmarked
         self.results = ResultsIndex(directory / (PER_ITEM if judged else RESULTS), self._mark)
         self.verdicts: dict[str, ResultsIndex] = {}

@@ -46,8 +46,10 @@ class Lane(TypedDict):
     places: int | None
     """How many may be in flight."""
     calls_per_min: float
+    """Sent in the last minute."""
     calls_allowed: float | None
     tokens_per_min: float
+    """Charged in the last minute."""
     tokens_allowed: float | None
     answers_429: int
     paused_s: float
@@ -55,10 +57,38 @@ class Lane(TypedDict):
     open_s: float | None
     """How long until the next probe while its circuit is open; None while it is closed."""
     reason: str
+    """What the outage began with; where no circuit is open, why the provider is gone for good; "" else."""
+
+
+class LivePart(TypedDict):
+    """What one command does for one system, or with one judge: a bar on the terminal."""
+
+    name: str
+    n_expected: int
+    n_done: int
+    """Instances that ended, failures among them."""
+    n_failed: int
+    eta_s: float | None
+    """Seconds that it will take yet at this process's own pace; None until that can be told."""
+    mean: float | None
+    mean_low: float | None
+    mean_high: float | None
+    """95 % interval of the mean: Student's t over the instances."""
+    n_scored: int
+    calls: int
+    replayed: int
+    retries: int
+    tokens: int
+    note: str
+    """What it waits for; "" for nothing."""
+    smoke_test: bool
 
 
 class Live(TypedDict):
-    """What the process that writes this run says about itself, some seconds old at most."""
+    """What the process that writes this run says about itself, some seconds old at most.
+
+    Counts are of this process, but for instances (all there are in the run) and what is spent of a budget.
+    """
 
     pid: int
     time: float
@@ -66,23 +96,38 @@ class Live(TypedDict):
     started: float
     n_expected: int
     n_done: int
+    """Instances that ended, failures among them."""
     n_failed: int
     eta_s: float | None
     mean: float | None
+    """Of the judge that gives the score."""
     mean_low: float | None
     mean_high: float | None
+    """95 % interval of the mean: Student's t over the instances."""
     n_scored: int
     calls: int
     replayed: int
     retries: int
     tokens: int
     spent_usd: float
+    """Where there is a budget, of all sessions of the command; else by this process, as far as prices are known."""
     max_usd: float | None
     max_calls: int | None
     max_tokens: float | None
     note: str
-    """Why it does not go on, or what it last said; "" for nothing."""
+    """Why it does not go on, or why it ends early; "" for nothing."""
     lanes: list[Lane]
+    """All of the process's."""
+
+
+class LiveFile(Live):
+    """All of `live.json`: with what a terminal shows besides."""
+
+    spent_calls: int
+    spent_tokens: float
+    """What a budget counts, of all sessions of the command; 0 without one."""
+    parts: list[LivePart]
+    """What of the process's work goes into this directory; for several judges one for each."""
 
 
 class Scored(TypedDict):

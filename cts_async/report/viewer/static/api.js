@@ -43,21 +43,35 @@ export function address(name, parameters = {}) {
 
 /**
  * Call `listeners[event](data)` for what is told of a run, or of all runs for null, until `signal` aborts.
- * A lost connection is the browser's to make again.
+ * A lost connection is the browser's to make again. A page that nobody sees gives its connection back, since browsers
+ * allow six to a server and windows add up; `seen()` is called when it has one again.
  */
-export function watch(run, listeners, signal) {
+export function watch(run, listeners, signal, seen = () => {}) {
   if (signal.aborted) return;
   const me = Symbol("watch");
+  let source = listening(me, run, listeners);
+  const end = () => {
+    source.close();
+    report(me, false);
+  };
+  const turned = () => {
+    end();
+    if (document.hidden) return;
+    source = listening(me, run, listeners);
+    seen();
+  };
+  document.addEventListener("visibilitychange", turned, { signal });
+  signal.addEventListener("abort", end);
+}
+
+function listening(me, run, listeners) {
   const source = new EventSource(address("events", { run }));
   for (const [name, listener] of Object.entries(listeners)) {
     source.addEventListener(name, (event) => listener(JSON.parse(event.data)));
   }
   source.addEventListener("open", () => report(me, false));
   source.addEventListener("error", () => report(me, source.readyState === EventSource.CONNECTING));
-  signal.addEventListener("abort", () => {
-    source.close();
-    report(me, false);
-  });
+  return source;
 }
 
 async function asked(url, signal) {

@@ -33,14 +33,15 @@ export function runsPage({ main, heading, query, signal }) {
     draw();
   };
 
+  const again = () => fetched().catch(() => {});
   fill(main, h("div", { class: "page" }, fill(heading(t("runs")), t("runs")), folder, search.element, place));
   later(place, async () => {
     await fetched();
     watch(null, {
       changed: soon((row) => known.set(row.name, row), draw, place, signal),
       gone: soon(({ name }) => known.delete(name), draw, place, signal),
-    }, signal);
-    onConnection((gone) => gone || fetched().catch(() => {}), signal);
+    }, signal, again);
+    onConnection((gone) => gone || again(), signal);
     return [...place.childNodes];
   }, signal);
   return {

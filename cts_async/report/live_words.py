@@ -1,0 +1,153 @@
+"""What goes on, in words and short numbers: the same on a screen, in a plain line, and in another shell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from cts_async.engine.budget import amount
+from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
+from cts_async.report.viewer.shapes import Lane, LiveFile, LivePart
+
+SMOKE_TEST: Final = "smoke test"
+MOST_MEANS: Final = 6
+"""Of more runs than that a line would be too long to read."""
+
+
+def notable(event: Event) -> str | None:
+    """A sentence for the events that a person should see at once."""
+    if isinstance(event, CircuitChanged):
+        return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({event.reason})"
+    if isinstance(event, LanePaused) and event.seconds >= 1:
+        return f"{event.lane} asks for a pause of {event.seconds:.0f} s"
+    if isinstance(event, LimitLearned):
+        return f"{event.lane}: its answers name a limit of {event.per_min:,.0f} {event.what} a minute"
+    if isinstance(event, Notice):
+        return event.text
+    if isinstance(event, Stopping):
+        return f"stopping: {event.reason}"
+    return None
+
+
+def line_of(live: LiveFile) -> str:
+    """All of it in one plain line."""
+    parts = live["parts"]
+    named = labels([part["name"] for part in parts])
+    means = [f"{named[part['name']]} {mean_of(part)}" for part in parts if part["mean"] is not None]
+    if len(parts) == 1 and means:
+        means = [f"mean {mean_of(parts[0])}"]
+    if len(means) > MOST_MEANS:
+        means = []
+    return "; ".join([_progress(live), *([", ".join(means)] if means else [])])
+
+
+def _progress(live: LiveFile) -> str:
+    told = [f"{live['n_done']}/{live['n_expected']} instances", *efforts(live)]
+    if live["n_done"] < live["n_expected"]:
+        told += [f"{duration(live['eta_s'])} left"] if live["eta_s"] is not None else []
+        told += [part["note"] for part in live["parts"] if part["note"]][:1]
+    return ", ".join(told)
+
+
+def lines_of(live: LiveFile) -> Iterator[str]:
+    """The same in a plain line for each system and each provider."""
+    yield f"process {live['pid']}, {duration(live['time'] - live['started'])} so far: {_progress(live)}"
+    for part in live["parts"]:
+        told = [f"{part['n_done']}/{part['n_expected']}"]
+        told += [f"{part['n_failed']} failed"] if part["n_failed"] else []
+        told += [f"mean {mean_of(part)}"] if part["mean"] is not None else []
+        told += [f"{duration(part['eta_s'])} left"] if part["eta_s"] else []
+        told += [part["note"]] if part["note"] else []
+        yield f"{part['name']}: {', '.join(told)}"
+    for lane in live["lanes"]:
+        told = [f"{lane['in_flight']} in flight", f"{lane['waiting']} waiting"]
+        told.append(_in_last_minute("calls", lane["calls_per_min"], lane["calls_allowed"]))
+        told.append(_in_last_minute("tokens", lane["tokens_per_min"], lane["tokens_allowed"]))
+        told += [f"429s {lane['answers_429']}"] if lane["answers_429"] else []
+        told += [state_of(lane)] if state_of(lane) else []
+        yield f"{lane['name']}: {', '.join(told)}"
+
+
+def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
+    return f"{number(amount)} {what}/min" + ("" if allowed is None else f" of {number(allowed)}")
+
+
+def efforts(live: LiveFile) -> list[str]:
+    """What it took so far."""
+    told = [f"{live['calls']:,} calls"]
+    if live["replayed"]:
+        told.append(f"{live['replayed']:,} remembered")
+    if live["retries"]:
+        told.append(f"{live['retries']:,} retries")
+    if live["n_failed"]:
+        told.append(f"{live['n_failed']} failed")
+    told.append(f"{short(live['tokens'])} tokens")
+    return told + list(_spent(live))
+
+
+def _spent(live: LiveFile) -> Iterator[str]:
+    """`$0.52 of $2.00`, for each line that was drawn; without one of dollars, those of this process."""
+    if live["max_usd"] is None and live["spent_usd"]:
+        yield amount("usd", round(live["spent_usd"], 4))
+    lines = (
+        ("usd", round(live["spent_usd"], 4), live["max_usd"], ""),
+        ("tokens", live["spent_tokens"], live["max_tokens"], " tokens"),
+        ("calls", live["spent_calls"], live["max_calls"], " calls"),
+    )
+    for line, value, limit, unit in lines:
+        if limit is not None:
+            yield f"{amount(line, value)} of {amount(line, limit)}{unit}"
+
+
+def mean_of(part: LivePart) -> str:
+    """`54.2 ± 3.1`: the mean and half of its 95 % interval; "" where nothing is scored."""
+    if part["mean"] is None:
+        return ""
+    high = part["mean_high"]
+    about = f" ± {high - part['mean']:.1f}" if high is not None else ""
+    return f"{part['mean']:.1f}{about}" + (f" ({SMOKE_TEST})" if part["smoke_test"] else "")
+
+
+def state_of(lane: Lane) -> str:
+    """Why nobody sends to a provider just now; "" where somebody may."""
+    if lane["open_s"] is not None:
+        look = f"next look in {lane['open_s']:.0f} s" if lane["open_s"] >= 0.5 else "looking"
+        return f"outage, {look}: {lane['reason']}"
+    if lane["reason"]:
+        return f"gone: {lane['reason']}"
+    return f"waiting {lane['paused_s']:.0f} s" if lane["paused_s"] >= 0.5 else ""
+
+
+def duration(seconds: float | None) -> str:
+    """`2:05:07`, `12:30`; "" where there is none."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def number(value: float) -> str:
+    """In full below 10,000, above it `short`."""
+    return f"{value:,.0f}" if value < 9_999.5 else short(value)
+
+
+def short(value: float) -> str:
+    """At most five characters: `950`, `1.2k`, `12k`, `3.4M`."""
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size * 0.9995:
+            digits = 1 if value < 9.95 * size else 0
+            return f"{value / size:.{digits}f}{unit}"
+    return f"{value:.0f}"
+
+
+def labels(names: Sequence[str]) -> dict[str, str]:
+    """Names of runs without the words they all begin with, and without the settings (`+support-gpt`) all end with."""
+    if len(names) < 2:
+        return {name: name for name in names}
+    alike = len({name.partition("+")[2] for name in names}) == 1
+    words = [(name.partition("+")[0] if alike else name).split("-") for name in names]
+    shared, shortest = 0, min(map(len, words))
+    while shared < shortest - 1 and len({one[shared] for one in words}) == 1:
+        shared += 1
+    return {name: "-".join(one[shared:]) for name, one in zip(names, words, strict=True)}

@@ -1,0 +1,88 @@
+"""How long work will take yet, from how fast it goes: in steps, since jobs may be long and end all at once.
+
+Two rules: what was remembered costs no time, so it says nothing about the pace; and before some jobs have
+ended nobody knows how many steps one has, so nothing is said.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+FEW: Final = 3
+"""Jobs that have to end before anything is said; a third of them all where that is less."""
+WINDOW_S: Final = 60.0
+"""The pace is that of the second half of the time, and at least of so long."""
+SAMPLES: Final = 100
+
+
+class Pace:
+    """The pace of one group of jobs. Times are seconds of one clock, which `hold` stops."""
+
+    def __init__(self) -> None:
+        self.n_ended = 0
+        self._executed = 0
+        """Steps that were executed, and jobs that ended."""
+        self._of_ended = 0
+        """Steps of the jobs that ended, remembered ones among them."""
+        self._under_way: dict[str, int] = {}
+        """By job, its steps so far."""
+        self._held_s, self._held_since = 0.0, math.inf
+        self._samples: list[tuple[float, int]] = []
+
+    def began(self, now: float) -> None:
+        """Jobs begin."""
+        self._samples.append((self._time(now), 0))
+
+    @property
+    def begun(self) -> bool:
+        """Whether any job has begun."""
+        return bool(self._samples)
+
+    def stepped(self, job: str, *, replayed: bool) -> None:
+        """A step of the job has a result."""
+        self._under_way[job] = self._under_way.get(job, 0) + 1
+        self._executed += not replayed
+
+    def ended(self, job: str) -> None:
+        """The job ended; ending is as much as a step, since some jobs have none."""
+        self._of_ended += self._under_way.pop(job, 0) + 1
+        self._executed += 1
+        self.n_ended += 1
+
+    def hold(self, now: float, *, held: bool) -> None:
+        """Nothing can go on (`held`), or it can again: such time is no part of the pace."""
+        if held and self._held_since == math.inf:
+            self._held_since = now
+        elif not held and self._held_since < math.inf:
+            self._held_s += now - self._held_since
+            self._held_since = math.inf
+
+    def left_s(self, n_left: int, now: float) -> float | None:
+        """Seconds for `n_left` jobs, those under way among them; None where it cannot be told."""
+        if n_left <= 0:
+            return 0.0
+        rate = self._steps_per_s(self._time(now))
+        if self._held_since < math.inf or self.n_ended < min(FEW, math.ceil((n_left + self.n_ended) / 3)):
+            return None
+        per_job = self._of_ended / self.n_ended
+        # What is further than most are is as good as done.
+        done = sum(min(steps, per_job - 1) for steps in self._under_way.values())
+        return max(0.0, n_left * per_job - done) / rate if rate else None
+
+    def _time(self, now: float) -> float:
+        return min(now, self._held_since) - self._held_s
+
+    def _steps_per_s(self, now: float) -> float:
+        """Of the recent past, where enough has happened in it; 0 where none is known."""
+        if not self._samples:
+            return 0.0
+        samples, (first_at, _) = self._samples, self._samples[0]
+        elapsed = now - first_at
+        recent = now - max(WINDOW_S, elapsed / 2)
+        since, before = next((one for one in reversed(samples) if one[0] <= recent), samples[0])
+        if self._executed - before < FEW:
+            since, before = samples[0]
+        if now - samples[-1][0] >= max(1.0, elapsed / SAMPLES):
+            samples.append((now, self._executed))
+        return (self._executed - before) / (now - since) if now > since else 0.0

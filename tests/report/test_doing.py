@@ -1,0 +1,255 @@
+"""What a command is doing, from the events it emits: numbers worked out by hand, on a clock that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cts_async.engine.events import (
+    AttemptFailed,
+    BudgetUsed,
+    CircuitChanged,
+    Cost,
+    Event,
+    GroupHeldUp,
+    JobEnded,
+    JobsFound,
+    JobStarted,
+    LaneInUse,
+    LanePaused,
+    Notice,
+    StepEnded,
+    Stopping,
+    Usage,
+)
+from cts_async.engine.lane_status import LaneStatus
+from cts_async.errors import RejectedError
+from cts_async.report.doing import MOST_SAID, Doing
+from cts_async.report.viewer.shapes import LivePart
+from cts_async.report.works import Work
+
+RUNS = Path("runs")
+
+
+class Clock:
+    """Stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def doing(*totals: tuple[str, int], clock: Clock | None = None) -> Doing:
+    works = [Work(name, n, (RUNS / name,), RUNS / name / "results.jsonl") for name, n in totals]
+    return Doing(works, clock=clock or Clock(), wall=lambda: 1_000.0 + (clock.now if clock else 0.0))
+
+
+def hear(told: Doing, *events: Event) -> None:
+    for event in events:
+        told(event)
+
+
+def job(group: str, id: str, steps: int = 1, *, failed: bool = False, lane: str = "gpt") -> Sequence[Event]:
+    """A job's events: steps of 100 tokens for a tenth of a cent each."""
+    step = StepEnded(group, id, "clarify", lane, False, 0.5, Usage(90, 10), 0.001)
+    failure = RejectedError("no") if failed else None
+    return [JobStarted(group, id), *[step] * steps, JobEnded(group, id, None, failure)]
+
+
+def part(told: Doing, name: str) -> LivePart:
+    (found,) = (one for one in told.live()["parts"] if one["name"] == name)
+    return found
+
+
+def test_it_counts_by_run_and_in_all() -> None:
+    told = doing(("a", 10), ("b", 4))
+    hear(told, JobsFound("a", 7), *job("a", "q8", 2), *job("b", "q1", failed=True))
+    hear(told, StepEnded("b", "q2", "rewrite", "gpt", True, 0.0, Usage()))
+    hear(told, StepEnded("b", "q2", "search/tool/1", "", False, 0.1, Usage()))
+    hear(told, AttemptFailed("b", "q2", "answer/1", "gpt", "transient", "503", 1.0))
+    hear(told, AttemptFailed("b", "q2", "answer/1", "gpt", "transient", "503", None))
+    live = told.live()
+    assert (live["n_done"], live["n_expected"], live["n_failed"]) == (9, 14, 1)
+    assert (live["calls"], live["replayed"], live["retries"], live["tokens"]) == (3, 1, 1, 300)
+    assert live["spent_usd"] == pytest.approx(0.003)
+    one = part(told, "b")
+    assert (one["n_done"], one["n_failed"], one["calls"], one["replayed"], one["retries"]) == (1, 1, 1, 1, 1)
+
+
+def test_a_directory_is_told_of_what_goes_there() -> None:
+    told = doing(("a", 10), ("b", 4))
+    hear(told, *job("a", "q1", 2), *job("b", "q1"))
+    live = told.live(["b"])
+    assert [one["name"] for one in live["parts"]] == ["b"]
+    assert (live["n_done"], live["n_expected"], live["calls"]) == (1, 4, 1)
+    # What is spent is the command's.
+    assert live["spent_usd"] == pytest.approx(0.003)
+
+
+def test_a_directory_is_told_of_nothing_before_the_run_was_heard_of() -> None:
+    told = doing(("a", 10), ("b", 4))
+    assert told.begun == []
+    hear(told, JobsFound("b", 0))
+    assert [work.group for work in told.begun] == ["b"]
+
+
+def test_how_long_it_takes_is_told_when_three_instances_have_ended() -> None:
+    clock = Clock()
+    told = doing(("a", 20), clock=clock)
+    hear(told, JobsFound("a", 10))
+    for n in range(3):
+        clock.now += 10.0
+        assert part(told, "a")["eta_s"] is None
+        hear(told, *job("a", f"q{n}", 4))
+    # The first one began at 10 s. Two thirds of what happened since took 20 s for three instances; seven are left.
+    assert part(told, "a")["eta_s"] == pytest.approx(20.0 / 3 * 7)
+
+
+def test_of_several_runs_the_slowest_one_says_when_all_is_done() -> None:
+    clock = Clock()
+    told = doing(("a", 6), ("b", 3), clock=clock)
+    hear(told, JobStarted("a", "q0"), JobStarted("b", "q0"))
+    clock.now = 6.0
+    hear(told, *(event for n in range(3) for event in job("a", f"q{n}")[1:]))
+    assert told.live()["eta_s"] is None
+    hear(told, *(event for n in range(3) for event in job("b", f"q{n}")[1:]))
+    assert part(told, "b")["eta_s"] == 0.0
+    assert told.live()["eta_s"] == pytest.approx(6.0)
+
+
+def test_scores_of_earlier_sessions_and_of_this_one_make_the_mean() -> None:
+    told = doing(("a", 10))
+    assert (part(told, "a")["mean"], part(told, "a")["mean_high"]) == (None, None)
+    told.scored("a", [40.0])
+    assert (part(told, "a")["mean"], part(told, "a")["mean_high"]) == (40.0, None)
+    told.scored("a", [50.0, 60.0])
+    one, live = part(told, "a"), told.live()
+    assert (one["n_scored"], one["mean"]) == (3, 50.0)
+    assert (one["mean_low"], one["mean_high"]) == pytest.approx((25.16, 74.84), abs=0.01)
+    assert (live["n_scored"], live["mean"], live["mean_low"]) == (3, 50.0, one["mean_low"])
+
+
+def test_of_several_judges_the_first_one_gives_the_score() -> None:
+    told = doing(("out, ernie", 2), ("out, gpt", 2))
+    told.scored("out, gpt", [10.0])
+    assert told.live()["mean"] is None
+    told.scored("out, ernie", [90.0])
+    assert told.live()["mean"] == 90.0
+
+
+def test_a_run_says_whom_it_waits_for() -> None:
+    told = doing(("orig", 2), ("gpt-k1", 2))
+    hear(told, StepEnded("orig", "q1", "search/turn/1", "webdancer", False, 0.5, Usage()))
+    hear(told, AttemptFailed("gpt-k1", "q1", "answer/1", "ernie", "transient", "503", 1.0))
+    assert (part(told, "orig")["note"], part(told, "gpt-k1")["note"]) == ("", "")
+    hear(told, CircuitChanged("ernie", open=True, reason="503"))
+    assert (part(told, "orig")["note"], part(told, "gpt-k1")["note"]) == ("", "waiting for ernie")
+    assert told.live()["note"] == "waiting for ernie"
+    hear(told, CircuitChanged("ernie", open=False, reason="back"))
+    assert part(told, "gpt-k1")["note"] == ""
+
+
+def test_an_outage_is_no_part_of_the_pace() -> None:
+    clock = Clock()
+    told = doing(("a", 10), clock=clock)
+    hear(told, JobStarted("a", "q0"))
+    clock.now = 6.0
+    hear(told, *(event for n in range(3) for event in job("a", f"q{n}")[1:]))
+    hear(told, CircuitChanged("gpt", open=True, reason="503"))
+    clock.now = 906.0
+    assert part(told, "a")["eta_s"] is None
+    hear(told, CircuitChanged("gpt", open=False, reason="back"))
+    assert part(told, "a")["eta_s"] == pytest.approx(14.0)  # seven of two seconds each
+
+
+def test_a_run_that_will_not_go_on_says_why_and_not_when_it_is_done() -> None:
+    told = doing(("gpt-k1", 2))
+    hear(told, *job("gpt-k1", "q1", failed=True), CircuitChanged("ernie", open=True, reason="503"))
+    hear(told, GroupHeldUp("gpt-k1", "ernie"))
+    one = part(told, "gpt-k1")
+    assert (one["note"], one["n_failed"], one["eta_s"]) == ("held up: ernie is gone", 1, None)
+
+
+def test_a_finished_run_waits_for_nobody() -> None:
+    told = doing(("orig", 1))
+    hear(told, *job("orig", "q1", lane="webdancer"))
+    hear(told, CircuitChanged("webdancer", open=True, reason="503"))
+    assert (part(told, "orig")["note"], part(told, "orig")["eta_s"]) == ("", 0.0)
+
+
+def test_of_a_budget_all_sessions_count() -> None:
+    told = doing(("a", 4))
+    hear(told, *job("a", "q1"))
+    hear(told, BudgetUsed(Cost(4, 6000, 0.52), max_calls=10, max_tokens=None, max_usd=2.0))
+    live = told.live()
+    assert (live["spent_usd"], live["spent_calls"], live["spent_tokens"]) == (0.52, 4, 6000)
+    assert (live["max_usd"], live["max_calls"], live["max_tokens"]) == (2.0, 10, None)
+
+
+def test_what_a_person_should_know_is_said_once() -> None:
+    told = doing(("a", 4))
+    hear(told, *job("a", "q1"), LanePaused("gpt", 0.2), LanePaused("gpt", 12.0), Notice("line 3 is damaged"))
+    assert told.said() == ["gpt asks for a pause of 12 s", "line 3 is damaged"]
+    assert told.said() == []
+    hear(told, Stopping("interrupted"))
+    assert told.said() == ["stopping: interrupted"]
+    assert told.live()["note"] == "stopping: interrupted"
+
+
+def test_what_nobody_shows_does_not_pile_up() -> None:
+    told = doing(("a", 4))
+    hear(told, *(Notice(str(n)) for n in range(MOST_SAID + 5)))
+    assert told.said()[0] == "5"
+
+
+def test_a_group_that_nobody_announced_is_counted_all_the_same() -> None:
+    told = doing()
+    hear(told, *job("surprise", "q1"))
+    assert (told.live()["n_done"], told.live()["n_expected"]) == (1, 0)
+
+
+STATUS = LaneStatus(
+    name="gpt",
+    in_flight=3,
+    waiting=2,
+    places=8,
+    sent=0,
+    tokens=0.0,
+    requests_per_min=600.0,
+    tokens_per_min=None,
+    answers_429=1,
+    paused_s=0.0,
+    probe_s=34.0,
+    reason="HTTP 503",
+    gone=False,
+)
+
+
+def test_a_lane_is_asked_and_its_last_minute_counted() -> None:
+    clock = Clock()
+    told, sent = doing(("a", 4), clock=clock), 0
+
+    def ask() -> LaneStatus:
+        return replace(STATUS, sent=sent, tokens=10.0 * sent)
+
+    hear(told, LaneInUse("gpt", ask))
+    for second in range(1, 121):  # five a second
+        clock.now, sent = float(second), 5 * second
+        (lane,) = told.live()["lanes"]
+    assert (lane["calls_per_min"], lane["tokens_per_min"]) == (300, 3000.0)
+    assert (lane["name"], lane["in_flight"], lane["waiting"], lane["places"]) == ("gpt", 3, 2, 8)
+    assert (lane["calls_allowed"], lane["tokens_allowed"], lane["answers_429"]) == (600.0, None, 1)
+    assert (lane["open_s"], lane["paused_s"], lane["reason"]) == (34.0, 0.0, "HTTP 503")
+
+
+def test_it_says_who_speaks_and_since_when() -> None:
+    clock = Clock()
+    told = doing(("a", 4), clock=clock)
+    clock.now = 5.0
+    live = told.live()
+    assert (live["started"], live["time"], live["pid"] > 0) == (1_000.0, 1_005.0, True)

@@ -1,0 +1,162 @@
+"""The screen of what goes on, at fixed sizes."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_live import lane, live, part, scored
+from rich.console import Console
+
+from cts_async.report.live_screen import LiveScreen
+from cts_async.report.viewer.shapes import LiveFile
+
+
+def drawn(*lives: LiveFile, width: int = 80, height: int = 23, foot: tuple[str, ...] = ()) -> list[str]:
+    return [line.plain for line in LiveScreen(lives, foot).lines(width, height)]
+
+
+ORIG = part("d-orig", 10, **scored(40.0, 4.0))
+GPT = part("d-gpt-k1", 5, n_failed=2, eta_s=750.0, **scored(54.2, 3.1))
+BUSY = lane("gpt", in_flight=12, waiting=30, places=64, calls_per_min=1180.0, calls_allowed=1200.0)
+
+
+def test_a_run_has_a_bar_a_provider_a_line_and_all_of_it_its_cost() -> None:
+    told = live([ORIG, GPT], [BUSY], calls=1180, tokens=410_000, spent_usd=0.52, max_usd=2.0, eta_s=750.0)
+    assert drawn(told) == [
+        "orig    ━━━━━━━━━━━━━━━━  10/10            40.0 ± 4.0  done",
+        "gpt-k1  ━━━━━━━━────────   5/10  2 failed  54.2 ± 3.1  12:30 left",
+        "all     ━━━━━━━━━━━━────  15/20                        12:30 left",
+        "provider  in flight  waiting    calls/min   tokens/min   429s",
+        "gpt           12/64       30  1,180/1,200            0      0",
+        "1,180 calls, 2 failed, 410k tokens, $0.52 of $2.00, 1:00 so far",
+    ]
+
+
+def test_a_provider_that_does_not_answer_says_when_it_is_looked_at_and_why_it_is_out() -> None:
+    out = lane("gpt", waiting=7, open_s=34.0, reason="HTTP 503", answers_429=3, calls_per_min=5.0)
+    slow = lane("kimi", in_flight=1, paused_s=12.0, answers_429=3)
+    lines = drawn(live([part("a", note="waiting for gpt")], [out, slow]))
+    assert lines[0] == "a  ────────────────  0/10  waiting for gpt"
+    assert lines[2] == "gpt             0/8        7  outage, next look in 34 s: HTTP 503"
+    assert lines[3] == "kimi            1/8        0            0            0      3  waiting 12 s"
+
+
+SYSTEMS = [f"hard518-{name}-k{k}" for name in ("gpt", "claude", "gemini", "kimi") for k in (1, 2, 3)]
+PROVIDERS = ["gpt", "claude", "gemini", "kimi", "ernie", "webdancer"]
+
+
+def test_twelve_systems_and_six_providers_fit_80_by_24() -> None:
+    parts = [part(name, 123, 518, eta_s=4000.0, n_failed=2, **scored(54.2, 3.1)) for name in SYSTEMS]
+    lanes = [lane(name, in_flight=3, answers_429=1, paused_s=9.0, calls_per_min=99.0) for name in PROVIDERS]
+    lines = drawn(live(parts, lanes, calls=123_456, retries=99, eta_s=4000.0))
+    assert len(lines) <= 23
+    text = "\n".join(lines)
+    assert text.count("123/518  2 failed  54.2 ± 3.1  1:06:40 left") == 12
+    assert text.count("waiting 9 s") == 6
+    assert "…" not in text
+
+
+def test_where_there_is_no_room_what_is_finished_and_idle_is_folded() -> None:
+    parts = [part("d-orig", 10), part("d-gold", 10), *(part(f"d-gpt-k{k}", 1) for k in (1, 2, 3))]
+    lanes = [lane("gpt", in_flight=1), lane("serper"), lane("jina")]
+    lines = drawn(live(parts, lanes), height=9)
+    assert lines == [
+        "gpt-k1  ━───────────────   1/10",
+        "gpt-k2  ━───────────────   1/10",
+        "gpt-k3  ━───────────────   1/10",
+        "2 done: orig, gold",
+        "all     ━━━━━━━─────────  23/50",
+        "provider  in flight  waiting    calls/min   tokens/min   429s",
+        "gpt             1/8        0            0            0      0",
+        "2 idle: serper, jina",
+        "0 calls, 0 tokens, 1:00 so far",
+    ]
+
+
+def test_of_what_still_has_no_room_the_first_bars_stay() -> None:
+    told = live([part(f"d-gpt-k{k}", 1) for k in range(1, 10)], [lane("gpt", in_flight=1)])
+    lines = drawn(told, height=8)
+    assert [line.split()[0] for line in lines] == ["k1", "k2", "k3", "6", "all", "provider", "gpt", "0"]
+    assert lines[3] == "6 more: k4, k5, k6, k7, k8, k9"
+
+
+def test_long_names_lose_their_settings_where_they_are_told_apart_without() -> None:
+    one, other = "d-orig+agent-webdancer+judge-ernie", "d-gpt-k1+support-kimi+agent-webdancer"
+    lines = drawn(live([part(one), part(other)]))
+    assert [line.split()[0] for line in lines[:3]] == ["orig", "gpt-k1", "all"]
+    wide = drawn(live([part(one), part(other)]), width=140)
+    assert wide[0].startswith("orig+agent-webdancer+judge-ernie ")
+
+
+def test_a_narrow_terminal_has_fewer_columns() -> None:
+    lines = drawn(live([GPT], [BUSY], calls=1180, retries=12), width=44)
+    assert lines[1] == "provider  in flight    calls/min   429s"
+    assert lines[2] == "gpt           12/64  1,180/1,200      0"
+    assert all(len(line) <= 44 for line in lines)
+
+
+def test_a_smoke_test_says_so_beside_its_mean() -> None:
+    lines = drawn(live([part("a", 5, smoke_test=True, eta_s=60.0, **scored(26.6, 1.0))]))
+    assert lines[0] == "a  ━━━━━━━━────────  5/10  26.6 ± 1.0 (smoke test)  1:00 left"
+
+
+def test_runs_that_are_not_going_on_stand_below_as_far_as_there_is_room() -> None:
+    told = live([part("a")])
+    assert drawn(told, foot=("b: finished",))[-1] == "b: finished"
+    lines = drawn(told, height=4, foot=("b: finished", "c: finished", "d: finished"))
+    assert lines[-2:] == ["b: finished", "2 more are not going on"]
+
+
+def test_several_processes_stand_below_each_other() -> None:
+    lines = drawn(live([part("a")], [lane("gpt", in_flight=1)]), live([part("b")], pid=2))
+    assert [line.split()[0] for line in lines] == ["a", "provider", "gpt", "0", "b", "0"]
+
+
+def test_nothing_in_a_name_or_a_reason_moves_the_cursor() -> None:
+    told = live(
+        [part("a\x1b[2J", note="waiting for \x9b1A")], [lane("x\x07", open_s=1.0, reason="\x1b]0;no")]
+    )
+    lines = drawn(told)
+    assert "".join(lines).isprintable()
+    assert lines[0].startswith("a?[2J")
+
+
+@pytest.mark.parametrize("color", ["0", "1"])
+def test_without_colours_it_says_the_same(color: str) -> None:
+    out = io.StringIO()
+    environ = {"NO_COLOR": "1"} if color == "0" else {}
+    console = Console(
+        file=out, force_terminal=True, width=80, height=24, _environ={"TERM": "xterm-256color", **environ}
+    )
+    console.print(LiveScreen([live([ORIG, GPT], [BUSY])]))
+    shown = out.getvalue()
+    assert ("\x1b[32m" in shown) is (color == "1")
+    assert "━━━━━━━━" in shown
+    assert "2 failed" in shown
+
+
+def test_a_terminal_without_other_characters_gets_ascii() -> None:
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    console = Console(file=out, force_terminal=True, width=80, height=24, color_system=None)
+    console.print(LiveScreen([live([GPT])]))
+    out.seek(0)
+    assert out.read().startswith("d-gpt-k1  ########--------  5/10  2 failed  54.2 ~ 3.1  12:30 left")
+
+
+@given(
+    st.integers(20, 200),
+    st.integers(1, 60),
+    st.lists(st.tuples(st.text(max_size=40), st.integers(0, 20), st.integers(0, 20)), max_size=20),
+    st.lists(st.tuples(st.text(max_size=30), st.integers(0, 99), st.text(max_size=50)), max_size=8),
+)
+def test_it_never_exceeds_the_terminal(
+    width: int, height: int, runs: list[tuple[str, int, int]], providers: list[tuple[str, int, str]]
+) -> None:
+    parts = [part(f"{name}{n}", done, expected) for n, (name, done, expected) in enumerate(runs)]
+    lanes = [lane(name, in_flight=busy, reason=reason) for name, busy, reason in providers]
+    lines = LiveScreen([live(parts, lanes)], ("foot",)).lines(width, height)
+    assert len(lines) <= height
+    assert all(line.cell_len <= width for line in lines)
