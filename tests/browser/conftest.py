@@ -12,7 +12,7 @@ from chromium import NONE_FOUND, chromium, find_chromium
 from made_views import make_views
 from playwright.sync_api import Browser, Page
 
-from browser.viewing import Viewer, Watch, opened, viewing
+from browser.viewing import Viewer, Watch, leave, opened, viewing
 
 
 @pytest.fixture(scope="package")
@@ -63,11 +63,13 @@ def only_page(browser: Browser, viewer: Viewer, noted: Watch) -> Iterator[Page]:
 
 
 @pytest.fixture
-def page(only_page: Page, watch: Watch) -> Iterator[Page]:
-    """A page of 1280 x 800 pixels, in English and light. All tests share it: who has it remember anything takes a
-    page of its own from `new_page`."""
+def page(only_page: Page, viewer: Viewer, watch: Watch) -> Iterator[Page]:
+    """A page of 1280 x 800 pixels, in English and light.
+
+    All tests share it: who has it remember anything takes a page of its own from `new_page`.
+    """
     yield only_page
-    only_page.goto("about:blank")
+    leave(only_page, viewer)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -129,10 +129,10 @@ def test_a_real_run_is_watched_from_its_first_instance_to_its_last(page: Page, v
                 page.locator("tbody tr[data-id]").first.wait_for()
                 expect(page.locator("tbody tr[data-id]")).to_have_count(3)
                 assert process.wait(timeout=30) == 0
+                expect(page.get_by_text("● running")).to_have_count(0)
             finally:
                 process.kill()
                 shutil.rmtree(viewer.runs / "watched", ignore_errors=True)
-    expect(page.get_by_text("● running")).to_have_count(0)
 
 
 def test_a_server_that_does_not_answer_is_told_and_asked_until_it_does(

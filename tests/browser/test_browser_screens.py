@@ -10,7 +10,7 @@ from made_views import JUDGED, LARGE_K3, LIST, ORIG, SMOKE, TALK
 from playwright.sync_api import Page, expect
 
 from browser.checks import FITTING, READABLE, faults, structure_faults
-from browser.viewing import Viewer
+from browser.viewing import Viewer, leave
 
 TRACE = "ol.trace > li"
 PAGES: Mapping[str, tuple[str, Mapping[str, str], str]] = {
@@ -41,6 +41,7 @@ SCREENS: Mapping[str, dict[str, Any]] = {
 def show(page: Page, viewer: Viewer, name: str) -> None:
     """Open one of PAGES and wait until it is complete."""
     route, query, complete = PAGES[name]
+    leave(page, viewer)
     page.goto(viewer.at(route, **query))
     if complete == TRACE:  # fetched once it comes near the window
         page.locator("#search").scroll_into_view_if_needed()
