@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from chromium import NONE_FOUND, chromium, find_chromium
 from made_views import make_views
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from browser.viewing import Viewer, Watch, leave, opened, viewing
+from browser.viewing import WAIT_MS, Viewer, Watch, leave, opened, viewing
+
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="package")
