@@ -29,7 +29,7 @@ judge view report: setup
 	$(CTS) $@ $(ARGS)
 
 test: setup lint
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest -n auto --dist worksteal
 
 lint: setup
 	$(VENV)/bin/ruff check .
