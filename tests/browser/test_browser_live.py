@@ -111,6 +111,22 @@ def test_a_page_of_a_growing_run_follows_it_by_itself(page: Page, viewer: Viewer
     expect(page.get_by_text("● running")).to_have_count(0)
 
 
+def test_on_a_narrow_screen_a_tables_name_is_one_line(page: Page, viewer: Viewer, growing: Path) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(viewer.at("run", run=NAME))
+    page.locator(".live caption").wait_for()
+    # The table is as wide as the screen but for its margins, and so is its name: no letter stands below another.
+    assert page.evaluate("document.querySelector('.live caption').getBoundingClientRect().width") > 300
+
+
+def test_what_a_command_spends_is_not_told_as_the_cost_of_each_run(
+    page: Page, viewer: Viewer, growing: Path
+) -> None:
+    page.goto(viewer.url)
+    expect(row_of(page, NAME)).to_contain_text("1 min")
+    expect(row_of(page, NAME)).not_to_contain_text("$")
+
+
 def test_a_new_run_appears_in_the_list_by_itself(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.url)
     page.get_by_role("heading", level=1, name="Runs").wait_for()
