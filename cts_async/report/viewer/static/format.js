@@ -12,7 +12,8 @@ function formatted(value, options) {
 
 export const count = (value) => formatted(value, { maximumFractionDigits: 0 });
 export const score = (value) => formatted(value, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-export const rate = (value) => formatted(value, { style: "percent", maximumFractionDigits: 1 });
+export const rate = (value) =>
+  formatted(value, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 export const weight = (value) => formatted(value, { maximumFractionDigits: 2 });
 
 /** A difference of scores, its sign always there. */
