@@ -17,7 +17,7 @@ MOST_MEANS: Final = 6
 def notable(event: Event) -> str | None:
     """A sentence for the events that a person should see at once."""
     if isinstance(event, CircuitChanged):
-        return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({event.reason})"
+        return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({_unnamed(event.lane, event.reason)})"
     if isinstance(event, LanePaused) and event.seconds >= 1:
         return f"{event.lane} asks for a pause of {event.seconds:.0f} s"
     if isinstance(event, LimitLearned):
@@ -74,11 +74,11 @@ def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
 
 def efforts(live: LiveFile) -> list[str]:
     """What it took so far."""
-    told = [f"{live['calls']:,} calls"]
+    told = [_counted(live["calls"], "call", "calls")]
     if live["replayed"]:
         told.append(f"{live['replayed']:,} remembered")
     if live["retries"]:
-        told.append(f"{live['retries']:,} retries")
+        told.append(_counted(live["retries"], "retry", "retries"))
     if live["n_failed"]:
         told.append(f"{live['n_failed']} failed")
     told.append(f"{short(live['tokens'])} tokens")
@@ -112,10 +112,19 @@ def state_of(lane: Lane) -> str:
     """Why nobody sends to a provider just now; "" where somebody may."""
     if lane["open_s"] is not None:
         look = f"next look in {lane['open_s']:.0f} s" if lane["open_s"] >= 0.5 else "looking"
-        return f"outage, {look}: {lane['reason']}"
+        return f"outage, {look}: {_unnamed(lane['name'], lane['reason'])}"
     if lane["reason"]:
-        return f"gone: {lane['reason']}"
+        return f"gone: {_unnamed(lane['name'], lane['reason'])}"
     return f"waiting {lane['paused_s']:.0f} s" if lane["paused_s"] >= 0.5 else ""
+
+
+def _unnamed(name: str, reason: str) -> str:
+    """A reason beside its provider's name, which many begin with."""
+    return reason.removeprefix(f"{name}: ")
+
+
+def _counted(n: int, one: str, more: str) -> str:
+    return f"{n:,} {one if n == 1 else more}"
 
 
 def duration(seconds: float | None) -> str:

@@ -21,13 +21,13 @@ from cts_async.report.live_words import (
 
 def test_one_line_tells_how_far_it_is_what_it_took_and_how_long_it_will_take() -> None:
     told = live([part("a", 9, 14, calls=1, tokens=950)])
-    assert line_of(told) == "9/14 instances, 1 calls, 950 tokens"
+    assert line_of(told) == "9/14 instances, 1 call, 950 tokens"
     told = live(
         [part("a", 9, 14, n_failed=1, calls=1, replayed=1, retries=2, tokens=1000, **scored(54.2, 3.1))],
         eta_s=750.0,
     )
     assert line_of(told) == (
-        "9/14 instances, 1 calls, 1 remembered, 2 retries, 1 failed, 1.0k tokens, 12:30 left; mean 54.2 ± 3.1"
+        "9/14 instances, 1 call, 1 remembered, 2 retries, 1 failed, 1.0k tokens, 12:30 left; mean 54.2 ± 3.1"
     )
 
 
@@ -83,6 +83,8 @@ def test_plain_lines_have_one_for_each_run_and_provider() -> None:
         ({"open_s": 34.0, "reason": "HTTP 503"}, "outage, next look in 34 s: HTTP 503"),
         ({"open_s": 0.0, "reason": "HTTP 503"}, "outage, looking: HTTP 503"),
         ({"reason": "HTTP 401"}, "gone: HTTP 401"),
+        ({"open_s": 34.0, "reason": "gpt: HTTP 503"}, "outage, next look in 34 s: HTTP 503"),
+        ({"reason": "gpt: HTTP 401"}, "gone: HTTP 401"),
     ],
 )
 def test_a_provider_that_nobody_sends_to_says_why(fields: dict[str, object], words: str) -> None:
@@ -95,6 +97,7 @@ def test_what_a_person_should_know_is_a_sentence() -> None:
     assert notable(Notice("line 3 is damaged")) == "line 3 is damaged"
     assert notable(LanePaused("gpt", 0.5)) is None
     assert notable(CircuitChanged("gpt", open=True, reason="503")) == "gpt: outage, waiting (503)"
+    assert notable(CircuitChanged("gpt", open=True, reason="gpt: 503")) == "gpt: outage, waiting (503)"
     assert notable(Stopping("no money")) == "stopping: no money"
 
 
