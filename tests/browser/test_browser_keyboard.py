@@ -84,6 +84,17 @@ def test_the_filter_is_reached_and_left_without_a_mouse(page: Page, viewer: View
     heading_has_focus(page, "rules for topic 77 zeppelin")
 
 
+def test_enter_leaves_the_filter_for_the_list(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("run", run=LIST))
+    page.locator("tr[data-id]").first.wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("zeppelin")
+    page.keyboard.press("Enter")
+    expect(page.locator("tr[data-id]")).to_have_count(1)
+    page.keyboard.press("j")
+    expect(page.locator("tr[data-id] a")).to_be_focused()
+
+
 def test_choices_of_the_filter_follow_the_arrow_keys(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.at("run", run=LIST))
     page.get_by_text(f"Instances: {N_LISTED}").wait_for()

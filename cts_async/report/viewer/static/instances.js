@@ -24,7 +24,8 @@ export function instanceBrowser(query, signal) {
   const list = h("div", { class: "list", "aria-busy": "true" });
   const status = h("p", { class: "muted small", role: "status", "aria-live": "polite", tabindex: "-1" });
   const pages = h("nav", { class: "pager", "aria-label": t("pages") });
-  const form = filterForm((filter) => go(href("/run", { run: query.run, ...filter }), { replace: true }));
+  const asked = (filter) => go(href("/run", { run: query.run, ...filter }), { replace: true });
+  const form = filterForm(asked, () => status.focus({ preventScroll: true }));
   let now = query;
   let asking = new AbortController();
   let [timer, growing, drawn] = [null, null, ""];
