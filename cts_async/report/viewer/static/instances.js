@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { filterForm } from "./filters.js";
 import { count, NONE, rate } from "./format.js";
-import { empty, held, scoreBar, table, tableRow, trouble } from "./parts.js";
+import { empty, held, scoreBar, stepRow, table, tableRow, trouble } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { remember, startOf } from "./walk.js";
@@ -156,12 +156,4 @@ function pager(query, place, found) {
 function focusRow(list, id) {
   const row = [...list.querySelectorAll("tr")].find((one) => one.dataset.id === id);
   row?.querySelector("a").focus({ preventScroll: true });
-}
-
-function stepRow(list, by) {
-  const links = [...list.querySelectorAll(".row-link")];
-  const at = links.indexOf(document.activeElement);
-  const next = links[at < 0 ? 0 : Math.min(Math.max(at + by, 0), links.length - 1)];
-  next?.focus();
-  next?.scrollIntoView({ block: "nearest" });
 }

@@ -90,7 +90,7 @@ function tokens(byModel) {
     const [input, output] = [used.input ?? 0, used.output ?? 0].map((amount) => size(amount, ""));
     return [index ? " · " : "", said(model), ` ${t("inOut", { input, output })}`];
   };
-  return h("p", { class: "muted small" }, t("tokens"), ": ", Object.entries(byModel).map(told));
+  return h("p", { class: "muted small" }, t("tokensBy"), Object.entries(byModel).map(told));
 }
 
 /** Where this run can be seen beside another one. */
