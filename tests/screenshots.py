@@ -28,10 +28,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         play_examples(Path(folder))
         with viewing(Path(folder) / "runs") as viewer, chromium() as browser:
-            with shown(browser, viewer.url, height=640) as page:
-                page.get_by_role("link", name="Leaderboard").click()
-                page.locator("main tbody tr").first.wait_for()
-                take(page, "leaderboard")
+            with shown(browser, viewer.at("run", run=RUN), height=1080) as page:
+                page.locator("tr[data-id]").first.wait_for()
+                take(page, "run")
             with shown(browser, viewer.at("instance", run=RUN, id=INSTANCE), height=1280) as page:
                 page.locator("ol.trace > li.answer").wait_for()
                 take(page, "instance")

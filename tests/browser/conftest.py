@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from chromium import NONE_FOUND, chromium, find_chromium
 from made_views import make_views
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
-from browser.viewing import Viewer, Watch, opened, viewing
+from browser.viewing import WAIT_MS, Viewer, Watch, leave, opened, viewing
+
+expect.set_options(timeout=WAIT_MS)
 
 
 @pytest.fixture(scope="package")
@@ -63,11 +65,13 @@ def only_page(browser: Browser, viewer: Viewer, noted: Watch) -> Iterator[Page]:
 
 
 @pytest.fixture
-def page(only_page: Page, watch: Watch) -> Iterator[Page]:
-    """A page of 1280 x 800 pixels, in English and light. All tests share it: who has it remember anything takes a
-    page of its own from `new_page`."""
+def page(only_page: Page, viewer: Viewer, watch: Watch) -> Iterator[Page]:
+    """A page of 1280 x 800 pixels, in English and light.
+
+    All tests share it: who has it remember anything takes a page of its own from `new_page`.
+    """
     yield only_page
-    only_page.goto("about:blank")
+    leave(only_page, viewer)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,7 +10,7 @@ from hostile_world import HOSTILE, IDS, IMAGE, LINK, NAME, SCRIPT, SVG, TRACKER
 from playwright.sync_api import Page, expect
 
 from browser.checks import faults
-from browser.viewing import Viewer, Watch
+from browser.viewing import Viewer, Watch, leave
 
 MADE = "script:not([src^='static/']), img, svg[onload], [onerror], iframe, object, embed, base, form[action]"
 """Elements that only an attack can have made."""
@@ -55,6 +55,7 @@ def test_a_hostile_run_is_browsed_like_any_other(page: Page, viewer: Viewer) -> 
 
 def test_hostile_instances_open_from_the_list_by_their_ids(page: Page, viewer: Viewer) -> None:
     for n, id in enumerate(IDS):
+        leave(page, viewer)
         page.goto(viewer.at("run", run=NAME))
         page.locator("tbody tr[data-id]").nth(n).get_by_role("link").click()
         expect(page.locator("h1")).to_contain_text(f"ferry {n} <script>")
@@ -101,8 +102,9 @@ def test_a_hostile_address_is_only_a_page_that_is_not_there(page: Page, viewer: 
             viewer.at("instance", run=text, id=text),
             viewer.at(text),
         ):
+            leave(page, viewer)
             page.goto(address)
-            page.get_by_role("main").locator("[role=alert], h1").last.wait_for()
+            page.locator("main [role=alert], main > h1").last.wait_for()
             innocent(page)
 
 

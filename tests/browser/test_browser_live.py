@@ -127,22 +127,16 @@ def test_what_a_command_spends_is_not_told_as_the_cost_of_each_run(
     expect(row_of(page, NAME)).not_to_contain_text("$")
 
 
-def test_a_new_run_appears_in_the_list_by_itself(page: Page, viewer: Viewer) -> None:
-    page.goto(viewer.url)
-    page.get_by_role("heading", level=1, name="Runs").wait_for()
-    expect(row_of(page, NAME)).to_have_count(0)
-    directory = made_run(viewer.runs, label="gpt-k1", data="growing", rows=[], n_expected=4, k=1)
-    try:
-        expect(row_of(page, NAME)).to_be_visible()
-    finally:
-        shutil.rmtree(directory)
-
-
 def test_a_real_run_is_watched_from_its_first_instance_to_its_last(page: Page, viewer: Viewer) -> None:
-    """`cts run` over 3 instances, against a provider that takes 50 ms for each of some 8 calls, 2 at a time."""
+    """`cts run` over 3 instances, against a provider that takes 50 ms for each of some 18 calls, 2 at a time.
+
+    It begins when the list of runs is open already, and appears there by itself.
+    """
     words = ("--all", "fake", "-k", "1", "--no-orig", "--limit", "3", "--name", "watched", "-q")
     run = RealRun(viewer.runs.parent, words)
     page.goto(viewer.url)
+    page.locator("section.group").first.wait_for()
+    expect(row_of(page, "watched")).to_have_count(0)
     with provider_process(latency_s=0.05) as provider:
         run.configure(provider.url, max_concurrency=2)
         with run.start() as process:
@@ -151,10 +145,10 @@ def test_a_real_run_is_watched_from_its_first_instance_to_its_last(page: Page, v
                 page.locator("tbody tr[data-id]").first.wait_for()
                 expect(page.locator("tbody tr[data-id]")).to_have_count(3)
                 assert process.wait(timeout=30) == 0
+                expect(page.get_by_text("● running")).to_have_count(0)
             finally:
                 process.kill()
                 shutil.rmtree(viewer.runs / "watched", ignore_errors=True)
-    expect(page.get_by_text("● running")).to_have_count(0)
 
 
 def test_a_server_that_does_not_answer_is_told_and_asked_until_it_does(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +10,7 @@ from made_views import JUDGED, LARGE_K3, LIST, ORIG, SMOKE, TALK
 from playwright.sync_api import Page, expect
 
 from browser.checks import FITTING, READABLE, faults, structure_faults
-from browser.viewing import Viewer
+from browser.viewing import Viewer, leave
 
 TRACE = "ol.trace > li"
 PAGES: Mapping[str, tuple[str, Mapping[str, str], str]] = {
@@ -27,6 +27,8 @@ PAGES: Mapping[str, tuple[str, Mapping[str, str], str]] = {
     "filtered away": ("run", {"run": LIST, "text": "nothing like this"}, ".empty"),
 }
 """By name: route, parameters, and what is there once the page is complete."""
+FEW = ("runs", "run", "instance", "compared")
+"""Those in which every part of the others occurs."""
 SCREENS: Mapping[str, dict[str, Any]] = {
     "wide": {},
     "dark": {"color_scheme": "dark"},
@@ -39,6 +41,7 @@ SCREENS: Mapping[str, dict[str, Any]] = {
 def show(page: Page, viewer: Viewer, name: str) -> None:
     """Open one of PAGES and wait until it is complete."""
     route, query, complete = PAGES[name]
+    leave(page, viewer)
     page.goto(viewer.at(route, **query))
     if complete == TRACE:  # fetched once it comes near the window
         page.locator("#search").scroll_into_view_if_needed()
@@ -50,26 +53,22 @@ def unfold(page: Page) -> None:
     page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
 
 
-@pytest.fixture(params=SCREENS)
-def screen(request: pytest.FixtureRequest, new_page: Callable[..., Page]) -> Iterator[Page]:
-    return new_page(**SCREENS[request.param])
-
-
-def test_every_page_can_be_read_and_used_on_every_screen(screen: Page, viewer: Viewer) -> None:
-    """Contrast AA of all text, labels, captions, languages; no sideways scrolling, nothing over anything else."""
-    found = {}
-    for name in PAGES:
-        show(screen, viewer, name)
-        unfold(screen)
-        found[name] = dict(faults(screen, READABLE + FITTING))
-    assert {name: lines for name, lines in found.items() if lines} == {}
-
-
-def test_every_page_has_names_headings_and_landmarks_for_a_screen_reader(page: Page, viewer: Viewer) -> None:
-    found = {}
-    for name in PAGES:
+@pytest.mark.parametrize(
+    ("screen", "pages"),
+    [("wide", PAGES), ("dark", PAGES), ("narrow", PAGES), ("enlarged", FEW), ("narrow and Chinese", FEW)],
+)
+def test_every_page_can_be_read_and_used_on_every_screen(
+    new_page: Callable[..., Page], viewer: Viewer, screen: str, pages: Iterable[str]
+) -> None:
+    """Names, headings and landmarks for a screen reader; contrast AA of all text, labels, captions, languages; no
+    sideways scrolling, nothing over anything else."""
+    page = new_page(**SCREENS[screen])
+    found: dict[str, dict[str, Any]] = {}
+    for name in pages:
         show(page, viewer, name)
-        found[name] = structure_faults(page)
+        found[name] = {"structure": structure} if (structure := structure_faults(page)) else {}
+        unfold(page)
+        found[name].update(faults(page, READABLE + FITTING))
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 

@@ -105,6 +105,13 @@ def watched(page: Page, allowed: str, watch: Watch) -> None:
     page.on("popup", lambda popup: watch.noticed.append(f"popup: {popup.url}"))
 
 
+def leave(page: Page, viewer: Viewer) -> None:
+    """Go to where nothing is. A page of the viewer is left without loading its modules anew, and what is waited for
+    next cannot be what was there before."""
+    page.goto(viewer.at("nowhere"))
+    page.locator("main > p > a[href='#/']").wait_for()
+
+
 def row_of(page: Page, run: str) -> Locator:
     """The row of the list of runs that leads to `run`."""
     return page.get_by_role("row").filter(has=page.get_by_text(run, exact=True))
