@@ -90,7 +90,7 @@ export const en = {
   state: "State",
   laneDown: "down, next try in {time}",
   lanePaused: "paused for {time}",
-  laneWell: "well",
+  laneWell: "OK",
 
   judge: "Judge",
   byJudge: "Scores by judge",
