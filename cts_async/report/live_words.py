@@ -10,6 +10,8 @@ from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLear
 from cts_async.report.viewer.shapes import Lane, LiveFile, LivePart
 
 SMOKE_TEST: Final = "smoke test"
+WIDEST: Final = 50.0
+"""Half of an interval as wide as the scale, 0 to 100: of two or three scores it may be wider, and says nothing."""
 MOST_MEANS: Final = 6
 """Of more runs than that a line would be too long to read."""
 
@@ -100,11 +102,11 @@ def _spent(live: LiveFile) -> Iterator[str]:
 
 
 def mean_of(part: LivePart) -> str:
-    """`54.2 ± 3.1`: the mean and half of its 95 % interval; "" where nothing is scored."""
+    """`54.2 ± 3.1`: the mean and half of its 95 % interval, if that is no wider than all scores; "" without a score."""
     if part["mean"] is None:
         return ""
-    high = part["mean_high"]
-    about = f" ± {high - part['mean']:.1f}" if high is not None else ""
+    half = None if part["mean_high"] is None else part["mean_high"] - part["mean"]
+    about = "" if half is None or half > WIDEST else f" ± {half:.1f}"
     return f"{part['mean']:.1f}{about}" + (f" ({SMOKE_TEST})" if part["smoke_test"] else "")
 
 

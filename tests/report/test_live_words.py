@@ -62,6 +62,12 @@ def test_it_says_whom_it_waits_for() -> None:
 def test_a_smoke_test_says_so_beside_its_mean() -> None:
     assert mean_of(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
     assert mean_of(part("a", mean=26.56)) == "26.6"
+
+
+def test_an_interval_wider_than_all_scores_is_not_said() -> None:
+    """Of two scores 25 and 41.7: half of it is 12.7 * 8.3 = 105.9."""
+    assert mean_of(part("a", **scored(33.3, 105.9, n=2))) == "33.3"
+    assert mean_of(part("a", **scored(50.0, 50.0))) == "50.0 ± 50.0"
     assert mean_of(part("a", smoke_test=True)) == ""
 
 
