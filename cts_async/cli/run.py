@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -123,7 +124,8 @@ def _look_back_and_on(out: Console, plan: Plan) -> None:
     from cts_async.protocol.observed import observe
     from cts_async.report.planned import compare
 
-    out.print(f"Next: {_next(plan)}", highlight=False, soft_wrap=True)
+    for line in (f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
     comparison = compare(plan, {system: observe(d, plan.roles.judges) for system, d in plan.systems.items()})
     if comparison:
         out.print(comparison.line(), markup=False, highlight=False, soft_wrap=True)

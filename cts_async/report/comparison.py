@@ -153,8 +153,13 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
         if entrant.n_missing:
             done = entrant.n_expected - entrant.n_missing
             yield f"Unfinished: {entrant.label} has {done} of {entrant.n_expected} instances ({where})."
-        if entrant.n_missing == entrant.n_expected:
-            continue  # there is nothing yet that a judge could be asked about
+        if not entrant.n_done:  # there is nothing that a judge could be asked about
+            if entrant.n_failed:
+                yield (
+                    f"Nothing but failures, so left out: {entrant.label}, {entrant.n_failed} of {entrant.n_expected} "
+                    f"instances (the run's command with --retry-failed tries them again; {where})."
+                )
+            continue
         if not entrant.judges:
             yield f"Not judged, so left out: {entrant.label} (cts judge {where} --judge {judge})."
         elif judge not in entrant.judges:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cts_async.analysis.leaderboard import Standing
 from cts_async.analysis.power import ALPHA
@@ -20,7 +20,7 @@ def headline(found: RunsCompared) -> Iterator[str]:
     judged = found.judged[0]
     rivals = [one for one in judged.standings if _competes(found, one.system)]
     if rivals:
-        yield _best(max(rivals, key=lambda one: one.scores.mean or 0.0), judged, found.baseline, len(rivals))
+        yield _best(rivals, judged, found.baseline)
     yield from _differing(judged, found)
     robust = found.robustness
     if robust and robust.same_order is not None:
@@ -38,15 +38,20 @@ def _competes(found: RunsCompared, label: str) -> bool:
     return label != found.baseline and system not in REFERENCES
 
 
-def _best(one: Standing, judged: Judged, baseline: str, n: int) -> str:
-    of = one.delta
+def _best(rivals: Sequence[Standing], judged: Judged, baseline: str) -> str:
+    """The first of several, all of them where several have the same mean as it is printed."""
+    best = max(rivals, key=lambda one: one.scores.mean or 0.0)
+    mean, of = f"{best.scores.mean:.2f}", best.delta
+    equal = [one.system for one in rivals if f"{one.scores.mean:.2f}" == mean]
+    if len(equal) > 1:
+        return f"The best by judge {judged.judge} are {', '.join(equal)}, each with a mean of {mean}."
     delta = f", {of.mean:+.2f} [{of.low:+.2f}, {of.high:+.2f}] over {baseline}" if of else ""
     first = (
-        f"The best by judge {judged.judge} is {one.system} with"
-        if n > 1
-        else f"By judge {judged.judge} {one.system} has"
+        f"The best by judge {judged.judge} is {best.system} with"
+        if len(rivals) > 1
+        else f"By judge {judged.judge} {best.system} has"
     )
-    return f"{first} a mean of {one.scores.mean:.2f}{delta}."
+    return f"{first} a mean of {mean}{delta}."
 
 
 def _differing(judged: Judged, found: RunsCompared) -> Iterator[str]:

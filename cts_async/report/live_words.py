@@ -10,6 +10,8 @@ from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLear
 from cts_async.report.viewer.shapes import Lane, LiveFile, LivePart
 
 SMOKE_TEST: Final = "smoke test"
+WIDEST: Final = 50.0
+"""Half of an interval as wide as the scale, 0 to 100: of two or three scores it may be wider, and says nothing."""
 MOST_MEANS: Final = 6
 """Of more runs than that a line would be too long to read."""
 
@@ -17,7 +19,7 @@ MOST_MEANS: Final = 6
 def notable(event: Event) -> str | None:
     """A sentence for the events that a person should see at once."""
     if isinstance(event, CircuitChanged):
-        return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({event.reason})"
+        return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({_unnamed(event.lane, event.reason)})"
     if isinstance(event, LanePaused) and event.seconds >= 1:
         return f"{event.lane} asks for a pause of {event.seconds:.0f} s"
     if isinstance(event, LimitLearned):
@@ -74,11 +76,11 @@ def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
 
 def efforts(live: LiveFile) -> list[str]:
     """What it took so far."""
-    told = [f"{live['calls']:,} calls"]
+    told = [_counted(live["calls"], "call", "calls")]
     if live["replayed"]:
         told.append(f"{live['replayed']:,} remembered")
     if live["retries"]:
-        told.append(f"{live['retries']:,} retries")
+        told.append(_counted(live["retries"], "retry", "retries"))
     if live["n_failed"]:
         told.append(f"{live['n_failed']} failed")
     told.append(f"{short(live['tokens'])} tokens")
@@ -100,11 +102,11 @@ def _spent(live: LiveFile) -> Iterator[str]:
 
 
 def mean_of(part: LivePart) -> str:
-    """`54.2 ± 3.1`: the mean and half of its 95 % interval; "" where nothing is scored."""
+    """`54.2 ± 3.1`: the mean and half of its 95 % interval, if that is no wider than all scores; "" without a score."""
     if part["mean"] is None:
         return ""
-    high = part["mean_high"]
-    about = f" ± {high - part['mean']:.1f}" if high is not None else ""
+    half = None if part["mean_high"] is None else part["mean_high"] - part["mean"]
+    about = "" if half is None or half > WIDEST else f" ± {half:.1f}"
     return f"{part['mean']:.1f}{about}" + (f" ({SMOKE_TEST})" if part["smoke_test"] else "")
 
 
@@ -112,10 +114,19 @@ def state_of(lane: Lane) -> str:
     """Why nobody sends to a provider just now; "" where somebody may."""
     if lane["open_s"] is not None:
         look = f"next look in {lane['open_s']:.0f} s" if lane["open_s"] >= 0.5 else "looking"
-        return f"outage, {look}: {lane['reason']}"
+        return f"outage, {look}: {_unnamed(lane['name'], lane['reason'])}"
     if lane["reason"]:
-        return f"gone: {lane['reason']}"
+        return f"gone: {_unnamed(lane['name'], lane['reason'])}"
     return f"waiting {lane['paused_s']:.0f} s" if lane["paused_s"] >= 0.5 else ""
+
+
+def _unnamed(name: str, reason: str) -> str:
+    """A reason beside its provider's name, which many begin with."""
+    return reason.removeprefix(f"{name}: ")
+
+
+def _counted(n: int, one: str, more: str) -> str:
+    return f"{n:,} {one if n == 1 else more}"
 
 
 def duration(seconds: float | None) -> str:

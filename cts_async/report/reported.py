@@ -49,6 +49,9 @@ def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
     )
     out = asked.out or place_of(gathered)
     _check_writable(out)
+    for option, folder in (("--tables", asked.tables), ("--plots", asked.plots)):
+        if folder is not None and folder.is_file():
+            raise UsageError(f"{folder}: is a file; name a folder with {option}")
     contents = _contents(gathered)
     write_report(out, contents, origin)
     yield plain(f"{out}: {_extent(contents)}")
@@ -95,6 +98,8 @@ def _drawing(gathered: Gathered) -> Material:
 
 def _check_writable(out: Path) -> None:
     """Refuse a place that cannot be written before anything is computed. Raises UsageError."""
+    if out == Path("-"):
+        raise UsageError("--out -: a report is written to a file; name one, such as report.html")
     if out.is_dir():
         raise UsageError(f"{out}: is a folder; name a file in it with --out, such as {out / NAME}")
     if not out.parent.is_dir():

@@ -45,7 +45,7 @@ def test_questions_and_answers_read_as_a_conversation(museum: Page) -> None:
 
 def test_words_that_the_rewrite_adds_are_marked(museum: Page) -> None:
     """Rewritten: "museum ticket prices, Tidewheel Museum, seniors, 2033"."""
-    marked = part(museum, "Searched query").locator("p").first.locator("mark").all_inner_texts()
+    marked = part(museum, "Rewritten query").locator("p").first.locator("mark").all_inner_texts()
     added = " ".join(marked)
     assert all(word in added for word in ("Tidewheel", "seniors", "2033")), marked
     assert "ticket" not in added

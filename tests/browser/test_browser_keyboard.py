@@ -71,6 +71,23 @@ def test_j_and_k_walk_the_instances_and_u_goes_up(page: Page, viewer: Viewer) ->
     heading_has_focus(page, "example-large-k3")
 
 
+def test_j_and_k_walk_the_list_of_runs_and_the_leaderboard(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.url)
+    links = page.locator("a.row-link")
+    links.first.wait_for()
+    page.keyboard.press("j")
+    expect(links.nth(0)).to_be_focused()
+    page.keyboard.press("j")
+    expect(links.nth(1)).to_be_focused()
+    page.keyboard.press("k")
+    expect(links.nth(0)).to_be_focused()
+    page.get_by_role("link", name="Leaderboard").first.click()
+    page.get_by_role("heading", name="Leaderboard", level=1).wait_for()
+    links.first.wait_for()
+    page.keyboard.press("j")
+    expect(links.nth(0)).to_be_focused()
+
+
 def test_the_filter_is_reached_and_left_without_a_mouse(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.at("run", run=LIST))
     page.locator("tr[data-id]").first.wait_for()
@@ -82,6 +99,17 @@ def test_the_filter_is_reached_and_left_without_a_mouse(page: Page, viewer: View
     tab_to(page, "rules for topic 77")
     page.keyboard.press("Enter")
     heading_has_focus(page, "rules for topic 77 zeppelin")
+
+
+def test_enter_leaves_the_filter_for_the_list(page: Page, viewer: Viewer) -> None:
+    page.goto(viewer.at("run", run=LIST))
+    page.locator("tr[data-id]").first.wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("zeppelin")
+    page.keyboard.press("Enter")
+    expect(page.locator("tr[data-id]")).to_have_count(1)
+    page.keyboard.press("j")
+    expect(page.locator("tr[data-id] a")).to_be_focused()
 
 
 def test_choices_of_the_filter_follow_the_arrow_keys(page: Page, viewer: Viewer) -> None:

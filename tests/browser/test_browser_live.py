@@ -111,6 +111,32 @@ def test_a_page_of_a_growing_run_follows_it_by_itself(page: Page, viewer: Viewer
     expect(page.get_by_text("● running")).to_have_count(0)
 
 
+def test_on_a_narrow_screen_a_tables_name_is_one_line(page: Page, viewer: Viewer, growing: Path) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.goto(viewer.at("run", run=NAME))
+    page.locator(".live caption").wait_for()
+    # The table is as wide as the screen but for its margins, and so is its name: no letter stands below another.
+    assert page.evaluate("document.querySelector('.live caption').getBoundingClientRect().width") > 300
+
+
+def test_what_a_command_spends_is_not_told_as_the_cost_of_each_run(
+    page: Page, viewer: Viewer, growing: Path
+) -> None:
+    page.goto(viewer.url)
+    expect(row_of(page, NAME)).to_contain_text("1 min")
+    expect(row_of(page, NAME)).not_to_contain_text("$")
+
+
+def test_a_run_that_goes_on_tells_nothing_twice(page: Page, viewer: Viewer, growing: Path) -> None:
+    page.goto(viewer.at("run", run=NAME))
+    page.locator("tbody tr[data-id]").wait_for()
+    expect(page.get_by_text("1 of 4", exact=True)).to_have_count(1)
+    remove_live(growing)
+    expect(page.get_by_text("● running")).to_have_count(0)
+    expect(page.get_by_text("1 of 4", exact=True)).to_have_count(1)
+    expect(page.get_by_text("Cost", exact=True)).to_be_visible()
+
+
 def test_a_real_run_is_watched_from_its_first_instance_to_its_last(page: Page, viewer: Viewer) -> None:
     """`cts run` over 3 instances, against a provider that takes 50 ms for each of some 18 calls, 2 at a time.
 

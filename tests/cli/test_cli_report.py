@@ -37,3 +37,19 @@ def test_a_folder_of_runs_becomes_a_page_in_it_and_tables_beside(runs: Path) -> 
 def test_formats_are_checked_before_anything_is_read(runs: Path) -> None:
     done = CliRunner().invoke(app, ["report", "nothing", "--plots", "p", "--plot-format", "gif"])
     assert "not as 'gif'" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "-"], "--out -: a report is written to a file"),
+        (["--tables", "taken"], "taken: is a file; name a folder with --tables"),
+        (["--plots", "taken"], "taken: is a file; name a folder with --plots"),
+    ],
+)
+def test_places_are_checked_before_anything_is_written(runs: Path, words: list[str], said: str) -> None:
+    Path("taken").touch()
+    done = CliRunner().invoke(app, ["report", "runs", *words])
+    assert said in str(done.exception)
+    assert not (runs / "report.html").exists()
+    assert not Path("-").exists()

@@ -217,6 +217,7 @@ def test_a_refused_key_stops_the_run_resumably(provider: Provider, tmp_path: Pat
     done = run(tmp_path, "-q")
     assert done.returncode == 0
     assert "Next:" in done.stdout
+    assert "To look at it: cts view " in done.stdout
 
 
 def test_keys_are_written_nowhere(provider: Provider, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_counts_are_seen_on_80_columns_however_long_the_names(runs: int) -> None
         told(AttemptFailed(names[0], "1-1", "answer/1", "kimi", "transient", "503", 1.0))
         told(CircuitChanged("kimi", open=True, reason="503"))
     last = out.getvalue().rpartition("kimi: outage")[2]
-    for wanted in ("123/717", "waiting for kimi", "0 calls, 1 remembered, 1 retries, 0 tokens"):
+    for wanted in ("123/717", "waiting for kimi", "0 calls, 1 remembered, 1 retry, 0 tokens"):
         assert wanted in last
     assert ("at-standard-respond" in last) is (runs == 2)
 

@@ -105,6 +105,14 @@ def test_a_reader_is_told_of_unfinished_and_unjudged_runs(tmp_path: Path) -> Non
     assert other.startswith("Not judged by ernie: kimi-k1")
 
 
+def test_a_run_of_failures_alone_is_to_be_tried_again_and_not_judged(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=rows(1, 2))
+    made_run(tmp_path, label="gpt-k1", rows=[Row("q0", error="clarify"), Row("q1", error="clarify")])
+    (note,) = compare_runs([str(tmp_path)]).notes
+    assert note.startswith("Nothing but failures, so left out: gpt-k1, 2 of 2 instances")
+    assert "--retry-failed" in note
+
+
 def test_nobody_is_sent_to_judge_a_run_in_which_nothing_has_finished(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1, 2))
     made_run(tmp_path, label="gpt-k1", rows=[], n_expected=2)

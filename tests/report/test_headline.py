@@ -38,5 +38,10 @@ def test_a_worse_system_is_worse_and_gold_is_no_rival(tmp_path: Path) -> None:
     ]
 
 
+def test_systems_with_the_same_mean_are_all_the_best(tmp_path: Path) -> None:
+    said = told(tmp_path, orig="n" * 12, gpt_k1="f" * 12, kimi_k1="f" * 12, qwen_k1="p" * 12)
+    assert said[0] == "The best by judge ernie are gpt-k1, kimi-k1, each with a mean of 100.00."
+
+
 def test_a_smoke_test_comes_to_nothing(tmp_path: Path) -> None:
     assert told(tmp_path, orig="n", local_k1="f") == []

@@ -21,13 +21,13 @@ from cts_async.report.live_words import (
 
 def test_one_line_tells_how_far_it_is_what_it_took_and_how_long_it_will_take() -> None:
     told = live([part("a", 9, 14, calls=1, tokens=950)])
-    assert line_of(told) == "9/14 instances, 1 calls, 950 tokens"
+    assert line_of(told) == "9/14 instances, 1 call, 950 tokens"
     told = live(
         [part("a", 9, 14, n_failed=1, calls=1, replayed=1, retries=2, tokens=1000, **scored(54.2, 3.1))],
         eta_s=750.0,
     )
     assert line_of(told) == (
-        "9/14 instances, 1 calls, 1 remembered, 2 retries, 1 failed, 1.0k tokens, 12:30 left; mean 54.2 ± 3.1"
+        "9/14 instances, 1 call, 1 remembered, 2 retries, 1 failed, 1.0k tokens, 12:30 left; mean 54.2 ± 3.1"
     )
 
 
@@ -62,6 +62,12 @@ def test_it_says_whom_it_waits_for() -> None:
 def test_a_smoke_test_says_so_beside_its_mean() -> None:
     assert mean_of(part("a", **scored(26.56, 1.0), smoke_test=True)) == "26.6 ± 1.0 (smoke test)"
     assert mean_of(part("a", mean=26.56)) == "26.6"
+
+
+def test_an_interval_wider_than_all_scores_is_not_said() -> None:
+    """Of two scores 25 and 41.7: half of it is 12.7 * 8.3 = 105.9."""
+    assert mean_of(part("a", **scored(33.3, 105.9, n=2))) == "33.3"
+    assert mean_of(part("a", **scored(50.0, 50.0))) == "50.0 ± 50.0"
     assert mean_of(part("a", smoke_test=True)) == ""
 
 
@@ -83,6 +89,8 @@ def test_plain_lines_have_one_for_each_run_and_provider() -> None:
         ({"open_s": 34.0, "reason": "HTTP 503"}, "outage, next look in 34 s: HTTP 503"),
         ({"open_s": 0.0, "reason": "HTTP 503"}, "outage, looking: HTTP 503"),
         ({"reason": "HTTP 401"}, "gone: HTTP 401"),
+        ({"open_s": 34.0, "reason": "gpt: HTTP 503"}, "outage, next look in 34 s: HTTP 503"),
+        ({"reason": "gpt: HTTP 401"}, "gone: HTTP 401"),
     ],
 )
 def test_a_provider_that_nobody_sends_to_says_why(fields: dict[str, object], words: str) -> None:
@@ -95,6 +103,7 @@ def test_what_a_person_should_know_is_a_sentence() -> None:
     assert notable(Notice("line 3 is damaged")) == "line 3 is damaged"
     assert notable(LanePaused("gpt", 0.5)) is None
     assert notable(CircuitChanged("gpt", open=True, reason="503")) == "gpt: outage, waiting (503)"
+    assert notable(CircuitChanged("gpt", open=True, reason="gpt: 503")) == "gpt: outage, waiting (503)"
     assert notable(Stopping("no money")) == "stopping: no money"
 
 

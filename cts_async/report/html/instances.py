@@ -41,8 +41,8 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Element:
         said(_cut(query, _TEXT_CHARS), "span", class_="query"),
     )
     parts = [
-        ("Query (q)", _quoted(line.get("blurred_query"))),
-        ("Intent (q*)", _quoted(line.get("fused_query"))),
+        ("Blurred query (q)", _quoted(line.get("blurred_query"))),
+        ("Intent query (q*)", _quoted(line.get("fused_query"))),
         ("Questions and answers", _conversation(line)),
         ("Rewritten query", _rewritten(line)),
         ("Answer", _answer(line.get("answer"))),

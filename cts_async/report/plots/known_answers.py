@@ -36,7 +36,7 @@ def known_answers(systems: Sequence[SystemDiagnosis], series: Mapping[str, int])
     return Figure(
         NAME,
         TITLE,
-        "Mean paired difference to orig of the instances with so many answers that are not `unknown`; whiskers are "
+        "Mean paired difference to orig of the instances with so many answers that are not “unknown”; whiskers are "
         "95 % paired bootstrap intervals.",
         _alt(found[-1]),
         drawn,

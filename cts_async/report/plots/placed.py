@@ -7,7 +7,14 @@ from math import log
 from typing import Final, Literal, TypeAlias
 
 Place: TypeAlias = Literal[
-    "top center", "bottom center", "top right", "top left", "bottom right", "bottom left"
+    "top center",
+    "bottom center",
+    "top right",
+    "top left",
+    "bottom right",
+    "bottom left",
+    "middle right",
+    "middle left",
 ]
 _Box: TypeAlias = tuple[float, float, float, float]
 
@@ -18,6 +25,8 @@ _PLACES: Final[dict[Place, tuple[float, float]]] = {
     "bottom left": (-0.5, -1.0),
     "top center": (0.0, 1.0),
     "bottom center": (0.0, -1.0),
+    "middle right": (0.5, 0.0),
+    "middle left": (-0.5, 0.0),
 }
 """Where a label's middle lies from its point: in widths, in heights."""
 _LETTER: Final = 1 / 40

@@ -79,7 +79,7 @@ def answerability(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
     return Figure(
         name,
         title,
-        "Share of questions whose answer is not `unknown`, all systems of a budget together; whiskers are Wilson's "
+        "Share of questions whose answer is not “unknown”, all systems of a budget together; whiskers are Wilson's "
         "95 % intervals.",
         f"Answered are {_from_to((one for budget in budgets for one in told(budget)), '{:.1f} %')}.",
         _rows_of_types(found, percent_axis("answered (%)", room=2)),

@@ -24,7 +24,7 @@ def unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[str, int
     found = _asked((one, one.unknowns.by_turn) for one in systems)
     if not found:
         return LeftOut(name, title, "No question was answered in these runs.")
-    caption = f"Share of answers that are `unknown`; {_WHISKERS}"
+    caption = f"Share of answers that are “unknown”; {_WHISKERS}"
     return Figure(name, title, caption, _alt(found), _spec(found, series))
 
 
@@ -37,7 +37,7 @@ def region_unknown_by_turn(systems: Sequence[SystemDiagnosis], series: Mapping[s
     if not found:
         return LeftOut(name, title, "No question in these runs asks for a region alone.")
     caption = (
-        f"Share of answers that are `unknown` among questions for a region and nothing else; {_WHISKERS}"
+        f"Share of answers that are “unknown” among questions for a region and nothing else; {_WHISKERS}"
     )
     return Figure(name, title, caption, _alt(found), _spec(found, series))
 

@@ -152,6 +152,11 @@ def live_of(place: Place) -> Live | None:
     return said if has_shape(said, Live) else None
 
 
+def _wall_s(about: About, live: Live | None) -> float | None:
+    """Seconds of all sessions, the one that goes on included."""
+    return about.wall_s if live is None else (about.wall_s or 0.0) + live["time"] - live["started"]
+
+
 def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:
     """The row; `data_sha` says which other runs are over the same data."""
     live = live_of(place)
@@ -173,8 +178,8 @@ def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:
         "n_failed": tally.n_failed,
         "scores": list(tally.scores),
         "unknown_rate": tally.unknown_rate,
-        "cost_usd": live["spent_usd"] if live else tally.cost_usd,
-        "wall_s": about.wall_s,
+        "cost_usd": None if live else tally.cost_usd,
+        "wall_s": _wall_s(about, live),
         "live": live,
         "ready": tally.ready,
     }

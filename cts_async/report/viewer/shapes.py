@@ -165,7 +165,9 @@ class RunRow(TypedDict):
     """The scoring judge first."""
     unknown_rate: float | None
     cost_usd: float | None
+    """None while the run goes on: what `live` says is spent is spent by all runs of its command."""
     wall_s: float | None
+    """Of all sessions, the one that goes on included."""
     live: Live | None
     ready: float
     """How much of its results is counted, 0 to 1; below 1 `n_done`, `n_failed` and `scores` are those of what is."""

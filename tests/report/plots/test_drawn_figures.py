@@ -67,6 +67,7 @@ def test_every_figure_says_what_there_is_to_see(hostile: Drawn) -> None:
     for figure in hostile.figures:
         assert figure.title
         assert figure.caption.endswith(".")
+        assert "`" not in figure.caption, "a caption is prose, nobody turns its marks into code"
         assert re.search(r"\d.*\.$", figure.alt), figure.name
         assert figure.spec["layout"]["height"] > 0
 

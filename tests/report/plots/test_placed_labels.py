@@ -17,6 +17,12 @@ def test_two_points_at_one_place_have_labels_in_different_places() -> None:
     assert one != other
 
 
+def test_three_points_at_one_place_at_the_edge_have_their_labels_below_each_other() -> None:
+    """As three systems of the same cost and score have them, whose names are one over the other otherwise."""
+    places = label_places([(4.0, 49.8), (6.0, 53.5), (6.0, 53.5), (6.0, 53.5)], [4, 11, 6, 7])
+    assert set(places[1:]) == {"top left", "middle left", "bottom left"}
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0.01, 1e6), st.floats(0, 100)), max_size=12))
 def test_every_point_has_a_place(points: list[tuple[float, float]]) -> None:

@@ -78,7 +78,7 @@ function layout(query, both, signal) {
   fill(body,
     row(both, "scores", "scores", (page) => page.scores.length || page.error, outcome),
     row(both, "questions", "conversation", (page) => page.turns.length, conversation),
-    row(both, "rewrite", "rewritten", (page) => page.rewritten_query !== null, rewritten),
+    row(both, "rewrite", "searched", (page) => page.rewritten_query !== null, rewritten),
     row(both, "search", "search", searched, search),
     row(both, "answer", "answer", (page) => page.answer !== null, answer),
     nuggetsBeside(query, both));

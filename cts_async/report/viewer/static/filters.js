@@ -8,13 +8,19 @@ import { t } from "./words.js";
 const TYPING_MS = 250;
 const SCORE = { type: "number", min: "0", max: "100", step: "any", inputmode: "decimal" };
 
-/** Controls that call `changed(filter)` with what is asked for: {text, judge, sort, min, max, unknown, failed}. */
-export function filterForm(changed) {
-  const submit = (event) => {
+/**
+ * Controls that call `changed(filter)` with what is asked for: {text, judge, sort, min, max, unknown, failed}.
+ * `leave()` is for who is done with them: Enter in a field, after which single keys go through the list.
+ */
+export function filterForm(changed, leave) {
+  const keydown = (event) => {
+    // Of an input method it is the Enter that ends a word.
+    if (event.key !== "Enter" || event.isComposing || event.target.tagName !== "INPUT") return;
     event.preventDefault();
     tell();
+    leave();
   };
-  const element = h("form", { class: "filters", role: "search", "aria-label": t("filter"), on: { submit } });
+  const element = h("form", { class: "filters", role: "search", "aria-label": t("filter"), on: { keydown } });
   const text = h("input", { type: "search", placeholder: t("searchHint"), autocomplete: "off", on: { input: typed } });
   const [min, max] = ["0", "100"].map((placeholder) => h("input", { ...SCORE, placeholder, on: { input: typed } }));
   const sort = choice({ "": "sortFile", score: "sortLow", "-score": "sortHigh", "-unknown": "sortUnknown" });

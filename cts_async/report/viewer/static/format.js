@@ -12,7 +12,8 @@ function formatted(value, options) {
 
 export const count = (value) => formatted(value, { maximumFractionDigits: 0 });
 export const score = (value) => formatted(value, { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-export const rate = (value) => formatted(value, { style: "percent", maximumFractionDigits: 1 });
+export const rate = (value) =>
+  formatted(value, { style: "percent", minimumFractionDigits: 1, maximumFractionDigits: 1 });
 export const weight = (value) => formatted(value, { maximumFractionDigits: 2 });
 
 /** A difference of scores, its sign always there. */
@@ -27,9 +28,9 @@ export function dollars(value) {
   return `$${formatted(value, { minimumFractionDigits: 2, maximumFractionDigits: digits })}`;
 }
 
-/** Bytes or characters, in at most four digits. */
+/** Bytes, or with another unit or none what else is counted, in at most four digits. */
 export function size(bytes, unit = "B") {
-  if (bytes < 1000) return `${count(bytes)} ${unit}`;
+  if (bytes < 1000) return `${count(bytes)} ${unit}`.trimEnd();
   const [amount, prefix] = bytes < 999_500 ? [bytes / 1e3, "k"] : [bytes / 1e6, "M"];
   return `${formatted(amount, { maximumFractionDigits: amount < 10 ? 1 : 0 })} ${prefix}${unit}`;
 }

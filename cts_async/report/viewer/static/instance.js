@@ -65,11 +65,13 @@ function layout(page, signal) {
 
 /** [id, title, content] of each section there is. */
 function sectionsOf(page, signal) {
-  const asked = t(page.mode === "select" ? "offeredQueries" : "conversation");
+  const picks = page.mode === "select";
+  const asked = t(picks ? "offeredQueries" : "conversation");
+  const searched = t(page.turns.length && !picks ? "rewritten" : "searched");
   return [
     ["queries", t("queries"), queries(page)],
     page.turns.length ? ["questions", asked, conversation(page)] : null,
-    page.rewritten_query !== null ? ["rewrite", t("rewritten"), rewritten(page)] : null,
+    page.rewritten_query !== null ? ["rewrite", searched, rewritten(page)] : null,
     page.trace_turns || page.search ? ["search", t("search"), traceView(page, signal)] : null,
     page.answer !== null ? ["answer", t("answer"), answer(page)] : null,
     page.nuggets.length ? ["nuggets", t("nuggets"), nuggetTable(page)] : null,

@@ -41,7 +41,8 @@ export function answer(page) {
 export function verdicts(page) {
   if (page.scores.length === 0) return null;
   const verdict = (one) => h("div", { class: "verdict" },
-    said(one.judge, "span", { class: "verdict-judge" }), scoreBar(one.score), coverageStrip(page.nuggets, one.judge));
+    h("span", { class: "verdict-judge" }, t("score"), " · ", said(one.judge)),
+    scoreBar(one.score), coverageStrip(page.nuggets, one.judge));
   return [
     h("div", { class: "verdicts" }, page.scores.map(verdict)), smokeNote(page.scores.some((one) => one.smoke_test)),
   ];

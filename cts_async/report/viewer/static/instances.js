@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { filterForm } from "./filters.js";
 import { count, NONE, rate } from "./format.js";
-import { empty, held, scoreBar, table, tableRow, trouble } from "./parts.js";
+import { empty, held, scoreBar, stepRow, table, tableRow, trouble } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { remember, startOf } from "./walk.js";
@@ -24,7 +24,8 @@ export function instanceBrowser(query, signal) {
   const list = h("div", { class: "list", "aria-busy": "true" });
   const status = h("p", { class: "muted small", role: "status", "aria-live": "polite", tabindex: "-1" });
   const pages = h("nav", { class: "pager", "aria-label": t("pages") });
-  const form = filterForm((filter) => go(href("/run", { run: query.run, ...filter }), { replace: true }));
+  const asked = (filter) => go(href("/run", { run: query.run, ...filter }), { replace: true });
+  const form = filterForm(asked, () => status.focus({ preventScroll: true }));
   let now = query;
   let asking = new AbortController();
   let [timer, growing, drawn] = [null, null, ""];
@@ -155,12 +156,4 @@ function pager(query, place, found) {
 function focusRow(list, id) {
   const row = [...list.querySelectorAll("tr")].find((one) => one.dataset.id === id);
   row?.querySelector("a").focus({ preventScroll: true });
-}
-
-function stepRow(list, by) {
-  const links = [...list.querySelectorAll(".row-link")];
-  const at = links.indexOf(document.activeElement);
-  const next = links[at < 0 ? 0 : Math.min(Math.max(at + by, 0), links.length - 1)];
-  next?.focus();
-  next?.scrollIntoView({ block: "nearest" });
 }

@@ -5,7 +5,7 @@ import { axis, whisker } from "./chart.js";
 import { fill, h } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
-import { empty, later, smokeBadge, smokeNote, table, tableRow } from "./parts.js";
+import { empty, later, smokeBadge, smokeNote, stepRow, table, tableRow } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
 import { t } from "./words.js";
@@ -30,7 +30,7 @@ export function leaderboardPage({ main, heading, query, signal }) {
     if (!signal.aborted) fill(place, shown);
   };
   later(place, fetched, signal);
-  return { keys: { u: () => go("#/") } };
+  return { keys: { u: () => go("#/"), j: () => stepRow(place, 1), k: () => stepRow(place, -1) } };
 }
 
 function boards(found) {

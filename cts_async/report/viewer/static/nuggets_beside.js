@@ -8,11 +8,11 @@ import { go, href } from "./route.js";
 import { visible } from "./said.js";
 import { t } from "./words.js";
 
-/** By a judge of both, the one in the address if it is; nothing where they have none in common. */
+/** By a judge of both, or of one run where the other failed; nothing where there is none. */
 export function nuggetsBeside(query, [a, b]) {
   if (!a.page?.nuggets.length || !b.page?.nuggets.length) return null;
   const [ours, theirs] = [a, b].map(({ page }) => page.scores.map((one) => one.judge));
-  const judges = ours.filter((judge) => theirs.includes(judge));
+  const judges = a.page.error ? theirs : b.page.error ? ours : ours.filter((judge) => theirs.includes(judge));
   const judge = judges.includes(query.judge) ? query.judge : judges[0];
   if (judge === undefined) return null;
   const heads = [

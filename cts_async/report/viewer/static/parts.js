@@ -58,6 +58,15 @@ export function tableRow(heads, cells, attributes = {}) {
   }));
 }
 
+/** Give the focus to the link of the row `by` rows further on, of the first where none has it. */
+export function stepRow(list, by) {
+  const links = [...list.querySelectorAll(".row-link")];
+  const at = links.indexOf(document.activeElement);
+  const next = links[at < 0 ? 0 : Math.min(Math.max(at + by, 0), links.length - 1)];
+  next?.focus();
+  next?.scrollIntoView({ block: "nearest" });
+}
+
 /** A score of 0 to 100 as a number over a bar. */
 export function scoreBar(value) {
   if (value === null || value === undefined) return h("span", { class: "muted" }, NONE);

@@ -5,7 +5,7 @@ import { fill, h } from "./dom.js";
 import { count, dollars, duration, moment, NONE, rate, score, size } from "./format.js";
 import { crumbs } from "./header.js";
 import { instanceBrowser } from "./instances.js";
-import { facts, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
+import { done, facts, field, frame, later, section, select, smokeBadge, table, tableRow } from "./parts.js";
 import { liveView, progressWords } from "./progress.js";
 import { go, href } from "./route.js";
 import { kindBadge, state } from "./run_list.js";
@@ -62,14 +62,16 @@ function layout(page, marks, browser, signal) {
 
 function overview(row, summary) {
   const [first] = row.scores;
+  // What the process tells of itself stands above, a second older: nothing is told twice, with two values.
+  const atRest = !row.live;
   return [
     facts([
-      first ? [t("mean"), score(first.mean), said(first.judge)] : null,
-      first ? ["p50 · p90", `${score(first.p50)} · ${score(first.p90)}`] : null,
-      [t("done"), row.n_expected ? t("of", { n: count(row.n_done), all: count(row.n_expected) }) : count(row.n_done)],
+      atRest && first ? [t("mean"), score(first.mean), said(first.judge)] : null,
+      first ? ["p50 · p90", `${score(first.p50)} · ${score(first.p90)}`, atRest ? null : said(first.judge)] : null,
+      atRest ? [t("done"), done(row)] : null,
       [t("failed"), h("span", { class: row.n_failed ? "bad" : "" }, count(row.n_failed))],
       [t("unknownRate"), rate(row.unknown_rate)],
-      [t("cost"), dollars(row.cost_usd)],
+      atRest ? [t("cost"), dollars(row.cost_usd)] : null,
       [t("time"), duration(row.wall_s)],
     ], "facts large"),
     row.scores.length > 1 ? judges(row.scores) : null,
@@ -90,7 +92,7 @@ function tokens(byModel) {
     const [input, output] = [used.input ?? 0, used.output ?? 0].map((amount) => size(amount, ""));
     return [index ? " · " : "", said(model), ` ${t("inOut", { input, output })}`];
   };
-  return h("p", { class: "muted small" }, t("tokens"), ": ", Object.entries(byModel).map(told));
+  return h("p", { class: "muted small" }, t("tokensBy"), Object.entries(byModel).map(told));
 }
 
 /** Where this run can be seen beside another one. */

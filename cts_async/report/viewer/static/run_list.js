@@ -78,7 +78,7 @@ function nameCell(row) {
 }
 
 function progress(row) {
-  const share = row.n_expected ? Math.min(row.n_done / row.n_expected, 1) : 1;
+  const share = Math.min(row.n_done / Math.max(row.n_expected, 1), 1);
   return h("span", { class: "progress", vars: { "--share": share } }, done(row),
     row.ready < 1 ? h("small", {}, t("indexing", { share: rate(row.ready) })) : null);
 }

@@ -2,7 +2,7 @@
 
 import { get, onConnection, watch } from "./api.js";
 import { fill, h } from "./dom.js";
-import { held, later } from "./parts.js";
+import { held, later, stepRow } from "./parts.js";
 import { damagedNotice, runGroups } from "./run_list.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
@@ -15,7 +15,7 @@ const MANY = 8;
 export function runsPage({ main, heading, query, signal }) {
   const place = h("div", {});
   const folder = h("p", { class: "lead" });
-  const search = searchField(query.text ?? "");
+  const search = searchField(query.text ?? "", () => stepRow(place, 1));
   const known = new Map();
   let [damaged, wanted] = [[], query.text ?? ""];
 
@@ -46,15 +46,18 @@ export function runsPage({ main, heading, query, signal }) {
   }, signal);
   return {
     update: (next) => { wanted = next.text ?? ""; search.follow(wanted); draw(); },
-    keys: { "/": search.focus },
+    keys: { "/": search.focus, j: () => stepRow(place, 1), k: () => stepRow(place, -1) },
   };
 }
 
-/** A field that has the address follow what is typed. */
-function searchField(text) {
+/** A field that has the address follow what is typed; Enter goes on to what was found. */
+function searchField(text, leave) {
+  const keydown = (event) => {
+    if (event.key === "Enter" && !event.isComposing) leave();
+  };
   const tell = () => go(href("/", { text: input.value.trim() }), { replace: true });
   const kind = { type: "search", autocomplete: "off", placeholder: t("runsHint") };
-  const input = h("input", { ...kind, value: text, on: { input: tell } });
+  const input = h("input", { ...kind, value: text, on: { input: tell, keydown } });
   const element = h("label", { class: "field wide", hidden: true }, h("span", {}, t("findRuns")), input);
   return {
     element,
