@@ -132,7 +132,7 @@ def _look_back_and_on(out: Console, plan: Plan) -> None:
 
 
 def _next(plan: Plan) -> str:
-    if plan.config.data == "sample" and plan.limit:
+    if plan.config.data == "sample" and plan.limit and plan.embedded:
         return "the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
     last = list(plan.systems.values())[-1]
     if plan.config.no_judge:
@@ -143,7 +143,6 @@ def _next(plan: Plan) -> str:
 
 
 def _print_json(summaries: list[RunSummary], written: list[dict[str, Any]]) -> None:
-
     rows = [
         {"run": str(summary.directory), "system": summary.label, **value}
         for summary, value in zip(summaries, written, strict=True)

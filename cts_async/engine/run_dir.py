@@ -58,9 +58,9 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except orjson.JSONDecodeError as error:
-        raise InputError(path, f"not a manifest ({error}); move it away or choose another --name") from None
+        raise InputError(path, f"not a manifest ({error}): damaged; move its folder aside") from None
     if not isinstance(manifest, dict):
-        raise InputError(path, "not a manifest (no JSON object)")
+        raise InputError(path, "not a manifest (no JSON object): damaged; move its folder aside")
     return manifest
 
 
