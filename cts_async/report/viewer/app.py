@@ -104,7 +104,10 @@ class Server:
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         """An instance's steps as they stand in the journal, line by line, at the pace of whoever takes them."""
-        name, lines = await self._work(partial(self.answers.download, _asked(request)))
+        asked = _asked(request)
+        while await self._work(partial(self.answers.read_on, asked)):
+            pass  # a file that holds the steps known by now would look like all of them
+        name, lines = await self._work(partial(self.answers.download, asked))
         response = web.StreamResponse(
             headers={
                 "Content-Type": "application/jsonl",

@@ -50,6 +50,8 @@ def guarded(port: Callable[[], int]) -> Middleware:
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as error:
+            if request.writer.output_size:  # half an answer: whoever asked is to notice that it breaks off
+                raise ConnectionAbortedError from error
             # A bug, or a file that changed under our hands: the asker learns no path of ours.
             request.app.logger.exception("%s failed", request.path)
             return problem(500, f"this went wrong here ({type(error).__name__})")

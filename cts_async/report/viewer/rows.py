@@ -8,14 +8,14 @@ from typing import TypedDict, cast
 
 from cts_async import scorer
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
-from cts_async.report.live import LIVE, read_live
+from cts_async.report.live import LIVE, holds
 from cts_async.report.viewer.about import About
 from cts_async.report.viewer.files import NO_FILE, Stat, read_object, stat_of
 from cts_async.report.viewer.folder import Place
 from cts_async.report.viewer.open_run import OpenRun
 from cts_async.report.viewer.shaped import has_shape
 from cts_async.report.viewer.shapes import Live, RunRow, Scored
-from cts_async.report.viewer.values import as_count
+from cts_async.report.viewer.values import as_count, can_be_shown
 
 _COPYING_NS = 2_000_000_000
 State = tuple[tuple[str, Stat], ...]
@@ -146,10 +146,12 @@ def counted(run: OpenRun, summary: Tally | None) -> Tally:
 
 def live_of(place: Place) -> Live | None:
     """What the process that writes the run says; None where none does."""
-    if stat_of(place.path / LIVE) == NO_FILE:
+    try:
+        said = read_object(place.path / LIVE)
+    except ValueError:
         return None
-    said = read_live(place.path)
-    return said if has_shape(said, Live) else None
+    fits = holds(said) and has_shape(said, Live) and can_be_shown(said)
+    return cast("Live", said) if fits else None
 
 
 def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from cts_async.report.viewer.files import line_at, opened, record_in
@@ -105,10 +106,10 @@ def text_at(run: OpenRun, at: int, part: str) -> str:
 
 
 def lines_of(run: OpenRun, id: str) -> Iterator[bytes]:
-    """An instance's lines of the journal, each with its newline, one after the other."""
+    """An instance's lines of the journal, each with its newline, one after the other; none where it cannot be read."""
     if run.journal is None:
         return
-    with opened(run.journal.path) as fd:
+    with suppress(OSError), opened(run.journal.path) as fd:
         for at in _offsets(run, id):
             line = line_at(fd, at)
             record = record_in(line)

@@ -1,0 +1,69 @@
+"""What a folder of somebody else's may hold to break the viewer, or to have it show what is not in there."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from made_runs import Row, made_run
+from test_viewer_runs import made_live
+from viewer_server import viewer
+
+from cts_async.report.viewer import answers
+
+
+def step(instance: str, text: str) -> str:
+    record = {"key": "0" * 32, "ok": True, "instance": instance, "step": "search/turn/1"}
+    return json.dumps({**record, "response": {"text": text}}) + "\n"
+
+
+def test_one_word_that_cannot_be_passed_on_hides_no_other_run(tmp_path: Path) -> None:
+    made_live(made_run(tmp_path, label="orig", rows=[Row("a")]), more=json.loads("[" * 300 + "]" * 300))
+    made_run(tmp_path, label="gpt-k1", rows=[Row("a")])
+    with viewer(tmp_path) as asker:
+        assert {row["name"]: row["live"] for row in asker.get("runs")["runs"]} == {
+            "made-orig": None,
+            "made-gpt-k1": None,
+        }
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/etc/passwd", path)])
+def test_results_that_are_no_file_are_none(tmp_path: Path, make: object) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "results.jsonl").unlink()
+    make(run / "results.jsonl")  # type: ignore[operator]
+    with viewer(tmp_path) as asker:
+        assert asker.get("instances", run=run.name)["rows"] == []
+
+
+def test_an_instance_without_a_journal_is_downloaded_as_nothing(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    with viewer(tmp_path) as asker:
+        answer = asker.api("download", run=run.name, id="a")
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "steps.jsonl").write_text(step("a", "one") + step("a", "two"))
+
+    def broken(*asked: object) -> object:
+        yield b"one\n"
+        raise OSError("the disk is gone")
+
+    with viewer(tmp_path) as asker, patch("cts_async.report.viewer.inside.lines_of", broken):
+        with pytest.raises(http.client.IncompleteRead) as caught:
+            asker.api("download", run=run.name, id="a")
+    assert caught.value.partial == b"one\n"
+
+
+def test_what_is_downloaded_is_all_there_is_however_far_the_journal_was_read(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    lines = [step("a", str(n) * (1 << 20)) for n in range(3)]
+    (run / "steps.jsonl").write_text("".join(lines))
+    with viewer(tmp_path) as asker, patch.object(answers, "FIRST_S", 0.0):
+        assert asker.api("download", run=run.name, id="a").body == "".join(lines).encode()
