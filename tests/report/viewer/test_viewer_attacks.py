@@ -55,9 +55,12 @@ def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
         yield b"one\n"
         raise OSError("the disk is gone")
 
-    with viewer(tmp_path) as asker, patch("cts_async.report.viewer.inside.lines_of", broken):
-        with pytest.raises(http.client.IncompleteRead) as caught:
-            asker.api("download", run=run.name, id="a")
+    with (
+        viewer(tmp_path) as asker,
+        patch("cts_async.report.viewer.inside.lines_of", broken),
+        pytest.raises(http.client.IncompleteRead) as caught,
+    ):
+        asker.api("download", run=run.name, id="a")
     assert caught.value.partial == b"one\n"
 
 
