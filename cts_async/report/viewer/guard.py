@@ -26,6 +26,7 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
 }
+USUAL_PORT: Final = 80
 MAX_AT_ONCE: Final = 64
 """Requests under way; more are told to come again."""
 
@@ -80,7 +81,7 @@ def problem(status: int, text: str) -> web.Response:
 
 
 def _check(request: web.Request, port: int) -> None:
-    names = {f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")}
+    names = own_names(port)
     if request.headers.get("Host", "").lower() not in names:
         raise Refused(403, "this address is not one of this machine's own")
     if request.method not in ("GET", "HEAD"):
@@ -93,3 +94,9 @@ def _check(request: web.Request, port: int) -> None:
         "same-site",
     ):
         raise Refused(403, "asked for by a page from elsewhere")
+
+
+def own_names(port: int) -> set[str]:
+    """What this machine's browser calls us; nobody names the usual port."""
+    ends = (f":{port}", "") if port == USUAL_PORT else (f":{port}",)
+    return {host + end for host in ("127.0.0.1", "localhost", "[::1]") for end in ends}
