@@ -16,6 +16,8 @@ MAX_SMALL: Final = 32 << 20
 """Bytes of a manifest or summary; what is longer is none."""
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """A link may lead out of the folder, and a pipe would never open."""
+_STEP: Final = os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)
+"""One folder further; those that one may walk through and not list are walked through."""
 _PIECE: Final = 1 << 16
 
 
@@ -44,11 +46,29 @@ def stat_of(path: Path) -> Stat:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor of a regular file. Raises OSError for anything else."""
-    fd = os.open(path, _FLAGS)
+    """A descriptor of a regular file, on the way to which there is no link either. Raises OSError for anything else.
+
+    A folder of the way may be replaced by a link while it is gone: nothing is looked at first and opened then.
+    """
+    with _folder(path.parent) as folder:
+        fd = os.open(path.name, _FLAGS, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(f"{path.name} is no regular file")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    """A descriptor of a folder, step by step from the root."""
+    fd = os.open(path.anchor, _STEP)
+    try:
+        for name in path.parts[1:]:
+            inner = os.open(name, _STEP, dir_fd=fd)
+            os.close(fd)
+            fd = inner
         yield fd
     finally:
         os.close(fd)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 from pathlib import Path
 from unittest.mock import patch
 
@@ -13,7 +14,8 @@ from made_runs import Row, made_run
 from test_viewer_runs import made_live
 from viewer_server import viewer
 
-from cts_async.report.viewer import answers
+from cts_async.report.viewer import answers, library
+from cts_async.report.viewer.ranked import ranked
 
 
 def step(instance: str, text: str) -> str:
@@ -70,3 +72,27 @@ def test_what_is_downloaded_is_all_there_is_however_far_the_journal_was_read(tmp
     (run / "steps.jsonl").write_text("".join(lines))
     with viewer(tmp_path) as asker, patch.object(answers, "FIRST_S", 0.0):
         assert asker.api("download", run=run.name, id="a").body == "".join(lines).encode()
+
+
+def test_a_folder_that_became_a_link_leads_nowhere(tmp_path: Path) -> None:
+    runs, outside = tmp_path / "runs", tmp_path / "outside"
+    run = made_run(runs, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "f"})])
+    shutil.copytree(run, outside)
+    with viewer(runs) as asker, patch.object(library, "FOUND_S", 3600.0):
+        judges = [one["judge"] for one in asker.get("runs")["runs"][0]["scores"]]
+        assert judges == ["ernie", "gpt"]
+        assert asker.get("instance", run=run.name, id="a")["answer"] == "an answer"
+        shutil.rmtree(run / "judgments")
+        (run / "judgments").symlink_to(outside / "judgments")
+        assert len(asker.get("instance", run=run.name, id="a")["scores"]) == 1
+        shutil.rmtree(run)
+        run.symlink_to(outside)
+        assert asker.api("instance", run=run.name, id="a").status == 404
+
+
+def test_a_leaderboard_reads_nothing_behind_a_link(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f"})])
+    link = tmp_path / "link"
+    link.symlink_to(run)
+    assert len(ranked({"run": run})["boards"]) == 1
+    assert ranked({"link": link})["boards"] == []
