@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cts_async.records import language_of
-from cts_async.report.viewer.added import segments
+from cts_async.report.added_words import segments
 from cts_async.report.viewer.files import record_in
 from cts_async.report.viewer.gold_texts import GoldTexts
 from cts_async.report.viewer.instance import Counts, instance_page
