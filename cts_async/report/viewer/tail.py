@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from cts_async.report.viewer.files import NO_FILE, opened, stat_of
+from cts_async.report.viewer.files import MAX_LINE, NO_FILE, opened, stat_of
 
 BLOCK: Final = 1 << 20
 _MARK: Final = 64
@@ -64,6 +64,9 @@ class Tail:
                 break
             block += more
             size = len(block)  # a line longer than a block
+            if b"\n" not in more and len(block) > MAX_LINE:
+                whole = len(block)  # passed over, and with it what follows up to its end: that is no JSON
+                break
         if not whole:
             self._barren = start + len(block)
             return None
