@@ -13,7 +13,7 @@ from cts_async.report.viewer.open_run import OpenRun
 from cts_async.report.viewer.refusal import NO_INSTANCE, Refused
 from cts_async.report.viewer.shapes import InstancePage, StepList, TracePage
 from cts_async.report.viewer.telling import (
-    NO_LINE,
+    DAMAGED,
     Telling,
     count_steps,
     line_of,
@@ -56,7 +56,7 @@ class Inside:
         """A line of the journal."""
         line = line_of(run, at)
         if record_in(line) is None:
-            raise Refused(404, NO_LINE)
+            raise Refused(404, DAMAGED)
         return line
 
     def text(self, run: OpenRun, at: int, part: str) -> str:

@@ -154,11 +154,13 @@ class OpenRun:
 
     def _find_verdicts(self) -> None:
         folder = self.place.path / JUDGMENTS
-        if folder.is_symlink():
-            return
-        for path in sorted(folder.glob("*.jsonl"))[:MAX_JUDGES]:
-            if path.stem not in self.verdicts and stat_of(path) != NO_FILE:
-                self.verdicts = {**self.verdicts, path.stem: ResultsIndex(path, self._mark)}
+        paths = [] if folder.is_symlink() else sorted(folder.glob("*.jsonl"))[:MAX_JUDGES]
+        found = {path.stem: path for path in paths if stat_of(path) != NO_FILE}
+        if found.keys() != self.verdicts.keys():
+            self.verdicts = {
+                stem: self.verdicts.get(stem) or ResultsIndex(path, self._mark)
+                for stem, path in found.items()
+            }
 
 
 def journal_of(place: Place, about: About, root: Path) -> Path | None:

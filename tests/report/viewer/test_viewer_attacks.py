@@ -96,3 +96,32 @@ def test_a_leaderboard_reads_nothing_behind_a_link(tmp_path: Path) -> None:
     link.symlink_to(run)
     assert len(ranked({"run": run})["boards"]) == 1
     assert ranked({"link": link})["boards"] == []
+
+
+def test_a_run_that_was_made_anew_shows_nothing_of_the_old_one(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "steps.jsonl").write_text(step("a", "<answer>old</answer>"))
+    with viewer(tmp_path) as asker:
+        assert [one["text"] for one in asker.get("trace", run=run.name, id="a")["turns"]] == ["old"]
+        (run / "new.jsonl").write_text(step("a", "<think>new</think><answer>" + "new" * 9))
+        (run / "new.jsonl").replace(run / "steps.jsonl")
+        assert [one["text"] for one in asker.get("trace", run=run.name, id="a")["turns"]] == [
+            "new",
+            "new" * 9,
+        ]
+
+
+def test_a_judge_whose_file_is_gone_is_no_judge(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "f"})])
+    with viewer(tmp_path) as asker:
+        assert [one["judge"] for one in asker.get("runs")["runs"][0]["scores"]] == ["ernie", "gpt"]
+        shutil.rmtree(run / "judgments")
+        asker.until("runs", lambda found: len(found["runs"][0]["scores"]) == 1)
+
+
+def test_a_damaged_line_of_the_journal_is_said_to_be_one(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "steps.jsonl").write_text("{torn\n")
+    with viewer(tmp_path) as asker:
+        answer = asker.api("step", run=run.name, at=0)
+    assert (answer.status, answer.json) == (404, {"error": "this line is damaged"})
