@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import shutil
+import socket
 from pathlib import Path
 from unittest.mock import patch
 
@@ -14,7 +15,7 @@ from made_runs import Row, made_run
 from test_viewer_runs import made_live
 from viewer_server import viewer
 
-from cts_async.report.viewer import answers, library
+from cts_async.report.viewer import answers, library, sending
 from cts_async.report.viewer.ranked import ranked
 
 
@@ -125,3 +126,22 @@ def test_a_damaged_line_of_the_journal_is_said_to_be_one(tmp_path: Path) -> None
     with viewer(tmp_path) as asker:
         answer = asker.api("step", run=run.name, at=0)
     assert (answer.status, answer.json) == (404, {"error": "this line is damaged"})
+
+
+def test_long_texts_that_nobody_takes_are_few(tmp_path: Path) -> None:
+    """The kernel holds some of what is sent on; 16 MB are more than that."""
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    text = "long" * (4 << 20)
+    (run / "steps.jsonl").write_text(step("a", text))
+    asked = f"/api/text?run={run.name}&at=0&part=text"
+    with viewer(tmp_path) as asker, patch.object(sending, "MAX_LONG", 1):
+        assert asker.send("HEAD", asked).headers["Content-Length"] == str(len(text))
+        with socket.create_connection(("127.0.0.1", asker.port)) as slow:
+            slow.sendall(f"GET {asked} HTTP/1.1\r\nHost: 127.0.0.1:{asker.port}\r\n\r\n".encode())
+            assert slow.recv(8).startswith(b"HTTP/1.1")
+            answer = asker.send("GET", asked)
+            assert (answer.status, answer.json["error"]) == (503, "too many long texts at once: ask again")
+            assert asker.get("runs")["runs"]
+        while (answer := asker.send("GET", asked)).status == 503:
+            pass
+        assert answer.body.decode() == text
