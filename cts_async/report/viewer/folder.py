@@ -41,6 +41,15 @@ def find_places(root: Path) -> list[Place]:
     return sorted(walk.found, key=lambda place: place.name)
 
 
+def verdict_files(directory: Path) -> list[Path]:
+    """What a run's further judges said, by name; none behind a link, or where the folder is just vanishing."""
+    folder = directory / JUDGMENTS
+    try:
+        return [] if folder.is_symlink() else sorted(folder.glob("*.jsonl"))
+    except OSError:
+        return []
+
+
 def _look(walk: _Walk, directory: Path, depth: int) -> None:
     walk.left -= 1
     if walk.left < 0:

@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from cts_async.report.viewer.refusal import Refused
+from cts_async.report.viewer.refusal import CHANGED, Refused
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -53,7 +53,9 @@ def guarded(port: Callable[[], int]) -> Middleware:
         except Exception as error:
             if request.writer.output_size:  # half an answer: whoever asked is to notice that it breaks off
                 raise ConnectionAbortedError from error
-            # A bug, or a file that changed under our hands: the asker learns no path of ours.
+            if isinstance(error, FileNotFoundError):
+                return problem(409, CHANGED)  # it vanished under our hands
+            # A bug: the asker learns no path of ours.
             request.app.logger.exception("%s failed", request.path)
             return problem(500, f"this went wrong here ({type(error).__name__})")
         finally:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.protocol.latest import unmarked
 from cts_async.protocol.results import judged_mark
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, STEPS, SUMMARY
+from cts_async.protocol.run_files import PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.report.viewer.about import About
 from cts_async.report.viewer.files import NO_FILE, line_at, opened, read_object, record_in, stat_of
-from cts_async.report.viewer.folder import Place
+from cts_async.report.viewer.folder import Place, verdict_files
 from cts_async.report.viewer.journal_index import JournalIndex
 from cts_async.report.viewer.results_index import Lines, ResultsIndex, name_of
 from cts_async.report.viewer.values import can_be_shown, printable
@@ -153,8 +153,7 @@ class OpenRun:
         return said, rows
 
     def _find_verdicts(self) -> None:
-        folder = self.place.path / JUDGMENTS
-        paths = [] if folder.is_symlink() else sorted(folder.glob("*.jsonl"))[:MAX_JUDGES]
+        paths = verdict_files(self.place.path)[:MAX_JUDGES]
         found = {path.stem: path for path in paths if stat_of(path) != NO_FILE}
         if found.keys() != self.verdicts.keys():
             self.verdicts = {

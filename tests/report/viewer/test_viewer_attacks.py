@@ -16,6 +16,7 @@ from test_viewer_runs import made_live
 from viewer_server import viewer
 
 from cts_async.report.viewer import answers, library, sending
+from cts_async.report.viewer.folder import verdict_files
 from cts_async.report.viewer.ranked import ranked
 
 
@@ -145,3 +146,20 @@ def test_long_texts_that_nobody_takes_are_few(tmp_path: Path) -> None:
         while (answer := asker.send("GET", asked)).status == 503:
             pass
         assert answer.body.decode() == text
+
+
+def test_a_file_that_vanishes_while_it_is_read_is_another_one_by_now(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "steps.jsonl").write_text(step("a", "one"))
+    with viewer(tmp_path) as asker:
+        assert asker.get("steps", run=run.name, id="a")["total"] == 1
+        with patch("cts_async.report.viewer.telling.opened", side_effect=FileNotFoundError):
+            answer = asker.api("steps", run=run.name, id="a")
+        assert (answer.status, "another one by now" in answer.json["error"]) == (409, True)
+
+
+def test_a_folder_of_judgments_may_vanish_while_it_is_read(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "f"})])
+    with patch.object(Path, "glob", side_effect=FileNotFoundError):
+        assert verdict_files(run) == []
+    assert [path.name for path in verdict_files(run)] == ["gpt.jsonl"]
