@@ -63,9 +63,11 @@ class Watching:
         self._listeners.add(listener)
         try:
             async with self._looking:
+                known = dict(self._known)
                 now = await self._work(partial(self._rows, {run}))
                 for name, event in now:
-                    self._tell(name, event, but=listener)  # what counts as told was told to everybody
+                    if self._known[name] != known.get(name):  # what counts as told was told to everybody
+                        self._tell(name, event, but=listener)
             if self._task is None:
                 self._task = asyncio.create_task(self._watch())
             yield _heard(listener, b"".join(event for _, event in now))
