@@ -48,6 +48,9 @@ TEXTS = {
     "delete": "a\u007f",
     "turned": "\u202egnp.exe\u2066x\u2069",
     "widthless": "zero\u200bwidth\ufeff",
+    "soft and filled": "a\u00adb\u3164",
+    "for machines": "ok\U000e0069",
+    "name": "葛\U000e0100",
     "family": "\U0001f468\u200d\U0001f469\u200d\U0001f467",
     "persian": "می\u200cخواهم",
 }
@@ -121,6 +124,9 @@ def test_what_is_hidden_in_a_text_is_written_out(told: dict[str, Any]) -> None:
         "delete": "a⟨U+007F⟩",
         "turned": "⟨U+202E⟩gnp.exe⟨U+2066⟩x⟨U+2069⟩",
         "widthless": "zero⟨U+200B⟩width⟨U+FEFF⟩",
+        "soft and filled": "a⟨U+00AD⟩b⟨U+3164⟩",
+        "for machines": "ok⟨U+E0069⟩",
+        "name": TEXTS["name"],
         "family": TEXTS["family"],
         "persian": TEXTS["persian"],
     }
