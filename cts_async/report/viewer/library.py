@@ -25,6 +25,9 @@ MAX_BYTES: Final = 64 << 20
 """Of the indices of runs that nobody looks at just now."""
 FOUND_S: Final = 0.5
 """So long the folder counts as looked through."""
+QUICK_S: Final = 0.1
+REST: Final = 9
+"""And so many times as long as looking through it took beyond QUICK_S: somebody's home is no folder of runs."""
 COUNT_S: Final = 0.25
 """So long the list of runs waits for results to be counted; what is not by then is told as it stands."""
 
@@ -45,16 +48,19 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._found, self._found_at = Found(), float("-inf")
+        self._found, self._found_until = Found(), float("-inf")
         self._abouts: dict[Path, tuple[Stat, About | None]] = {}
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._tallies: dict[str, tuple[State, Tally]] = {}
 
     def find(self) -> Found:
-        """The runs that there are now, half a second ago at most."""
+        """The runs that there are now, half a second ago at most where the folder is no large one."""
         with self._lock:
-            if time.monotonic() - self._found_at > FOUND_S:
-                self._found, self._found_at = self._look(), time.monotonic()
+            began = time.monotonic()
+            if began > self._found_until:
+                self._found = self._look()
+                ended = time.monotonic()
+                self._found_until = ended + max(FOUND_S, REST * (ended - began - QUICK_S))
                 self._forget()
             return self._found
 

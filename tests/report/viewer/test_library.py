@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
+from unittest.mock import patch
 
 from made_runs import Row, made_run
 
 from cts_async.report.viewer.folder import MAX_DEPTH, find_places
-from cts_async.report.viewer.library import MAX_OPEN, Library
+from cts_async.report.viewer.library import MAX_OPEN, Found, Library
 
 
 def test_only_so_many_runs_are_open_the_latest_used_among_them(tmp_path: Path) -> None:
@@ -52,3 +54,22 @@ def test_what_vanishes_while_it_is_looked_at_is_no_run(tmp_path: Path) -> None:
     opened.advance(1)
     assert (len(opened.results.lines()), opened.ready) == (0, 1.0)
     assert find_places(tmp_path / "nothing") == []
+
+
+def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(tmp_path: Path) -> None:
+    """Half a second of looking is followed by (0.5 - 0.1) * 9 = 3.6 seconds without."""
+    now, looks = 100.0, []
+    library = Library(tmp_path)
+
+    def look() -> Found:
+        nonlocal now
+        looks.append(now)
+        now += 0.5
+        return Found()
+
+    with patch.object(time, "monotonic", lambda: now), patch.object(library, "_look", look):
+        library.find()
+        for moment in (104.0, 104.2, 108.0):
+            now = moment
+            library.find()
+    assert looks == [100.0, 104.2]
