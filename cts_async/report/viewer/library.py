@@ -15,7 +15,7 @@ from typing import Final
 
 from cts_async.report.viewer.about import About, read_about
 from cts_async.report.viewer.files import Stat, stat_of
-from cts_async.report.viewer.folder import Place, find_places
+from cts_async.report.viewer.folder import MAX_FOLDERS, Place, find_places
 from cts_async.report.viewer.open_run import OpenRun, journal_of
 from cts_async.report.viewer.rows import State, Tally, counted, run_row, state_of, summarised, up_to_date
 from cts_async.report.viewer.shapes import RunRow
@@ -136,7 +136,12 @@ class Library:
     def _look(self) -> Found:
         runs: dict[str, tuple[Place, About]] = {}
         damaged = []
-        for place in find_places(self.root):
+        places, whole = find_places(self.root)
+        if not whole:
+            damaged.append(
+                f"only {MAX_FOLDERS:,} folders were looked into: name a smaller one that runs are in"
+            )
+        for place in places:
             try:
                 about = self._about(place)
             except ValueError as error:
@@ -144,8 +149,8 @@ class Library:
                 continue
             if about is not None:
                 runs[place.name] = (place, about)
-        whole = [about for _, about in runs.values() if about.data_sha256]
-        return Found(runs, tuple(damaged), {about.gold_digest: _data_sha(about) for about in whole})
+        named = [about for _, about in runs.values() if about.data_sha256]
+        return Found(runs, tuple(damaged), {about.gold_digest: _data_sha(about) for about in named})
 
     def _about(self, place: Place) -> About | None:
         path = place.path / "run.json"

@@ -40,7 +40,7 @@ def test_a_run_that_nobody_named_so_is_not_opened(tmp_path: Path) -> None:
 def test_runs_lie_some_levels_deep_and_not_in_hidden_folders(tmp_path: Path) -> None:
     for folder in ("a/b/c", "a/b/c/d/e", ".hidden", "judgments"):
         made_run(tmp_path / folder, label="orig", rows=[])
-    assert [place.name for place in find_places(tmp_path)] == ["a/b/c/made-orig"]
+    assert [place.name for place in find_places(tmp_path).found] == ["a/b/c/made-orig"]
     assert MAX_DEPTH == 4
 
 
@@ -53,7 +53,7 @@ def test_what_vanishes_while_it_is_looked_at_is_no_run(tmp_path: Path) -> None:
     shutil.rmtree(run)
     opened.advance(1)
     assert (len(opened.results.lines()), opened.ready) == (0, 1.0)
-    assert find_places(tmp_path / "nothing") == []
+    assert find_places(tmp_path / "nothing").found == []
 
 
 def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(tmp_path: Path) -> None:
@@ -73,3 +73,13 @@ def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(t
             now = moment
             library.find()
     assert looks == [100.0, 104.2]
+
+
+def test_it_is_said_where_there_are_more_folders_than_are_looked_into(tmp_path: Path) -> None:
+    for name in "abc":
+        made_run(tmp_path, label="orig", name=name, rows=[])
+    assert Library(tmp_path).find().damaged == ()
+    with patch("cts_async.report.viewer.folder.MAX_FOLDERS", 3):
+        found = Library(tmp_path).find()
+    assert list(found.runs) == ["a", "b"]
+    assert "only" in found.damaged[0]
