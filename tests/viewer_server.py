@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from cts_async.report.viewer import answers, library, watching
-from cts_async.report.viewer.app import Server
+from cts_async.report.viewer.serve import runner_of
 
 TIMEOUT_S = 20.0
 
@@ -103,9 +103,7 @@ def viewer(root: Path) -> Iterator[Asker]:
     ready, ended = threading.Event(), asyncio.Event()
 
     async def main() -> None:
-        runner = web.AppRunner(
-            Server(root, lambda: port).app(), access_log=None, handler_cancellation=True, shutdown_timeout=1
-        )
+        runner = runner_of(root, port)
         await runner.setup()
         await web.SockSite(runner, sock).start()
         ready.set()

@@ -9,8 +9,8 @@ import typer
 
 HELP = """Look at runs in the browser: leaderboard, every instance, every step, live.
 
-FOLDER is a folder of runs, however deep they lie in it, or one run. The page is served on this machine only, and
-nothing is ever written. New runs appear by themselves. Ctrl-C ends it.
+FOLDER is a folder of runs, however deep they lie in it, or one run. The page is served on this machine only, to
+whoever is logged in there, and nothing is ever written. New runs appear by themselves. Ctrl-C ends it.
 
 Example: cts view
 

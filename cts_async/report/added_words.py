@@ -1,49 +1,65 @@
-"""Which words of a rewritten query were not in the query that it was made from."""
+"""The words of a rewritten query that the blurred one does not have."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final, TypedDict
+from typing import Final
 
-_HAN: Final = "㐀-鿿豈-﫿"
-_PIECE: Final = re.compile(rf"[{_HAN}]|[^\W{_HAN}]+|\s+|[^\w\s]")
-_IDEOGRAPH: Final = re.compile(rf"[{_HAN}]")
+from cts_async.records import language_of
+from cts_async.report.viewer.shapes import Segment
+from cts_async.search.backends.tokens import fold, is_word, pieces, stem
 
-
-class Stretch(TypedDict):
-    """Consecutive words that were all added, or all there before."""
-
-    text: str
-    added: bool
+MAX_CHARS: Final = 20_000
+"""A query that is longer is no query: it is given as it is."""
 
 
-def stretches(blurred: str, rewritten: str) -> list[Stretch]:
-    """The rewritten query in stretches, which together are it; case does not matter.
+def segments(blurred: str, rewritten: str) -> list[Segment]:
+    """The rewritten query in segments that make it up; nothing is marked where there is nothing to compare with.
 
-    A Chinese character was there before if it stands beside the same neighbour in both: alone it says too little.
-    White space and punctuation go with what is before them. [] for no text.
+    Words are compared without regard to case, width, accents and English endings; Chinese ones by where they stand
+    in the blurred query, however that is cut into words.
     """
-    found: list[Stretch] = []
-    for text, added in _marked(blurred.casefold(), rewritten):
-        if found and (added is None or found[-1]["added"] == added):
-            found[-1]["text"] += text
-        else:
-            found.append({"text": text, "added": bool(added)})
+    if not blurred.strip() or max(len(blurred), len(rewritten)) > MAX_CHARS:
+        return [{"text": rewritten, "added": False}] if rewritten else []
+    folded = fold(blurred)
+    known = {stem(fold(piece)) for piece in pieces(blurred) if is_word(piece)}
+    found: list[Segment] = []
+    for text, added in _joined(_marked(rewritten, folded, known)):
+        found.append({"text": text, "added": added})
     return found
 
 
-def _marked(blurred: str, rewritten: str) -> Iterator[tuple[str, bool | None]]:
-    """Each piece, with whether it was added; None for what is no word."""
-    known = set(_PIECE.findall(blurred))
-    pairs = {blurred[i : i + 2] for i in range(len(blurred) - 1)}
-    for piece in _PIECE.finditer(rewritten):
-        text = piece[0].casefold()
-        if not text[:1].isalnum():
-            yield piece[0], None
-        elif _IDEOGRAPH.match(text):
-            beside = rewritten[max(0, piece.start() - 1) : piece.end() + 1].casefold()
-            alone = len(known) == 1 and text in known
-            yield piece[0], not (alone or any(beside[i : i + 2] in pairs for i in range(len(beside) - 1)))
+def _marked(text: str, blurred: str, known: set[str]) -> Iterator[tuple[str, bool | None]]:
+    """Each piece, and whether it is added; None for what is no word."""
+    for piece in pieces(text):
+        if not is_word(piece):
+            yield piece, None
+        elif language_of(piece) == "zh":
+            yield piece, fold(piece) not in blurred
         else:
-            yield piece[0], text not in known
+            yield piece, stem(fold(piece)) not in known
+
+
+def _joined(marked: Iterator[tuple[str, bool | None]]) -> Iterator[tuple[str, bool]]:
+    """Neighbours of one kind together; what stands between two added words is added with them."""
+    parts: list[tuple[str, bool]] = []
+    between = ""
+    for text, added in marked:
+        if added is None:
+            between += text
+            continue
+        if between and not (added and parts and parts[-1][1]):
+            parts.append((between, False))
+            between = ""
+        parts.append((between + text, added))
+        between = ""
+    if between:
+        parts.append((between, False))
+    run, kind = "", False
+    for text, added in parts:
+        if added != kind and run:
+            yield run, kind
+            run = ""
+        run, kind = run + text, added
+    if run:
+        yield run, kind

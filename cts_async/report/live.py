@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import orjson
 
@@ -42,10 +42,18 @@ def read_live(directory: Path, clock: Callable[[], float] = time.time) -> Live |
     """What is going on there; None where nothing is, or whoever said so has gone."""
     try:
         live = orjson.loads((directory / LIVE).read_bytes())
-        pid, said = int(live["pid"]), float(live["time"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError):
         return None
-    return cast("Live", live) if abs(clock() - said) <= STALE_S and alive(pid) else None
+    return cast("Live", live) if holds(live, clock) else None
+
+
+def holds(live: Any, clock: Callable[[], float] = time.time) -> bool:
+    """Whether what a `live.json` says is so: by a process that lives and has spoken lately."""
+    try:
+        pid, said = int(live["pid"]), float(live["time"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return False
+    return abs(clock() - said) <= STALE_S and alive(pid)
 
 
 def alive(pid: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast, get_args, get_origin, get_type_hints, is_typeddict
+from typing import cast
 
 from cts_async.errors import InputError
 from cts_async.protocol.judge_files import SYSTEMS
@@ -13,6 +13,7 @@ from cts_async.protocol.run_files import MANIFEST
 from cts_async.protocol.run_folders import manifest_of
 from cts_async.report.doing import longest
 from cts_async.report.live import read_live
+from cts_async.report.viewer.shaped import has_shape
 from cts_async.report.viewer.shapes import LiveFile, LivePart
 
 
@@ -50,23 +51,7 @@ def _runs_at(path: Path) -> Iterator[Path]:
 def live_of(directory: Path) -> LiveFile | None:
     """What is going on there; None where nothing is, or whoever says so does not say it as this version does."""
     live = read_live(directory)
-    return cast("LiveFile", live) if conforms(live, LiveFile) else None
-
-
-def conforms(value: Any, shape: Any) -> bool:
-    """Whether JSON has the shape: a TypedDict, list[...], a union, or a plain type (an int is a float, too)."""
-    if is_typeddict(shape):
-        hints = get_type_hints(shape)
-        return isinstance(value, dict) and all(
-            name in value and conforms(value[name], hint) for name, hint in hints.items()
-        )
-    if get_origin(shape) is list:
-        return isinstance(value, list) and all(conforms(one, get_args(shape)[0]) for one in value)
-    if get_args(shape):
-        return any(conforms(value, one) for one in get_args(shape))
-    if shape is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    return type(value) is (type(None) if shape is None else shape)
+    return cast("LiveFile", live) if has_shape(live, LiveFile) else None
 
 
 def by_process(lives: Sequence[LiveFile]) -> list[LiveFile]:

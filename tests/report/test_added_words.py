@@ -1,49 +1,51 @@
-"""Words that a rewritten query has beyond the blurred one."""
+"""Which words of a rewritten query are new."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.report.added_words import stretches
+from cts_async.report.added_words import segments
 
 
-def added(blurred: str, rewritten: str) -> list[str]:
-    return [one["text"] for one in stretches(blurred, rewritten) if one["added"]]
+def marked(blurred: str, rewritten: str) -> str:
+    """The rewritten query with what was added in brackets."""
+    return "".join(
+        f"[{one['text']}]" if one["added"] else one["text"] for one in segments(blurred, rewritten)
+    )
 
 
-def test_words_of_the_blurred_query_are_not_marked_whatever_their_case_and_order() -> None:
-    assert stretches("ferry timetable", "Timetable of the ferry") == [
-        {"text": "Timetable ", "added": False},
-        {"text": "of the ", "added": True},
-        {"text": "ferry", "added": False},
-    ]
+@pytest.mark.parametrize(
+    ("blurred", "rewritten", "expected"),
+    [
+        ("ferry timetable", "ferry timetable", "ferry timetable"),
+        ("ferry timetable", "winter ferry timetable, 2033", "[winter] ferry timetable, [2033]"),
+        ("ferry", "Timetable of the ferry, in winter!", "[Timetable of the] ferry, [in winter]!"),
+        ("museum tickets", "Museum ticket prices for seniors", "Museum ticket [prices for seniors]"),
+        ("图书馆座位", "大学图书馆二楼座位预约", "[大学]图书馆[二楼]座位[预约]"),
+        ("Python", "Ｐｙｔｈｏｎ 教程", "Ｐｙｔｈｏｎ [教程]"),
+        ("", "anything at all", "anything at all"),
+        ("a", "", ""),
+    ],
+)
+def test_added_words_are_marked(blurred: str, rewritten: str, expected: str) -> None:
+    assert marked(blurred, rewritten) == expected
 
 
-def test_punctuation_goes_with_the_word_before_it() -> None:
-    assert added("ferry", "ferry, in winter!") == ["in winter!"]
-
-
-def test_a_chinese_character_is_known_beside_the_neighbour_that_it_had() -> None:
-    assert stretches("图书馆预约", "考试季图书馆预约") == [
-        {"text": "考试季", "added": True},
-        {"text": "图书馆预约", "added": False},
-    ]
-
-
-def test_no_text_has_no_stretches() -> None:
-    assert stretches("ferry", "") == []
-
-
-@given(st.text(), st.text())
-def test_the_stretches_together_are_the_rewritten_query(blurred: str, rewritten: str) -> None:
-    found = stretches(blurred, rewritten)
+@given(st.text("ab 汉字,.é\n\x00", max_size=20), st.text("abc 汉字图书馆,.é\n\x00", max_size=40))
+def test_the_segments_make_up_the_query_and_alternate(blurred: str, rewritten: str) -> None:
+    found = segments(blurred, rewritten)
     assert "".join(one["text"] for one in found) == rewritten
-    assert all(one["added"] != other["added"] for one, other in pairwise(found))
+    assert all(one["text"] for one in found)
+    kinds = [one["added"] for one in found]
+    assert all(kinds[i] != kinds[i + 1] for i in range(len(kinds) - 1))
 
 
-@given(st.text())
-def test_nothing_is_added_to_a_query_that_stays_as_it_is(query: str) -> None:
-    assert not any(one["added"] for one in stretches(query, query) if any(map(str.isalnum, one["text"])))
+@given(st.text("ab 汉字,.", max_size=20))
+def test_nothing_is_added_to_the_same_query(query: str) -> None:
+    assert not any(one["added"] for one in segments(query, query))
+
+
+def test_what_is_too_long_to_be_a_query_is_given_as_it_is() -> None:
+    assert segments("ferry " * 4_000, "winter ferry") == [{"text": "winter ferry", "added": False}]

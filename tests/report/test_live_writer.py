@@ -14,8 +14,8 @@ from cts_async.engine.events import JobEnded, JobsFound
 from cts_async.report.doing import Doing
 from cts_async.report.live import LIVE, read_live, write_live
 from cts_async.report.live_writer import LiveWriter, told_live
+from cts_async.report.viewer.shaped import has_shape
 from cts_async.report.viewer.shapes import LiveFile
-from cts_async.report.watched import conforms
 from cts_async.report.works import Work
 
 
@@ -55,7 +55,7 @@ def test_it_has_the_shape_that_others_rely_on(runs: tuple[Path, Path]) -> None:
     told = doing(*runs)
     told(JobsFound("one", 0))
     LiveWriter(told).tick()
-    assert conforms(orjson.loads((runs[0] / LIVE).read_bytes()), LiveFile)
+    assert has_shape(orjson.loads((runs[0] / LIVE).read_bytes()), LiveFile)
 
 
 def test_scores_are_those_of_the_results_file_earlier_ones_too(runs: tuple[Path, Path]) -> None:

@@ -62,3 +62,12 @@ def test_a_verdict_on_another_answer_is_not_shown(tmp_path: Path) -> None:
     verdicts.write_text(json.dumps({**line, "answer_digest": "0" * 16}) + "\n")
     one, _ = opened(directory)
     assert list(one.verdicts) == ["ernie"]
+
+
+def test_a_file_that_is_not_the_data_is_not_quoted(tmp_path: Path) -> None:
+    """A manifest may name any file, and reports are passed on."""
+    directory = world(tmp_path)
+    (tmp_path / "queries.csv").write_text("hunter2,the password\nx,y\n")
+    _, (note,) = opened(directory)
+    assert "not the file this run was made with" in note
+    assert "hunter2" not in note

@@ -12,8 +12,7 @@ from made_runs import made_run
 
 from cts_async.errors import InputError
 from cts_async.report.live import LIVE, write_live
-from cts_async.report.viewer.shapes import Lane, LiveFile
-from cts_async.report.watched import by_process, conforms, live_of, watched
+from cts_async.report.watched import by_process, live_of, watched
 
 
 def test_a_run_a_folder_of_runs_and_a_pattern_are_understood(tmp_path: Path) -> None:
@@ -50,14 +49,6 @@ def test_a_word_of_another_version_is_none(tmp_path: Path) -> None:
     ):
         (tmp_path / LIVE).write_text(json.dumps(broken))
         assert live_of(tmp_path) is None
-
-
-def test_shapes_are_held_against_values() -> None:
-    assert conforms(lane("gpt"), Lane)
-    assert conforms({**lane("gpt"), "places": None, "more": 1}, Lane)
-    assert not conforms({**lane("gpt"), "in_flight": True}, Lane)
-    assert not conforms({**lane("gpt"), "calls_per_min": True}, Lane)
-    assert not conforms(None, LiveFile)
 
 
 def test_several_directories_of_one_process_are_one_screen_and_providers_stand_there_once() -> None:

@@ -11,7 +11,7 @@ import orjson
 
 from cts_async.analysis.extremes import Extreme
 from cts_async.protocol.run_files import MANIFEST
-from cts_async.report.added_words import stretches
+from cts_async.report.added_words import segments
 from cts_async.report.html.element import Element, Node, element, said
 from cts_async.report.opened import Opened, OpenedRun
 
@@ -114,7 +114,7 @@ def _rewritten(line: Mapping[str, Any]) -> Node:
     text = _cut(_text(line.get("rewritten_query")), ANSWER_CHARS)
     if not text:
         return None
-    marked = stretches(_text(line.get("blurred_query")), text)
+    marked = segments(_text(line.get("blurred_query")), text)
     words = [element("mark", one["text"]) if one["added"] else one["text"] for one in marked]
     language = said(text).attributes.get("lang")
     return element("p", words, dir="auto", lang=language)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async.analysis.runs import named_system
 from cts_async.protocol.run_files import MANIFEST, STEPS
@@ -23,6 +23,9 @@ from cts_async.report.viewer.values import (
     as_texts,
     can_be_shown,
 )
+
+MAX_COMMAND: Final = 1 << 16
+"""Characters of a command that are read: to take it apart takes a second for each million."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ def _data_files(manifest: Mapping[str, Any]) -> list[str]:
 
 def _golds_of(command: str) -> list[str]:
     try:
-        words = shlex.split(command)
+        words = shlex.split(command[:MAX_COMMAND])
     except ValueError:
         return []
     found = [after for word, after in pairwise(words) if word in ("--gold", "--gold_a")]

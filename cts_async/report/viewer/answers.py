@@ -84,6 +84,10 @@ class Answers:
             raise Refused(400, f"part: longer than {MAX_PART} characters")
         return self._inside().text(self._opened(asked), whole(asked, "at", 0), part)
 
+    def read_on(self, asked: Asked) -> bool:
+        """Read a little further in a run's files; whether there is more to come."""
+        return self._opened(asked).advance(FIRST_S)
+
     def download(self, asked: Asked) -> tuple[str, Iterator[bytes]]:
         """A name for a file, and the lines of an instance."""
         return self._inside().download(self._opened(asked), asked.get("id", ""))

@@ -26,6 +26,7 @@ from cts_async.report.viewer.indexing import Indexing
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.page_files import INDEX, page_file
 from cts_async.report.viewer.refusal import NO_RUN, Refused
+from cts_async.report.viewer.sending import Sending
 from cts_async.report.viewer.watching import Watching
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ class Server:
         self._indexing = Indexing(self.library, self.answers.prepare)
         self._watching = Watching(self.library, self._work, self._indexing.wake)
         self._boards = Boards()
+        self._sending = Sending()
 
     def app(self) -> web.Application:
         """The application; it is to be run once."""
@@ -63,11 +65,13 @@ class Server:
         app.router.add_get("/api/download", self._download)
         return app
 
-    async def _json(self, answer: Callable[[dict[str, str]], Any], request: web.Request) -> web.Response:
-        value = await self._work(partial(answer, _asked(request)))
+    async def _json(
+        self, answer: Callable[[dict[str, str]], Any], request: web.Request
+    ) -> web.StreamResponse:
+        asked = _asked(request)
+        body = await self._work(lambda: _written(answer(asked)))
         self._indexing.wake()
-        body = value if isinstance(value, bytes) else orjson.dumps(value)
-        return web.Response(body=body, content_type="application/json")
+        return await self._sending.send(request, body, {"Content-Type": "application/json"})
 
     async def _leaderboard(self, request: web.Request) -> web.Response:
         data_sha = _asked(request).get("data", "")
@@ -94,17 +98,21 @@ class Server:
             await response.write_eof()
         return response
 
-    async def _text(self, request: web.Request) -> web.Response:
+    async def _text(self, request: web.Request) -> web.StreamResponse:
         asked = _asked(request)
-        text = await self._work(partial(self.answers.text, asked))
-        body = await self._work(partial(text.encode, errors="replace"))
-        named = f"{asked.get('run', '')}-{asked.get('at', '')}"
-        headers = {"Content-Disposition": _attached(named, "txt")} if asked.get("download") else None
-        return web.Response(body=body, content_type="text/plain", charset="utf-8", headers=headers)
+        body = await self._work(lambda: self.answers.text(asked).encode(errors="replace"))
+        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        if asked.get("download"):
+            named = f"{asked.get('run', '')}-{asked.get('at', '')}"
+            headers["Content-Disposition"] = _attached(named, "txt")
+        return await self._sending.send(request, body, headers)
 
     async def _download(self, request: web.Request) -> web.StreamResponse:
         """An instance's steps as they stand in the journal, line by line, at the pace of whoever takes them."""
-        name, lines = await self._work(partial(self.answers.download, _asked(request)))
+        asked = _asked(request)
+        while await self._work(partial(self.answers.read_on, asked)):
+            pass  # a file that holds the steps known by now would look like all of them
+        name, lines = await self._work(partial(self.answers.download, asked))
         response = web.StreamResponse(
             headers={
                 "Content-Type": "application/jsonl",
@@ -133,6 +141,11 @@ class Server:
     async def _close(self, app: web.Application) -> None:
         self._indexing.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _written(value: Any) -> bytes:
+    """A value as JSON; bytes are that already."""
+    return value if isinstance(value, bytes) else orjson.dumps(value)
 
 
 def _attached(text: str, kind: str) -> str:

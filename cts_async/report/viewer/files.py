@@ -14,8 +14,12 @@ import orjson
 
 MAX_SMALL: Final = 32 << 20
 """Bytes of a manifest or summary; what is longer is none."""
+MAX_LINE: Final = 64 << 20
+"""Bytes of a line; what is longer is damage, and is not held."""
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """A link may lead out of the folder, and a pipe would never open."""
+_STEP: Final = os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)
+"""One folder further; those that one may walk through and not list are walked through."""
 _PIECE: Final = 1 << 16
 
 
@@ -44,11 +48,29 @@ def stat_of(path: Path) -> Stat:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor of a regular file. Raises OSError for anything else."""
-    fd = os.open(path, _FLAGS)
+    """A descriptor of a regular file, on the way to which there is no link either. Raises OSError for anything else.
+
+    A folder of the way may be replaced by a link while it is gone: nothing is looked at first and opened then.
+    """
+    with _folder(path.parent) as folder:
+        fd = os.open(path.name, _FLAGS, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(f"{path.name} is no regular file")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _folder(path: Path) -> Iterator[int]:
+    """A descriptor of a folder, step by step from the root."""
+    fd = os.open(path.anchor, _STEP)
+    try:
+        for name in path.parts[1:]:
+            inner = os.open(name, _STEP, dir_fd=fd)
+            os.close(fd)
+            fd = inner
         yield fd
     finally:
         os.close(fd)
@@ -68,10 +90,10 @@ def read_object(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def line_at(fd: int, offset: int, most: int | None = None) -> bytes | None:
+def line_at(fd: int, offset: int) -> bytes | None:
     """The line that begins at `offset`, without its newline; None where none begins there, or it has no end yet.
 
-    Of a line longer than `most` bytes only so many.
+    None, too, for one that is longer than any is.
     """
     if offset < 0 or (offset and os.pread(fd, 1, offset - 1) != b"\n"):
         return None
@@ -81,8 +103,10 @@ def line_at(fd: int, offset: int, most: int | None = None) -> bytes | None:
         end = block.find(b"\n")
         parts.append(block if end < 0 else block[:end])
         length += len(parts[-1])
-        if end >= 0 or (most is not None and length >= most):
-            return b"".join(parts)[:most]
+        if end >= 0:
+            return b"".join(parts)
+        if length > MAX_LINE:
+            return None
         start += len(block)
         size = min(size * 4, 1 << 24)
     return None

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
 from cts_async.report.viewer.files import NO_FILE, stat_of
@@ -30,15 +30,31 @@ class Place:
 @dataclass(slots=True)
 class _Walk:
     root: Path
-    left: int = MAX_FOLDERS
+    left: int
     found: list[Place] = field(default_factory=list)
 
 
-def find_places(root: Path) -> list[Place]:
+class Places(NamedTuple):
+    """What was found; `whole` unless there are more folders than are looked into."""
+
+    found: list[Place]
+    whole: bool
+
+
+def find_places(root: Path) -> Places:
     """All directories below `root`, or itself, that hold a run's files, by name. A folder that vanished has none."""
-    walk = _Walk(root)
+    walk = _Walk(root, MAX_FOLDERS)
     _look(walk, root, 0)
-    return sorted(walk.found, key=lambda place: place.name)
+    return Places(sorted(walk.found, key=lambda place: place.name), walk.left >= 0)
+
+
+def verdict_files(directory: Path) -> list[Path]:
+    """What a run's further judges said, by name; none behind a link, or where the folder is just vanishing."""
+    folder = directory / JUDGMENTS
+    try:
+        return [] if folder.is_symlink() else sorted(folder.glob("*.jsonl"))
+    except OSError:
+        return []
 
 
 def _look(walk: _Walk, directory: Path, depth: int) -> None:

@@ -105,10 +105,15 @@ class GoldTexts:
 def _candidates(about: About) -> Iterator[Path]:
     """Where the gold may lie: where the manifest says, beside the queries, or in the sample world."""
     for name in about.data_files:
-        path = Path(os.path.abspath(os.path.expanduser(name.replace("\0", ""))))
+        path = _followed(Path(os.path.expanduser(name.replace("\0", ""))))
         yield path
-        yield from (path.parent / beside for beside in _BESIDE)
-    yield sample_dir() / SAMPLE_GOLD
+        yield from (_followed(path.parent / beside) for beside in _BESIDE)
+    yield _followed(sample_dir() / SAMPLE_GOLD)
+
+
+def _followed(path: Path) -> Path:
+    """Data may lie behind links: their digest says that they are the right ones."""
+    return Path(os.path.realpath(path))
 
 
 def _sha256(path: Path) -> str:

@@ -15,17 +15,18 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from cts_async.report.viewer.refusal import Refused
+from cts_async.report.viewer.refusal import CHANGED, Refused
 
 HEADERS: Final = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
 }
+USUAL_PORT: Final = 80
 MAX_AT_ONCE: Final = 64
 """Requests under way; more are told to come again."""
 
@@ -50,7 +51,11 @@ def guarded(port: Callable[[], int]) -> Middleware:
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as error:
-            # A bug, or a file that changed under our hands: the asker learns no path of ours.
+            if request.writer.output_size:  # half an answer: whoever asked is to notice that it breaks off
+                raise ConnectionAbortedError from error
+            if isinstance(error, FileNotFoundError):
+                return problem(409, CHANGED)  # it vanished under our hands
+            # A bug: the asker learns no path of ours.
             request.app.logger.exception("%s failed", request.path)
             return problem(500, f"this went wrong here ({type(error).__name__})")
         finally:
@@ -78,7 +83,7 @@ def problem(status: int, text: str) -> web.Response:
 
 
 def _check(request: web.Request, port: int) -> None:
-    names = {f"{host}:{port}" for host in ("127.0.0.1", "localhost", "[::1]")}
+    names = own_names(port)
     if request.headers.get("Host", "").lower() not in names:
         raise Refused(403, "this address is not one of this machine's own")
     if request.method not in ("GET", "HEAD"):
@@ -91,3 +96,9 @@ def _check(request: web.Request, port: int) -> None:
         "same-site",
     ):
         raise Refused(403, "asked for by a page from elsewhere")
+
+
+def own_names(port: int) -> set[str]:
+    """What this machine's browser calls us; nobody names the usual port."""
+    ends = (f":{port}", "") if port == USUAL_PORT else (f":{port}",)
+    return {host + end for host in ("127.0.0.1", "localhost", "[::1]") for end in ends}

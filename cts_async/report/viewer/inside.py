@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cts_async.records import language_of
-from cts_async.report.viewer.added import segments
+from cts_async.report.added_words import segments
 from cts_async.report.viewer.files import record_in
 from cts_async.report.viewer.gold_texts import GoldTexts
 from cts_async.report.viewer.instance import Counts, instance_page
@@ -13,7 +13,7 @@ from cts_async.report.viewer.open_run import OpenRun
 from cts_async.report.viewer.refusal import NO_INSTANCE, Refused
 from cts_async.report.viewer.shapes import InstancePage, StepList, TracePage
 from cts_async.report.viewer.telling import (
-    NO_LINE,
+    DAMAGED,
     Telling,
     count_steps,
     line_of,
@@ -56,7 +56,7 @@ class Inside:
         """A line of the journal."""
         line = line_of(run, at)
         if record_in(line) is None:
-            raise Refused(404, NO_LINE)
+            raise Refused(404, DAMAGED)
         return line
 
     def text(self, run: OpenRun, at: int, part: str) -> str:

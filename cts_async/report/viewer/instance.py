@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cts_async.report.viewer.added import segments
+from cts_async.report.added_words import segments
 from cts_async.report.viewer.gold_texts import GoldTexts, Texts
 from cts_async.report.viewer.open_run import OpenRun
 from cts_async.report.viewer.refusal import NO_INSTANCE, Refused

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from cts_async.report.viewer.values import as_object, as_text
+from cts_async.report.viewer.values import as_object, as_text, as_texts
+from cts_async.search.tags import SearchCall, ToolCall, VisitCall
 
 _TURN: Final = "search/turn/"
 _TOOL: Final = "search/tool/"
@@ -32,8 +33,14 @@ class InstanceSteps:
     readings: dict[str, Placed] = field(default_factory=dict)
     told: dict[int, Mapping[str, Any]] = field(default_factory=dict)
     """By turn, what the agent was told had failed, by piece ("1/query/2")."""
+    calls: dict[ToolCall, Placed] = field(default_factory=dict)
+    """Calls that were remembered whole; the same one made again was no step of its own."""
     queries: dict[str, Placed] = field(default_factory=dict)
     pages: dict[str, Placed] = field(default_factory=dict)
+
+    def whole(self, name: str, call: ToolCall) -> Placed | None:
+        """A call that was remembered whole, perhaps when it was made before."""
+        return self.tools.get(name) or self.calls.get(call)
 
     def query(self, name: str, query: str) -> Placed | None:
         """The hits of a query: those recorded under its name, if they are its own, else its earlier ones."""
@@ -74,6 +81,11 @@ def without_text(record: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _add_tool(steps: InstanceSteps, name: str, one: Placed) -> None:
     steps.tools[name] = one
+    request = as_object(one.record.get("request"))
+    if isinstance(request.get("query"), list):
+        steps.calls[SearchCall(tuple(as_texts(request["query"])))] = one
+    elif isinstance(request.get("url"), list):
+        steps.calls[VisitCall(tuple(as_texts(request["url"])), as_text(request.get("goal")) or "")] = one
     query, url = _asked(one, "query"), _asked(one, "url")
     if query is not None:
         steps.queries[query] = one

@@ -15,7 +15,7 @@ from typing import Final
 
 from cts_async.report.viewer.about import About, read_about
 from cts_async.report.viewer.files import Stat, stat_of
-from cts_async.report.viewer.folder import Place, find_places
+from cts_async.report.viewer.folder import MAX_FOLDERS, Place, find_places
 from cts_async.report.viewer.open_run import OpenRun, journal_of
 from cts_async.report.viewer.rows import State, Tally, counted, run_row, state_of, summarised, up_to_date
 from cts_async.report.viewer.shapes import RunRow
@@ -25,6 +25,9 @@ MAX_BYTES: Final = 64 << 20
 """Of the indices of runs that nobody looks at just now."""
 FOUND_S: Final = 0.5
 """So long the folder counts as looked through."""
+QUICK_S: Final = 0.1
+REST: Final = 9
+"""And so many times as long as looking through it took beyond QUICK_S: somebody's home is no folder of runs."""
 COUNT_S: Final = 0.25
 """So long the list of runs waits for results to be counted; what is not by then is told as it stands."""
 
@@ -45,16 +48,19 @@ class Library:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
-        self._found, self._found_at = Found(), float("-inf")
+        self._found, self._found_until = Found(), float("-inf")
         self._abouts: dict[Path, tuple[Stat, About | None]] = {}
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._tallies: dict[str, tuple[State, Tally]] = {}
 
     def find(self) -> Found:
-        """The runs that there are now, half a second ago at most."""
+        """The runs that there are now, half a second ago at most where the folder is no large one."""
         with self._lock:
-            if time.monotonic() - self._found_at > FOUND_S:
-                self._found, self._found_at = self._look(), time.monotonic()
+            began = time.monotonic()
+            if began > self._found_until:
+                self._found = self._look()
+                ended = time.monotonic()
+                self._found_until = ended + max(FOUND_S, REST * (ended - began - QUICK_S))
                 self._forget()
             return self._found
 
@@ -130,7 +136,12 @@ class Library:
     def _look(self) -> Found:
         runs: dict[str, tuple[Place, About]] = {}
         damaged = []
-        for place in find_places(self.root):
+        places, whole = find_places(self.root)
+        if not whole:
+            damaged.append(
+                f"only {MAX_FOLDERS:,} folders were looked into: name a smaller one that runs are in"
+            )
+        for place in places:
             try:
                 about = self._about(place)
             except ValueError as error:
@@ -138,8 +149,8 @@ class Library:
                 continue
             if about is not None:
                 runs[place.name] = (place, about)
-        whole = [about for _, about in runs.values() if about.data_sha256]
-        return Found(runs, tuple(damaged), {about.gold_digest: _data_sha(about) for about in whole})
+        named = [about for _, about in runs.values() if about.data_sha256]
+        return Found(runs, tuple(damaged), {about.gold_digest: _data_sha(about) for about in named})
 
     def _about(self, place: Place) -> About | None:
         path = place.path / "run.json"

@@ -40,7 +40,7 @@ def list_instances(
     try:
         with opened(run.results.path) as fd:
             end = page.fill(fd, order, first, query, clock)
-    except FileNotFoundError:
+    except OSError:  # gone, or no file that is read here
         end = len(order)
     more = end < len(order)
     total = None if query.text and (more or first) else len(page.rows) if query.text else len(order)

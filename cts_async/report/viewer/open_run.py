@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.protocol.latest import unmarked
 from cts_async.protocol.results import judged_mark
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, STEPS, SUMMARY
+from cts_async.protocol.run_files import PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.report.viewer.about import About
 from cts_async.report.viewer.files import NO_FILE, line_at, opened, read_object, record_in, stat_of
-from cts_async.report.viewer.folder import Place
+from cts_async.report.viewer.folder import Place, verdict_files
 from cts_async.report.viewer.journal_index import JournalIndex
 from cts_async.report.viewer.results_index import Lines, ResultsIndex, name_of
 from cts_async.report.viewer.values import can_be_shown, printable
@@ -153,12 +153,13 @@ class OpenRun:
         return said, rows
 
     def _find_verdicts(self) -> None:
-        folder = self.place.path / JUDGMENTS
-        if folder.is_symlink():
-            return
-        for path in sorted(folder.glob("*.jsonl"))[:MAX_JUDGES]:
-            if path.stem not in self.verdicts and stat_of(path) != NO_FILE:
-                self.verdicts = {**self.verdicts, path.stem: ResultsIndex(path, self._mark)}
+        paths = verdict_files(self.place.path)[:MAX_JUDGES]
+        found = {path.stem: path for path in paths if stat_of(path) != NO_FILE}
+        if found.keys() != self.verdicts.keys():
+            self.verdicts = {
+                stem: self.verdicts.get(stem) or ResultsIndex(path, self._mark)
+                for stem, path in found.items()
+            }
 
 
 def journal_of(place: Place, about: About, root: Path) -> Path | None:

@@ -11,7 +11,7 @@ from aiohttp import web
 from cts_async.report.viewer.files import opened
 from cts_async.report.viewer.refusal import Refused
 
-STATIC: Final = Path(__file__).with_name("static")
+STATIC: Final = Path(__file__).resolve().with_name("static")
 INDEX: Final = "index.html"
 _TYPES: Final = {
     ".html": "text/html",

@@ -19,7 +19,7 @@ from cts_async.analysis.found import check_same_data, reader
 from cts_async.analysis.leaderboard import Standing as Ranked
 from cts_async.analysis.leaderboard import leaderboard
 from cts_async.errors import CTSError
-from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS
+from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
 from cts_async.protocol.run_folders import is_talk
 from cts_async.report.comparison import ORIG
 from cts_async.report.viewer.files import NO_FILE, stat_of
@@ -32,7 +32,7 @@ NICE: Final = 10
 def ranked(runs: Mapping[str, Path]) -> dict[str, Any]:
     """The leaderboard under each judge; a `problem` where the runs cannot be set side by side. Names by runs' paths."""
     names = {path: name for name, path in runs.items()}
-    scored = [path for path in names if not is_talk(path) and _has_own_files(path)]
+    scored = [path for path in names if _has_own_files(path) and not is_talk(path)]
     if not scored:
         return {"boards": [], "problem": "conversations alone have no scores"}
     try:
@@ -75,9 +75,9 @@ def _standing(one: Ranked, entrant: Entrant, names: Mapping[Path, str], baseline
 
 
 def _has_own_files(path: Path) -> bool:
-    """Whether nothing that is read of a run is a link or a pipe."""
-    found = [path / RESULTS, path / PER_ITEM, *(path / JUDGMENTS).glob("*.jsonl")]
-    return not (path / JUDGMENTS).is_symlink() and all(
+    """Whether nothing that is read of a run is a link or a pipe, or lies behind a link."""
+    found = [path / MANIFEST, path / RESULTS, path / PER_ITEM, *(path / JUDGMENTS).glob("*.jsonl")]
+    return (path / JUDGMENTS).resolve() == path / JUDGMENTS and all(
         stat_of(file) != NO_FILE for file in found if os.path.lexists(file)
     )
 

@@ -96,7 +96,7 @@ class ResultsIndex:
         self.tail = Tail(path, block)
         self._mark = mark
         self._columns = Columns(*_KINDS)
-        self._lines: tuple[int, Lines] | None = None
+        self._lines: tuple[Columns, int, Lines] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -118,9 +118,10 @@ class ResultsIndex:
         """The lines that count by now."""
         columns = self._columns
         known = self._lines
-        if known is None or known[0] != len(columns):
-            known = self._lines = (len(columns), _counting(columns.all()))
-        return known[1]
+        if known is None or known[0] is not columns or known[1] != len(columns):
+            found = columns.all()
+            known = self._lines = (columns, len(found[0]), _counting(found))
+        return known[2]
 
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
         for raw in block[:-1].split(b"\n"):

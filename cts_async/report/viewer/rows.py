@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
 from cts_async import scorer
-from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
-from cts_async.report.live import LIVE, read_live
+from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
+from cts_async.report.live import LIVE, holds
 from cts_async.report.viewer.about import About
 from cts_async.report.viewer.files import NO_FILE, Stat, read_object, stat_of
-from cts_async.report.viewer.folder import Place
+from cts_async.report.viewer.folder import Place, verdict_files
 from cts_async.report.viewer.open_run import OpenRun
 from cts_async.report.viewer.shaped import has_shape
 from cts_async.report.viewer.shapes import Live, RunRow, Scored
-from cts_async.report.viewer.values import as_count
+from cts_async.report.viewer.values import as_count, can_be_shown
 
 _COPYING_NS = 2_000_000_000
 State = tuple[tuple[str, Stat], ...]
@@ -40,14 +39,7 @@ def state_of(place: Place) -> State:
     directory = place.path
     names = [MANIFEST, RESULTS, PER_ITEM, SUMMARY, STEPS, LIVE]
     found = [(name, stat_of(directory / name)) for name in names]
-    return (*found, *_verdict_states(place))
-
-
-def _verdict_states(place: Place) -> Iterator[tuple[str, Stat]]:
-    folder = place.path / JUDGMENTS
-    if not folder.is_symlink():
-        for path in sorted(folder.glob("*.jsonl")):
-            yield path.name, stat_of(path)
+    return (*found, *((path.name, stat_of(path)) for path in verdict_files(directory)))
 
 
 def counted_state(place: Place) -> State:
@@ -146,10 +138,12 @@ def counted(run: OpenRun, summary: Tally | None) -> Tally:
 
 def live_of(place: Place) -> Live | None:
     """What the process that writes the run says; None where none does."""
-    if stat_of(place.path / LIVE) == NO_FILE:
+    try:
+        said = read_object(place.path / LIVE)
+    except ValueError:
         return None
-    said = read_live(place.path)
-    return said if has_shape(said, Live) else None
+    fits = holds(said) and has_shape(said, Live) and can_be_shown(said)
+    return cast("Live", said) if fits else None
 
 
 def _wall_s(about: About, live: Live | None) -> float | None:

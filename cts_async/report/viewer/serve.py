@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import os
 import signal
 import socket
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from cts_async.errors import UsageError
 from cts_async.report.viewer.app import Server
@@ -23,6 +25,8 @@ PORT: Final = 8518
 MORE_PORTS: Final = 20
 """Ports that are tried after the usual one, where somebody has that already."""
 CLOSE_S: Final = 2.0
+MAX_ADDRESS: Final = 1 << 16
+"""Bytes of an address: a part of a trace is named by what the agent wanted, in Chinese nine bytes a character."""
 SWITCH_S: Final = 0.001
 """How long a thread that indexes may keep the others waiting."""
 
@@ -70,17 +74,31 @@ def _why(error: OSError) -> str:
     return error.strerror or str(error)
 
 
+def runner_of(folder: Path, port: int) -> web.AppRunner:
+    """The server over a folder, to be set up and given a socket on that port."""
+    logger = logging.getLogger(__name__)
+    logger.addFilter(_is_ours)
+    return web.AppRunner(
+        Server(folder, lambda: port).app(),
+        access_log=None,
+        logger=logger,
+        handle_signals=False,
+        handler_cancellation=True,
+        shutdown_timeout=CLOSE_S,
+        max_line_size=MAX_ADDRESS,
+    )
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Not what somebody sent that is no HTTP: a browser that tries https first would fill the terminal with it."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
 async def serve(folder: Path, sock: socket.socket, started: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; `started` is told the address."""
     sys.setswitchinterval(SWITCH_S)
     port = int(sock.getsockname()[1])
-    runner = web.AppRunner(
-        Server(folder, lambda: port).app(),
-        access_log=None,
-        handle_signals=False,
-        handler_cancellation=True,
-        shutdown_timeout=CLOSE_S,
-    )
+    runner = runner_of(folder, port)
     await runner.setup()
     try:
         await web.SockSite(runner, sock).start()

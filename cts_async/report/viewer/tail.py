@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from cts_async.report.viewer.files import NO_FILE, opened, stat_of
+from cts_async.report.viewer.files import MAX_LINE, NO_FILE, opened, stat_of
 
 BLOCK: Final = 1 << 20
 _MARK: Final = 64
@@ -20,7 +20,9 @@ class Tail:
         self.path = path
         self.end = 0
         """Everything before it was given out."""
-        self._block, self._inode, self._mark = block, 0, b""
+        self.inode = 0
+        """Of the file that it is; 0 before it is looked at."""
+        self._block, self._mark = block, b""
         self._barren = 0
         """The size of the file when nothing whole stood behind `end`."""
 
@@ -32,7 +34,7 @@ class Tail:
     def behind(self) -> int:
         """Bytes that are there and were not looked at; a torn last line was."""
         state = stat_of(self.path)
-        if state.inode != self._inode or state.size < self.end:
+        if state.inode != self.inode or state.size < self.end:
             return max(state.size, 1 if self.end else 0)
         return 0 if state.size == self._barren else state.size - self.end
 
@@ -41,10 +43,10 @@ class Tail:
         state = stat_of(self.path)
         if state == NO_FILE and not self.end:
             return False
-        same = state.inode == self._inode and state.size >= self.end and self._ends_as_before()
-        first = not self._inode
+        same = state.inode == self.inode and state.size >= self.end and self._ends_as_before()
+        first = not self.inode
         if not same:
-            self.end, self._inode, self._mark, self._barren = 0, state.inode, b"", 0
+            self.end, self.inode, self._mark, self._barren = 0, state.inode, b"", 0
         return not same and not first
 
     def next(self) -> tuple[int, bytes] | None:
@@ -64,6 +66,9 @@ class Tail:
                 break
             block += more
             size = len(block)  # a line longer than a block
+            if b"\n" not in more and len(block) > MAX_LINE:
+                whole = len(block)  # passed over, and with it what follows up to its end: that is no JSON
+                break
         if not whole:
             self._barren = start + len(block)
             return None

@@ -6,7 +6,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
 
 from cts_async.report.viewer.files import line_at, opened, record_in
 from cts_async.report.viewer.instance_steps import Placed, steps_of, without_text
@@ -23,14 +24,19 @@ STEPS: Final = 100
 PAGE_S: Final = 0.25
 REMEMBERED: Final = 8
 """Searches whose events are held, without their texts."""
+DAMAGED: Final = "this line is damaged"
 NO_LINE: Final = "no line of the journal begins there"
+
+
+_Search: TypeAlias = tuple[str, str, int, tuple[int, ...]]
+"""Run, instance, and where its steps stand in which file: a run may be made anew under its name."""
 
 
 class Telling:
     """Searches that were asked for lately are remembered, since a page turns over one of them many times."""
 
     def __init__(self) -> None:
-        self._events: OrderedDict[tuple[str, str, int], list[Event]] = OrderedDict()
+        self._events: OrderedDict[_Search, list[Event]] = OrderedDict()
         self._lock = threading.Lock()
 
     def trace(self, run: OpenRun, id: str, after: int) -> TracePage:
@@ -53,7 +59,7 @@ class Telling:
     def events(self, run: OpenRun, id: str) -> list[Event]:
         """Everything that happened in an instance's search, as far as the journal is indexed."""
         offsets = _offsets(run, id)
-        key = (run.place.name, id, len(offsets))
+        key = (run.place.name, id, run.journal.tail.inode if run.journal else 0, tuple(offsets))
         with self._lock:
             known = self._events.get(key)
         if known is None:
@@ -105,10 +111,10 @@ def text_at(run: OpenRun, at: int, part: str) -> str:
 
 
 def lines_of(run: OpenRun, id: str) -> Iterator[bytes]:
-    """An instance's lines of the journal, each with its newline, one after the other."""
+    """An instance's lines of the journal, each with its newline, one after the other; none where it cannot be read."""
     if run.journal is None:
         return
-    with opened(run.journal.path) as fd:
+    with suppress(OSError), opened(run.journal.path) as fd:
         for at in _offsets(run, id):
             line = line_at(fd, at)
             record = record_in(line)
@@ -170,5 +176,5 @@ def _row(n: int, at: int, size: int, record: Mapping[str, Any]) -> StepRow:
         "output_tokens": tokens[1],
         "attempts": as_int(record.get("attempts")) or 1,
         "time": as_float(record.get("time")),
-        "error": told_error if record else "this line is damaged",
+        "error": told_error if record else DAMAGED,
     }

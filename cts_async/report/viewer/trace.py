@@ -122,20 +122,21 @@ def _call(
     if isinstance(call, InvalidCall):
         yield Event("invalid", request=call.raw, failed=call.reason)
         return
+    name = f"{number}.{i}"
+    whole = steps.whole(name, call)
+    if whole is not None:
+        yield from _whole(call, whole)
+        return
     if memory.times(call, f"search/turn/{number}") > 2:
         asked = call.queries if isinstance(call, SearchCall) else call.urls
         yield Event("repeated", request=" | ".join(asked))
         return
-    name = f"{number}.{i}"
     lost = {
         piece.partition("/")[2]: as_object(of)
         for piece, of in steps.told.get(number, {}).items()
         if piece.startswith(f"{i}/")
     }
-    whole = steps.tools.get(name)
-    if whole is not None:
-        yield from _whole(call, whole)
-    elif isinstance(call, SearchCall):
+    if isinstance(call, SearchCall):
         yield from _searched(steps, call, name, lost)
     else:
         yield from _visited(steps, call, name, lost, page_chars)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ class Watching:
         self._listeners: set[Listener] = set()
         self._known: dict[str, tuple[State, float]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._looking = asyncio.Lock()
+        """What was seen first is told first."""
 
     @asynccontextmanager
     async def listening(self, run: str) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -59,7 +62,12 @@ class Watching:
         listener = Listener(run)
         self._listeners.add(listener)
         try:
-            now = await self._work(partial(self._rows, {run}))
+            async with self._looking:
+                known = dict(self._known)
+                now = await self._work(partial(self._rows, {run}))
+                for name, event in now:
+                    if self._known[name] != known.get(name):  # what counts as told was told to everybody
+                        self._tell(name, event, but=listener)
             if self._task is None:
                 self._task = asyncio.create_task(self._watch())
             yield _heard(listener, b"".join(event for _, event in now))
@@ -84,14 +92,18 @@ class Watching:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
-            for name, event in await self._work(self._changes):
-                self._tell(name, event)
+            try:
+                async with self._looking:
+                    for name, event in await self._work(self._changes):
+                        self._tell(name, event)
+            except Exception:  # a bug, or a folder that vanished under our hands: the next look may tell more
+                logging.getLogger(__name__).exception("looking for changes failed")
             self._wake()
 
-    def _tell(self, name: str, event: bytes) -> None:
+    def _tell(self, name: str, event: bytes, but: Listener | None = None) -> None:
         for listener in self._listeners:
             # One that has taken nothing for so long is not there: its connection ends sooner or later.
-            if listener.run in ("", name) and not listener.queue.full():
+            if listener.run in ("", name) and listener is not but and not listener.queue.full():
                 listener.queue.put_nowait(event)
 
     def _rows(self, wanted: Collection[str]) -> list[Event]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
+from unittest.mock import patch
 
 from made_runs import Row, made_run
 
 from cts_async.report.viewer.folder import MAX_DEPTH, find_places
-from cts_async.report.viewer.library import MAX_OPEN, Library
+from cts_async.report.viewer.library import MAX_OPEN, Found, Library
 
 
 def test_only_so_many_runs_are_open_the_latest_used_among_them(tmp_path: Path) -> None:
@@ -38,7 +40,7 @@ def test_a_run_that_nobody_named_so_is_not_opened(tmp_path: Path) -> None:
 def test_runs_lie_some_levels_deep_and_not_in_hidden_folders(tmp_path: Path) -> None:
     for folder in ("a/b/c", "a/b/c/d/e", ".hidden", "judgments"):
         made_run(tmp_path / folder, label="orig", rows=[])
-    assert [place.name for place in find_places(tmp_path)] == ["a/b/c/made-orig"]
+    assert [place.name for place in find_places(tmp_path).found] == ["a/b/c/made-orig"]
     assert MAX_DEPTH == 4
 
 
@@ -51,4 +53,33 @@ def test_what_vanishes_while_it_is_looked_at_is_no_run(tmp_path: Path) -> None:
     shutil.rmtree(run)
     opened.advance(1)
     assert (len(opened.results.lines()), opened.ready) == (0, 1.0)
-    assert find_places(tmp_path / "nothing") == []
+    assert find_places(tmp_path / "nothing").found == []
+
+
+def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(tmp_path: Path) -> None:
+    """Half a second of looking is followed by (0.5 - 0.1) * 9 = 3.6 seconds without."""
+    now, looks = 100.0, []
+    library = Library(tmp_path)
+
+    def look() -> Found:
+        nonlocal now
+        looks.append(now)
+        now += 0.5
+        return Found()
+
+    with patch.object(time, "monotonic", lambda: now), patch.object(library, "_look", look):
+        library.find()
+        for moment in (104.0, 104.2, 108.0):
+            now = moment
+            library.find()
+    assert looks == [100.0, 104.2]
+
+
+def test_it_is_said_where_there_are_more_folders_than_are_looked_into(tmp_path: Path) -> None:
+    for name in "abc":
+        made_run(tmp_path, label="orig", name=name, rows=[])
+    assert Library(tmp_path).find().damaged == ()
+    with patch("cts_async.report.viewer.folder.MAX_FOLDERS", 3):
+        found = Library(tmp_path).find()
+    assert list(found.runs) == ["a", "b"]
+    assert "only" in found.damaged[0]

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from unittest.mock import patch
 
+import pytest
 from made_runs import Row, made_run
 from test_viewer_runs import made_live
 from viewer_server import viewer
+
+from cts_async.report.viewer import watching
 
 
 def add_line(run: Path, id: str) -> None:
@@ -40,6 +44,38 @@ def test_who_listens_to_all_hears_of_a_new_run(tmp_path: Path) -> None:
         while told[1]["n_done"] != 2:
             told = next(events)
         assert (told[0], told[1]["name"]) == ("changed", "made-gpt-k1")
+
+
+def test_who_comes_later_takes_no_change_from_those_who_listen(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    with (
+        viewer(tmp_path) as asker,
+        patch.object(watching, "EVERY_S", 3600.0),
+        asker.listening() as events,
+    ):
+        assert next(events)[1]["n_done"] == 1
+        add_line(run, "b")
+        with asker.listening(run=run.name) as others:
+            assert next(others)[1]["n_done"] == 2
+            assert next(events)[1]["n_done"] == 2
+
+
+def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    looks: list[object] = []
+
+    def changes(self: watching.Watching) -> list[watching.Event]:
+        looks.append(self)
+        if len(looks) == 1:
+            raise OSError("gone")
+        return usual(self)
+
+    usual = watching.Watching._changes
+    monkeypatch.setattr(watching.Watching, "_changes", changes)
+    with viewer(tmp_path) as asker, asker.listening() as events:
+        assert next(events)[1]["n_done"] == 1
+        add_line(run, "b")
+        assert next(events)[1]["n_done"] == 2
 
 
 def test_nobody_listens_to_a_run_that_is_not_there(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
 from viewer_server import Asker, viewer
+
+from cts_async.report.viewer.guard import own_names
 
 ADDRESSES = [
     "/",
@@ -85,7 +88,7 @@ def test_every_answer_has_the_headers_that_keep_a_page_in(folder: Path) -> None:
             policy = headers["Content-Security-Policy"]
             assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
             assert "frame-ancestors 'none'" in policy
-            assert "unsafe" not in policy
+            assert not [word for word in ("unsafe", "data:", "blob:", "*") if word in policy]
             assert headers["X-Content-Type-Options"] == "nosniff"
             assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
             assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
@@ -154,7 +157,7 @@ def test_a_parameter_given_twice_is_refused(folder: Path) -> None:
 
 def test_an_address_without_end_is_refused(folder: Path) -> None:
     with viewer(folder) as asker:
-        assert asker.send("GET", "/api/instances?run=" + "x" * 20_000).status == 400
+        assert asker.send("GET", "/api/instances?run=" + "x" * 70_000).status == 400
         assert asker.get("runs")["runs"]
 
 
@@ -184,3 +187,24 @@ def test_the_page_is_sent_once_and_then_known_by_its_tag(
         assert again(asker, page.headers["ETag"]) == 304
         (static / "index.html").write_text("<!doctype html>new")
         assert again(asker, page.headers["ETag"]) == 200
+
+
+def test_the_usual_port_is_in_nobodys_address(folder: Path) -> None:
+    assert {"localhost", "127.0.0.1", "[::1]", "localhost:80"} <= own_names(80)
+    assert "localhost" not in own_names(8518)
+
+
+def test_what_is_no_http_is_refused_and_fills_no_terminal(
+    folder: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with viewer(folder) as asker, socket.create_connection(("127.0.0.1", asker.port)) as client:
+        client.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.0 400")
+    assert (caplog.records, capfd.readouterr().err) == ([], "")
+
+
+def test_a_part_with_a_long_name_can_be_asked_for(folder: Path) -> None:
+    (folder / "made-orig" / "steps.jsonl").write_text('{"instance": "a"}\n')
+    with viewer(folder) as asker:
+        answer = asker.api("text", run="made-orig", at=0, part=f"lexical/9/{'想' * 5_900}")
+    assert (answer.status, answer.json) == (404, {"error": "that line has no such text"})

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.protocol.results import latest_results
+from cts_async.report.viewer.files import line_at, opened
 from cts_async.report.viewer.journal_index import JournalIndex
 from cts_async.report.viewer.results_index import ResultsIndex, id_hash
 from cts_async.report.viewer.tail import Tail
@@ -152,3 +153,21 @@ def test_a_line_longer_than_a_block_is_one_line(tmp_path: Path) -> None:
     found = tail.next()
     assert found is not None
     assert found[1].startswith(b"x" * 1000 + b"\n")
+
+
+def test_a_line_that_is_longer_than_any_is_damage_and_never_held(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    line = '{"id": "a", "answer": "' + "x" * 5_000 + '"}\n'
+    path.write_text(line + '{"id": "b"}\n')
+    with (
+        patch("cts_async.report.viewer.tail.MAX_LINE", 1_000),
+        patch("cts_async.report.viewer.files.MAX_LINE", 1_000),
+        patch("cts_async.report.viewer.files._PIECE", 100),
+        opened(path) as fd,
+    ):
+        index = ResultsIndex(path, block=100)
+        while index.advance():
+            pass
+        assert index.lines().offsets.tolist() == [len(line)]
+        assert line_at(fd, 0) is None
+        assert line_at(fd, len(line)) == b'{"id": "b"}'

@@ -48,13 +48,19 @@ TEXTS = {
     "delete": "a\u007f",
     "turned": "\u202egnp.exe\u2066x\u2069",
     "widthless": "zero\u200bwidth\ufeff",
+    "soft and filled": "a\u00adb\u3164",
+    "for machines": "ok\U000e0069",
+    "name": "葛\U000e0100",
     "family": "\U0001f468\u200d\U0001f469\u200d\U0001f467",
     "persian": "می\u200cخواهم",
 }
 QUERIES = [{"run": "a/b&c=d#e", "id": "../../etc?x=%2e"}, {"text": "飞艇 100%", "sort": "-score"}]
 
 SCRIPT = """
-const [said, dom, route] = await Promise.all(["said", "dom", "route"].map((name) => import(`${base}/${name}.js`)));
+globalThis.localStorage = { getItem: () => "en" };
+globalThis.ResizeObserver = class {};
+const names = ["said", "dom", "route", "format", "nuggets"];
+const [said, dom, route, format, nuggets] = await Promise.all(names.map((name) => import(`${base}/${name}.js`)));
 const asked = JSON.parse(process.argv[1]);
 console.log(JSON.stringify({
   hrefs: asked.hrefs.map(dom.safeHref),
@@ -62,6 +68,9 @@ console.log(JSON.stringify({
   texts: Object.fromEntries(Object.entries(asked.texts).map(([name, text]) => [name, said.visible(text)])),
   languages: asked.languages.map(said.languageOf),
   routes: asked.queries.map((query) => route.readRoute(route.href("/run", { ...query, none: null, empty: "" }))),
+  numbers: [1234567, -5, 1e300, null].map(format.count),
+  moment: format.moment("\\u202elater"),
+  worths: ["partial", "constructor", undefined].map((label) => String(nuggets.worth(label))),
   nowhere: route.readRoute(""),
 }));
 """
@@ -115,6 +124,9 @@ def test_what_is_hidden_in_a_text_is_written_out(told: dict[str, Any]) -> None:
         "delete": "a⟨U+007F⟩",
         "turned": "⟨U+202E⟩gnp.exe⟨U+2066⟩x⟨U+2069⟩",
         "widthless": "zero⟨U+200B⟩width⟨U+FEFF⟩",
+        "soft and filled": "a⟨U+00AD⟩b⟨U+3164⟩",
+        "for machines": "ok⟨U+E0069⟩",
+        "name": TEXTS["name"],
         "family": TEXTS["family"],
         "persian": TEXTS["persian"],
     }
@@ -127,3 +139,12 @@ def test_chinese_is_told_from_japanese_and_from_what_is_neither(told: dict[str, 
 def test_a_route_survives_its_address(told: dict[str, Any]) -> None:
     assert told["routes"] == [{"path": "/run", "query": query} for query in QUERIES]
     assert told["nowhere"] == {"path": "/", "query": {}}
+
+
+def test_a_number_without_end_and_a_moment_that_is_none_stay_in_their_places(told: dict[str, Any]) -> None:
+    assert told["numbers"] == ["1,234,567", "-5", "1E300", "–"]
+    assert told["moment"] == "⟨U+202E⟩later"
+
+
+def test_a_label_is_one_of_three_and_no_word_of_the_language(told: dict[str, Any]) -> None:
+    assert told["worths"] == ["0.5", "null", "null"]

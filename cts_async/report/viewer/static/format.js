@@ -1,13 +1,19 @@
 // Numbers, amounts and times in the reader's language.
 
+import { visible } from "./said.js";
 import { language, t } from "./words.js";
 
 export const NONE = "–";
 
 const locale = () => (language() === "zh" ? "zh-CN" : "en-GB");
 
+// Anybody's numbers may be of any size: what has no end of digits is said by its power of ten.
+const HUGE = 1e15;
+
 function formatted(value, options) {
-  return value === null || value === undefined ? NONE : new Intl.NumberFormat(locale(), options).format(value);
+  if (value === null || value === undefined) return NONE;
+  const shown = Math.abs(value) < HUGE ? options : { ...options, notation: "scientific" };
+  return new Intl.NumberFormat(locale(), shown).format(value);
 }
 
 export const count = (value) => formatted(value, { maximumFractionDigits: 0 });
@@ -49,6 +55,6 @@ export function duration(seconds) {
 export function moment(value) {
   if (value === null || value === undefined) return NONE;
   const date = new Date(typeof value === "number" ? value * 1000 : value);
-  if (Number.isNaN(date.getTime())) return String(value);
+  if (Number.isNaN(date.getTime())) return visible(String(value));
   return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "short" }).format(date);
 }

@@ -33,7 +33,7 @@ export function rewritten(page) {
 
 /** The answer, and where in the agent's words it stood. */
 export function answer(page) {
-  const origin = page.answer_from ? h("p", { class: "muted small" }, t(`from_${page.answer_from}`)) : null;
+  const origin = page.answer_from ? h("p", { class: "muted small" }, visible(t(`from_${page.answer_from}`))) : null;
   return h("div", { class: "card" }, longText(page.answer, {}), origin);
 }
 

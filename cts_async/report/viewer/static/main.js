@@ -32,7 +32,7 @@ let shown = { key: null, leave: null, update: null, keys: {} };
 /** Show what the address names. What only changed its parameters may be updated where it stands. */
 function show({ anew = false } = {}) {
   const route = readRoute(location.hash);
-  const make = PAGES[route.path] ?? unknownPage;
+  const make = Object.hasOwn(PAGES, route.path) ? PAGES[route.path] : unknownPage;
   const key = `${route.path} ${make.identity?.(route.query) ?? ""}`;
   leavePlace();
   if (!anew && key === shown.key && shown.update) {

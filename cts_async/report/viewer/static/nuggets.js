@@ -11,17 +11,19 @@ const WORTH = { full: 1, partial: 0.5, none: 0 };
 
 /** A label as a symbol and a word; a dash where the judge said nothing. */
 export function coverage(label) {
-  if (!(label in SYMBOLS)) return h("span", { class: "muted" }, label ? visible(label) : NONE);
+  if (!known(label)) return h("span", { class: "muted" }, label ? visible(label) : NONE);
   const symbol = h("span", { "aria-hidden": "true" }, `${SYMBOLS[label]} `);
   return h("span", { class: `coverage ${label}` }, symbol, t(`coverage_${label}`));
 }
 
 /** What a label counts, as `score` has it; null for none. */
-export const worth = (label) => WORTH[label] ?? null;
+export const worth = (label) => (known(label) ? WORTH[label] : null);
+
+const known = (label) => Object.hasOwn(SYMBOLS, label ?? "");
 
 /** Every nugget as a piece as wide as its weight. */
 export function coverageStrip(nuggets, judge) {
-  const judged = nuggets.filter((nugget) => nugget.coverage[judge] in SYMBOLS);
+  const judged = nuggets.filter((nugget) => known(nugget.coverage[judge]));
   if (judged.length === 0) return null;
   const n = (label) => judged.filter((nugget) => nugget.coverage[judge] === label).length;
   const label = t("stripWords", { full: n("full"), partial: n("partial"), none: n("none") });

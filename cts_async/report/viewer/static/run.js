@@ -89,7 +89,7 @@ function judges(scores) {
 
 function tokens(byModel) {
   const told = ([model, used], index) => {
-    const [input, output] = [used.input ?? 0, used.output ?? 0].map((amount) => size(amount, ""));
+    const [input, output] = [used?.input, used?.output].map((amount) => size(Number(amount) || 0, ""));
     return [index ? " · " : "", said(model), ` ${t("inOut", { input, output })}`];
   };
   return h("p", { class: "muted small" }, t("tokensBy"), Object.entries(byModel).map(told));

@@ -5,8 +5,10 @@ import { h } from "./dom.js";
 // Controls but tab and newline; marks that turn text round; characters without width. Joiners stay: scripts need them.
 const CONTROLS = "\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f";
 const TURNERS = "\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069";
-const WIDTHLESS = "\\u200b\\u2060-\\u2065\\ufeff\\ufff9-\\ufffb";
-const HIDDEN = new RegExp(`[${CONTROLS}${TURNERS}${WIDTHLESS}]`, "g");
+const WIDTHLESS = "\\u00ad\\u034f\\u180e\\u200b\\u2060-\\u2065\\u206a-\\u206f\\ufeff\\ufff9-\\ufffb";
+const FILLERS = "\\u115f\\u1160\\u3164\\uffa0";
+const TAGS = "\\u{e0000}-\\u{e00ff}"; // letters that only machines read
+const HIDDEN = new RegExp(`[${CONTROLS}${TURNERS}${WIDTHLESS}${FILLERS}${TAGS}]`, "gu");
 const HAN = /\p{Script=Han}/u;
 const KANA = /[\p{Script=Hiragana}\p{Script=Katakana}]/u;
 
