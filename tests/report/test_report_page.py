@@ -207,6 +207,15 @@ def test_a_smoke_test_is_marked_at_the_top_and_at_every_table_of_scores(tmp_path
     assert "local-k1 (smoke test)" in [text(one) for one in page.iterfind(".//h3")]
 
 
+def test_a_smoke_test_is_one_in_a_file_of_rows_as_well(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50)])
+    made_run(tmp_path / "runs", label="local-k1", rows=[Row("a", score=60)], embedded=True)
+    reported(tmp_path / "runs", tables=tmp_path)
+    head, orig, local = (tmp_path / "leaderboard.csv").read_text().splitlines()
+    assert [line.rpartition(",")[2] for line in (head, orig, local)] == ["smoke_test", "False", "True"]
+    assert (tmp_path / "pairs.csv").read_text().splitlines()[1].endswith(",True")
+
+
 def test_one_run_alone_is_set_beside_the_orig_that_lies_beside_it(runs: Path, tmp_path: Path) -> None:
     page, told = reported(runs / "made-gpt-k1", out=tmp_path / "page.html")
     assert [row[0] for row in rows(page, "leaderboard")] == ["orig", "gpt-k1"]
