@@ -40,8 +40,8 @@ def turns(
     return Figure(
         f"turns_{_file_word(measure)}",
         marked(f"{measure} by turn", embedded=smoke),
-        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % "
-        f"{method} intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
+        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % {method} "
+        f"intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
         _alt(found, marked(measure, embedded=smoke), without, measure),
         spec(
             traces,
