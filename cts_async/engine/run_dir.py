@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 
+from cts_async.engine.manifest_form import check_manifest
 from cts_async.errors import InputError, RunLocked, UsageError, unwritable
 
 FEW = 3
@@ -61,6 +62,7 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
         raise InputError(path, f"not a manifest ({error}); move it away or choose another --name") from None
     if not isinstance(manifest, dict):
         raise InputError(path, "not a manifest (no JSON object)")
+    check_manifest(path, manifest)
     return manifest
 
 

@@ -1,0 +1,61 @@
+"""The form of a manifest's parts that readers rely on. What we write has it; an editor may have broken it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from cts_async.errors import InputError
+
+_ABSENT: Final[Any] = object()
+
+
+def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raises InputError that names a part, such as `identity.k`, which is not as it has to be.
+
+    Any may be absent, and those within another null.
+    """
+    for names, (form, told) in _FORMS.items():
+        outer, _, inner = names.partition(".")
+        value = manifest.get(outer, _ABSENT)
+        if inner and value is not _ABSENT:
+            value = _ABSENT if value.get(inner) is None else value[inner]
+        if value is not _ABSENT and not form(value):
+            raise InputError(path, f"has to be {told}", field=names)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def _are_texts(value: Any) -> bool:
+    return all(isinstance(one, str) for one in value)
+
+
+def _are_sessions(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and type(one.get("wall_s", 0)) in (int, float, type(None)) for one in value
+    )
+
+
+_FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "identity": (_is_object, "an object"),
+    "identity.data": (_is_object, "an object"),
+    "identity.k": (_is_count, "a number of questions"),
+    "identity.judges": (lambda value: isinstance(value, list) and _are_texts(value), "a list of names"),
+    "data": (_is_object, "an object"),
+    "players": (
+        lambda value: (
+            isinstance(value, dict) and _are_texts(one for one in value.values() if one is not None)
+        ),
+        "an object of names",
+    ),
+    "n_expected": (_is_count, "a number of instances"),
+    "sessions": (_are_sessions, "a list of objects"),
+}
+"""An outer part stands before what is in it."""
