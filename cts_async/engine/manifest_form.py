@@ -9,6 +9,7 @@ from typing import Any, Final
 from cts_async.errors import InputError
 
 _ABSENT: Final[Any] = object()
+_NUMBERS: Final = (int, float, type(None))
 
 
 def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
@@ -37,9 +38,16 @@ def _are_texts(value: Any) -> bool:
     return all(isinstance(one, str) for one in value)
 
 
+def _are_prices(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(one, dict) and all(type(price) in _NUMBERS for price in one.values())
+        for one in value.values()
+    )
+
+
 def _are_sessions(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(one, dict) and type(one.get("wall_s", 0)) in (int, float, type(None)) for one in value
+        isinstance(one, dict) and type(one.get("wall_s")) in _NUMBERS for one in value
     )
 
 
@@ -55,6 +63,7 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
         ),
         "an object of names",
     ),
+    "prices": (_are_prices, "an object of prices by model"),
     "n_expected": (_is_count, "a number of instances"),
     "sessions": (_are_sessions, "a list of objects"),
 }

@@ -14,6 +14,7 @@ from cts_async.errors import InputError
 SOUND = {
     "identity": {"k": 3, "data": {"name": "sample"}, "judges": ["gpt"]},
     "players": {"clarifier": "gpt", "support": None},
+    "prices": {"gpt-5": {"input": 1.25, "output": None}},
     "n_expected": 8,
     "sessions": [{"start": "2026-11-21T06:24:00Z", "wall_s": 2.5}, {}],
 }
@@ -30,6 +31,7 @@ def written(folder: Path, manifest: dict[str, Any]) -> Path:
         ("identity", None),
         ("identity", ["x"]),
         ("players", {"clarifier": 3}),
+        ("prices", {"gpt-5": {"input": "1.25"}}),
         ("n_expected", "8"),
         ("n_expected", -1),
         ("sessions", {"a": 1}),
