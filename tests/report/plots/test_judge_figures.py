@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -41,4 +42,5 @@ def test_kappa_stands_in_the_cells(found: Drawn) -> None:
     assert heat["z"] == [[None, pytest.approx(73 / 97)], [pytest.approx(73 / 97), None]]
     assert heat["text"] == [["–", "0.75"], ["0.75", "–"]]
     assert "Krippendorff's alpha of all judges is 0." in figure.caption
+    assert re.search(r" n = \d+ nuggets of a pair\.$", figure.caption)
     assert figure.alt == "ernie and <b>gpt agree with a kappa of 0.75 on 12 nuggets."
