@@ -26,6 +26,14 @@ def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
             raise InputError(path, f"has to be {told}", field=names)
 
 
+def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The sessions that are noted, as far as they are any: a run can be read without."""
+    noted = manifest.get("sessions")
+    if not isinstance(noted, list):
+        return []
+    return [one for one in noted if isinstance(one, dict) and type(one.get("wall_s")) in _NUMBERS]
+
+
 def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
@@ -45,12 +53,6 @@ def _are_prices(value: Any) -> bool:
     )
 
 
-def _are_sessions(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, dict) and type(one.get("wall_s")) in _NUMBERS for one in value
-    )
-
-
 _FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "identity": (_is_object, "an object"),
     "identity.data": (_is_object, "an object"),
@@ -65,6 +67,5 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     ),
     "prices": (_are_prices, "an object of prices by model"),
     "n_expected": (_is_count, "a number of instances"),
-    "sessions": (_are_sessions, "a list of objects"),
 }
 """An outer part stands before what is in it."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cts_async.engine.manifest_form import sessions_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
 
@@ -34,8 +35,6 @@ def written(folder: Path, manifest: dict[str, Any]) -> Path:
         ("prices", {"gpt-5": {"input": "1.25"}}),
         ("n_expected", "8"),
         ("n_expected", -1),
-        ("sessions", {"a": 1}),
-        ("sessions", [{"wall_s": "long"}]),
     ],
 )
 def test_a_part_of_another_form_is_named(tmp_path: Path, part: str, value: Any) -> None:
@@ -47,6 +46,11 @@ def test_a_part_of_another_form_is_named(tmp_path: Path, part: str, value: Any) 
 def test_so_is_one_in_another(tmp_path: Path, part: str, value: Any) -> None:
     with pytest.raises(InputError, match=f"field 'identity.{part}': has to be "):
         read_manifest(written(tmp_path, SOUND | {"identity": {part: value}}))
+
+
+@pytest.mark.parametrize("sessions", [None, {"a": 1}, "x", [7], [{"wall_s": "long"}]])
+def test_what_is_no_session_counts_for_none(sessions: Any) -> None:
+    assert sessions_of({"sessions": sessions}) == []
 
 
 def test_what_is_absent_is_no_fault(tmp_path: Path) -> None:
