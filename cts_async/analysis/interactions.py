@@ -55,6 +55,11 @@ class Interactions:
     embedded: bool = False
 
     @property
+    def n_turns(self) -> int:
+        """k, or the most questions of an instance: of others' answers no k may be known."""
+        return max([self.k, *(len(row.turns) for row in self.rows)])
+
+    @property
     def n_missing(self) -> int:
         """Instances that have no line yet."""
         return max(0, self.n_expected - len(self.rows) - self.n_failed)

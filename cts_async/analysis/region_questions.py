@@ -42,7 +42,7 @@ class UnknownRange:
 
 def region_turns(system: Interactions) -> tuple[RegionTurn, ...]:
     """One entry for each turn, in order."""
-    counts = [[0, 0, 0, 0] for _ in range(system.k)]
+    counts = [[0, 0, 0, 0] for _ in range(system.n_turns)]
     for row in system.rows:
         for turn in row.turns:
             count = counts[turn.turn - 1]

@@ -10,7 +10,8 @@ from typing import Any
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
-from cts_async.protocol.results import Line, answer_digest, failed, read_results
+from cts_async.protocol.line_form import checked_results
+from cts_async.protocol.results import Line, answer_digest, failed
 from cts_async.protocol.run_files import JUDGMENTS, results_of
 from cts_async.protocol.run_folders import TALK
 from cts_async.records import UNKNOWN, Coverage
@@ -112,7 +113,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     identity = manifest.get("identity", {})
     judge = next(iter(identity.get("judges") or ()), UNNAMED)
     lines = _Lines(judge, without, changeable="candidates" in identity)
-    for line in read_results(directory / results_of(directory)):
+    for line in checked_results(directory / results_of(directory)):
         lines.add(line)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
         lines.judged_further(path)
@@ -197,7 +198,7 @@ class _Lines:
     def judged_further(self, path: Path) -> None:
         """A further judge's file. A verdict on another answer than the one recorded does not count (yet)."""
         judge, said, failures = path.stem, dict[str, Verdict](), set[str]()
-        for line in read_results(path):
+        for line in checked_results(path):
             judge = str(line.get("judge") or judge)
             said.pop(line["id"], None)
             failures.discard(line["id"])

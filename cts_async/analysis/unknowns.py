@@ -39,8 +39,8 @@ class Unknowns:
 
 def count_unknowns(system: Interactions) -> Unknowns:
     """Count the answers of one run; failed instances take no part."""
-    known_cnt = [0] * (system.k + 1)
-    turns = [[0, 0] for _ in range(system.k)]
+    known_cnt = [0] * (system.n_turns + 1)
+    turns = [[0, 0] for _ in range(system.n_turns)]
     for row in system.rows:
         known_cnt[row.known_cnt] += 1
         for turn in row.turns:

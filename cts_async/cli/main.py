@@ -32,6 +32,7 @@ from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
+from cts_async.cli.standard_error import open_closed_streams, tolerate_deaf_ears
 from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError, unwritable
 from cts_async.report.plain import plain
@@ -104,6 +105,8 @@ def main() -> None:
     """Run a command; a mistake of the user's ends in one line, never in a traceback."""
     # Nothing here multiplies matrices: threads that wait for some to multiply would only burn time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    open_closed_streams()
+    tolerate_deaf_ears()
     tolerate_encodings()
     try:
         status = app(prog_name="cts", standalone_mode=False)

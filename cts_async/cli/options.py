@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, time, timedelta
@@ -85,7 +86,7 @@ def read_common(
         "retry_failed": retry_failed,
         "sync": sync,
         "seed": seed,
-        "command": " ".join(["cts", *sys.argv[1:]]),
+        "command": shlex.join(["cts", *sys.argv[1:]]),
     }
 
 

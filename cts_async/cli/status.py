@@ -22,6 +22,7 @@ HELP = """Show what runs are doing, live: the screen of the command that works o
 
 RUN is a run directory, a folder of runs or a pattern. Follows until they end; Ctrl-C leaves the runs alone. Of a run
 that is not going on: what it came to, or how far it is and why it stopped. Not on a terminal: once, in plain lines.
+Behind a mean stands half of its 95 % interval by Student's t, for a glance; cts report has the bootstrapped ones.
 
 Example: cts status
 

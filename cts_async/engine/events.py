@@ -50,6 +50,8 @@ class JobsFound:
 
     group: str
     jobs: int
+    failed: int = 0
+    """Those of them that failed, and are not tried again."""
 
 
 @value

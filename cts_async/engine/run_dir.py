@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -15,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from cts_async.engine.manifest_form import check_manifest
 from cts_async.errors import InputError, RunLocked, UsageError, unwritable
 
 FEW = 3
@@ -61,13 +63,23 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
         raise InputError(path, f"not a manifest ({error}): damaged; move its folder aside") from None
     if not isinstance(manifest, dict):
         raise InputError(path, "not a manifest (no JSON object): damaged; move its folder aside")
+    check_manifest(path, manifest)
     return manifest
+
+
+def json_bytes(value: Any, option: int = 0) -> bytes:
+    """The value as orjson writes it; what UTF-8 cannot hold, as file names may have it, is "?"."""
+    try:
+        return orjson.dumps(value, option=option)
+    except TypeError:
+        held = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        return orjson.dumps(orjson.loads(held), option=option)
 
 
 def write_json(path: Path, value: Any) -> None:
     """Write a small JSON file so that a reader, or a crash, sees the old one or the new one whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    content = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    content = json_bytes(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     try:
         with temporary.open("wb") as file:
             file.write(content)

@@ -1,4 +1,7 @@
-"""Ctrl-C: once finishes what is in flight and writes everything, twice stops now. SIGTERM counts as one."""
+"""Ctrl-C: once finishes what is in flight and writes everything, twice stops now.
+
+SIGTERM counts as one, and so does SIGHUP, the end of the terminal, unless somebody had it ignored (nohup).
+"""
 
 from __future__ import annotations
 
@@ -57,7 +60,12 @@ async def stoppable() -> AsyncIterator[Stopper]:
 async def _listen(
     stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+    heard, hung_up = [signal.SIGINT, signal.SIGTERM], False
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        heard.append(signal.SIGHUP)
+    with anyio.open_signal_receiver(*heard) as signals:
         task_status.started()
-        async for _ in signals:
-            stopper.signal()
+        async for number in signals:
+            if not (number == signal.SIGHUP and hung_up):  # the shell repeats what the terminal says
+                stopper.signal()
+            hung_up |= number == signal.SIGHUP

@@ -18,7 +18,7 @@ def opened_again(manifest: Mapping[str, Any], spec: str | None = None) -> Datase
     Its gold may be another, or none: `dataset.gold_path` says.
     """
     noted = manifest.get("data", {})
-    expected = manifest.get("identity", {}).get("data", {}).get("sha256")
+    expected = (manifest.get("identity", {}).get("data") or {}).get("sha256")
     given = spec is not None
     spec = spec or noted.get("spec")
     if not spec:

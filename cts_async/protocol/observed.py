@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.engine.journal import read_jsonl
+from cts_async.engine.manifest_form import sessions_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.protocol.judge import JUDGING
 from cts_async.protocol.results import failed, read_results
@@ -66,7 +67,7 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     if manifest is None:
         return observed
     observed.forecast = manifest.get("forecast")
-    observed.wall_s = sum(session.get("wall_s") or 0.0 for session in manifest.get("sessions", []))
+    observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
     # Of each instance's latest line no more than its turns: the lines themselves are long.
     turns: dict[str, int | None] = {}
     for line in read_results(directory / RESULTS):

@@ -87,7 +87,8 @@ def _scoring_jobs(
     again = plan.config.retry_failed
     done = files.finished
     n_outdated = _outdated(judge, target, done, events, but_failures=again)
-    _found(plan, judge, target, len(done) - (done.n_failed if again else 0) - n_outdated, events)
+    n_left_failed = 0 if again else done.n_failed
+    _found(plan, judge, target, len(done) - done.n_failed + n_left_failed - n_outdated, events, n_left_failed)
     if not n_outdated and done.have_all(target.answers.ids, but_failures=again):
         return  # without reading the file again
     for judging in _left(target, done, partial(files.needs_work, retry_failed=again), n_outdated):
@@ -135,8 +136,9 @@ def _left(target: Target, done: LatestLines, lacks: Wanted, n_outdated: int) -> 
             yield judging
 
 
-def _found(plan: JudgePlan, judge: Judge, target: Target, n: int, events: Events) -> None:
-    events.emit(JobsFound(plan.group(judge.name), min(n, len(target.answers))))
+def _found(plan: JudgePlan, judge: Judge, target: Target, n: int, events: Events, n_failed: int = 0) -> None:
+    found = min(n, len(target.answers))
+    events.emit(JobsFound(plan.group(judge.name), found, min(n_failed, found)))
 
 
 def _job(

@@ -74,8 +74,10 @@ class RunFiles:
 
     def tell(self, events: Events, n_expected: int, *, retry_failed: bool) -> None:
         """Say what was found: how many instances need no more work, and what was damaged."""
-        finished = len(self.finished) - (self.finished.n_failed if retry_failed else 0)
-        events.emit(JobsFound(self.directory.name, min(finished, n_expected)))
+        failed = self.finished.n_failed
+        finished = min(len(self.finished) - (failed if retry_failed else 0), n_expected)
+        left_failed = 0 if retry_failed else min(failed, finished)
+        events.emit(JobsFound(self.directory.name, finished, left_failed))
         for text in self.journal.report.notices(self.journal.path):
             events.emit(Notice(text))
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from cts_async.report import run_tables
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.comparison_tables import Told, judged_tables, judges_tables
-from cts_async.report.data_table import DataTable
+from cts_async.report.data_table import DataTable, Row
 from cts_async.report.diagnosis import tables_of
 from cts_async.report.gathered import Gathered
 from cts_async.report.run_tables import Named
@@ -94,17 +94,32 @@ def _plain(group: Group, tables: Iterable[DataTable]) -> Iterator[Grouped]:
 
 
 def _marked(one: Grouped, gathered: Gathered) -> Grouped:
-    """A table of scores that the embedded model played for says so, wherever it is taken."""
+    """A table of scores that the embedded model played for says so, wherever it is taken; its rows do as well."""
     if one.group not in _SCORED or not gathered.embedded:
         return one
-    return replace(one, told=replace(one.told, remarks=(*one.told.remarks, smoke_test(gathered))))
+    played = _embedded_by_name(gathered)
+    rows = [{**row, "smoke_test": _is_smoke(row, played)} for row in one.told.table.rows]
+    table = replace(one.told.table, rows=rows)
+    return replace(one, told=Told(table, (*one.told.remarks, smoke_test(gathered))))
+
+
+def _is_smoke(row: Row, played: Mapping[str, bool]) -> bool:
+    """Whether the embedded model played for a system that the row names; for some system, where it names none."""
+    named = [played[value] for value in row.values() if isinstance(value, str) and value in played]
+    return any(named) or not named
+
+
+def _embedded_by_name(gathered: Gathered) -> dict[str, bool]:
+    """Of every system whether the embedded model played for it."""
+    runs = (*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks))
+    return {name: bool(run.manifest.get("embedded")) for name, run in runs}
 
 
 def smoke_test(gathered: Gathered) -> str:
     """Which systems' scores say nothing, and why."""
-    runs = (*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks))
-    played = [name for name, run in runs if run.manifest.get("embedded")]
-    whose = "" if len(played) == len(runs) else f" It played for {', '.join(played)}."
+    embedded = _embedded_by_name(gathered)
+    played = [name for name, by_it in embedded.items() if by_it]
+    whose = "" if len(played) == len(embedded) else f" It played for {', '.join(played)}."
     return SMOKE_TEST + whose
 
 

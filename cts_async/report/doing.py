@@ -170,7 +170,9 @@ class Doing:
         group.pace.ended(event.job_id)
 
     def _jobs_found(self, event: JobsFound) -> None:
-        self._of(event).done += event.jobs
+        group = self._of(event)
+        group.done += event.jobs
+        group.failed += event.failed
 
     def _attempt_failed(self, event: AttemptFailed) -> None:
         group = self._of(event)

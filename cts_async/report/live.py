@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 import orjson
 
+from cts_async.engine.run_dir import json_bytes
 from cts_async.report.viewer.shapes import Live
 
 LIVE: Final = "live.json"
@@ -25,7 +26,7 @@ def write_live(directory: Path, live: Live) -> None:
     """Replace the file. Nothing that goes wrong here may disturb a run: an OSError is passed over."""
     temporary = directory / f".{LIVE}.{os.getpid()}"
     with suppress(OSError):
-        temporary.write_bytes(orjson.dumps(live))
+        temporary.write_bytes(json_bytes(live))
         temporary.replace(directory / LIVE)
         return
     with suppress(OSError):

@@ -6,8 +6,8 @@ from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.engine.journal import placed_records
 from cts_async.protocol.latest import HASHES, Mark, latest_rows, unmarked
+from cts_async.protocol.line_form import placed_results
 from cts_async.protocol.results import failed
 from cts_async.records import UNKNOWN
 from cts_async.report.scores import Scores
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _NO_SCORE: Final = float("nan")
+_READ: Final = ("judge", "answers", "restore_score_100", "error")
 
 
 class ResultColumns:
@@ -37,9 +38,7 @@ class ResultColumns:
         marks = array("q")
         health = HealthColumns()
         failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
-        for offset, line in placed_records(path):
-            if not isinstance(id := line.get("id"), str):
-                continue
+        for offset, line in placed_results(path, _READ):
             self.judge = self.judge or line.get("judge")
             answers = line.get("answers") or ()
             score = line.get("restore_score_100")
@@ -47,7 +46,7 @@ class ResultColumns:
                 failures.append(len(ids))
                 failed_at.append(offset)
             health.add(len(ids), line)
-            ids.append(hash(id))
+            ids.append(hash(line["id"]))
             if mark is not unmarked:
                 marks.append(mark(line))
             scores.append(_NO_SCORE if score is None else score)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from cts_async.engine.journal import record_at
+from cts_async.engine.manifest_form import sessions_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
 from cts_async.protocol.latest import unmarked
@@ -140,9 +141,7 @@ def how_to_resume(states: Iterable[RunState]) -> list[str]:
 
 
 def _last_session(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    sessions = manifest.get("sessions")
-    last = sessions[-1] if isinstance(sessions, list) and sessions else {}
-    return last if isinstance(last, dict) else {}
+    return next(reversed(sessions_of(manifest)), {})
 
 
 def _state(directory: Path, session: Mapping[str, Any], *, finished: bool) -> State:

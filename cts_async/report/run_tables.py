@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from cts_async.engine.manifest_form import sessions_of
 from cts_async.protocol.run_files import RESULTS
 from cts_async.report.data_table import Column, DataTable, Row, number, text
 from cts_async.report.summary import RunSummary
@@ -40,7 +41,7 @@ def runs_table(runs: Named) -> DataTable:
 
 def _run_row(name: str, run: RunSummary) -> Row:
     identity, players = _mapping(run.manifest, "identity"), _mapping(run.manifest, "players")
-    sessions = run.manifest.get("sessions") or [{}]
+    sessions = sessions_of(run.manifest) or [{}]
     n_failed = len(run.failures)
     return {
         "system": name + (" (smoke test)" if run.manifest.get("embedded") else ""),

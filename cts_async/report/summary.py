@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cts_async import scorer
 from cts_async.engine.journal import read_jsonl, record_at
+from cts_async.engine.manifest_form import sessions_of
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
@@ -120,7 +121,7 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
         n_done=lines.n - lines.n_failed,
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
-        wall_s=sum(session.get("wall_s") or 0.0 for session in manifest.get("sessions", [])),
+        wall_s=sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest)),
         beside=tuple(beside([(scores.judge, path) for scores, path in judges], LEXICAL)),
         tools=lines.tools,
     )

@@ -10,7 +10,7 @@ from typing import Final
 from cts_async.report.data_table import Column, DataTable, Row, written_rows
 from cts_async.report.visible import visible
 
-_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
+_MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 _LATEX: Final = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -44,6 +44,7 @@ _LATEX: Final = str.maketrans(
     }
 )
 _LIGATURE: Final = re.compile(r"([-',])(?=\1)")
+_UNLABELLED: Final = re.compile(r"[^A-Za-z0-9:.-]")
 _SIGN: Final = re.compile(r"(?<![\w}])-(?=[.\d])")
 
 
@@ -76,7 +77,7 @@ def latex(table: DataTable, remarks: Iterable[str] = ()) -> str:
         "\\begin{table}",
         "\\centering",
         f"\\caption{{{caption}}}",
-        f"\\label{{tab:{re.sub(r'[^A-Za-z0-9:.-]+', '-', table.name)}}}",
+        f"\\label{{tab:{_UNLABELLED.sub(_label_word, table.name)}}}",
         f"\\begin{{tabular}}{{{''.join('r' if column.numeric else 'l' for column in table.columns)}}}",
         "\\toprule",
         " & ".join(_typeset(column.heading) for column in table.columns) + " \\\\",
@@ -127,8 +128,13 @@ def _marked_down(text: str) -> str:
 def _typeset(text: str) -> str:
     plain = _LIGATURE.sub(r"\1\0", _SIGN.sub("−", _one_line(text)))  # a sign becomes a minus, "--" no dash
     typeset = plain.translate(_LATEX).replace("\0", "{}")
-    # First in a row a bracket would be the argument of the line break before it.
-    return "{[}" + typeset[1:] if typeset.startswith("[") else typeset
+    # First in a row a bracket or a star would belong to the line break before it.
+    return f"{{{typeset[0]}}}{typeset[1:]}" if typeset.startswith(("[", "*")) else typeset
+
+
+def _label_word(unusual: re.Match[str]) -> str:
+    """What a label has for a character: names in Chinese are to be told apart as well."""
+    return "-" if unusual[0].isascii() else f"-{ord(unusual[0]):x}"
 
 
 def _one_line(text: str) -> str:

@@ -28,6 +28,11 @@ def test_at_one_question_the_rates_are_the_same() -> None:
     assert found.ua_unknown_rate == found.all_unknown == 2 / 3
 
 
+def test_more_questions_than_k_says_are_counted_all_the_same() -> None:
+    found = count_unknowns(system(0, row("a", "time+ region-")))
+    assert (found.known_cnt, found.by_turn) == ((0, 1, 0), ((1, 0), (1, 1)))
+
+
 def test_no_instance_has_no_rate() -> None:
     found = count_unknowns(system(1, n_failed=2))
     assert (found.ua_unknown_rate, found.all_unknown, found.known_cnt) == (None, None, (0, 0))

@@ -65,6 +65,12 @@ def test_it_opens_from_the_disk_and_draws_its_figures(compared: Page) -> None:
     expect(compared.locator(f"{DRAWN} .point").first).to_be_attached()
 
 
+def test_no_button_would_upload_a_figure(compared: Page) -> None:
+    buttons = compared.locator(".modebar-btn").evaluate_all("all => all.map((one) => one.ariaLabel)")
+    assert "Download plot as a PNG" in buttons
+    assert [name for name in buttons if "hare" in name or "loud" in name] == []
+
+
 def test_it_links_to_the_viewer(compared: Page) -> None:
     links = compared.locator("a[href^='http://127.0.0.1:8518/#/instance?run=']")
     addresses = links.evaluate_all("links => links.map((link) => link.href)")

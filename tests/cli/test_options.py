@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cts_async.cli.options import read_budget, read_deadline, read_names
+from cts_async.cli.options import read_budget, read_common, read_deadline, read_names
 from cts_async.config import BudgetConfig
 from cts_async.errors import UsageError
 from cts_async.records import MODES, SCHEMES
@@ -99,3 +99,8 @@ def test_a_name_that_there_is_not_is_told_those_that_there_are(
     with pytest.raises(UsageError) as caught:
         read_names(option, [known[0], name], known)
     assert said in str(caught.value)
+
+
+def test_the_command_is_noted_as_it_has_to_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/usr/bin/cts", "judge", "--candidates", "a b/*.jsonl"])
+    assert read_common()["command"] == "cts judge --candidates 'a b/*.jsonl'"

@@ -99,7 +99,7 @@ def ended(child: subprocess.Popen[str]) -> tuple[str, int]:
 
 
 @pytest.mark.parametrize("loop", ["", "uvloop"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_finishes_what_is_in_flight_and_starts_nothing(
     tmp_path: Path, number: signal.Signals, loop: str
 ) -> None:
@@ -126,6 +126,17 @@ def test_two_signals_stop_now(tmp_path: Path, second: signal.Signals) -> None:
         assert ended(child) == ("closed\n" + INTERRUPTED, EXIT_RESUMABLE)
         assert time.monotonic() - began < 5
     assert path.read_bytes() == b""
+
+
+def test_a_terminal_that_goes_stops_once_however_often_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    with running(path, 0.5) as child:
+        child.send_signal(signal.SIGHUP)
+        assert child.stdout
+        assert child.stdout.readline() == "stopping\n"
+        child.send_signal(signal.SIGHUP)
+        assert ended(child) == ("closed\n" + INTERRUPTED, EXIT_RESUMABLE)
+    assert len(list(read_jsonl(path))) == 3
 
 
 def test_one_signal_stops_now_while_there_is_nothing_to_finish(tmp_path: Path) -> None:

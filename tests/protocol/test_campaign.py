@@ -260,7 +260,8 @@ def test_what_failed_is_left_alone_until_asked_for(tmp_path: Path) -> None:
     assert second.seen == []
     third = again(second)
     campaign(tmp_path, third, limit=2, references=(), retry_failed=True, events=Events(told.append))
-    assert [event.jobs for event in told if isinstance(event, JobsFound)] == [2, 0]
+    found = [event for event in told if isinstance(event, JobsFound)]
+    assert [(event.jobs, event.failed) for event in found] == [(2, 2), (0, 0)]
     assert [request.role for request in third.seen] == ["judge", "judge"]
     assert not any(failed(line) for line in latest_results(path / "results.jsonl").values())
 

@@ -81,6 +81,12 @@ def test_it_counts_by_run_and_in_all() -> None:
     assert (one["n_done"], one["n_failed"], one["calls"], one["replayed"], one["retries"]) == (1, 1, 1, 1, 1)
 
 
+def test_what_failed_in_earlier_sessions_is_counted_as_failed() -> None:
+    told = doing(("a", 10))
+    hear(told, JobsFound("a", 7, failed=2), *job("a", "q8", failed=True))
+    assert (part(told, "a")["n_done"], part(told, "a")["n_failed"]) == (8, 3)
+
+
 def test_a_directory_is_told_of_what_goes_there() -> None:
     told = doing(("a", 10), ("b", 4))
     hear(told, *job("a", "q1", 2), *job("b", "q1"))

@@ -105,6 +105,14 @@ def test_a_full_disk_disturbs_nobody_and_leaves_the_last_word(
     assert [path.name for path in one.iterdir()] == [LIVE]
 
 
+def test_a_name_that_is_not_utf_8_silences_nobody(runs: tuple[Path, Path]) -> None:
+    one, _ = runs
+    write_live(one, live([part("r\udcff")], time=time.time()))
+    said = read_live(one)
+    assert said is not None
+    assert [one["name"] for one in said["parts"]] == ["r?"]
+
+
 def test_a_killed_process_s_word_goes_and_that_of_the_next_one_stays(runs: tuple[Path, Path]) -> None:
     one, other = runs
     told = doing(one, other)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 from lxml import html
@@ -18,6 +19,7 @@ from cts_async.errors import InputError, StorageFull, UsageError
 from cts_async.report.html import document
 from cts_async.report.html.report import Origin
 from cts_async.report.reported import Asked, make_report
+from cts_async.report.viewer.folder import find_places
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[2J"
@@ -205,6 +207,31 @@ def test_a_smoke_test_is_marked_at_the_top_and_at_every_table_of_scores(tmp_path
     for name in ("leaderboard", "intervals", "pairs", "effort"):
         assert "Smoke test: " in text(page.get_element_by_id(f"table-{name}"))
     assert "local-k1 (smoke test)" in [text(one) for one in page.iterfind(".//h3")]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_links_name_runs_as_the_viewer_does_that_is_started_as_it_says(tmp_path: Path, inside: bool) -> None:
+    """`inside`: runs in a folder that is one itself, as candidates lie in the directory of their judging."""
+    folder = tmp_path / "week 1" / "judged"
+    for label in ("orig", "gpt-k1"):
+        made_run(folder, label=label, rows=[Row("a", score=50)])
+    if inside:
+        (folder / "run.json").write_text("{}")
+    page, _ = reported(folder / "made-orig", folder / "made-gpt-k1")
+    links = page.xpath("//a[starts-with(@href, 'http://127.0.0.1:8518/')]/@href")
+    named = {parse_qs(link.partition("?")[2])["run"][0] for link in links}
+    shown = folder.parent if inside else folder
+    assert named == {place.name for place in find_places(shown)} - {"judged"}
+    assert f"start it with cts view '{shown}'." in text(page)
+
+
+def test_a_smoke_test_is_one_in_a_file_of_rows_as_well(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50)])
+    made_run(tmp_path / "runs", label="local-k1", rows=[Row("a", score=60)], embedded=True)
+    reported(tmp_path / "runs", tables=tmp_path)
+    head, orig, local = (tmp_path / "leaderboard.csv").read_text().splitlines()
+    assert [line.rpartition(",")[2] for line in (head, orig, local)] == ["smoke_test", "False", "True"]
+    assert (tmp_path / "pairs.csv").read_text().splitlines()[1].endswith(",True")
 
 
 def test_one_run_alone_is_set_beside_the_orig_that_lies_beside_it(runs: Path, tmp_path: Path) -> None:

@@ -73,6 +73,21 @@ def test_two_hyphens_are_no_dash_and_a_bracket_is_no_argument() -> None:
     assert shown == "{[}a-{}-b] \\\\"
 
 
+def test_a_star_does_not_belong_to_the_line_break_before_it() -> None:
+    shown = latex(DataTable("t", "T", "", COLUMNS[:1], [{"system": "*a"}])).splitlines()[9]
+    assert shown == "{*}a \\\\"
+
+
+def test_tables_of_two_judges_with_chinese_names_have_two_labels() -> None:
+    labels = [latex(DataTable(f"t_{judge}", "T", "", COLUMNS, ROWS)).splitlines()[4] for judge in "甲乙"]
+    assert labels == ["\\label{tab:t--7532}", "\\label{tab:t--4e59}"]
+
+
+def test_dollars_are_no_formula_in_markdown() -> None:
+    shown = markdown(DataTable("t", "T", "", COLUMNS[:1], [{"system": "$x$"}])).splitlines()[4]
+    assert shown == "| \\$x\\$ |"
+
+
 def test_a_single_value_is_not_the_best() -> None:
     assert "textbf" not in latex(DataTable("t", "T", "", COLUMNS, ROWS[:2]))
 

@@ -64,11 +64,19 @@ def _link(one: Opened, run: OpenedRun) -> Element:
     return element("p", name, element("a", "open it in the viewer", href=VIEWER + where), class_="link")
 
 
+def viewer_folder(directory: Path) -> Path:
+    """The folder of runs that the viewer has to show, for the run to have the name that links give it."""
+    place = directory if len(directory.parts) > _viewer_depth(directory) else directory.resolve()
+    return place.parents[_viewer_depth(directory) - 1]
+
+
 def _viewer_name(directory: Path) -> str:
     """A run's name in the viewer: its folder's, behind that of the judging that it is one of several candidates of."""
-    place = directory.resolve()
-    inside = (place.parent / MANIFEST).is_file()
-    return f"{place.parent.name}/{place.name}" if inside else place.name
+    return "/".join(directory.resolve().parts[-_viewer_depth(directory) :])
+
+
+def _viewer_depth(directory: Path) -> int:
+    return 2 if (directory.resolve().parent / MANIFEST).is_file() else 1
 
 
 def _quoted(value: object) -> Node:

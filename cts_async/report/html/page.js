@@ -4,6 +4,8 @@
   const { figures, themes } = JSON.parse(document.getElementById("figures").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const places = [...document.querySelectorAll("[data-figure]")];
+  // Plotly's button that shares a figure would upload it, through a window that no policy holds back.
+  const settings = { responsive: true, displaylogo: false, showSendToCloud: false, plotlyServerURL: "" };
   let printing = false;
 
   const theme = () => themes[dark.matches && !printing ? "dark" : "light"];
@@ -11,7 +13,7 @@
   function draw(place) {
     const figure = figures[place.dataset.figure];
     const layout = { ...figure.layout, template: theme(), autosize: true };
-    const drawn = Plotly.react(place, figure.data, layout, { responsive: true, displaylogo: false });
+    const drawn = Plotly.react(place, figure.data, layout, settings);
     document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true");
     return drawn;
   }

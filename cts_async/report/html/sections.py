@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -13,7 +14,7 @@ from cts_async.report.gathered import Gathered
 from cts_async.report.html.document import Section
 from cts_async.report.html.element import Element, Node, element, said
 from cts_async.report.html.figures import figure_section, left_out_note
-from cts_async.report.html.instances import run_section
+from cts_async.report.html.instances import run_section, viewer_folder
 from cts_async.report.html.tables import table_section
 from cts_async.report.opened import OpenedRun
 from cts_async.report.plots import Drawn, Figure, LeftOut
@@ -86,10 +87,18 @@ def _instances(contents: Contents) -> Section:
         lead = (
             "Where scores are lowest and highest, and where most was lost and gained, by "
             f"{measures}. In a rewritten query words are marked that the query did not have. Links "
-            "lead into the viewer: they work while cts view shows that folder."
+            f"lead into the viewer; start it with {_viewer_commands(contents.opened)}."
         )
         body = [said(lead, "p"), *(_note(note) for note in contents.opened_notes), *runs]
     return Section("instances", "Instances worth a look", tuple(body))
+
+
+def _viewer_commands(opened: Sequence[OpenedRun]) -> str:
+    """What shows these runs under the names that links give them; one of it, where they lie apart."""
+    folders = dict.fromkeys(viewer_folder(run.directory) for run in opened)
+    return " or, for runs that lie there, ".join(
+        shlex.join(["cts", "view", str(folder)]) for folder in folders
+    )
 
 
 def _manifests(gathered: Gathered) -> Section:

@@ -21,6 +21,7 @@ from cts_async.report.plots.leaderboard import leaderboard
 from cts_async.report.plots.material import Material, judged_by, marked, scored_systems, series_of
 from cts_async.report.plots.price_of_score import cost, time
 from cts_async.report.plots.question_types import answerability, question_types, type_gain
+from cts_async.report.plots.smoke_test import embedded_systems, with_mark
 from cts_async.report.plots.turns import apart, turns
 from cts_async.report.plots.unknown_by_turn import region_unknown_by_turn, unknown_by_turn
 from cts_async.report.plots.versus import versus
@@ -38,9 +39,9 @@ class Drawn:
 
 def figures(material: Material) -> Drawn:
     """Every figure of the material. Names are distinct, and good for files and anchors."""
-    made = list(_made(material))
+    made, embedded = list(_made(material)), embedded_systems(material)
     return Drawn(
-        tuple(one for one in made if isinstance(one, Figure)),
+        tuple(with_mark(one, *embedded) for one in made if isinstance(one, Figure)),
         tuple(one for one in made if isinstance(one, LeftOut)),
     )
 

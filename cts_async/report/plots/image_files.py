@@ -49,6 +49,8 @@ Math.random = () => {
 
 def check_export(formats: Sequence[str]) -> None:
     """Raise UsageError where these formats cannot be written here, before anything is computed."""
+    if not formats:
+        raise UsageError(f"no format to write figures in: name some of {', '.join(FORMATS)}")
     for form in formats:
         if form not in FORMATS:
             raise UsageError(f"figures are written as {', '.join(FORMATS)}, not as {form!r}")

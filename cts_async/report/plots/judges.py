@@ -10,7 +10,7 @@ from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.labels import folded
 from cts_async.report.plots.marks import Spec, axis, beside, hovering, points, rows_axis, rows_height, spec
-from cts_async.report.plots.words import listed, number_of
+from cts_async.report.plots.words import counts, listed, number_of
 
 ONE_JUDGE = "One judge alone agrees with nobody: cts judge RUN --judge NAME adds another."
 
@@ -38,7 +38,8 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     return Figure(
         name,
         title,
-        f"Mean restore_score_100 by judge, systems in the order of {printable(found.judges[0].judge)}.",
+        f"Mean restore_score_100 by judge, systems in the order of {printable(found.judges[0].judge)}; "
+        f"n = {counts([n for one in found.judges for n in one.n_scored if n] or [0])} scored instances.",
         f"{len(found.judges)} judges ({listed([one.judge for one in found.judges])}) of "
         f"{number_of(len(rows), 'system')}. {verdict}",
         drawn,
@@ -88,7 +89,7 @@ def agreement(found: Robustness | None) -> Figure | LeftOut:
         title,
         "Cohen's kappa of the labels full, partial and none, nugget by nugget: 1 is full agreement, 0 what chance "
         f"brings. Krippendorff's alpha of all judges is {_alpha(found.alpha_nominal)} nominal, "
-        f"{_alpha(found.alpha_ordinal)} ordinal.",
+        f"{_alpha(found.alpha_ordinal)} ordinal; n = {counts(pair.n_nuggets for pair, _ in known)} nuggets of a pair.",
         f"{said}{rest}.",
         drawn,
     )

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.marks import Spec, axis, points, rows_axis, rows_height, spec
-from cts_async.report.plots.material import INTERVALS, Scored
-from cts_async.report.plots.words import counts, interval
+from cts_async.report.plots.material import Scored, whiskers
+from cts_async.report.plots.words import interval
 
 NAME = "leaderboard"
 TITLE = "Leaderboard"
@@ -26,12 +26,11 @@ def leaderboard(systems: Sequence[Scored], judge: str) -> Figure:
         xaxis=axis("mean score (points of 100)"),
         yaxis=rows_axis([one.name for one in ranked]),
     )
-    n = counts(one.mean.n for one in ranked)
     return Figure(
         NAME,
         TITLE,
-        f"Mean restore_score_100 by judge {printable(judge)}, best on top. {INTERVALS}, n = {n} scored instances; "
-        "failed ones are in no mean.",
+        f"Mean restore_score_100 by judge {printable(judge)}, best on top. {whiskers(ranked)}; failed ones "
+        "are in no mean.",
         _alt(ranked),
         drawn,
     )

@@ -15,6 +15,7 @@ from cts_async.analysis.turn_retrieval import TurnRetrieval
 from cts_async.analysis.wilson import Z
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.diagnosis import Report
+from cts_async.report.plots.words import counts
 from cts_async.report.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 BOOTSTRAPPED: Final = 5_000
 """Up to so many scores an interval of their mean is bootstrapped; beyond, the normal one is the same and free."""
-INTERVALS: Final = "Whiskers are 95 % intervals of the mean over instances"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,17 @@ def scored_systems(board: Board, judge: str, seed: int) -> tuple[Scored, ...]:
             reference = entrant.system in ("orig", "gold")
             found.append(Scored(entrant.label, name, entrant.k, reference, entrant.directory, column, mean))
     return tuple(found)
+
+
+def method_of(n_rows: int) -> str:
+    """How `means_with_intervals` finds the intervals of a matrix of so many rows."""
+    return "bootstrap" if n_rows <= BOOTSTRAPPED else "normal"
+
+
+def whiskers(systems: Sequence[Scored]) -> str:
+    """What the whiskers of these systems are, of the same board and at least one."""
+    method, n = method_of(len(systems[0].scores)), counts(one.mean.n for one in systems)
+    return f"Whiskers are 95 % {method} intervals of the mean over n = {n} scored instances"
 
 
 def means_with_intervals(values: Array, seed: int, resamples: int = RESAMPLES) -> list[Difference | None]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import Spec, axis, in_series, points, spec
-from cts_async.report.plots.material import INTERVALS, Scored
+from cts_async.report.plots.material import Scored, whiskers
 from cts_async.report.plots.placed import Place, label_places
 from cts_async.report.plots.words import interval, listed
 from cts_async.report.summary import RunSummary
@@ -55,7 +55,7 @@ def cost(
         name,
         title,
         "Mean restore_score_100 against the dollars of all calls in the journal, failed attempts and judging included, "
-        f"per instance. {INTERVALS}.{without}",
+        f"per instance. {whiskers([one.system for one in priced])}.{without}",
         _alt(priced, "{:.4f} dollars"),
         _spec(priced, series, axis("US dollars per instance"), "{:.4f} USD"),
     )
@@ -80,7 +80,7 @@ def time(
         name,
         title,
         "Mean restore_score_100 against the wall time of a run's sessions, divided by its instances; many are walked at "
-        f"once, and systems run by one command share its time. {INTERVALS}.{without}",
+        f"once, and systems run by one command share its time. {whiskers([one.system for one in priced])}.{without}",
         _alt(priced, "{:.1f} seconds"),
         _spec(priced, series, axis("seconds of wall time per instance"), "{:.2f} s"),
     )

@@ -12,7 +12,7 @@ from cts_async.records import SCHEMES, Mode
 from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, lines, placeholder, spec
-from cts_async.report.plots.material import marked, means_with_intervals
+from cts_async.report.plots.material import marked, means_with_intervals, method_of
 from cts_async.report.plots.themes import N_COLOURS
 from cts_async.report.plots.words import counts, interval
 
@@ -30,6 +30,7 @@ def turns(
     """
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
     without = _mean(found.without[measure], seed)
+    method = method_of(len(found.without[measure]))
     n = counts([len(found.without[measure]), *(cell.n(measure) for cell in found.cells)])
     traces = [
         trace for panel, mode in enumerate(modes) for trace in _panel(found, measure, mode, panel, seed)
@@ -39,7 +40,7 @@ def turns(
     return Figure(
         f"turns_{_file_word(measure)}",
         marked(f"{measure} by turn", embedded=smoke),
-        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % bootstrap "
+        f"Mean {measure} of the query as it stands after each turn, by mode and scheme; whiskers are 95 % {method} "
         f"intervals over n = {n} instances. The dotted line is the query without clarification{dotted}.{sources}",
         _alt(found, marked(measure, embedded=smoke), without, measure),
         spec(

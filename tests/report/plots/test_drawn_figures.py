@@ -91,6 +91,22 @@ def test_smoke_tests_are_marked_wherever_scores_stand(tmp_path: Path) -> None:
     assert all("(smoke" in json.dumps(figure.spec) for figure in shown)
 
 
+def test_what_takes_systems_together_is_marked_itself(tmp_path: Path) -> None:
+    rows = [Row(id, ["Which year?"], ["x"], labels={"ernie": "fn", "kimi": "ff"}) for id in "ab"]
+    for label, embedded in (("orig", False), ("gpt-k1", False), ("local-k1", True)):
+        made_run(tmp_path, label=label, rows=rows, embedded=embedded)
+    named = [str(tmp_path)]
+    drawn = figures(Material(compare_runs(named), diagnose_named(named)))
+    together = [one for one in drawn.figures if one.name in ("agreement", "answerability", "calibration")]
+    assert len(together) == 3
+    for figure in together:
+        assert figure.spec["layout"]["annotations"][-1]["text"] == "smoke test"
+        for said in (figure.caption, figure.alt):
+            assert said.endswith(" Smoke test: the embedded model played for local-k1.")
+    (gpt_first,) = (one.alt for one in drawn.figures if one.name == "gain")
+    assert "Smoke" not in gpt_first
+
+
 def test_one_run_alone_has_figures_too(tmp_path: Path) -> None:
     found = diagnose_named([str(made_run(tmp_path, label="gpt-k1", rows=[Row("a", ["Where?"], ["x"])]))])
     drawn = figures(Material(diagnosed=found))

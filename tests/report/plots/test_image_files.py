@@ -61,6 +61,11 @@ def test_an_unknown_format_is_refused() -> None:
         check_export(["svg", "gif"])
 
 
+def test_no_format_is_refused_as_well() -> None:
+    with pytest.raises(UsageError, match="name some of svg, png, pdf"):
+        check_export(())
+
+
 def test_without_kaleido_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cts_async.report.plots.image_files.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'cts-async\[plots\]'.*the HTML report needs neither"):

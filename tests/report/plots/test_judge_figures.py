@@ -32,6 +32,7 @@ def test_means_by_judge(found: Drawn) -> None:
     assert gpt["x"] == [pytest.approx(250 / 3), 25.0]
     assert gpt["name"] == "&lt;b&gt;gpt"
     assert figure.alt.endswith("All judges order the systems alike.")
+    assert figure.caption.endswith("; n = 3 scored instances.")
 
 
 def test_kappa_stands_in_the_cells(found: Drawn) -> None:
@@ -41,4 +42,5 @@ def test_kappa_stands_in_the_cells(found: Drawn) -> None:
     assert heat["z"] == [[None, pytest.approx(73 / 97)], [pytest.approx(73 / 97), None]]
     assert heat["text"] == [["–", "0.75"], ["0.75", "–"]]
     assert "Krippendorff's alpha of all judges is 0." in figure.caption
+    assert figure.caption.endswith(" n = 12 nuggets of a pair.")
     assert figure.alt == "ernie and <b>gpt agree with a kappa of 0.75 on 12 nuggets."

@@ -81,7 +81,7 @@ def test_answerability_by_type_and_budget(found: Drawn) -> None:
     points = by_name(found, "answerability")
     assert points["k = 1"]["x"] == [0.0, 50.0]
     assert points["k = 2"]["x"] == [50.0, 0.0]
-    alt = "Answered are 0.0 % (region, least) to 50.0 % (time, most)."
+    alt = "Answered are 0.0 % (region, least) to 50.0 % (time, most). Smoke test: the embedded model played for kimi-k2."
     assert named(found, "answerability").alt == alt
 
 

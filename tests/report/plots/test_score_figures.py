@@ -16,6 +16,7 @@ from cts_async.analysis.bootstrap import Difference
 from cts_async.report.comparison import RunsCompared, compare_runs
 from cts_async.report.plots import Material, figures
 from cts_async.report.plots.distribution import binned
+from cts_async.report.plots.leaderboard import leaderboard
 from cts_async.report.plots.material import Scored, means_with_intervals
 from cts_async.report.plots.versus import versus
 
@@ -128,6 +129,15 @@ def test_every_instance_is_better_the_same_or_worse(pairs: list[tuple[float, flo
     (found,) = versus(systems, "a")
     assert found.better + found.same + found.worse == len(pairs)
     assert list(found.gains) == sorted(found.gains, reverse=True)
+
+
+@pytest.mark.parametrize(("n", "method"), [(5_000, "bootstrap"), (5_001, "normal")])
+def test_the_caption_names_the_method_of_the_intervals(n: int, method: str) -> None:
+    scores = np.tile([0.0, 100.0], n)[:n]
+    (mean,) = means_with_intervals(scores[:, None], 0)
+    assert mean is not None
+    caption = leaderboard([Scored("a", "a", 1, False, Path("a"), scores, mean)], "ernie").caption
+    assert f"95 % {method} intervals of the mean over n = {n:,} scored instances" in caption
 
 
 def test_beyond_the_bootstrap_intervals_are_normal() -> None:
