@@ -221,7 +221,7 @@ def test_links_name_runs_as_the_viewer_does_that_is_started_as_it_says(tmp_path:
     links = page.xpath("//a[starts-with(@href, 'http://127.0.0.1:8518/')]/@href")
     named = {parse_qs(link.partition("?")[2])["run"][0] for link in links}
     shown = folder.parent if inside else folder
-    assert named == {place.name for place in find_places(shown)} - {"judged"}
+    assert named == {place.name for place in find_places(shown).found} - {"judged"}
     assert f"start it with cts view '{shown}'." in text(page)
 
 

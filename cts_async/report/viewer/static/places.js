@@ -20,15 +20,15 @@ export function leavePlace() {
 /** Whether the reader has been at this entry of the history before. */
 export const wasHere = () => places.has(entry);
 
-/** Go to where the reader was, as soon as `main` is long enough; until then nothing moves. */
+/** Go to where the reader was, as soon as `main` is long enough and has the link again; until then nothing moves. */
 export function returnToPlace(main, signal) {
   const { top, link } = places.get(entry);
   const watcher = new ResizeObserver(() => {
-    if (main.offsetTop + main.scrollHeight < top + innerHeight) return;
+    const followed = link && [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === link);
+    if (main.offsetTop + main.scrollHeight < top + innerHeight || (link && !followed)) return;
     end();
     scrollTo(0, top);
-    const followed = [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === link);
-    if (link) followed?.focus({ preventScroll: true });
+    if (followed) followed.focus({ preventScroll: true });
   });
   const end = () => { watcher.disconnect(); clearTimeout(timer); };
   const timer = setTimeout(end, WAIT_MS);
