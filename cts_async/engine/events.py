@@ -54,10 +54,11 @@ class JobsFound:
     """Those of them that failed, and are not tried again."""
 
 
-@value
-class JobStarted:
+@dataclass(frozen=True, slots=True)
+class GroupBegan:
+    """The first job of a group begins."""
+
     group: str
-    job_id: str
 
 
 @value
@@ -166,7 +167,7 @@ class Notice:
 
 Event = (
     JobsFound
-    | JobStarted
+    | GroupBegan
     | JobEnded
     | StepEnded
     | AttemptFailed

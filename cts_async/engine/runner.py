@@ -22,9 +22,9 @@ from cts_async.engine.budget import NOTHING, Budget
 from cts_async.engine.events import (
     AttemptFailed,
     Events,
+    GroupBegan,
     GroupHeldUp,
     JobEnded,
-    JobStarted,
     Notice,
     StepEnded,
     Stopping,
@@ -154,6 +154,8 @@ class Runner:
         self._clock = clock
         self._budget = budget
         self._stopped: RunStopped | None = None
+        self._begun: set[str] = set()
+        """Groups of which a job has begun."""
         self._held_up: dict[str, RunStopped] = {}
         self._late: DeadlineReached | None = None
         self._shared: dict[str, _Shared] = {}
@@ -241,8 +243,9 @@ class Runner:
                 self._end(reason, job.group)
 
     async def _run_job(self, seq: int, job: Job) -> None:
-        if self.events:
-            self.events.emit(JobStarted(job.group, job.id))
+        if job.group not in self._begun:
+            self._begun.add(job.group)
+            self.events.emit(GroupBegan(job.group))
         ctx = Context(self, job, seq)
         result, failure = None, None
         try:

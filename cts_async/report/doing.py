@@ -18,10 +18,10 @@ from cts_async.engine.events import (
     CircuitChanged,
     Cost,
     Event,
+    GroupBegan,
     GroupHeldUp,
     JobEnded,
     JobsFound,
-    JobStarted,
     LaneInUse,
     StepEnded,
     Stopping,
@@ -34,7 +34,7 @@ from cts_async.report.works import Group, Work
 Clock = Callable[[], float]
 
 
-_ROUTINE: Final = frozenset({JobStarted, StepEnded, JobEnded, AttemptFailed, BudgetUsed})
+_ROUTINE: Final = frozenset({GroupBegan, StepEnded, JobEnded, AttemptFailed, BudgetUsed})
 """What happens all the time: only counted."""
 MOST_SAID: Final = 1000
 """Sentences kept for whoever shows them; where nobody does, older ones go."""
@@ -59,7 +59,7 @@ class Doing:
         self._lock = threading.Lock()
         self._takes: dict[type, Callable[[Any], None]] = {
             StepEnded: self._step_ended,
-            JobStarted: self._job_started,
+            GroupBegan: self._group_began,
             JobEnded: self._job_ended,
             JobsFound: self._jobs_found,
             AttemptFailed: self._attempt_failed,
@@ -158,7 +158,7 @@ class Doing:
                 group.usd += event.usd
             group.lanes.add(event.lane)
 
-    def _job_started(self, event: JobStarted) -> None:
+    def _group_began(self, event: GroupBegan) -> None:
         pace = self._of(event).pace
         if not pace.begun:
             pace.began(self._clock())

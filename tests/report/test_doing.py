@@ -14,10 +14,10 @@ from cts_async.engine.events import (
     CircuitChanged,
     Cost,
     Event,
+    GroupBegan,
     GroupHeldUp,
     JobEnded,
     JobsFound,
-    JobStarted,
     LaneInUse,
     LanePaused,
     Notice,
@@ -58,7 +58,7 @@ def job(group: str, id: str, steps: int = 1, *, failed: bool = False, lane: str 
     """A job's events: steps of 100 tokens for a tenth of a cent each."""
     step = StepEnded(group, id, "clarify", lane, False, 0.5, Usage(90, 10), 0.001)
     failure = RejectedError("no") if failed else None
-    return [JobStarted(group, id), *[step] * steps, JobEnded(group, id, None, failure)]
+    return [GroupBegan(group), *[step] * steps, JobEnded(group, id, None, failure)]
 
 
 def part(told: Doing, name: str) -> LivePart:
@@ -119,7 +119,7 @@ def test_how_long_it_takes_is_told_when_three_instances_have_ended() -> None:
 def test_of_several_runs_the_slowest_one_says_when_all_is_done() -> None:
     clock = Clock()
     told = doing(("a", 6), ("b", 3), clock=clock)
-    hear(told, JobStarted("a", "q0"), JobStarted("b", "q0"))
+    hear(told, GroupBegan("a"), GroupBegan("b"))
     clock.now = 6.0
     hear(told, *(event for n in range(3) for event in job("a", f"q{n}")[1:]))
     assert told.live()["eta_s"] is None
@@ -163,7 +163,7 @@ def test_a_run_says_whom_it_waits_for() -> None:
 def test_an_outage_is_no_part_of_the_pace() -> None:
     clock = Clock()
     told = doing(("a", 10), clock=clock)
-    hear(told, JobStarted("a", "q0"))
+    hear(told, GroupBegan("a"))
     clock.now = 6.0
     hear(told, *(event for n in range(3) for event in job("a", f"q{n}")[1:]))
     hear(told, CircuitChanged("gpt", open=True, reason="503"))
