@@ -10,6 +10,9 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.errors import UsageError
+
+RUNS = "runs"
 
 HELP = """Write what runs came to as one HTML file: figures, tables, tests, the best and the worst instances.
 
@@ -23,7 +26,10 @@ Example: cts report runs/hard518-* --out report.html --tables tables --plots fig
 
 
 def report(
-    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="What to report; see above.")],
+    runs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="What to report; see above [default: runs]."),
+    ] = None,
     judge: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only this judge [default: all, the usual one first].")
     ] = None,
@@ -62,9 +68,11 @@ def report(
     from cts_async.report.html.report import Origin
     from cts_async.report.reported import Asked, make_report
 
+    if not runs and not Path(RUNS).exists():
+        raise UsageError("no runs/ here: name a run or a folder of runs (cts report RUN)")
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
     asked = Asked(
-        tuple(runs),
+        tuple(runs or [RUNS]),
         judge=judge,
         baseline=baseline,
         out=out,

@@ -34,6 +34,15 @@ def test_a_folder_of_runs_becomes_a_page_in_it_and_tables_beside(runs: Path) -> 
     assert (runs.parent / "tables" / "leaderboard.tex").read_text().count("\\toprule") == 1
 
 
+def test_the_folder_of_runs_is_what_is_meant_where_none_is_named(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert told()[0].startswith("runs/report.html: ")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "no runs/ here" in str(CliRunner().invoke(app, ["report"]).exception)
+
+
 def test_formats_are_checked_before_anything_is_read(runs: Path) -> None:
     done = CliRunner().invoke(app, ["report", "nothing", "--plots", "p", "--plot-format", "gif"])
     assert "not as 'gif'" in str(done.exception)
