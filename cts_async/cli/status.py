@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from cts_async.report.viewer.shapes import LiveFile
+    from cts_async.report.live_shapes import LiveFile
 
 HELP = """Show what runs are doing, live: the screen of the command that works on them, in another shell.
 

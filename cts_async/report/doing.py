@@ -27,8 +27,8 @@ from cts_async.engine.events import (
     Stopping,
 )
 from cts_async.report.lanes_shown import LanesShown
+from cts_async.report.live_shapes import LiveFile
 from cts_async.report.live_words import notable
-from cts_async.report.viewer.shapes import LiveFile
 from cts_async.report.works import Group, Work
 
 Clock = Callable[[], float]

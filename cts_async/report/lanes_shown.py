@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cts_async.engine.lane_status import LaneStatus
 from cts_async.report.last_minute import LastMinute
-from cts_async.report.viewer.shapes import Lane
+from cts_async.report.live_shapes import Lane
 
 Ask = Callable[[], LaneStatus]
 

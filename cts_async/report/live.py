@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 import orjson
 
 from cts_async.engine.run_dir import json_bytes
-from cts_async.report.viewer.shapes import Live
+from cts_async.report.live_shapes import Live
 
 LIVE: Final = "live.json"
 STALE_S: Final = 30.0

@@ -9,9 +9,9 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from cts_async.report.live_shapes import LiveFile, LivePart
 from cts_async.report.live_words import duration, mean_of
 from cts_async.report.plain import plain
-from cts_async.report.viewer.shapes import LiveFile, LivePart
 
 WIDE: Final = 100
 """From so many columns on names and bars have more of them."""

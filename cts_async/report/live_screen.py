@@ -14,9 +14,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from cts_async.report.live_bars import WIDE, bar_lines, bar_of, bar_of_all, finished, name_width, short_names
+from cts_async.report.live_shapes import Lane, LiveFile
 from cts_async.report.live_words import duration, efforts, labels, number, state_of
 from cts_async.report.plain import plain
-from cts_async.report.viewer.shapes import Lane, LiveFile
 
 T = TypeVar("T")
 

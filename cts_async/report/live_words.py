@@ -7,7 +7,7 @@ from typing import Final
 
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
-from cts_async.report.viewer.shapes import Lane, LiveFile, LivePart
+from cts_async.report.live_shapes import Lane, LiveFile, LivePart
 
 SMOKE_TEST: Final = "smoke test"
 WIDEST: Final = 50.0

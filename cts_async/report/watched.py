@@ -13,8 +13,8 @@ from cts_async.protocol.run_files import MANIFEST
 from cts_async.protocol.run_folders import manifest_of
 from cts_async.report.doing import longest
 from cts_async.report.live import read_live
-from cts_async.report.viewer.shaped import has_shape
-from cts_async.report.viewer.shapes import LiveFile, LivePart
+from cts_async.report.live_shapes import LiveFile, LivePart
+from cts_async.report.shaped import has_shape
 
 
 def watched(words: Iterable[Path]) -> list[Path]:

@@ -6,9 +6,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cts_async.report.live_shapes import LivePart
 from cts_async.report.pace import Pace
 from cts_async.report.running_mean import RunningMean
-from cts_async.report.viewer.shapes import LivePart
 
 
 @dataclass(frozen=True, slots=True)

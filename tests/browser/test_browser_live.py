@@ -18,7 +18,7 @@ from real_run import RealRun
 
 from browser.viewing import Viewer, Watch, row_of
 from cts_async.report.live import remove_live, write_live
-from cts_async.report.viewer.shapes import Lane, Live
+from cts_async.report.live_shapes import Lane, Live
 
 NAME = "growing-gpt-k1"
 

@@ -28,7 +28,7 @@ from cts_async.engine.events import (
 from cts_async.engine.lane_status import LaneStatus
 from cts_async.errors import RejectedError
 from cts_async.report.doing import MOST_SAID, Doing
-from cts_async.report.viewer.shapes import LivePart
+from cts_async.report.live_shapes import LivePart
 from cts_async.report.works import Work
 
 RUNS = Path("runs")

@@ -11,7 +11,7 @@ from made_live import lane, live, part, scored
 from rich.console import Console
 
 from cts_async.report.live_screen import LiveScreen
-from cts_async.report.viewer.shapes import LiveFile
+from cts_async.report.live_shapes import LiveFile
 
 
 def drawn(*lives: LiveFile, width: int = 80, height: int = 23, foot: tuple[str, ...] = ()) -> list[str]:

@@ -13,9 +13,9 @@ from made_live import live, part
 from cts_async.engine.events import JobEnded, JobsFound
 from cts_async.report.doing import Doing
 from cts_async.report.live import LIVE, read_live, write_live
+from cts_async.report.live_shapes import LiveFile
 from cts_async.report.live_writer import LiveWriter, told_live
-from cts_async.report.viewer.shaped import has_shape
-from cts_async.report.viewer.shapes import LiveFile
+from cts_async.report.shaped import has_shape
 from cts_async.report.works import Work
 
 

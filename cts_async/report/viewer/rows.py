@@ -8,12 +8,13 @@ from typing import TypedDict, cast
 from cts_async import scorer
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.report.live import LIVE, holds
+from cts_async.report.live_shapes import Live
+from cts_async.report.shaped import has_shape
 from cts_async.report.viewer.about import About
 from cts_async.report.viewer.files import NO_FILE, Stat, read_object, stat_of
 from cts_async.report.viewer.folder import Place, verdict_files
 from cts_async.report.viewer.open_run import OpenRun
-from cts_async.report.viewer.shaped import has_shape
-from cts_async.report.viewer.shapes import Live, RunRow, Scored
+from cts_async.report.viewer.shapes import RunRow, Scored
 from cts_async.report.viewer.values import as_count, can_be_shown
 
 _COPYING_NS = 2_000_000_000

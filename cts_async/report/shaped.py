@@ -1,4 +1,4 @@
-"""Whether a JSON value has the shape that `shapes` says: a file of another version, or of somebody else, may not."""
+"""Whether a JSON value has the shape of a TypedDict: a file of another version, or of somebody else, may not."""
 
 from __future__ import annotations
 
