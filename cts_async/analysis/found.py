@@ -12,7 +12,7 @@ from cts_async.analysis.runs import FinishedRun, data_of, read_run
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
-from cts_async.protocol.run_folders import is_talk, without_gold_builds, without_talks
+from cts_async.protocol.run_folders import is_talk, matching, without_gold_builds, without_talks
 
 _TEXTS: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 
@@ -80,18 +80,10 @@ def _named(data: Mapping[str, Any]) -> str:
     return f"{name})" if gold == sha256 else f"{name}, gold {gold[:8]})"
 
 
-def _matches(word: str) -> Iterator[Path]:
-    path = Path(word)
-    if path.exists():
-        yield path
-        return
-    anchor = Path(path.anchor)
-    matches = (
-        sorted(anchor.glob(str(path.relative_to(anchor)))) if any(sign in word for sign in "*?[") else []
-    )
-    if not matches:
-        raise InputError(path, "no such run, folder or file")
-    yield from matches
+def _matches(word: str) -> list[Path]:
+    if found := matching(word):
+        return found
+    raise InputError(Path(word), "no such run, folder or file")
 
 
 def _runs_at(path: Path) -> Iterator[Path]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_folders import without_gold_builds
+from cts_async.protocol.run_folders import matching, without_gold_builds
 
 ORIG = "orig"
 NOT_ASKED: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
@@ -76,9 +76,9 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
 
 
 def _matches(path: str) -> list[Path]:
-    if Path(path).exists() or not glob.has_magic(path):
+    matches = matching(path)
+    if Path(path) in matches or not glob.has_magic(path):
         return [Path(path)]
-    matches = sorted(Path(match) for match in glob.glob(path, recursive=True))
     with_runs = [match for match in matches if _is_run(match) or next(_runs_in(match, strict=False), None)]
     if not with_runs:
         raise InputError(path, "the pattern matches no run directory")

@@ -25,11 +25,14 @@ def run_folders(words: Iterable[Path]) -> list[Path]:
     return without_gold_builds(path for word in words for path in _named_by(word))
 
 
+def matching(word: Path | str) -> list[Path]:
+    """The path itself where there is one, else those that it matches as a pattern, in order; [] for neither."""
+    path = Path(word)
+    return [path] if path.exists() else sorted(map(Path, glob.glob(str(word), recursive=True)))
+
+
 def _named_by(word: Path) -> Iterator[Path]:
-    named = [word]
-    if not word.exists() and glob.has_magic(str(word)):
-        named = [Path(found) for found in sorted(glob.glob(str(word)))]
-    for path in named:
+    for path in matching(word) or [word]:
         within = [] if (path / MANIFEST).exists() else sorted(path.glob(f"*/{MANIFEST}"))
         yield from [manifest.parent for manifest in within] or [path]
 

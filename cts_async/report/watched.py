@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -10,7 +9,7 @@ from typing import cast
 from cts_async.errors import InputError
 from cts_async.protocol.judge_files import SYSTEMS
 from cts_async.protocol.run_files import MANIFEST
-from cts_async.protocol.run_folders import manifest_of
+from cts_async.protocol.run_folders import manifest_of, matching
 from cts_async.report.doing import longest
 from cts_async.report.live import read_live
 from cts_async.report.live_shapes import LiveFile, LivePart
@@ -27,10 +26,8 @@ def watched(words: Iterable[Path]) -> list[Path]:
 
 
 def _named_by(word: Path) -> Iterator[Path]:
-    paths = [word]
-    if not word.exists() and glob.has_magic(str(word)):
-        paths = [Path(path) for path in sorted(glob.glob(str(word)))]
-    if not paths or not paths[0].exists():
+    paths = matching(word)
+    if not paths:
         raise InputError(word, "no such run or folder")
     for path in paths:
         found = list(_runs_at(path))

@@ -42,3 +42,10 @@ def test_conversations_are_no_answers_unless_there_is_nothing_else(tmp_path: Pat
     assert run_folders([tmp_path]) == [run, talk]  # an audit looks at both
     assert without_talks([run, talk]) == [run]
     assert without_talks([talk]) == [talk]
+
+
+def test_a_pattern_of_nothing_is_left_to_who_reads_it(tmp_path: Path) -> None:
+    assert run_folders([tmp_path / "none*"]) == [tmp_path / "none*"]
+    assert matching(tmp_path / "none*") == []
+    (tmp_path / "a[1]").mkdir()
+    assert matching(tmp_path / "a[1]") == [tmp_path / "a[1]"]
