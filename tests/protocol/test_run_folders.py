@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cts_async.protocol.run_folders import is_gold_build, is_talk, run_folders, without_talks
+from cts_async.protocol.run_folders import is_gold_build, is_talk, matching, run_folders, without_talks
 
 
 def made(folder: Path, system: str) -> Path:
