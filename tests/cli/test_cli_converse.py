@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import random
 import signal
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from fake_provider import Remote, provider_process
 from real_run import RealRun
 from talk_world import INTENTS, write_talk_world
+from typed_commands import Cts, typed
 
-from cts_async.cli.main import main
 from cts_async.engine.journal import read_jsonl
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Cts = Callable[..., Done]
 
 WORDS = ("converse", "--data", "talks.jsonl", "--all", "fake", "--corpus", "pages.jsonl", "-q")
 SCHEMES = ("standard", "at-standard", "cot", "at-cot")
@@ -40,17 +28,8 @@ def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.chdir(tmp_path)
     write_talk_world(tmp_path)
-    thresholds = gc.get_threshold()
-
-    def run(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["cts", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return Done(int(ended.value.code or 0), *capsys.readouterr())
-
-    yield run
-    gc.set_threshold(*thresholds)
-    gc.unfreeze()
+    with typed(monkeypatch, capsys) as run:
+        yield run
 
 
 def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tmp_path: Path) -> None:

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import json
 import shutil
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from fake_provider import Remote
 from gold_world import QUERIES, lines_of, write_world
+from typed_commands import Cts, typed
 
 from cts_async.cli.gold import NOT_FOR_GOLD
-from cts_async.cli.main import main
 from cts_async.cli.run_options import read_config
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Cts = Callable[..., Done]
 
 
 @pytest.fixture
@@ -34,17 +22,8 @@ def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     """`cts WORDS` in this process, in a folder of its own."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
-    thresholds = gc.get_threshold()
-
-    def run(*words: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["cts", *words])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        return Done(int(ended.value.code or 0), *capsys.readouterr())
-
-    yield run
-    gc.set_threshold(*thresholds)
-    gc.unfreeze()
+    with typed(monkeypatch, capsys) as run:
+        yield run
 
 
 GOLD = (

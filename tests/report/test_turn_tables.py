@@ -6,38 +6,18 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from made_talks import made_talk
 from rich.console import Console
+from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
-from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
 from cts_async.report.data_table import print_table, write_csv
 from cts_async.report.generation_tables import MARKS
 from cts_async.report.turn_tables import PUBLISHED_09_12, turn_tables
-from cts_async.search.rankers.base import Ranked
-
-INTENTS = {str(n): "q" for n in range(3)}
-QRELS = {id: {"cat": 1} for id in INTENTS}
-RANKED = {
-    "q": [Ranked("os", 2.0), Ranked("cat", 1.0)],
-    "good": [Ranked("cat", 1.0)],
-    "bad": [Ranked("os", 1.0)],
-}
-
-
-def talk(folder: Path, scheme: str, mode: str, *queries: str) -> Talk:
-    turns = [{"offered": ["Which?"], "query": query} for query in queries]
-    return read_talk(made_talk(folder, scheme=scheme, mode=mode, rows=dict.fromkeys(INTENTS, turns), k=2))
 
 
 @pytest.fixture
 def found(tmp_path: Path) -> TurnRetrieval:
-    talks = [
-        talk(tmp_path, "standard", "respond", "q", "bad"),
-        talk(tmp_path, "at-cot", "respond", "good", "good"),
-        talk(tmp_path, "at-cot", "select", "good", "bad"),
-    ]
-    return retrieve_turns(talks, INTENTS, RANKED, QRELS, ["MRR@10", "nDCG@10"])
+    return retrieve_turns(three_talks(tmp_path), INTENTS, RANKED, QRELS, ["MRR@10", "nDCG@10"])
 
 
 def printed(found: TurnRetrieval, *, published: bool = False) -> list[str]:

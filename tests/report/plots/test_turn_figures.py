@@ -7,35 +7,16 @@ from pathlib import Path
 
 import pytest
 from made_figures import named, traces
-from made_talks import made_talk
+from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
-from cts_async.analysis.conversations import Talk, read_talk
 from cts_async.analysis.turn_retrieval import TurnRetrieval, retrieve_turns
 from cts_async.report.plots import Material, figures
 from cts_async.report.plots.themes import N_COLOURS
-from cts_async.search.rankers.base import Ranked
-
-INTENTS = {str(n): "q" for n in range(3)}
-RANKED = {
-    "q": [Ranked("os", 2.0), Ranked("cat", 1.0)],
-    "good": [Ranked("cat", 1.0)],
-    "bad": [Ranked("os", 1.0)],
-}
-
-
-def talk(folder: Path, scheme: str, mode: str, *queries: str) -> Talk:
-    turns = [{"offered": ["Which?"], "query": query} for query in queries]
-    return read_talk(made_talk(folder, scheme=scheme, mode=mode, rows=dict.fromkeys(INTENTS, turns), k=2))
 
 
 @pytest.fixture
 def found(tmp_path: Path) -> TurnRetrieval:
-    talks = [
-        talk(tmp_path, "standard", "respond", "q", "bad"),
-        talk(tmp_path, "at-cot", "respond", "good", "good"),
-        talk(tmp_path, "at-cot", "select", "good", "bad"),
-    ]
-    return retrieve_turns(talks, INTENTS, RANKED, {id: {"cat": 1} for id in INTENTS}, ["MRR@10"])
+    return retrieve_turns(three_talks(tmp_path), INTENTS, RANKED, QRELS, ["MRR@10"])
 
 
 def test_lines_are_means_by_turn(found: TurnRetrieval) -> None:
