@@ -5,34 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
-
-from cts_async.cli.main import main
-
-
-class Typed:
-    """What a command printed, and its exit code."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-        self._capsys, self._monkeypatch = capsys, monkeypatch
-
-    def __call__(self, *words: str | Path) -> tuple[int, str, str]:
-        self._monkeypatch.setattr(sys, "argv", ["cts", "data", *map(str, words)])
-        self._monkeypatch.setenv("COLUMNS", "80")
-        with pytest.raises(SystemExit) as left:
-            main()
-        said = self._capsys.readouterr()
-        return int(left.value.code or 0), said.out, said.err
+from typed_commands import Cts, typed
 
 
 @pytest.fixture
-def cts_data(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Typed:
-    return Typed(capsys, monkeypatch)
+def cts_data(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cts]:
+    """`cts data WORDS`, on 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    with typed(monkeypatch, capsys) as cts:
+        yield partial(cts, "data")
 
 
-def test_the_kinds_are_listed_for_people_and_programs(cts_data: Typed) -> None:
+def test_the_kinds_are_listed_for_people_and_programs(cts_data: Cts) -> None:
     code, out, _ = cts_data("list")
     assert code == 0
     assert all(name in out for name in ("hard518:PATH", "qulac:PATH", "mimics-duo:DIR", "CC BY 4.0"))
@@ -41,7 +30,7 @@ def test_the_kinds_are_listed_for_people_and_programs(cts_data: Typed) -> None:
     assert names == ["sample", "hard518", "qulac", "clariq", "mimics-duo", "file"]
 
 
-def test_the_sample_is_shown(cts_data: Typed) -> None:
+def test_the_sample_is_shown(cts_data: Cts) -> None:
     code, out, _ = cts_data("show", "sample", "-n", "1")
     assert code == 0
     assert "28 instances" in out
@@ -50,7 +39,7 @@ def test_the_sample_is_shown(cts_data: Typed) -> None:
     assert (found["instances"], [item["id"] for item in found["items"]]) == (28, ["s01", "s02"])
 
 
-def test_one_instance_is_shown_with_all_there_is_of_it(cts_data: Typed) -> None:
+def test_one_instance_is_shown_with_all_there_is_of_it(cts_data: Cts) -> None:
     code, out, _ = cts_data("show", "sample", "--id", "s01")
     assert (code, "N5 (weight 1)" in out) == (0, True)
     assert json.loads(cts_data("show", "sample", "--id", "s01", "--json")[1])["nuggets"][0]["weight"] == 3.0
@@ -58,7 +47,7 @@ def test_one_instance_is_shown_with_all_there_is_of_it(cts_data: Typed) -> None:
     assert (code, "--id nobody" in err) == (2, True)
 
 
-def test_texts_move_no_cursor_and_are_no_markup(cts_data: Typed, tmp_path: Path) -> None:
+def test_texts_move_no_cursor_and_are_no_markup(cts_data: Cts, tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text(json.dumps({"id": "a\x1b", "fused_query": "[red]\x1b[2Jf", "blurred_query": "b\rc"}))
     code, out, _ = cts_data("show", path)
@@ -68,7 +57,7 @@ def test_texts_move_no_cursor_and_are_no_markup(cts_data: Typed, tmp_path: Path)
     assert "\r" not in out
 
 
-def test_a_sound_dataset_is_said_to_be_so_in_one_line(cts_data: Typed) -> None:
+def test_a_sound_dataset_is_said_to_be_so_in_one_line(cts_data: Cts) -> None:
     code, out, _ = cts_data("validate", "sample")
     assert code == 0
     assert out.startswith("sample: sound. 28 instances; ")
@@ -77,7 +66,7 @@ def test_a_sound_dataset_is_said_to_be_so_in_one_line(cts_data: Typed) -> None:
     assert json.loads(cts_data("validate", "sample", "--json")[1])["sound"] is True
 
 
-def test_an_unsound_one_is_one_line_with_file_line_and_field(cts_data: Typed, tmp_path: Path) -> None:
+def test_an_unsound_one_is_one_line_with_file_line_and_field(cts_data: Cts, tmp_path: Path) -> None:
     path = tmp_path / "q.csv"
     path.write_text("fused_query,blurred_query\nf,b\ng,\n")
     code, out, err = cts_data("validate", path, "--json")
@@ -85,7 +74,7 @@ def test_an_unsound_one_is_one_line_with_file_line_and_field(cts_data: Typed, tm
     assert err == f"cts: {path}:3: field 'blurred_query': is empty\n"
 
 
-def test_other_files_are_validated_too(cts_data: Typed, tmp_path: Path) -> None:
+def test_other_files_are_validated_too(cts_data: Cts, tmp_path: Path) -> None:
     gold = tmp_path / "gold.jsonl"
     gold.write_text('{"id": "a", "nuggets": [{"text": "x"}]}\n')
     assert "sound. 1 gold record" in cts_data("validate", gold, "--as", "gold")[1]
@@ -95,7 +84,7 @@ def test_other_files_are_validated_too(cts_data: Typed, tmp_path: Path) -> None:
     assert cts_data("validate", gold, "--as", "gold", "--gold", gold)[0] == 2
 
 
-def test_a_dataset_is_converted_and_opened_again(cts_data: Typed, tmp_path: Path) -> None:
+def test_a_dataset_is_converted_and_opened_again(cts_data: Cts, tmp_path: Path) -> None:
     to = tmp_path / "sample.csv"
     code, out, err = cts_data("convert", "sample", "--to", to, "--limit", "3")
     assert (code, out, err) == (0, "", f"{to}: 3 instances from sample\n")
@@ -104,7 +93,7 @@ def test_a_dataset_is_converted_and_opened_again(cts_data: Typed, tmp_path: Path
     assert (code, "--force" in err) == (2, True)
 
 
-def test_they_stand_in_the_order_of_use(cts_data: Typed) -> None:
+def test_they_stand_in_the_order_of_use(cts_data: Cts) -> None:
     out = cts_data("--help")[1]
     assert "..." not in out.partition("Commands:")[2], "what a command is for is said whole"
     assert "..." not in cts_data("clariq", "--help")[1].partition("Commands:")[2]
@@ -113,7 +102,7 @@ def test_they_stand_in_the_order_of_use(cts_data: Typed) -> None:
 
 
 @pytest.mark.parametrize("command", ["list", "show", "validate", "convert"])
-def test_each_has_help_with_an_example(cts_data: Typed, command: str) -> None:
+def test_each_has_help_with_an_example(cts_data: Cts, command: str) -> None:
     code, out, _ = cts_data(command, "--help")
     assert (code, f"Example: cts data {command}" in out) == (0, True)
 
