@@ -204,3 +204,13 @@ def config_file(named: Path | None) -> Path | None:
         return named
     here = Path("cts.toml")
     return here if here.is_file() else None
+
+
+def runs_named(words: Sequence[Path] | None, command: str) -> list[Path]:
+    """The runs that were named, or the folder `runs` where none was. Raises UsageError where there is none of it."""
+    if words:
+        return list(words)
+    folder = Path("runs")
+    if not folder.exists():
+        raise UsageError(f"no {folder}/ here: name a run or a folder of runs (cts {command} RUN)")
+    return [folder]

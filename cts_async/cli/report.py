@@ -10,9 +10,6 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.errors import UsageError
-
-RUNS = "runs"
 
 HELP = """Write what runs came to as one HTML file: figures, tables, tests, the best and the worst instances.
 
@@ -27,7 +24,7 @@ Example: cts report runs/hard518-* --out report.html --tables tables --plots fig
 
 def report(
     runs: Annotated[
-        list[str] | None,
+        list[Path] | None,
         typer.Argument(metavar="[RUN]...", help="What to report; see above [default: runs]."),
     ] = None,
     judge: Annotated[
@@ -68,11 +65,9 @@ def report(
     from cts_async.report.html.report import Origin
     from cts_async.report.reported import Asked, make_report
 
-    if not runs and not Path(RUNS).exists():
-        raise UsageError("no runs/ here: name a run or a folder of runs (cts report RUN)")
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
     asked = Asked(
-        tuple(runs or [RUNS]),
+        tuple(map(str, options.runs_named(runs, "report"))),
         judge=judge,
         baseline=baseline,
         out=out,

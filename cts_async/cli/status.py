@@ -30,7 +30,6 @@ Example: cts status runs/hard518-gpt-k3 --once
 """
 
 EVERY_S: Final = 1.0
-RUNS: Final = Path("runs")
 
 
 def status(
@@ -44,9 +43,7 @@ def status(
 
     from cts_async.report.watched import live_of, watched
 
-    words = runs or [RUNS]
-    if not runs and not RUNS.exists():
-        raise UsageError("no runs/ here: name a run or a folder of runs (cts status RUN)")
+    words = options.runs_named(runs, "status")
     found = {directory: live_of(directory) for directory in watched(words)}
     console = Console()
     if as_json:
