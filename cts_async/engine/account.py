@@ -8,10 +8,10 @@ request was sent, not of the one when it comes back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 from cts_async.engine.kind import PLENTY
 from cts_async.engine.limits import Gate, LimitKind, MeterGate, PacedGate, make_gate
@@ -67,6 +67,53 @@ class Permit:
     """Gates that learn from this request's fate."""
     looks: bool = False
     """Whether it looks if an outage is over."""
+
+
+class Accounting(Protocol):
+    """Who says when a lane may send: the account itself, or what somebody else lets this process have of it."""
+
+    @property
+    def known(self) -> bool:
+        """Whether limits are known by now, so that a refusal is an exception and not the way to find them."""
+
+    @property
+    def sent(self) -> int:
+        """Requests sent so far."""
+
+    @property
+    def allowed(self) -> tuple[float | None, float | None]:
+        """Requests and tokens a minute that may be sent just now, as far as limits are known."""
+
+    @property
+    def awaited(self) -> bool:
+        """Whether somebody waits at a gate: what it waits for must not be taken from under it."""
+
+    def has_room(self, tokens: float) -> bool:
+        """Whether a request of about `tokens` may be sent now."""
+
+    async def wait(self, tokens: float) -> None:
+        """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
+
+    def take(self, now: float, tokens: float) -> Permit:
+        """Charge a request of about `tokens` that is sent `now`."""
+
+    def served(self, permit: Permit, tokens_used: float | None) -> None:
+        """The request was answered."""
+
+    def lost(self, permit: Permit) -> None:
+        """Nobody knows whether the server counted the request."""
+
+    def refused(self, permit: Permit, wait_s: float | None) -> bool:
+        """The request was refused for the account's limits, for `wait_s` (None: not said).
+
+        True if it went to find out how the server counts: then it does not say that we are too fast.
+        """
+
+    def slow_down(self, now: float) -> bool:
+        """A little less from now on, where the flow is even. True if that is of any effect."""
+
+    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
+        """Take in what an answer said; gives the limits per minute that are new by it."""
 
 
 class Account:

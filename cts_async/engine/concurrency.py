@@ -37,6 +37,13 @@ class ConcurrencyWindow:
         share = GENTLE if gently else 0.5
         self._threshold = self.size = max(1.0, min(self.size, in_flight) * share)
 
+    def resize(self, ceiling: int, *, known: bool) -> None:
+        """Another ceiling from now on; what was learned below it stays."""
+        if known and self.size >= self.ceiling:
+            self.size = float(ceiling)
+        self.ceiling = ceiling
+        self.size = min(max(self.size, 1.0), float(ceiling))
+
     def restart(self, size: float = 1.0) -> None:
         """Begin again, after a pause: nobody knows how things stand, so the first one asks."""
         self.size = min(self.size, size)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol
 
 import orjson
 
@@ -197,6 +197,22 @@ class JournalReport:
                 f"{path}: {found} damaged {'line is' if found == 1 else 'lines are'} done again (line {lines})"
             )
         return said
+
+
+class StepMemory(Protocol):
+    """What a job remembers its steps in."""
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """The latest record of a finished step, or None if there is none that can be read."""
+
+    async def append(self, record: Mapping[str, Any]) -> None:
+        """Remember a step for good; its first fields must be `key` and `ok`, in this order."""
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Nobody in this process will ask for these keys again."""
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """The jobs that did these have ended, but others will ask."""
 
 
 class Journal:

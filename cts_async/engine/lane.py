@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heappop, heappush, nsmallest
 from itertools import count
 from math import inf
 
-from cts_async.engine.account import Account, LaneLimits, Permit
+from cts_async.engine.account import Account, Accounting, LaneLimits, Permit
 from cts_async.engine.circuit import Circuit
 from cts_async.engine.concurrency import ConcurrencyWindow
 from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LimitLearned
@@ -45,13 +45,19 @@ class _Waiter:
 class Lane:
     """`async with`-less on purpose: `admit`, then exactly one of `succeeded`, `failed`, `abandoned`."""
 
-    def __init__(self, name: str, limits: LaneLimits, events: Events | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        limits: LaneLimits,
+        events: Events | None = None,
+        account: Accounting | None = None,
+    ) -> None:
         self.name, self.limits = name, limits
         self.in_flight = 0
         self.circuit = Circuit()
         self.window = ConcurrencyWindow(limits.max_concurrency, known=limits.known)
         self._events = Events() if events is None else events
-        self._account = Account(limits)
+        self._account: Accounting = Account(limits) if account is None else account
         self._waiting: list[tuple[int, int, _Waiter]] = []
         self._order = count()
         self._work = asyncio.Event()
@@ -118,6 +124,20 @@ class Lane:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
                 self.abandoned(granted.result())
             raise
+
+    def oldest(self, n: int) -> list[tuple[int, float]]:
+        """The n oldest who wait, oldest first: their jobs' numbers, and about how many tokens each needs."""
+        waiting = (
+            (seq, order, waiter.tokens) for seq, order, waiter in self._waiting if not waiter.granted.done()
+        )
+        return [(seq, tokens) for seq, _, tokens in nsmallest(n, waiting)]
+
+    def let(self, places: int) -> None:
+        """So many may be under way at once from now on; what is under way already goes on."""
+        self.window.resize(places, known=self._account.known)
+        if not self._account.awaited:
+            self._pump()
+        self._work.set()
 
     async def rest(self, seconds: float) -> None:
         """Wait before another attempt, but not when nobody is admitted any more: `admit` then says why."""

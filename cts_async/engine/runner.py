@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 
@@ -30,7 +30,7 @@ from cts_async.engine.events import (
     Stopping,
     Usage,
 )
-from cts_async.engine.journal import Journal
+from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, Permit, stop_all
 from cts_async.engine.retry import RetryPolicy, wait_before_retry
 from cts_async.engine.step import Executed, Step
@@ -60,11 +60,20 @@ class Job:
 
     group: str
     id: str
-    journal: Journal
+    journal: StepMemory
     walk: Callable[[Context], Awaitable[Any]]
     finish: Callable[[Any], Awaitable[None]]
     """Called once with what `walk` returned, or with the StepError that ended it."""
     shared: bool = False
+    elsewhere: Callable[[str], Awaitable[dict[str, Any] | None]] | None = None
+    """Asked for the record of a step that the journal does not know: other processes may have done it."""
+
+
+class Feed(Protocol):
+    """A stream of jobs that somebody else fills while it is being worked on."""
+
+    async def next(self) -> tuple[int, Job] | None:
+        """The next job with its number, lower for older ones; None when there will be no more."""
 
 
 @dataclass(slots=True)
@@ -101,9 +110,11 @@ class Context:
         """
         return await self._runner.perform(self, step)
 
-    def recall(self, key: str) -> Any:
-        """What the journal remembers under `key`, None if nothing; nothing is executed."""
+    async def recall(self, key: str) -> Any:
+        """What is remembered under `key`, None if nothing; nothing is executed."""
         record = self.job.journal.find(key)
+        if record is None and self.job.elsewhere is not None:
+            record = await self.job.elsewhere(key)
         return None if record is None else record["response"]
 
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
@@ -178,11 +189,12 @@ class Runner:
             if self._budget:
                 self._budget.stop(reason)
 
-    async def run(self, *streams: Iterable[Job], in_flight: Sequence[int] = ()) -> None:
+    async def run(self, *streams: Iterable[Job] | Feed, in_flight: Sequence[int] = ()) -> None:
         """Run all jobs. Raises RunStopped if the run ended early, with everything so far recorded.
 
         Each stream has workers of its own, so that a slow one holds up no other: `in_flight` by stream, by
-        default as many as the runner was given. The n-th jobs of all streams are equally old.
+        default as many as the runner was given. The n-th jobs of all streams are equally old; a feed says itself
+        how old its jobs are, and has to end when the run is stopped.
         """
         widths = in_flight or [self._in_flight] * len(streams)
         async with anyio.create_task_group() as dispatchers:
@@ -193,9 +205,13 @@ class Runner:
                 if deadline:
                     workers.cancel_scope.deadline = deadline.at
                 for first, (jobs, width) in enumerate(zip(streams, widths, strict=True)):
-                    stream = zip(count(first, len(streams)), jobs, strict=False)
-                    for _ in range(width):
-                        workers.start_soon(self._work, stream)
+                    if isinstance(jobs, Iterable):
+                        stream = zip(count(first, len(streams)), jobs, strict=False)
+                        for _ in range(width):
+                            workers.start_soon(self._work, stream)
+                    else:
+                        for _ in range(width):
+                            workers.start_soon(self._work_from, jobs)
             if deadline and workers.cancel_scope.cancel_called:
                 self.stop(deadline.reached())
             dispatchers.cancel_scope.cancel()
@@ -234,13 +250,22 @@ class Runner:
                 return
             if numbered is None:
                 return
-            seq, job = numbered
-            if job.group in self._held_up:
-                continue
-            try:
-                await self._run_job(seq, job)
-            except RunStopped as reason:
-                self._end(reason, job.group)
+            await self._run_unless_held_up(*numbered)
+
+    async def _work_from(self, feed: Feed) -> None:
+        while not (self._stopped or self._late):
+            numbered = await feed.next()
+            if numbered is None:
+                return
+            await self._run_unless_held_up(*numbered)
+
+    async def _run_unless_held_up(self, seq: int, job: Job) -> None:
+        if job.group in self._held_up:
+            return
+        try:
+            await self._run_job(seq, job)
+        except RunStopped as reason:
+            self._end(reason, job.group)
 
     async def _run_job(self, seq: int, job: Job) -> None:
         if job.group not in self._begun:
@@ -265,6 +290,8 @@ class Runner:
     async def perform(self, ctx: Context, step: Step[T]) -> T:
         """See Context.step."""
         record = ctx.job.journal.find(step.key)
+        if record is None and ctx.job.elsewhere is not None:
+            record = await ctx.job.elsewhere(step.key)
         if record is not None:
             try:
                 value = step.decode(record["response"])

@@ -5,7 +5,7 @@ Models that share an account share a lane. An embedded model's server runs only 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -24,6 +24,10 @@ EMBEDDED_OUTAGE_S = 20.0
 """A server of our own that is gone does not come back: no use waiting long for it."""
 
 
+LaneOf = Callable[[str, str, LaneLimits], Lane]
+"""Makes the lane of an account, by account, name and limits."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crew:
     """Models by the name they were asked for, each bound to its account's lane.
@@ -38,6 +42,8 @@ class Crew:
     max_outage_s: float
     accounts: dict[str, Lane] = field(default_factory=dict)
     """Lanes by account."""
+    lane_of: LaneOf | None = None
+    """Who makes lanes; None: each account is this process's alone."""
 
     @property
     def lanes(self) -> Sequence[Lane]:
@@ -46,7 +52,8 @@ class Crew:
     def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
         """The lane of `account`, made with `name` and `limits` if there is none yet."""
         if account not in self.accounts:
-            self.accounts[account] = Lane(name, limits, self.events)
+            shared = self.lane_of and self.lane_of(account, name, limits)
+            self.accounts[account] = shared or Lane(name, limits, self.events)
         return self.accounts[account]
 
     def role(self, name: str) -> Role:
@@ -64,16 +71,23 @@ async def opened(
     events: Events,
     *,
     max_outage_s: float,
+    lane_of: LaneOf | None = None,
 ) -> AsyncIterator[Crew]:
-    """Start what has to be started and give the crew. Raises UsageError where the embedded model is missing."""
+    """Start what has to be started and give the crew. Raises UsageError where the embedded model is missing.
+
+    `lane_of` makes the lanes of accounts that other processes use, too; an embedded model is this process's own.
+    """
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))
         served = ServedModels(events)
         models: dict[str, Model] = {}
-        crew = Crew(prompts, models, environ, events, max_outage_s)
+        crew = Crew(prompts, models, environ, events, max_outage_s, lane_of=lane_of)
         for name, spec in specs.items():
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
-            lane = crew.lane(spec.account, name, _limits(spec, max_outage_s))
+            limits = _limits(spec, max_outage_s)
+            if spec.embedded:
+                crew.accounts.setdefault(spec.account, Lane(name, limits, events))
+            lane = crew.lane(spec.account, name, limits)
             models[name] = Model(ready, client, lane, served)
         yield crew
 

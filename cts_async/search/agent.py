@@ -157,7 +157,7 @@ class _Search:
     async def call_tools(self, calls: Sequence[ToolCall], text: str, number: int) -> None:
         """Answer the calls of a turn, one after the other."""
         key = step_key("told", self._ctx.job.id, self._talk.digest, text)
-        before: Mapping[str, Lost] = (None if self._anew else self._ctx.recall(key)) or {}
+        before: Mapping[str, Lost] = (None if self._anew else await self._ctx.recall(key)) or {}
         lost: dict[str, Lost] = {}
         responses = []
         for i, call in enumerate(calls[: MAX_CALLS + 1], 1):

@@ -1,0 +1,126 @@
+"""What head and workers say to each other: plain values, the same whatever carries them.
+
+The head asks, a worker answers, over and over: a `Turn` brings work and what was asked for, `News` say what has become
+of it. Nothing is sent unasked, so a head that is behind a proxy, or in a test, needs no address of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from cts_async.engine.budget import NOTHING
+from cts_async.engine.events import Cost, Event
+from cts_async.engine.lane_status import LaneStatus
+from cts_async.values import value
+
+
+@value
+class Piece:
+    """One job to be done, as whoever makes jobs of it understands `task`.
+
+    `place` is the number of the directory that its lines go into. Pieces with the same number `same`, other than
+    0, ask the same question: one worker gets them all, so that it is asked once. `parts` are numbers of what several
+    pieces share (a query's nuggets) and a worker is told once.
+    """
+
+    seq: int
+    """Older pieces have lower ones; no two have the same."""
+    group: str
+    id: str
+    place: int
+    task: Any
+    same: int = 0
+    parts: tuple[int, ...] = ()
+    again: bool = False
+    """Whether a step of it may be on record: then the head is asked before one is executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line for a file at a place: `judge` names a further judge's verdicts, None is for the results."""
+
+    place: int
+    judge: str | None
+    data: bytes
+    """One JSON object with its newline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A piece is done: its lines are ready to be written, those of further judges first."""
+
+    seq: int
+    lines: tuple[Line, ...]
+    failed: bool = False
+    executed: int = 0
+    """Steps that were not remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A part of a journal that its worker will not write to any more: the journal's number, the file's name."""
+
+    journal: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """What was done for one group on one lane since the last news."""
+
+    group: str
+    lane: str
+    calls: int = 0
+    replayed: int = 0
+    retries: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What the head gives a worker."""
+
+    pieces: tuple[Piece, ...] = ()
+    parts: Mapping[int, Any] = field(default_factory=dict)
+    """What pieces share and this worker has not been told."""
+    found: Mapping[str, bytes | None] = field(default_factory=dict)
+    """Records that were asked for, by key; None where there is none."""
+    kept: int = 0
+    """How many of the records that the worker has streamed are in the journals by now."""
+    allowed: Cost | None = None
+    """What the worker may spend in all since it began; None where there is no budget."""
+    stop: str = ""
+    """Why nothing new is to be started; "" to go on."""
+    last: bool = False
+    """Whether no more pieces will come: once it has none in hand, the worker closes its shards and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What a worker has to say."""
+
+    ended: tuple[Ended, ...] = ()
+    in_hand: int = 0
+    """Pieces that it has and that have not ended."""
+    asked: tuple[str, ...] = ()
+    """Keys of steps that may be on record elsewhere."""
+    records: tuple[tuple[int, bytes], ...] = ()
+    """Streamed steps, in order: the journal's number and a line."""
+    shards: tuple[Shard, ...] = ()
+    """Shards that it has closed."""
+    counts: tuple[Count, ...] = ()
+    spent: Cost = NOTHING
+    """Since it began."""
+    short: Cost | None = None
+    """What its next call may cost, where it waits for leave to spend it and has nothing under way."""
+    lanes: tuple[LaneStatus, ...] = ()
+    """Of all lanes that it has used."""
+    events: tuple[Event, ...] = ()
+    """What a person should know: notices, outages, pauses, groups held up."""
+    stopped: tuple[str, str] | None = None
+    """The class and the text of the RunStopped that ended its work early."""
+    over: bool = False
+    """Whether it has closed everything: no news will follow."""
