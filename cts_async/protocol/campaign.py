@@ -6,36 +6,75 @@ grow together and an early stop leaves them comparable.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.answer import ModelAnswerer, ModelRespondent
-from cts_async.protocol.crew import Crew, instances_in_flight, opened, prices_of
+from cts_async.protocol.crew import Crew, LaneOf, instances_in_flight, opened, prices_of
 from cts_async.protocol.forecast import Forecast, forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, converse_then_search, search_only
 from cts_async.protocol.plan import Plan
-from cts_async.protocol.results import failure_line, judgment_line, outcome_line, talk_json
+from cts_async.protocol.results import Line, failure_line, judgment_line, outcome_line, talk_json
 from cts_async.protocol.run_files import RunFiles, opened_files
 from cts_async.protocol.searcher import opened_searcher
 from cts_async.protocol.spending import open_budget
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
 
+Files = Mapping[System, RunFiles]
+
 
 async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -> None:
     """Run or resume. Raises RunStopped when it ends early; what was done is on disk in any case."""
     config = plan.config
+    async with stoppable() as stopper, opened_company(plan, environ, events) as company:
+        with opened_runs(plan, events) as files:
+            runner = Runner(
+                company.crew.lanes,
+                events=events,
+                seed=config.seed,
+                in_flight=config.in_flight or instances_in_flight(company.crew),
+                budget=budget_of(plan, files, events),
+            )
+            stopper.watch(runner)
+            await runner.run(_jobs(plan, company, files))
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Everybody who plays in the instances of a plan, ready to."""
+
+    crew: Crew
+    cast: Cast
+
+    async def walk(self, ctx: Context, *, system: System, instance: Instance) -> Outcome:
+        """One instance through one system."""
+        if system.kind != "clarify":
+            return await search_only(ctx, self.cast, instance, system.kind)
+        clarifier = self.crew.role(system.clarifier)
+        if system.converses:
+            return await converse_then_search(ctx, self.cast, clarifier, instance, system)
+        return await clarify_then_search(ctx, self.cast, clarifier, instance, system.k)
+
+
+@asynccontextmanager
+async def opened_company(
+    plan: Plan, environ: Mapping[str, str], events: Events, lane_of: LaneOf | None = None
+) -> AsyncIterator[Company]:
+    """Open what the plan's instances need, see `crew.opened`. Raises UsageError where something is missing."""
+    outage_s = plan.config.max_outage_s
     async with (
-        stoppable() as stopper,
-        opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
+        opened(plan.specs, plan.prompts, environ, events, max_outage_s=outage_s, lane_of=lane_of) as crew,
         opened_searcher(plan, crew) as searcher,
     ):
         people = None if plan.people is None else HumanAnswerer(plan.people)
@@ -46,26 +85,52 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
             searcher=searcher,
             judges=_judges(plan, crew),
         )
-        planned = forecast(plan)
-        with ExitStack() as stack:
-            files = {system: stack.enter_context(_files(plan, system, planned)) for system in plan.systems}
-            for opened_run in files.values():
-                opened_run.tell(events, plan.n_instances, retry_failed=config.retry_failed)
-            runner = Runner(
-                crew.lanes,
-                events=events,
-                seed=config.seed,
-                in_flight=config.in_flight or instances_in_flight(crew),
-                budget=open_budget(
-                    config.budget,
-                    plan.specs.values(),
-                    [opened_run.journal.path for opened_run in files.values()],
-                    plan.roles.judges,
-                    events,
-                ),
-            )
-            stopper.watch(runner)
-            await runner.run(_jobs(plan, crew, cast, files))
+        yield Company(crew, cast)
+
+
+@contextmanager
+def opened_runs(plan: Plan, events: Events) -> Iterator[Files]:
+    """The files of every system, in order, with what was found there told to `events`. Raises UsageError."""
+    planned = forecast(plan)
+    with ExitStack() as stack:
+        files = {system: stack.enter_context(_files(plan, system, planned)) for system in plan.systems}
+        for opened_run in files.values():
+            opened_run.tell(events, plan.n_instances, retry_failed=plan.config.retry_failed)
+        yield files
+
+
+def budget_of(plan: Plan, files: Files, events: Events) -> Budget | None:
+    """What the plan may spend, with what its runs have spent before; None where no line is drawn."""
+    return open_budget(
+        plan.config.budget,
+        plan.specs.values(),
+        [opened_run.journal.path for opened_run in files.values()],
+        plan.roles.judges,
+        events,
+    )
+
+
+def work_left(plan: Plan, files: Files) -> Iterator[tuple[Instance, System]]:
+    """What has to be done, instance by instance."""
+    for instance in plan.instances():
+        for system, of in files.items():
+            if of.needs_work(instance.id, retry_failed=plan.config.retry_failed):
+                yield instance, system
+
+
+def judgments_of(instance: Instance, ended: Outcome | StepError) -> Sequence[tuple[str, Line]]:
+    """The lines of further judges that an instance's end brings, by their names."""
+    if isinstance(ended, StepError):
+        return ()
+    further = ended.judgments[1:]
+    return [(one.judge, judgment_line(instance.id, instance.nuggets, one)) for one in further]
+
+
+def result_of(system: System, instance: Instance, ended: Outcome | StepError) -> Line:
+    """The line of results that an instance's end brings."""
+    if isinstance(ended, StepError):
+        return failure_line(system.label, instance, ended)
+    return {**outcome_line(system.label, ended), **talk_json(system, ended.turns)}
 
 
 def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
@@ -102,33 +167,20 @@ def _files(plan: Plan, system: System, planned: Forecast) -> Any:
     )
 
 
-def _jobs(plan: Plan, crew: Crew, cast: Cast, files: Mapping[System, RunFiles]) -> Iterator[Job]:
-    for instance in plan.instances():
-        for system, of in files.items():
-            if of.needs_work(instance.id, retry_failed=plan.config.retry_failed):
-                yield Job(
-                    group=of.directory.name,
-                    id=instance.id,
-                    journal=of.journal,
-                    walk=partial(_walk, cast=cast, crew=crew, system=system, instance=instance),
-                    finish=partial(_finish, of=of, system=system, instance=instance),
-                )
-
-
-async def _walk(ctx: Context, *, cast: Cast, crew: Crew, system: System, instance: Instance) -> Outcome:
-    if system.kind != "clarify":
-        return await search_only(ctx, cast, instance, system.kind)
-    clarifier = crew.role(system.clarifier)
-    if system.converses:
-        return await converse_then_search(ctx, cast, clarifier, instance, system)
-    return await clarify_then_search(ctx, cast, clarifier, instance, system.k)
+def _jobs(plan: Plan, company: Company, files: Files) -> Iterator[Job]:
+    for instance, system in work_left(plan, files):
+        of = files[system]
+        yield Job(
+            group=of.directory.name,
+            id=instance.id,
+            journal=of.journal,
+            walk=partial(company.walk, system=system, instance=instance),
+            finish=partial(_finish, of=of, system=system, instance=instance),
+        )
 
 
 async def _finish(ended: Outcome | StepError, *, of: RunFiles, system: System, instance: Instance) -> None:
-    if isinstance(ended, StepError):
-        await of.add_result(failure_line(system.label, instance, ended))
-        return
-    for judgment in ended.judgments[1:]:
-        await of.add_judgment(judgment.judge, judgment_line(instance.id, instance.nuggets, judgment))
+    for judge, line in judgments_of(instance, ended):
+        await of.add_judgment(judge, line)
     # Last: an instance with a result is never done again, so nothing of it may still be missing.
-    await of.add_result({**outcome_line(system.label, ended), **talk_json(system, ended.turns)})
+    await of.add_result(result_of(system, instance, ended))
