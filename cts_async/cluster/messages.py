@@ -35,6 +35,8 @@ class Piece:
     parts: tuple[int, ...] = ()
     again: bool = False
     """Whether a step of it may be on record: then the head is asked before one is executed."""
+    stream: int = 0
+    """Pieces of one stream hold up none of another."""
 
 
 @dataclass(frozen=True, slots=True)
