@@ -35,11 +35,14 @@ class WorkerStatus:
 
 
 def census(workers: Iterable[WorkerStatus]) -> dict[str, int]:
-    """How many workers a session had at its end, on how many hosts, and how many it lost: for a run's manifest."""
+    """How many workers a session had, on how many hosts, and how many it lost besides: for a run's manifest.
+
+    One that has not started is none.
+    """
     everyone = list(workers)
-    there = [worker for worker in everyone if worker.state != "lost"]
+    there = [worker for worker in everyone if worker.state not in ("starting", "lost")]
     return {
         "workers": len(there),
-        "hosts": len({worker.host for worker in there if worker.host}),
-        "lost": len(everyone) - len(there),
+        "hosts": len({worker.host for worker in there}),
+        "lost": sum(worker.state == "lost" for worker in everyone),
     }
