@@ -6,9 +6,9 @@ import { table, tableRow } from "./parts.js";
 import { said, visible } from "./said.js";
 import { t } from "./words.js";
 
-// As on the terminal: so long without a word is too long; so many have no row each; of those not well only a few have.
+// So long without a word is too long; so many have no row each; of those that are not well only a few have one.
 const SILENT_S = 5;
-const MANY = 64;
+const MANY = 16;
 const FEW = 3;
 
 const isLost = (worker) => worker.state === "lost";
