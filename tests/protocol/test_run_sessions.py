@@ -20,15 +20,18 @@ def sessions(directory: Path) -> list[Any]:
     return list(sessions_of(read_manifest(directory) or {}))
 
 
-def test_a_session_notes_its_workers_at_its_end_however_it_ends(tmp_path: Path) -> None:
+def interrupted_session(directory: Path) -> None:
+    """A session that begins with one worker and is interrupted after another was lost."""
     workers = [WorkerStatus("w1", "node-a", 7, "idle")]
-    with (
-        pytest.raises(Interrupted),
-        noted(tmp_path, {}, {"n_expected": 4}, prompts={}, place="--name", also=lambda: census(workers)),
-    ):
-        assert "workers" not in sessions(tmp_path)[0]
+    with noted(directory, {}, {"n_expected": 4}, prompts={}, place="--name", also=lambda: census(workers)):
+        assert "workers" not in sessions(directory)[0]
         workers.append(WorkerStatus("w2", "node-b", 8, "lost"))
         raise Interrupted("Ctrl-C")
+
+
+def test_a_session_notes_its_workers_at_its_end_however_it_ends(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        interrupted_session(tmp_path)
     with noted(tmp_path, {}, {}, prompts={}, place="--name"):
         pass
     first, second = sessions(tmp_path)
