@@ -30,6 +30,7 @@ RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
 
 
 Also = Callable[[], Mapping[str, Any]]
+"""Asked when a session ends, however it does: what else is noted of it."""
 
 
 class RunFiles:
@@ -132,7 +133,7 @@ def opened_files(
     """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
 
     `notes` may differ between sessions; of `n_expected` the largest is kept. `place` is the option that chooses
-    the directory, `also` says at the end what else is noted of the session. Raises UsageError.
+    the directory. Raises UsageError.
     """
     with noted(directory, identity, notes, prompts=prompts, place=place, also=also):
         files = RunFiles(directory, results=results, sync=sync, journal=journal)
