@@ -15,7 +15,6 @@ from cts_async.engine.events import Cost, Event
 from cts_async.engine.lane_status import LaneStatus
 from cts_async.values import value
 
-
 Asked = tuple[int, str]
 """A step that is looked for: a journal's number and a key."""
 
