@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cts_async.engine.budget import NOTHING
-from cts_async.engine.events import Cost, Event
+from cts_async.engine.events import Cost, Event, StepsCounted
 from cts_async.engine.lane_status import LaneStatus
 from cts_async.values import value
 
@@ -74,19 +74,6 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """What was done for one group on one lane since the last news."""
-
-    group: str
-    lane: str
-    calls: int = 0
-    replayed: int = 0
-    retries: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Begun:
     """A worker is there. `refused` says why it cannot work on its machine; "" where all is well."""
 
@@ -133,7 +120,8 @@ class News:
     """Streamed steps, in order: the journal's number and a line."""
     shards: tuple[Shard, ...] = ()
     """Shards that it has closed."""
-    counts: tuple[Count, ...] = ()
+    counts: tuple[StepsCounted, ...] = ()
+    """Since the last news."""
     spent: Cost = NOTHING
     """Since it began."""
     short: Cost | None = None
