@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from cts_async import __version__
+from cts_async.engine.append_log import AppendLog
 from cts_async.engine.events import Events, JobsFound, Notice
-from cts_async.engine.journal import AppendLog, Journal
+from cts_async.engine.journal import Journal
 from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
 from cts_async.engine.runner import interrupted
 from cts_async.errors import RunStopped, UsageError
