@@ -43,14 +43,23 @@ class AppendLog:
         self._syncing: asyncio.Task[None] | None = None
         self._on_disk = 0
 
+    @property
+    def size(self) -> int:
+        """Bytes in the file; what is held back is not among them."""
+        return self._end
+
     async def append(self, record: Mapping[str, Any]) -> int:
         """Append one record as a line; give its offset in bytes. Raises StorageFull if the disk refuses."""
+        return await self.append_lines(line_of(record))
+
+    async def append_lines(self, lines: bytes) -> int:
+        """Append whole lines as they are, in one piece; give the offset of the first. Raises as `append` does."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[int] = loop.create_future()
-        line = self._add(record, written, loop)
+        self._add(lines, written, loop)
         offset = await written
         if self._sync:
-            await self._synced(offset + len(line))
+            await self._synced(offset + len(lines))
         return offset
 
     async def put(self, record: Mapping[str, Any]) -> None:
@@ -58,31 +67,57 @@ class AppendLog:
 
         What the disk refuses is told by the next `append` or `put`, or by `close`. With `sync`, as `append`.
         """
+        await self.put_lines(line_of(record))
+
+    async def put_lines(self, lines: bytes) -> None:
+        """`put` for whole lines as they are."""
         if self._sync:
-            await self.append(record)
+            await self.append_lines(lines)
             return
-        self._add(record, None, asyncio.get_running_loop())
+        self._add(lines, None, asyncio.get_running_loop())
         if len(self._pending) >= MOST_PENDING:
             # Where nobody waits for anything else, the loop would never turn, and never write.
             self._flush()
             await asyncio.sleep(0)
 
-    def _add(
-        self,
-        record: Mapping[str, Any],
-        written: asyncio.Future[int] | None,
-        loop: asyncio.AbstractEventLoop,
-    ) -> bytes:
+    def flush(self) -> int:
+        """Write what is held back; give the file's size. Raises StorageFull if the disk refuses, now or before."""
+        self._check()
+        self._flush()
+        self._check()
+        return self._end
+
+    def take_in(self, source: int) -> int:
+        """Append all of an open file, whose lines are whole, without looking at it; give the offset of its first.
+
+        Raises StorageFull if the disk refuses: then nothing of it stays.
+        """
+        start = self.flush()
+        try:
+            with self.path.open(
+                "r+b", buffering=0
+            ) as target:  # the kernel copies into no file opened to append
+                copied = _copy(source, target.fileno(), start)
+            if self._sync:
+                os.fsync(self._fd)
+        except OSError as error:
+            self._refuse(error, [])
+            self._check()
+        self._end = start + copied
+        return start
+
+    def _check(self) -> None:
         if self._fd < 0:
             raise ValueError(f"{self.path} is closed")
         if self._broken:
             raise self._broken
-        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+    def _add(self, line: bytes, written: asyncio.Future[int] | None, loop: asyncio.AbstractEventLoop) -> None:
+        self._check()
         self._pending.append((line, written))
         if not self._scheduled:
             self._scheduled = True
             loop.call_soon(self._gather, loop, ROUNDS)
-        return line
 
     def read_line(self, offset: int) -> bytes:
         """The line that begins at `offset`, without its newline."""
@@ -172,8 +207,25 @@ class AppendLog:
             self._syncing = None
 
 
-def set_torn_tail_aside(path: Path) -> Path | None:
-    """Cut an unfinished last line off and keep it in `<name>.torn`; None where the file ends well."""
+def line_of(record: Mapping[str, Any]) -> bytes:
+    """A record as a log has it."""
+    return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _copy(source: int, target: int, start: int) -> int:
+    """Copy a whole file to `start` of another; give its size. Raises OSError."""
+    done, size = 0, os.fstat(source).st_size
+    # Where file systems cannot do it by themselves, or break off, the plain way goes on and meets the error.
+    with suppress(OSError):
+        while done < size and (n := os.copy_file_range(source, target, size - done, done, start + done)):
+            done += n
+    while block := os.pread(source, _BLOCK, done):
+        done += os.pwrite(target, block, start + done)
+    return done
+
+
+def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:
+    """Cut an unfinished last line off and keep it in `<name>.torn`, or `aside`; None where the file ends well."""
     if not path.exists() or not path.stat().st_size:
         return None
     with path.open("r+b") as file:
@@ -182,13 +234,18 @@ def set_torn_tail_aside(path: Path) -> Path | None:
             return None
         file.seek(start)
         tail = file.read()
-        aside = path.with_name(path.name + ".torn")
+        aside = aside or torn_path(path)
         with aside.open("ab") as kept:
             kept.write(tail + b"\n")
             kept.flush()
             os.fsync(kept.fileno())
         file.truncate(start)
     return aside
+
+
+def torn_path(path: Path) -> Path:
+    """Where a log's torn lines are kept."""
+    return path.with_name(path.name + ".torn")
 
 
 def _start_of_tail(file: BinaryIO) -> int | None:

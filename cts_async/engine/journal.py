@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import orjson
 
 from cts_async.engine.append_log import AppendLog
-from cts_async.engine.scan import scan_journal
+from cts_async.engine.scan import KeyLayers, key_index, key_of, scan_journal
 
 KEPT_AT_ONCE: Final = 1 << 14
 """Steps that are moved into the index together."""
@@ -23,7 +23,7 @@ _BLOCK: Final = 1 << 20
 
 @dataclass(slots=True)
 class JournalReport:
-    """What opening a journal found."""
+    """What opening a journal found, and what was found in what it took in since."""
 
     records: int = 0
     damaged_lines: list[int] = field(default_factory=list)
@@ -70,10 +70,10 @@ class Journal:
         self.beside: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
         self._log = AppendLog(path, sync=sync)
-        self.path = path
+        self.path, self.sync = path, sync
         scan = scan_journal(path)
         self.report = JournalReport(scan.records, scan.damaged_lines, self._log.torn)
-        self._earlier = scan.index
+        self._earlier = KeyLayers(scan.index)
         self._recent: dict[str, int] = {}
         self._kept: dict[str, int] = {}
 
@@ -85,26 +85,66 @@ class Journal:
 
     def find(self, key: str) -> dict[str, Any] | None:
         """The latest record of a finished step, or None if there is none that can be read."""
-        record = self._find(key)
-        if record is None and self.beside:
-            others = (other._find(key) for other in self.beside)
-            return next((other for other in others if other is not None), None)
-        return record
+        found = self._find(key)
+        return None if found is None else found[1]
 
-    def _find(self, key: str) -> dict[str, Any] | None:
+    def raw(self, key: str) -> bytes | None:
+        """The line, without its newline, of the record that `find` gives."""
+        found = self._find(key)
+        return None if found is None else found[0]
+
+    def _find(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
+        found = self._find_here(key)
+        if found is None and self.beside:
+            others = (other._find_here(key) for other in self.beside)
+            return next((other for other in others if other is not None), None)
+        return found
+
+    def _find_here(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         recent = self._recent.get(key)
         if recent is not None:
             return self._read(recent, key)
         if not self._earlier:
             return None
-        records = (self._read(place, key) for place in self._earlier.places(key))
-        return next((record for record in records if record is not None), None)
+        found = (self._read(place, key) for place in self._earlier.places(key))
+        return next((one for one in found if one is not None), None)
 
     async def append(self, record: Mapping[str, Any]) -> None:
         """Remember a step; its first fields must be `key` and `ok`, in this order."""
         offset = await self._log.append(record)
         if record["ok"]:
             self._recent[record["key"]] = offset
+
+    async def append_lines(self, lines: Sequence[bytes]) -> None:
+        """Remember steps that other processes have done: lines as a journal has them, written in one go."""
+        if not lines:
+            return
+        offset = await self._log.append_lines(b"".join(lines))
+        keys = []
+        for line in lines:
+            if key := key_of(line):
+                self._recent[key] = offset
+                keys.append(key)
+            offset += len(line)
+        self.keep(keys)
+
+    def flush(self) -> int:
+        """Write what is held back; give the file's size. Raises StorageFull."""
+        return self._log.flush()
+
+    def absorb(self, source: int) -> int:
+        """Append all of an open file, whose lines are whole, and know its steps; give how many records it has.
+
+        Nothing is parsed, and memory grows by 16 bytes a step. Raises StorageFull: then nothing of it stays.
+        """
+        start = self._log.take_in(source)
+        scan = scan_journal(self.path, start)
+        self._earlier.add(scan.index)
+        self.report.records += scan.records
+        if scan.damaged_lines:
+            before = _lines_before(self.path, start)
+            self.report.damaged_lines += [before + number for number in scan.damaged_lines]
+        return scan.records
 
     def forget(self, keys: Iterable[str]) -> None:
         """Drop what this process appended under `keys` from memory: nobody in it will ask again.
@@ -120,19 +160,26 @@ class Journal:
             if key in self._recent:
                 self._kept[key] = self._recent[key]
         if len(self._kept) >= KEPT_AT_ONCE:
-            self._earlier = self._earlier.joined(self._kept)
+            self._earlier.add(key_index(self._kept))
             self.forget(self._kept)
             self._kept = {}
 
     def close(self) -> None:
         self._log.close()
 
-    def _read(self, offset: int, key: str) -> dict[str, Any] | None:
+    def _read(self, offset: int, key: str) -> tuple[bytes, dict[str, Any]] | None:
+        line = self._log.read_line(offset)
         try:
-            record = orjson.loads(self._log.read_line(offset))
+            record = orjson.loads(line)
         except orjson.JSONDecodeError:
             return None
-        return record if isinstance(record, dict) and record.get("key") == key else None
+        return (line, record) if isinstance(record, dict) and record.get("key") == key else None
+
+
+def _lines_before(path: Path, end: int) -> int:
+    with path.open("rb") as file:
+        whole, rest = divmod(end, _BLOCK)
+        return sum(file.read(size).count(b"\n") for size in [*[_BLOCK] * whole, rest])
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
