@@ -13,6 +13,7 @@ from typing import Any
 
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.shards import until_free
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.answer import ModelAnswerer, ModelRespondent
@@ -47,6 +48,7 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
             judges=_judges(plan, crew),
         )
         planned = forecast(plan)
+        await until_free(plan.systems.values(), events)
         with ExitStack() as stack:
             files = {system: stack.enter_context(_files(plan, system, planned)) for system in plan.systems}
             for opened_run in files.values():

@@ -13,6 +13,7 @@ from typing import Any
 
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.shards import until_free
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.crew import instances_in_flight, opened, prices_of
@@ -44,14 +45,16 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
     ):
         judges = [crew.judge(name) for name in plan.judges]
         usual = config.in_flight or instances_in_flight(crew)
-        budget = open_budget(
-            config.budget, plan.specs.values(), plan.journals, plan.judges, events, only_judging=True
-        )
-        runner = Runner(crew.lanes, events=events, seed=config.seed, in_flight=usual, budget=budget)
-        stopper.watch(runner)
+        await until_free([journal.parent for journal in plan.journals], events)
         with opened_targets(
             plan.targets, plan.out, plan.identity, notes, prompts=texts, sync=config.sync
         ) as files:
+            # What lay in shards is in the journals only now.
+            budget = open_budget(
+                config.budget, plan.specs.values(), plan.journals, plan.judges, events, only_judging=True
+            )
+            runner = Runner(crew.lanes, events=events, seed=config.seed, in_flight=usual, budget=budget)
+            stopper.watch(runner)
             _tell(plan, files, events)
             streams = [_jobs(plan, judge, files, events) for judge in judges]
             widths = [plan.in_flight(judge.name, usual) for judge in judges]
