@@ -69,6 +69,8 @@ class Setup:
     """By place, the number of its journal."""
     token: str
     """What stands in each directory's probe file: whoever reads the same there shares the head's storage."""
+    beside: bool = False
+    """Whether a step in one journal counts in the others as well (`Journal.beside`)."""
     sync: bool = False
     seed: int = 0
     budget: BudgetConfig | None = None
