@@ -13,7 +13,7 @@ import anyio
 import anyio.to_thread
 
 from cts_async.cluster.messages import Asked, Ended, Shard
-from cts_async.cluster.worker_journals import remove_probe, write_probe
+from cts_async.cluster.probe import remove_probe, write_probe
 from cts_async.engine.shards import PATIENCE_S, SHARDS, merge, merge_all, shards_of
 from cts_async.errors import RunLocked, RunStopped
 from cts_async.protocol.run_files import RunFiles
@@ -42,8 +42,8 @@ class Intake:
         return tuple(journal.path.parent.resolve() for journal in self.journals)
 
     @property
-    def common(self) -> bool:
-        """Whether a step of one journal is that of the others, too."""
+    def beside(self) -> bool:
+        """Whether a step in one journal counts in the others as well."""
         return any(journal.beside for journal in self.journals)
 
     def write_probes(self) -> tuple[str, ...]:

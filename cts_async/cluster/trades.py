@@ -86,8 +86,8 @@ class Setup:
     """By place, the number of its journal."""
     tokens: tuple[str, ...]
     """What stands in each journal's probe file: whoever reads the same there shares the head's storage."""
-    common: bool = False
-    """Whether a step of one journal is that of the others, too."""
+    beside: bool = False
+    """Whether a step in one journal counts in the others as well (`Journal.beside`)."""
     streams: int = 1
     """How many there are: `Piece.stream` counts them from 0."""
     sync: bool = False

@@ -24,14 +24,9 @@ from cts_async.cluster.counting import Counting
 from cts_async.cluster.hand import Hand
 from cts_async.cluster.lookups import Lookups
 from cts_async.cluster.messages import Begun, Ended, News, Piece, Shard, Turn
+from cts_async.cluster.probe import sees_probe
 from cts_async.cluster.trades import Bench, Done, LanesOf, Setup
-from cts_async.cluster.worker_journals import (
-    Outbox,
-    SharedMemory,
-    ShardJournal,
-    StreamedJournal,
-    sees_probe,
-)
+from cts_async.cluster.worker_journals import Outbox, SharedMemory, ShardJournal, StreamedJournal
 from cts_async.engine.budget import NOTHING
 from cts_async.engine.events import Event, Events, GroupHeldUp, Stopping
 from cts_async.engine.runner import Job, Runner
@@ -156,7 +151,7 @@ class Worker:
         self._wake.set()
 
     def _opened_journals(self) -> list[ShardJournal | StreamedJournal]:
-        setup, memory = self._setup, SharedMemory(common=self._setup.common)
+        setup, memory = self._setup, SharedMemory(beside=self._setup.beside)
         return [
             ShardJournal(Path(directory), setup.worker, number, sync=setup.sync, memory=memory)
             if sees_probe(Path(directory), token)
