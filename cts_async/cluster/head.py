@@ -28,7 +28,7 @@ from cts_async.cluster.trades import Setup, Trade
 from cts_async.config import BudgetConfig
 from cts_async.engine.events import Events, GroupHeldUp, Notice, Stopping, WorkersInUse
 from cts_async.engine.worker_status import WorkerStatus
-from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
+from cts_async.errors import ProviderDown, RunStopped, UsageError
 from cts_async.protocol.run_files import RunFiles
 
 HUNG_S: Final = 20.0
@@ -94,7 +94,7 @@ class Head:
         try:
             if not self._dealer.over:
                 await self._serve_all()
-            self._intake.tidy()
+            self._finish()
         finally:
             for member in self._members:
                 member.kill()
@@ -109,6 +109,14 @@ class Head:
                 for _ in range(self._wanted):
                     slots.start_soon(self._slot, slots)
             beside.cancel_scope.cancel()
+
+    def _finish(self) -> None:
+        if not self._ending:
+            self._end(RunStopped("no worker is left; nothing is lost, the same command resumes"))
+        try:
+            self._intake.tidy()
+        except RunStopped as reason:
+            self._end(reason)
 
     def _end(self, reason: Exception) -> None:
         if self._stopped is None:
@@ -133,7 +141,7 @@ class Head:
             member = Member(f"w{len(self._members) + 1}-{self._session}")
             self._members.append(member)
             try:
-                if await self._start(member, first=in_a_row == 0 and ended == 0):
+                if await self._start(member, first=in_a_row == 0):
                     await self._serve(member)
                 return
             except WorkerLost as lost:
@@ -181,3 +189,132 @@ class Head:
             budget=self._budget,
             deadline_s=None if deadline is None else deadline - time.time(),
         )
+
+    def _accepted(self, member: Member, *, first: bool) -> bool:
+        """Whether a worker that is there can do the work. One that never could ends the run."""
+        begun = member.begun
+        assert begun is not None, "it has begun"
+        problem = begun.refused
+        if begun.version != __version__:
+            problem = f"{begun.host} has cts_async {begun.version} and this machine {__version__}: install the same"
+        if not problem:
+            return True
+        member.lost(problem)
+        if first:
+            self._end(UsageError(problem))
+        else:
+            self._events.emit(Notice(f"{problem}; the others go on"))
+        return False
+
+    # --- Turns
+
+    async def _serve(self, member: Member) -> None:
+        """Turn after turn, until the worker is over. Raises WorkerLost."""
+        link, begun, name = member.link, member.begun, member.name
+        assert link is not None and begun is not None, "it has begun"
+        self._dealer.joined(name, begun.in_flight)
+        if self._purse:
+            self._purse.joined(name)
+        while True:
+            turn = await self._turn(member)
+            try:
+                async with asyncio.timeout(HUNG_S):
+                    news = await link.turn(turn)
+            except TimeoutError:
+                raise WorkerLost(f"no answer for {HUNG_S:.0f} s") from None
+            await self._take(member, news)
+            if news.over:
+                break
+        if not (turn.last or news.stopped or news.crash):
+            raise WorkerLost("it has heard nothing for too long")
+        member.over()
+        self._leave(member)
+
+    async def _turn(self, member: Member) -> Turn:
+        allowed = self._purse.allowed(member.name) if self._purse else None
+        found = await self._intake.find(member.asked) if member.asked else {}
+        if self._ending:
+            stop = str(self._stopped) if self._stopped else ""
+            return Turn(found=found, kept=member.kept, allowed=allowed, stop=stop, last=True)
+        lease = self._dealer.deal(member.name)
+        if failure := self._dealer.failure:
+            self._end(failure)
+        self._tidings.dealt(lease.pieces)
+        parts = {number: self._parts(number) for number in lease.parts}
+        return Turn(lease.pieces, parts, found, member.kept, allowed)
+
+    async def _take(self, member: Member, news: News) -> None:
+        """Records first, then lines, then shards: what stands in a result is on record by then."""
+        member.heard(news)
+        try:
+            await self._intake.keep(news.records)
+        except RunStopped as reason:
+            self._end(reason)
+            raise WorkerLost(f"its records could not be written ({reason})") from None
+        member.kept += len(news.records)
+        now = asyncio.get_running_loop().time()
+        ended = self._dealer.ended(member.name, [piece.seq for piece in news.ended], now)
+        had = {piece.seq: piece for piece in ended}
+        member.n_ended += len(had)
+        self._n_ended += len(had)
+        try:
+            await self._intake.write(piece for piece in news.ended if piece.seq in had)
+            await self._intake.merge(news.shards)
+        except RunStopped as reason:
+            self._end(reason)
+        self._tidings.heard(member.name, news, had)
+        self._conclude(member, news)
+
+    def _conclude(self, member: Member, news: News) -> None:
+        """What follows from news for the run as a whole."""
+        for event in news.events:
+            if isinstance(event, GroupHeldUp):
+                self._dealer.drop(event.group, member.name)
+                gone = f"{event.lane or 'a provider'} is gone; nothing is lost, the same command resumes"
+                self._held_up = self._held_up or ProviderDown(gone)
+        if news.held_up:
+            self._held_up = reason_of(news.held_up)
+        if news.crash:
+            self._end(WorkerCrashed(f"{member.name} on {member.host}:\n{news.crash}"))
+        if news.stopped:
+            self._end(reason_of(news.stopped))
+        if self._purse:
+            self._purse.heard(member.name, news)
+            if spent := self._purse.over():
+                self._end(spent)
+        if self._dealer.over:
+            self._start_no_more()
+
+    # --- Workers that leave
+
+    async def _bury(self, member: Member) -> None:
+        """Bring what a lost worker did to safety, then let others have what it had."""
+        member.kill()
+        self._leave(member)
+        try:
+            await self._intake.merge_left(member.name)
+        except RunStopped as reason:
+            self._end(reason)
+            return
+        had = self._dealer.lost(member.name)
+        status = member.status()
+        if self._stopped is None:
+            where = f" on {status.host}" if status.host else ""
+            self._events.emit(Notice(f"{member.name}{where} is lost ({status.note}); {len(had)} pieces are dealt again"))
+
+    def _leave(self, member: Member) -> None:
+        self._gone(member.name)
+        self._tidings.gone(member.name)
+        if self._purse:
+            self._purse.lost(member.name)
+
+    async def _tell_missing(self) -> None:
+        await anyio.sleep(MISSED_S)
+        missing = sum(member.begun is None for member in self._members)
+        if missing:
+            self._events.emit(
+                Notice(
+                    f"{missing} of {self._wanted} workers have not started after {MISSED_S:.0f} s, perhaps for want "
+                    "of a free CPU; the others go on"
+                )
+            )

@@ -25,6 +25,7 @@ from cts_async.cluster.hand import Hand
 from cts_async.cluster.lookups import Lookups
 from cts_async.cluster.messages import Begun, Ended, News, Piece, Shard, Turn
 from cts_async.cluster.probe import sees_probe
+from cts_async.cluster.reasons import told_reason
 from cts_async.cluster.trades import Bench, Done, LanesOf, Setup
 from cts_async.cluster.worker_journals import Outbox, SharedMemory, ShardJournal, StreamedJournal
 from cts_async.engine.budget import NOTHING
@@ -209,8 +210,8 @@ class Worker:
             wants=budget.wants() if budget else NOTHING,
             lanes=self._counting.lanes(),
             events=self._counting.told(),
-            stopped=_told(reason) if early else None,
-            held_up=None if early else _told(reason),
+            stopped=told_reason(reason) if early else None,
+            held_up=None if early else told_reason(reason),
             crash=self._crash,
             over=over,
         )
@@ -248,10 +249,6 @@ class Worker:
         self._lookups.lose(reason)
         if self._runner:
             self._runner.stop(reason)
-
-
-def _told(reason: RunStopped | None) -> tuple[str, str] | None:
-    return reason and (type(reason).__name__, str(reason))
 
 
 def _size(ended: list[Ended]) -> int:
