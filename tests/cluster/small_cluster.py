@@ -75,9 +75,7 @@ class World:
             raise ZeroDivisionError("a bug")
         step = partial(self.step, ctx, lane=lane)
         first = await ctx.step(step("a", f"{piece.id}/a"))
-        second = await ctx.gather(
-            [partial(ctx.step, step(f"b/{i}", f"{piece.id}/b{i}")) for i in (1, 2)]
-        )
+        second = await ctx.gather([partial(ctx.step, step(f"b/{i}", f"{piece.id}/b{i}")) for i in (1, 2)])
         about = f"q{piece.same}" if piece.same else piece.id
         return [first, *second, await ctx.step(step("c", f"{about}/c"))]
 
@@ -87,6 +85,7 @@ class SmallTrade:
     world: World
     width: int = 4
     refused: str = ""
+    lane: Callable[[str], str] = lambda group: "lane"
 
     def __reduce__(self) -> Any:
         return _the_trade, (id(self),)
@@ -97,7 +96,9 @@ class SmallTrade:
     ) -> AsyncIterator[SmallBench]:
         if self.refused:
             raise UsageError(self.refused)
-        yield SmallBench(self.world, self.width, lane_of("account", "lane", LaneLimits(max_concurrency=64)))
+        limits = LaneLimits(max_concurrency=64)
+        lanes = {name: lane_of(name, name, limits) for name in {self.lane("odd"), self.lane("even")}}
+        yield SmallBench(self.world, self.width, lanes, self.lane)
 
 
 _TRADES: dict[int, SmallTrade] = {}
@@ -111,11 +112,12 @@ def _the_trade(number: int) -> SmallTrade:
 class SmallBench:
     world: World
     in_flight: int
-    lane: Lane
+    by_name: Mapping[str, Lane]
+    lane: Callable[[str], str] = lambda group: "lane"
 
     @property
     def lanes(self) -> Sequence[Lane]:
-        return [self.lane]
+        return list(self.by_name.values())
 
     def job(
         self,
@@ -126,11 +128,9 @@ class SmallBench:
         done: Done,
     ) -> Job:
         assert all(parts[part] == f"part {part}" for part in piece.parts)
-        walk = partial(self.world.walk, piece=piece, lane=self.lane)
+        walk = partial(self.world.walk, piece=piece, lane=self.by_name[self.lane(piece.group)])
         finish = partial(_finish, piece=piece, done=done)
-        return Job(
-            piece.group, piece.id, journal, walk, finish, shared=piece.same != 0, elsewhere=elsewhere
-        )
+        return Job(piece.group, piece.id, journal, walk, finish, shared=piece.same != 0, elsewhere=elsewhere)
 
 
 async def _finish(ended: list[str] | StepError, *, piece: Piece, done: Done) -> None:
@@ -186,6 +186,15 @@ class Link:
         self._dead.set()
         self._task.cancel()
 
+    @property
+    def under_way(self) -> int:
+        """Steps that would have to be done again if it were killed now."""
+        runner, worker = self.worker._runner, self.worker
+        shards = [getattr(journal, "_current", None) for journal in worker._journals]
+        writing = sum(shard.writing for shard in shards if shard)
+        lanes = sum(lane.in_flight for lane in runner.lanes) if runner else 0
+        return lanes + writing + len(worker._outbox._waiting)
+
     async def _begin(self) -> Begun:
         await self._delay()
         return _travelled(await self.worker.begin())
@@ -236,6 +245,8 @@ class Cluster:
     streamed: Callable[[str], bool] = lambda worker: False
     width: int = 4
     refused: str = ""
+    lane: Callable[[str], str] = lambda group: "lane"
+    """By group, the lane of its steps."""
     links: list[Link] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     on_hire: Callable[[Link], None] = lambda link: None
@@ -251,8 +262,8 @@ class Cluster:
 
     async def run(self, workers: int, meanwhile: Callable[[Head], Any] | None = None) -> None:
         """One session of the command; `meanwhile(head)` runs beside it."""
-        files = RunFiles(self.folder)
-        trade = SmallTrade(self.world, self.width, self.refused)
+        files, self.links = RunFiles(self.folder), []
+        trade = SmallTrade(self.world, self.width, self.refused, self.lane)
         _TRADES[id(trade)] = trade
         head = Head(
             [files],
@@ -293,7 +304,7 @@ class Cluster:
 
         def jobs() -> Iterator[Job]:
             lines: list[Line] = []
-            bench = SmallBench(self.world, self.width, lane)
+            bench = SmallBench(self.world, self.width, {"lane": lane})
             for piece in self.pieces(files):
                 done = partial(_add, lines)
                 yield bench.job(piece, {n: f"part {n}" for n in piece.parts}, files.journal, None, done)
@@ -312,7 +323,12 @@ class Cluster:
         return sorted((self.folder / "results.jsonl").read_bytes().splitlines())
 
     def judgments(self) -> list[bytes]:
-        return sorted((self.folder / "judgments" / "judge.jsonl").read_bytes().splitlines())
+        path = self.folder / "judgments" / "judge.jsonl"
+        return sorted(path.read_bytes().splitlines()) if path.exists() else []
+
+    def paid_twice(self) -> int:
+        """Executions beyond one of each step."""
+        return sum(n - 1 for n in self.world.begun.values())
 
     def keys(self) -> Counter[str]:
         """How often each finished step stands in the journal."""
