@@ -47,9 +47,9 @@ class PlayedCluster:
     waited: list[Cost] = field(default_factory=list)
     """What the next calls of those who waited might have cost, when it was over."""
     turns: int = 0
+    events: Events = field(default_factory=Events)
 
     def __post_init__(self) -> None:
-        self.events = Events()
         self.purse = Purse(self.lines, self.spent, self.events)
         self._short: dict[str, Cost | None] = {}
         self._rng = random.Random(f"messages/{self.seed}")
