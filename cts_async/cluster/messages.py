@@ -16,6 +16,10 @@ from cts_async.engine.lane_status import LaneStatus
 from cts_async.values import value
 
 
+Asked = tuple[int, str]
+"""A step that is looked for: a journal's number and a key."""
+
+
 @value
 class Piece:
     """One job to be done, as whoever makes jobs of it understands `task`.
@@ -58,6 +62,8 @@ class Ended:
     failed: bool = False
     executed: int = 0
     """Steps that were not remembered."""
+    steps: int = 0
+    """All its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +88,29 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A worker is there. `refused` says why it cannot work on its machine; "" where all is well."""
+
+    host: str
+    pid: int
+    version: str
+    """Of this package."""
+    in_flight: int = 1
+    """Pieces that it had best work on at once, of each stream."""
+    streamed: bool = False
+    """Whether it sends its steps, since it does not share the head's storage."""
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """What the head gives a worker."""
 
     pieces: tuple[Piece, ...] = ()
     parts: Mapping[int, Any] = field(default_factory=dict)
     """What pieces share and this worker has not been told."""
-    found: Mapping[str, bytes | None] = field(default_factory=dict)
-    """Records that were asked for, by key; None where there is none."""
+    found: Mapping[Asked, bytes | None] = field(default_factory=dict)
+    """Records that were asked for, as lines of a journal; None where there is none."""
     kept: int = 0
     """How many of the records that the worker has streamed are in the journals by now."""
     allowed: Cost | None = None
@@ -107,8 +128,8 @@ class News:
     ended: tuple[Ended, ...] = ()
     in_hand: int = 0
     """Pieces that it has and that have not ended."""
-    asked: tuple[str, ...] = ()
-    """Keys of steps that may be on record elsewhere."""
+    asked: tuple[Asked, ...] = ()
+    """Steps that may be on record elsewhere."""
     records: tuple[tuple[int, bytes], ...] = ()
     """Streamed steps, in order: the journal's number and a line."""
     shards: tuple[Shard, ...] = ()
@@ -124,5 +145,9 @@ class News:
     """What a person should know: notices, outages, pauses, groups held up."""
     stopped: tuple[str, str] | None = None
     """The class and the text of the RunStopped that ended its work early."""
+    held_up: tuple[str, str] | None = None
+    """The same of what kept some groups from being finished, though the others went on to the end."""
+    crash: str = ""
+    """The traceback of what ended it and should not happen."""
     over: bool = False
     """Whether it has closed everything: no news will follow."""
