@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cts_async.engine.budget import NOTHING
-from cts_async.engine.events import Cost, Event
+from cts_async.engine.events import Cost, Event, StepsCounted
 from cts_async.engine.lane_status import LaneStatus
 from cts_async.values import value
-
 
 Asked = tuple[int, str]
 """A step that is looked for: a journal's number and a key."""
@@ -75,19 +74,6 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """What was done for one group on one lane since the last news."""
-
-    group: str
-    lane: str
-    calls: int = 0
-    replayed: int = 0
-    retries: int = 0
-    tokens: int = 0
-    usd: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Begun:
     """A worker is there. `refused` says why it cannot work on its machine; "" where all is well."""
 
@@ -114,7 +100,8 @@ class Turn:
     kept: int = 0
     """How many of the records that the worker has streamed are in the journals by now."""
     allowed: Cost | None = None
-    """What the worker may spend in all since it began; None where there is no budget."""
+    """What the worker may spend in all since it began; None where no line is drawn. It may be less than before: what is
+    under way then goes on, and nothing is begun until it is enough again. The answer says how things stand after it."""
     stop: str = ""
     """Why nothing new is to be started; "" to go on."""
     last: bool = False
@@ -134,11 +121,16 @@ class News:
     """Streamed steps, in order: the journal's number and a line."""
     shards: tuple[Shard, ...] = ()
     """Shards that it has closed."""
-    counts: tuple[Count, ...] = ()
+    counts: tuple[StepsCounted, ...] = ()
+    """Since the last news."""
     spent: Cost = NOTHING
     """Since it began."""
+    reserved: Cost = NOTHING
+    """The most that its calls under way may cost."""
     short: Cost | None = None
-    """What its next call may cost, where it waits for leave to spend it and has nothing under way."""
+    """What its next call may cost, where that call waits for leave to spend it."""
+    wants: Cost = NOTHING
+    """What it would have use for in all since it began: with what waits, and with its next calls."""
     lanes: tuple[LaneStatus, ...] = ()
     """Of all lanes that it has used."""
     events: tuple[Event, ...] = ()
