@@ -19,8 +19,8 @@ CAUSES: Final = (
 """What Ray says of an actor that does not answer, and what it comes to; where none fits, its process died."""
 
 
-async def answered(call: Any, limit_s: float, lost: Callable[[str], Exception]) -> Any:
-    """What an actor's method returns. Raises `lost(why)` where it does not answer within `limit_s`.
+async def answered(call: Any, limit_s: float | None, lost: Callable[[str], Exception]) -> Any:
+    """What an actor's method returns. Raises `lost(why)` where it does not answer, or not within `limit_s`.
 
     An error of the method itself is raised as it is: a mistake of ours, with the traceback it had there.
     """

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -54,7 +53,9 @@ def residents() -> list[Resident]:
     ask = ray.remote(_asker())
     asked = [
         ask.options(
-            num_cpus=0, max_retries=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            num_cpus=0,
+            max_retries=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
         ).remote()
         for node in ray.nodes()
         if node["Alive"] and node["Resources"].get("CPU")
@@ -74,7 +75,6 @@ def _asker() -> Callable[[], tuple[str, str, str | None]]:
 
     def ask() -> tuple[str, str, str | None]:
         import platform
-        import socket
 
         try:
             from cts_async import __version__ as ours

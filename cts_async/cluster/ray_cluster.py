@@ -43,7 +43,7 @@ def _here(workers: int) -> Iterator[RayCluster]:
     from cts_async.cluster.ray_hire import assembled
     from cts_async.cluster.ray_start import started_here
 
-    with started_here(workers), assembled(workers) as cluster:
+    with started_here(workers), assembled(workers, here=True) as cluster:
         yield cluster
 
 
@@ -60,7 +60,7 @@ def _there(address: Address, workers: int | None) -> Iterator[RayCluster]:
     with joined(address):
         wanted = _as_many_as(free_cpus(), all_cpus(), address) if workers is None else workers
         notes = _notes(wanted, free_cpus(), all_cpus())
-        with assembled(wanted, notes) as cluster:
+        with assembled(wanted, here=False, notes=notes) as cluster:
             yield cluster
 
 
@@ -79,7 +79,9 @@ def _notes(workers: int, free: int, cpus: int) -> tuple[str, ...]:
     if workers <= free:
         return ()
     if workers <= cpus:
-        return (f"{free} of {workers} workers can start now: {cpus - free} of the cluster's {cpus} CPUs are taken",)
+        return (
+            f"{free} of {workers} workers can start now: {cpus - free} of the cluster's {cpus} CPUs are taken",
+        )
     return (f"{cpus} of {workers} workers can run, each on a CPU of its own: the cluster has {cpus}",)
 
 
@@ -98,5 +100,3 @@ def _check_client(address: Address) -> None:
             f"--ray {address.text}: such an address needs grpcio, which is not installed: "
             "pip install 'cts-async[ray]'"
         )
-
-

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
 
+import anyio
 import ray
 from ray.exceptions import RayError
 
@@ -20,6 +21,8 @@ BEGIN_S: Final = 600.0
 """A worker may have to load an index first."""
 ASK_S: Final = 5.0
 """For an ask that the limiter holds for a second."""
+BEAT_S: Final = 0.5
+"""How often it is looked whether the limiter is still the same."""
 
 
 class RayWorkerLink:
@@ -27,6 +30,10 @@ class RayWorkerLink:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
+
+    async def ready(self) -> None:
+        """Wait, for as long as it takes, until there is a CPU for it, and a process. Raises WorkerLost."""
+        await answered(self._actor.ready.remote(), None, WorkerLost)
 
     async def begin(self) -> Begun:
         return cast(Begun, await answered(self._actor.begin.remote(), BEGIN_S, WorkerLost))
@@ -54,18 +61,28 @@ class RayLimiter:
 
     def __init__(self, actor: Any) -> None:
         self.actor = actor
+        """What workers are given, to make their links of."""
+        self.accounts: Mapping[str, Any] = {}
+        """How they were doing a moment ago; see Limiter.status."""
 
     def gone(self, worker: str) -> None:
-        """A worker's process has ended. Not waited for: a limiter that is gone itself is told by the roster."""
+        """A worker's process has ended. Nobody waits for this: a limiter that is gone, too, hears it from the roster."""
         with suppress(RayError):
             self.actor.gone.remote(worker)
 
-    async def roster(self, workers: Mapping[str, float | None]) -> None:
-        """All workers that ever were: None for the living, else seconds since death. Raises LimiterLost."""
-        await answered(self.actor.roster.remote(dict(workers)), ASK_S, LimiterLost)
+    async def keep(self, roster: Callable[[], Mapping[str, float | None]]) -> None:
+        """Tell each incarnation of the limiter who there is and was, until cancelled; see Limiter.roster."""
+        known = ""
+        while True:
+            with suppress(LimiterLost):
+                generation, self.accounts = await answered(self.actor.status.remote(), ASK_S, LimiterLost)
+                if generation != known:
+                    await answered(self.actor.roster.remote(dict(roster())), ASK_S, LimiterLost)
+                    known = generation
+            # Ray tells nobody that it has started an actor anew.
+            await anyio.sleep(BEAT_S)
 
-    async def status(self) -> tuple[str, Mapping[str, Any]]:
-        """Which incarnation it is, and how its accounts are doing. Raises LimiterLost."""
-        return cast(
-            tuple[str, Mapping[str, Any]], await answered(self.actor.status.remote(), ASK_S, LimiterLost)
-        )
+    def kill(self) -> None:
+        """End it for good."""
+        with suppress(RayError, ValueError):
+            ray.kill(self.actor, no_restart=True)

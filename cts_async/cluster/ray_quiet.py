@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+
 def quiet_environment() -> dict[str, str]:
     """In which Ray says nothing, here and to its makers."""
     return {
