@@ -16,33 +16,41 @@ PROBE_S: Final = 14.0
 """How long joining may take: nobody waits longer for an error."""
 
 NO_TOKEN: Final = "it wants the token it was started with: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN=..."
-NO_ANSWER: Final = f"no Ray answers there within {PROBE_S:g} s; is that its address (ray status)?"
 NONE_HERE: Final = "no Ray runs on this machine: ray start --head, or give a cluster's address (HOST:6379)"
 NO_NODE: Final = (
     "this machine is no node of that cluster: ray start --address HOST:6379 makes it one, "
     "and ray://HOST:10001 does without"
 )
+NO_ANSWER: Final = (
+    f"not joined within {PROBE_S:g} s: is that its address (ray status) and this machine a node of it? "
+    "Others take ray://HOST:10001"
+)
+NO_CLIENT: Final = (
+    f"not joined within {PROBE_S:g} s: is that the port of its client server (10001), "
+    "and RAY_AUTH_TOKEN the cluster's, if it has one?"
+)
 MEANINGS: Final = (
     ("InvalidAuthToken", NO_TOKEN),
     ("AuthenticationError", NO_TOKEN),
     ("Could not find any running Ray instance", NONE_HERE),
+    ("Failed to connect to socket", NO_NODE),
     ("node_ip_address.json", NO_NODE),
-    ("Can't find a `node", NO_NODE),
 )
 """What Ray says, and what that means to a person; anything else is told as Ray puts it."""
 
 
 def check_cluster(address: Address) -> None:
     """Raises UsageError, within 15 s, where Ray cannot join the cluster at `address`."""
+    otherwise = NO_CLIENT if address.client else NO_ANSWER
     command = [sys.executable, "-P", str(PROBE), address.text]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, errors="replace")
     except subprocess.TimeoutExpired as late:
-        raise UsageError(f"--ray {address.text}: {_meaning(_text(late.stderr), NO_ANSWER)}") from None
+        raise UsageError(f"--ray {address.text}: {_meaning(_text(late.stderr), otherwise)}") from None
     try:
         found = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        raise UsageError(f"--ray {address.text}: {_meaning(done.stderr, NO_ANSWER)}") from None
+        raise UsageError(f"--ray {address.text}: {_meaning(done.stderr, otherwise)}") from None
     if found:
         said = f"{found['error']}: {' '.join(found['text'].split())}"
         raise UsageError(f"--ray {address.text}: {_meaning(said, said[:300])}")
