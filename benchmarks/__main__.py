@@ -12,7 +12,18 @@ from datetime import date
 from benchmarks.shared.result import Result
 
 QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight", "scorer")
-BY_NAME = ("judging", "judge_memory", "where", "peers", "crash", "outage", "faults", "matching", "viewer")
+BY_NAME = (
+    "shards",
+    "judging",
+    "judge_memory",
+    "where",
+    "peers",
+    "crash",
+    "outage",
+    "faults",
+    "matching",
+    "viewer",
+)
 """Minutes long, or in need of other packages: run when asked for."""
 
 

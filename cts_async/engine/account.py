@@ -167,6 +167,11 @@ class Account:
         return isinstance(self._requests, PacedGate) or isinstance(self._tokens, PacedGate)
 
     @property
+    def dated(self) -> bool:
+        """Whether it matters what was sent at which time in the last window."""
+        return any(isinstance(gate, MeterGate) and gate.dated for gate in (self._requests, self._tokens))
+
+    @property
     def awaited(self) -> bool:
         """Whether somebody waits at a gate: what it waits for must not be taken from under it."""
         return self._at_gate is not None
@@ -225,13 +230,18 @@ class Account:
         if self._tokens:
             self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
 
-    def begin_again(self, now: float, uses: Sequence[tuple[float, float, float]]) -> None:
-        """Count as whoever has lost count: by (time, requests, tokens) of the last window, in order, where servers
-        count by dates; from nothing where they refill."""
+    def count(self, now: float, uses: Sequence[tuple[float, float, float]]) -> None:
+        """Others sent this lately: (time, requests, tokens)."""
         if self._requests:
-            self._requests.begin_again(now, [(at, requests) for at, requests, _ in uses])
+            self._requests.count(now, [(at, requests) for at, requests, _ in uses])
         if self._tokens:
-            self._tokens.begin_again(now, [(at, tokens) for at, _, tokens in uses])
+            self._tokens.count(now, [(at, tokens) for at, _, tokens in uses])
+
+    def empty(self, now: float) -> None:
+        """Nobody knows what was sent lately: begin with nothing, where servers do not count by dates."""
+        for gate in (self._requests, self._tokens):
+            if gate:
+                gate.empty(now)
 
     def settle(self, permit: Permit, tokens_used: float | None) -> None:
         """The true number takes the estimate's place (None: nobody said it)."""

@@ -68,11 +68,14 @@ class KindFinder:
         for meter in self._alive:
             meter.redate(was, sent_at, amount)
 
-    def begin_again(self, now: float, uses: Iterable[Use]) -> None:
-        # The strict one knows of nothing: where it is not full, no probe goes.
-        self.probing = False
-        self._bucket.begin_again(now, ())
-        self._sliding.begin_again(now, uses)
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        # The strict one is not told: where it is not full, no probe goes.
+        uses = list(uses)
+        self._bucket.count(now, uses)
+        self._sliding.count(now, uses)
+
+    def empty(self, now: float) -> None:
+        self._bucket.empty(now)
 
     def served(self) -> None:
         """The probe was answered: only a bucket could."""

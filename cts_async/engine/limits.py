@@ -45,8 +45,11 @@ class Gate(Protocol):
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         """What was taken as sent by `was` had been sent at `sent_at`."""
 
-    def begin_again(self, now: float, uses: Iterable[Use]) -> None:
-        """Count as whoever has lost count: by `uses` of the last window where dates are kept, else from nothing."""
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        """Others took this lately."""
+
+    def empty(self, now: float) -> None:
+        """Nobody knows what was taken lately: begin with nothing, where no dates are kept."""
 
     async def wait(self, amount: float) -> None:
         """Return when there may be room for `amount`, or something has changed and it is worth asking again."""
@@ -136,7 +139,10 @@ class PacedGate:
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         return
 
-    def begin_again(self, now: float, uses: Iterable[Use]) -> None:
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        return
+
+    def empty(self, now: float) -> None:
         self._flow()
 
     def room(self) -> float:
@@ -153,7 +159,6 @@ class MeterGate:
         self.per_min = per_min
         self.window_s = window_s
         self.finder = meter if isinstance(meter, KindFinder) else None
-        self._dated = isinstance(meter, SlidingMeter)
         self.limit = meter.limit
         self._changed = asyncio.Event()
 
@@ -167,14 +172,23 @@ class MeterGate:
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
         if self.finder:
             return self.finder.take(now, amount, by)
-        return self._meter.take(by if by is not None and self._dated else now, amount)
+        return self._meter.take(by if by is not None and self.dated else now, amount)
 
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         self._meter.redate(was, sent_at, amount)
         self._changed.set()
 
-    def begin_again(self, now: float, uses: Iterable[Use]) -> None:
-        self._meter.begin_again(now, uses)
+    @property
+    def dated(self) -> bool:
+        """Whether what was sent at which time still matters."""
+        return not isinstance(self._meter, BucketMeter)
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        self._meter.count(now, uses)
+        self._changed.set()
+
+    def empty(self, now: float) -> None:
+        self._meter.empty(now)
         self._changed.set()
 
     async def wait(self, amount: float) -> None:

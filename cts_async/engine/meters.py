@@ -39,8 +39,11 @@ class Meter(Protocol):
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         """What was taken as sent at `was` had been sent at `sent_at`."""
 
-    def begin_again(self, now: float, uses: Iterable[Use]) -> None:
-        """What was counted so far is not known any more; `uses` of the last window, in order, are."""
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        """Others took this lately: it counts from when they did, where dates are kept."""
+
+    def empty(self, now: float) -> None:
+        """Nobody knows what was taken lately, where no dates are kept: nothing is left."""
 
 
 class SlidingMeter:
@@ -98,10 +101,13 @@ class SlidingMeter:
             self._used -= amount
             self._add(sent_at + self._span_s, amount)
 
-    def begin_again(self, now: float, uses: Iterable[Use]) -> None:
+    def count(self, now: float, uses: Iterable[Use]) -> None:
         for sent_at, amount in uses:
             if sent_at + self._span_s > now:
                 self._add(sent_at + self._span_s, amount)
+
+    def empty(self, now: float) -> None:
+        return  # what was taken is counted
 
     def _add(self, leaves_at: float, amount: float) -> None:
         if leaves_at not in self._log:
@@ -162,7 +168,10 @@ class BucketMeter:
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         return  # a bucket keeps no dates: what may go later than it is taken is kept back from its capacity
 
-    def begin_again(self, now: float, uses: Iterable[Use]) -> None:
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        self._level = self.room(now) - sum(amount for _, amount in uses)
+
+    def empty(self, now: float) -> None:
         self._level, self._checked_at = 0.0, now
 
 
