@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import platform
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -14,6 +14,8 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cts_async import __version__
 from cts_async.errors import UsageError
 
+_RAY: Any = ray
+"""Without what Ray says of types, which it does for half of its functions."""
 CENSUS_S: Final = 10.0
 """How long nodes may take to answer; whoever is slower says it when a worker begins there."""
 
@@ -57,7 +59,7 @@ def residents() -> list[Resident]:
             max_retries=0,
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
         ).remote()
-        for node in ray.nodes()
+        for node in _RAY.nodes()
         if node["Alive"] and node["Resources"].get("CPU")
     ]
     answered, _ = ray.wait(asked, num_returns=len(asked), timeout=CENSUS_S) if asked else ([], [])
@@ -87,9 +89,13 @@ def _asker() -> Callable[[], tuple[str, str, str | None]]:
 
 def free_cpus() -> int:
     """CPUs that nobody has reserved."""
-    return int(ray.available_resources().get("CPU", 0))
+    return _cpus(_RAY.available_resources())
 
 
 def all_cpus() -> int:
     """CPUs of all nodes."""
-    return int(ray.cluster_resources().get("CPU", 0))
+    return _cpus(_RAY.cluster_resources())
+
+
+def _cpus(resources: Mapping[str, float]) -> int:
+    return int(resources.get("CPU", 0))
