@@ -13,7 +13,8 @@ from benchmarks.shared.result import Result
 
 QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight", "scorer")
 BY_NAME = (
-    "shards",
+QUICK = ("rates", "journal", "journal_size", "shards", "cpu", "in_flight", "scorer")
+BY_NAME = (
     "judging",
     "judge_memory",
     "where",
