@@ -42,9 +42,14 @@ def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -
 
 @contextmanager
 def placed(
-    here: Doer[Plan], there: DoerOn[Plan], ray: str | None, workers: int | None, *, quiet: bool
+    here: Doer[Plan],
+    there: Callable[[], DoerOn[Plan]],
+    ray: str | None,
+    workers: int | None,
+    *,
+    quiet: bool,
 ) -> Iterator[Doer[Plan]]:
-    """Who does the work where the user wants it: `here` in this process, or `there` on a cluster.
+    """Who does the work where the user wants it: `here`, in this process, or on a cluster what `there` gives.
 
     The cluster stands ready while the block runs. Raises UsageError where there is none.
     """
@@ -57,4 +62,4 @@ def placed(
         if not quiet:
             for note in cluster.notes:
                 Console(stderr=True).print(note, markup=False, highlight=False, soft_wrap=True)
-        yield partial(there, cluster)
+        yield partial(there(), cluster)

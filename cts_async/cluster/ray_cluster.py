@@ -43,7 +43,7 @@ def _here(workers: int) -> Iterator[RayCluster]:
     from cts_async.cluster.ray_hire import assembled
     from cts_async.cluster.ray_start import started_here
 
-    with started_here(workers), assembled(workers, here=True) as cluster:
+    with started_here(workers), assembled(workers) as cluster:
         yield cluster
 
 
@@ -60,7 +60,7 @@ def _there(address: Address, workers: int | None) -> Iterator[RayCluster]:
     with joined(address):
         wanted = _as_many_as(free_cpus(), all_cpus(), address) if workers is None else workers
         notes = _notes(wanted, free_cpus(), all_cpus())
-        with assembled(wanted, here=False, notes=notes) as cluster:
+        with assembled(wanted, address=address.text, notes=notes) as cluster:
             yield cluster
 
 

@@ -23,14 +23,16 @@ class RayCluster:
     """What a head hires workers from."""
 
     def __init__(
-        self, workers: int, limiter: RayLimiter, *, directory: str | None, notes: tuple[str, ...]
+        self, workers: int, limiter: RayLimiter, *, address: str, notes: tuple[str, ...] = ()
     ) -> None:
         self.workers = workers
         """How many there are to be."""
         self.limiter = limiter
+        self.address = address
+        """As the user has written it; "" for a Ray of this machine alone."""
         self.notes = notes
         """What the user should know of it."""
-        self._directory = directory
+        self._directory = None if address else str(Path.cwd())
         self._hired: list[RayWorkerLink] = []
 
     async def hire(self, setup: Setup) -> RayWorkerLink:
@@ -54,14 +56,13 @@ class RayCluster:
 
 
 @contextmanager
-def assembled(workers: int, *, here: bool, notes: tuple[str, ...] = ()) -> Iterator[RayCluster]:
+def assembled(workers: int, *, address: str = "", notes: tuple[str, ...] = ()) -> Iterator[RayCluster]:
     """The cluster that Ray is connected to, with a limiter; its actors end with the block.
 
-    `here` says that all of it is on this machine. Raises UsageError where workers could not run.
+    Raises UsageError where workers could not run.
     """
     check_residents(residents())
-    directory = str(Path.cwd()) if here else None
-    cluster = RayCluster(workers, RayLimiter(_limiter()), directory=directory, notes=notes)
+    cluster = RayCluster(workers, RayLimiter(_limiter()), address=address, notes=notes)
     try:
         yield cluster
     finally:
