@@ -75,6 +75,10 @@ class LimiterActor:
         """See Limiter.gone."""
         self._begun().gone(worker)
 
+    async def pid(self) -> int:
+        """Its process."""
+        return os.getpid()
+
     async def status(self) -> tuple[str, Mapping[str, Any]]:
         """Which incarnation it is, and how its accounts are doing."""
         limiter = self._begun()
