@@ -34,7 +34,9 @@ def pieces() -> Iterator[Piece]:
         yield Piece(i, "g", f"i{i}", 0, None)
 
 
-async def session(cluster: Any, folder: Path, meanwhile: Meanwhile | None = None, key: str = "") -> dict[str, Any]:
+async def session(
+    cluster: Any, folder: Path, meanwhile: Meanwhile | None = None, key: str = ""
+) -> dict[str, Any]:
     """One run in `folder`, and what came of it."""
     events: list[Event] = []
     folder.mkdir()
