@@ -128,13 +128,16 @@ async def until_free(directories: Iterable[Path], events: Events, *, patience_s:
 
 def _written(directory: Path) -> Path | None:
     """A shard that somebody writes though the run has no head."""
+    # In this order: a head must not find the shard locked that it is just about to merge.
+    if not (directory / SHARDS).is_dir() or is_locked(directory):
+        return None
     for shard in (directory / SHARDS).glob(f"*{_ENDING}"):
         with suppress(FileNotFoundError):
             try:
                 with _held(shard):
                     pass
             except RunLocked:
-                return None if is_locked(directory) else shard
+                return shard
     return None
 
 
