@@ -18,10 +18,10 @@ from typing import Final
 
 import anyio
 
-from cts_async.engine.append_log import set_torn_tail_aside, torn_path
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.run_dir import is_locked
+from cts_async.engine.torn_tail import set_torn_tail_aside, torn_path
 from cts_async.errors import RunLocked, unwritable
 
 SHARDS: Final = "shards"
