@@ -307,7 +307,7 @@ class Head:
 
     async def _tell_missing(self) -> None:
         await anyio.sleep(MISSED_S)
-        missing = sum(member.begun is None for member in self._members)
+        missing = sum(status.state == "starting" for status in self.members)
         if missing:
             self._events.emit(
                 Notice(

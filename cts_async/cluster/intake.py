@@ -33,8 +33,9 @@ class Intake:
         self._places = places
         self.journals = list(dict.fromkeys(files.journal for files in places))
         self.journal_of = tuple(self.journals.index(files.journal) for files in places)
-        # A journal is appended to by one at a time, and not looked into while its index changes.
-        self._locks = [asyncio.Lock() for _ in self.journals]
+        # One at a time appends to a journal, and nobody looks into one while an index changes: its own or, where
+        # they stand beside each other, another's.
+        self._lock = asyncio.Lock()
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -61,7 +62,7 @@ class Intake:
         for number, line in records:
             by_journal[number].append(line)
         for number, lines in by_journal.items():
-            async with self._locks[number]:
+            async with self._lock:
                 await self.journals[number].append_lines(lines)
 
     async def write(self, ended: Iterable[Ended]) -> None:
@@ -78,7 +79,7 @@ class Intake:
         """Merge shards that their workers have closed. Raises StorageFull, RunLocked."""
         for shard in shards:
             path = self.directories[shard.journal] / SHARDS / shard.name
-            async with self._locks[shard.journal]:
+            async with self._lock:
                 await self._merge(shard.journal, path)
 
     async def merge_left(self, worker: str) -> None:
@@ -88,7 +89,7 @@ class Intake:
             for path in shards_of(journal.path, worker):
                 while True:
                     try:
-                        async with self._locks[number]:
+                        async with self._lock:
                             await self._merge(number, path)
                         break
                     except RunLocked as held:
@@ -100,14 +101,13 @@ class Intake:
         """The records of the first of these steps, as many as one turn holds; they are taken from the list."""
         found: dict[Asked, bytes | None] = {}
         size = n = 0
-        for number, key in asked:
-            if size > FOUND_BYTES:
-                break
-            async with self._locks[number]:
-                line = self.journals[number].raw(key)
-            found[number, key] = line
-            size += len(line or b"")
-            n += 1
+        async with self._lock:
+            for number, key in asked:
+                if size > FOUND_BYTES:
+                    break
+                line = found[number, key] = self.journals[number].raw(key)
+                size += len(line or b"")
+                n += 1
         del asked[:n]
         return found
 

@@ -42,7 +42,7 @@ class Piece:
     """Pieces of one stream hold up none of another."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Line:
     """A line for a file at a place: `judge` names a further judge's verdicts, None is for the results."""
 
@@ -52,7 +52,7 @@ class Line:
     """One JSON object with its newline."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ended:
     """A piece is done: its lines are ready to be written, those of further judges first."""
 
