@@ -21,6 +21,8 @@ LEASE_S: Final = 1.0
 """Seconds of work that a worker has beside what it works on."""
 MOST_AT_ONCE: Final = 500
 """Pieces of one lease."""
+MOST_AHEAD: Final = 4096
+"""Pieces that are read to see whether there are as many for everybody else."""
 MOST_ASIDE: Final = 1000
 """Pieces that wait for the one worker that is to have them, before others wait with them."""
 MOST_OWNED: Final = 1 << 17
@@ -70,7 +72,7 @@ class _Hand:
 
 
 class Stream:
-    """The pieces of one stream, from an iterator that is read no further than what is wanted of it just now."""
+    """The pieces of one stream, from an iterator that is read little further than what is dealt."""
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self._pieces: Iterator[Piece] | None = pieces
@@ -105,8 +107,7 @@ class Stream:
         room = hand.room
         if room <= 0:
             return []
-        wanted = sum(max(0, other.room) for other in self._hands.values())
-        if not self._read(wanted):
+        if not self._read(min(room * len(self._hands), MOST_AHEAD)):
             room = min(room, self._share() - len(hand.pieces))
         dealt: list[Piece] = []
         while len(dealt) < room and (piece := self._next(worker, hand)):

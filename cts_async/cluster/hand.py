@@ -129,7 +129,7 @@ class Feed:
         """Let those who wait have what there is."""
         idle = sum(not waiter.done() for waiter in self._waiters)
         if self._queue:
-            self._low_water = max(1, (len(self._queue) - idle) // 2)
+            self._low_water = max(1, self._low_water, (len(self._queue) - idle) // 2)
         for _ in range(min(len(self._queue), len(self._waiters))):
             self._wake_one()
 

@@ -28,7 +28,7 @@ from cts_async.cluster.trades import Setup, Trade
 from cts_async.config import BudgetConfig
 from cts_async.engine.events import Events, GroupHeldUp, Notice, Stopping, WorkersInUse
 from cts_async.engine.worker_status import WorkerStatus
-from cts_async.errors import ProviderDown, RunStopped, UsageError
+from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.run_files import RunFiles
 
 HUNG_S: Final = 20.0
@@ -115,13 +115,13 @@ class Head:
             self._end(RunStopped("no worker is left; nothing is lost, the same command resumes"))
         try:
             self._intake.tidy()
-        except RunStopped as reason:
+        except CTSError as reason:
             self._end(reason)
 
     def _end(self, reason: Exception) -> None:
         if self._stopped is None:
             self._stopped = reason
-            self._events.emit(Stopping(str(reason)))
+            self._events.emit(Stopping(str(reason).partition("\n")[0]))
             self._start_no_more()
 
     def _start_no_more(self) -> None:
@@ -167,6 +167,9 @@ class Head:
             try:
                 link = member.link = await self._hire(self._setup(member.name))
                 begun = await link.begin()
+            except UsageError as error:
+                self._refuse(member, str(error), first=first)
+                return None
             finally:
                 self._starting.discard(scope)
         if scope.cancelled_caught:
@@ -229,7 +232,7 @@ class Head:
         allowed = self._purse.allowed(member.name) if self._purse else None
         found = await self._intake.find(member.asked) if member.asked else {}
         if self._ending:
-            stop = str(self._stopped) if self._stopped else ""
+            stop = str(self._stopped).partition("\n")[0] if self._stopped else ""
             return Turn(found=found, kept=member.kept, allowed=allowed, stop=stop, last=True)
         lease = self._dealer.deal(member.name)
         if failure := self._dealer.failure:
@@ -243,7 +246,7 @@ class Head:
         member.heard(news)
         try:
             await self._intake.keep(news.records)
-        except RunStopped as reason:
+        except CTSError as reason:
             self._end(reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
         member.kept += len(news.records)
@@ -255,7 +258,7 @@ class Head:
         try:
             await self._intake.write(piece for piece in news.ended if piece.seq in had)
             await self._intake.merge(news.shards)
-        except RunStopped as reason:
+        except CTSError as reason:
             self._end(reason)
         self._tidings.heard(member.name, news, had)
         self._conclude(member, news)
@@ -270,7 +273,7 @@ class Head:
         if news.held_up:
             self._held_up = reason_of(news.held_up)
         if news.crash:
-            self._end(WorkerCrashed(f"{member.name} on {member.host}:\n{news.crash}"))
+            self._end(WorkerCrashed(f"{member.name} on {member.host} crashed\n{news.crash}"))
         if news.stopped:
             self._end(reason_of(news.stopped))
         if self._purse:
@@ -288,12 +291,14 @@ class Head:
         self._leave(member)
         try:
             await self._intake.merge_left(member.name)
-        except RunStopped as reason:
+        except CTSError as reason:
             self._end(reason)
             return
         had = self._dealer.lost(member.name)
-        status = member.status()
+        for text in self._intake.found_damaged():
+            self._events.emit(Notice(text))
         if self._stopped is None:
+            status = member.status()
             where = f" on {status.host}" if status.host else ""
             self._events.emit(
                 Notice(f"{member.name}{where} is lost ({status.note}); {len(had)} pieces are dealt again")

@@ -70,7 +70,8 @@ def test_what_is_left_is_shared_evenly() -> None:
     assert seqs(dealer.deal("b").pieces) == [5, 6, 7, 8, 9]
 
 
-def test_the_iterator_is_read_no_further_than_workers_want() -> None:
+def test_the_iterator_is_read_as_far_as_all_workers_would_want() -> None:
+    """Two workers, 8 pieces each."""
     read: list[int] = []
 
     def noted() -> Iterator[Piece]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,6 @@ from cts_async.cluster.head import Head
 from cts_async.cluster.links import WorkerLost
 from cts_async.cluster.reasons import WorkerCrashed
 from cts_async.engine.events import (
-    CircuitChanged,
     GroupBegan,
     GroupHeldUp,
     JobsCounted,
@@ -377,32 +375,3 @@ def test_an_iterator_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
     cluster.pieces = broken  # type: ignore[method-assign]
     with pytest.raises(RunStopped, match="the file has changed"):
         run(cluster)
-
-
-def test_an_outage_begins_with_the_first_worker_and_ends_with_the_last() -> None:
-    from cts_async.cluster.messages import News
-    from cts_async.cluster.tidings import Tidings
-    from cts_async.engine.events import Event, Events
-
-    heard: list[Event] = []
-    tidings = Tidings(Events(heard.append))
-    down, up = (CircuitChanged("gpt", open=now, reason="") for now in (True, False))
-    for worker, event in (("a", down), ("b", down), ("a", up)):
-        tidings.heard(worker, News(events=(event,)), {})
-    assert heard == [down]
-    tidings.gone("b")
-    assert [type(event) for event in heard] == [CircuitChanged] * 2
-    assert heard[1] == CircuitChanged("gpt", open=False, reason="its worker is gone")
-
-
-def test_sentences_are_said_once() -> None:
-    from cts_async.cluster.messages import News
-    from cts_async.cluster.tidings import Tidings
-    from cts_async.engine.events import Event, Events
-
-    heard: list[Event] = []
-    tidings = Tidings(Events(heard.append))
-    for worker in ("a", "b", "c"):
-        tidings.heard(worker, News(events=(Notice("gpt: another model answers"),)), {})
-    assert heard == [Notice("gpt: another model answers")]
-    assert Counter(heard).total() == 1
