@@ -68,7 +68,14 @@ class World:
             return Executed(label, Usage(10, 1))
 
         key = step_key(label)
-        return Step(name=name, key=key, execute=execute, decode=lambda response: response, lane=lane)
+        return Step(
+            name=name,
+            key=key,
+            execute=execute,
+            decode=lambda response: response,
+            lane=lane,
+            most=lambda problem: Usage(20, 2),
+        )
 
     async def walk(self, ctx: Context, piece: Piece, lane: Lane | None) -> list[str]:
         if piece.id == self.bug:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,16 @@ from small_cluster import Cluster, Link
 from virtual_time import run_virtual
 
 from cts_async.cluster import head as heads
+from cts_async.cluster import worker_journals
 from cts_async.cluster.head import Head
+from cts_async.cluster.intake import Intake
 from cts_async.cluster.links import WorkerLost
+from cts_async.cluster.purse import Purse
 from cts_async.cluster.reasons import WorkerCrashed
+from cts_async.config import BudgetConfig
+from cts_async.engine.budget import NOTHING, Lines
 from cts_async.engine.events import (
+    Events,
     GroupBegan,
     GroupHeldUp,
     JobsCounted,
@@ -30,7 +37,15 @@ from cts_async.engine.events import (
     WorkersInUse,
 )
 from cts_async.engine.runner import interrupted
-from cts_async.errors import Interrupted, ProviderRefused, RunStopped, StorageFull, UsageError
+from cts_async.errors import (
+    BudgetSpent,
+    DeadlineReached,
+    Interrupted,
+    ProviderRefused,
+    RunStopped,
+    StorageFull,
+    UsageError,
+)
 
 Beside = Callable[[Head], Awaitable[None]]
 
@@ -375,3 +390,77 @@ def test_an_iterator_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
     cluster.pieces = broken  # type: ignore[method-assign]
     with pytest.raises(RunStopped, match="the file has changed"):
         run(cluster)
+
+
+# --- Files that cannot be written, and budgets
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> None:
+    """From the third time on the disk is full for `method`."""
+    original, times = getattr(owner, method), [0]
+
+    async def full(self: Any, *args: Any) -> None:
+        times[0] += 1
+        if times[0] >= 3:
+            raise StorageFull("no space; type the same command again")
+        await original(self, *args)
+
+    monkeypatch.setattr(owner, method, full)
+
+
+@pytest.mark.parametrize("method", ["keep", "write", "merge"])
+def test_a_full_disk_of_the_heads_stops_the_run_and_the_next_pays_nothing_twice(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """But what was on its way to the head, where steps are streamed."""
+    cluster.streamed = lambda worker: method == "keep"
+    with monkeypatch.context() as patch:
+        refusing(patch, Intake, method)
+        patch.setattr(worker_journals, "SHARD_AGE_S", 0.5)
+        with pytest.raises(StorageFull, match="no space"):
+            run(cluster)
+    recorded = cluster.keys().total()
+    lost = cluster.world.begun.total() - recorded
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert cluster.paid_twice() <= (lost if method == "keep" else 0)
+
+
+def test_shards_are_merged_while_the_run_goes_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a thread where they are large; virtual time has none."""
+    monkeypatch.setattr(worker_journals, "SHARD_AGE_S", 0.5)
+    sizes: list[int] = []
+
+    def look(head: Head) -> None:
+        sizes.append((cluster.folder / "steps.jsonl").stat().st_size)
+
+    run(cluster, 3, after(3.0, look))
+    assert sizes[0] > 0
+    assert_same_files(cluster, alone())
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_budget_holds_for_all_workers_together(cluster: Cluster, workers: int) -> None:
+    """50 calls of the 160."""
+    budget = BudgetConfig(max_calls=50)
+    lines = Lines(max_calls=50)
+    cluster.options = {"budget": budget, "purse": Purse(lines, NOTHING, Events(cluster.events.append))}
+    with pytest.raises(BudgetSpent, match="50 of --max-calls 50"):
+        run(cluster, workers)
+    assert cluster.world.begun.total() == 50
+    assert cluster.keys().total() == 50
+    cluster.options = {}
+    run(cluster, workers)
+    assert_same_files(cluster, alone())
+    assert cluster.paid_twice() == 0
+
+
+def test_a_deadline_is_one_for_all(cluster: Cluster) -> None:
+    """Three virtual seconds from now; the wall clock says when a worker is told."""
+    cluster.options = {"budget": BudgetConfig(deadline=time.time() + 3.0)}
+    with pytest.raises(DeadlineReached, match="nothing is lost"):
+        run(cluster)
+    assert 0 < len(cluster.results()) < 40
+    cluster.options = {}
+    run(cluster)
+    assert_same_files(cluster, alone())
