@@ -238,6 +238,15 @@ def _travelled(value: Any) -> Any:
     return pickle.loads(pickle.dumps(value))
 
 
+@dataclass(frozen=True)
+class Files:
+    """What stands in a run directory, in an order that does not depend on who came first."""
+
+    results: list[bytes]
+    judgments: list[bytes]
+    keys: Counter[str]
+
+
 @dataclass
 class Cluster:
     """A run directory, and heads that work on it one after the other."""
@@ -329,17 +338,18 @@ class Cluster:
     def results(self) -> list[bytes]:
         return sorted((self.folder / "results.jsonl").read_bytes().splitlines())
 
-    def judgments(self) -> list[bytes]:
-        path = self.folder / "judgments" / "judge.jsonl"
-        return sorted(path.read_bytes().splitlines()) if path.exists() else []
+    def keys(self) -> Counter[str]:
+        """How often each finished step stands in the journal."""
+        return Counter(record["key"] for record in read_jsonl(self.folder / "steps.jsonl") if record["ok"])
+
+    def files(self) -> Files:
+        judgments = self.folder / "judgments" / "judge.jsonl"
+        lines = sorted(judgments.read_bytes().splitlines()) if judgments.exists() else []
+        return Files(self.results(), lines, self.keys())
 
     def paid_twice(self) -> int:
         """Executions beyond one of each step."""
         return sum(n - 1 for n in self.world.begun.values())
-
-    def keys(self) -> Counter[str]:
-        """How often each finished step stands in the journal."""
-        return Counter(record["key"] for record in read_jsonl(self.folder / "steps.jsonl") if record["ok"])
 
 
 def _add(lines: list[Line], more: tuple[Line, ...], failed: bool) -> None:

@@ -201,7 +201,7 @@ def test_nothing_to_do_is_over_at_once() -> None:
     assert Dealer([]).over
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data(), n=st.integers(0, 60))
 def test_every_piece_ends_once_whatever_happens(data: st.DataObject, n: int) -> None:
     """Deals, ends and losses in any order; in the end one worker does what is left."""
@@ -240,7 +240,7 @@ def test_every_piece_ends_once_whatever_happens(data: st.DataObject, n: int) -> 
     assert did == Counter(range(n))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(same=st.lists(st.integers(0, 4), max_size=60), order=st.randoms(use_true_random=False))
 def test_a_question_is_never_with_two_workers(same: list[int], order: object) -> None:
     dealer = dealer_of(len(same), "a", "b", "c", in_flight=3, same=same)
