@@ -135,11 +135,15 @@ class Stream:
                 heappush(self._back, (piece.seq, piece))
         return had
 
-    def drop(self, group: str, worker: str) -> None:
-        """Nothing of this group is dealt any more, and this worker has none of it any more."""
+    def left(self, worker: str, seqs: Iterable[int]) -> None:
+        """The worker has these no more, and nobody is to have them."""
+        if hand := self._hands.get(worker):
+            for seq in seqs:
+                hand.pieces.pop(seq, None)
+
+    def drop(self, group: str) -> None:
+        """Nothing of this group is dealt any more; who has pieces of it may end them."""
         self._dropped.add(group)
-        hand = self._hands[worker]
-        hand.pieces = {seq: piece for seq, piece in hand.pieces.items() if piece.group != group}
         self._ahead = deque(piece for piece in self._ahead if piece.group != group)
         for heap in (self._back, *(one.aside for one in self._hands.values())):
             heap[:] = [(seq, piece) for seq, piece in heap if piece.group != group]
@@ -242,7 +246,12 @@ class Dealer:
         self._told.pop(worker, None)
         return sorted((p for stream in self._streams for p in stream.lost(worker)), key=lambda p: p.seq)
 
-    def drop(self, group: str, worker: str) -> None:
-        """Nothing of this group is dealt any more, and this worker has none of it any more."""
+    def left(self, worker: str, seqs: Collection[int]) -> None:
+        """The worker has these no more, and nobody is to have them."""
         for stream in self._streams:
-            stream.drop(group, worker)
+            stream.left(worker, seqs)
+
+    def drop(self, group: str) -> None:
+        """Nothing of this group is dealt any more; who has pieces of it may end them."""
+        for stream in self._streams:
+            stream.drop(group)

@@ -267,9 +267,10 @@ class Head:
         """What follows from news for the run as a whole."""
         for event in news.events:
             if isinstance(event, GroupHeldUp):
-                self._dealer.drop(event.group, member.name)
+                self._dealer.drop(event.group)
                 gone = f"{event.lane or 'a provider'} is gone; nothing is lost, the same command resumes"
                 self._held_up = self._held_up or ProviderDown(gone)
+        self._dealer.left(member.name, news.left)
         if news.held_up:
             self._held_up = reason_of(news.held_up)
         if news.crash:

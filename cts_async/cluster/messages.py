@@ -113,6 +113,8 @@ class News:
     """What a worker has to say."""
 
     ended: tuple[Ended, ...] = ()
+    left: tuple[int, ...] = ()
+    """Pieces that it has no more, though they have not ended: their groups are held up."""
     in_hand: int = 0
     """Pieces that it has and that have not ended."""
     asked: tuple[Asked, ...] = ()

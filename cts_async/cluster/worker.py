@@ -201,6 +201,7 @@ class Worker:
         budget = self._budget
         return News(
             ended=tuple(ended),
+            left=self._hand.left(),
             in_hand=len(self._hand),
             asked=self._lookups.taken(),
             records=tuple(records),

@@ -161,8 +161,9 @@ def test_a_dropped_group_is_dealt_no_more_and_others_go_on() -> None:
     dealer.joined("b", 2)
     dealer.deal("a")
     dealer.deal("b")
-    dealer.drop("odd", "a")
-    assert seqs(dealer.ended("a", [0, 1, 2, 3], now=0.0)) == [0, 2], "1 and 3 are not its any more"
+    dealer.drop("odd")
+    dealer.left("a", [1])
+    assert seqs(dealer.ended("a", [0, 1, 2, 3], now=0.0)) == [0, 2, 3], "3 had been under way"
     assert seqs(dealer.deal("a").pieces) == [8, 10]
     assert seqs(dealer.lost("b")) == [4, 5, 6, 7]
     dealer.ended("a", [8, 10], now=0.0)
