@@ -19,11 +19,14 @@ from virtual_time import run_virtual
 
 from cts_async.cluster import head as heads
 from cts_async.cluster import worker_journals
+from cts_async.cluster.asks import Ask, Grant
 from cts_async.cluster.head import Head
 from cts_async.cluster.intake import Intake
+from cts_async.cluster.limiter import Limiter
 from cts_async.cluster.links import WorkerLost
 from cts_async.cluster.purse import Purse
 from cts_async.cluster.reasons import WorkerCrashed
+from cts_async.cluster.shared_lanes import SharedLanes
 from cts_async.config import BudgetConfig
 from cts_async.engine.budget import NOTHING, Lines
 from cts_async.engine.events import (
@@ -462,3 +465,36 @@ def test_a_deadline_is_one_for_all(cluster: Cluster) -> None:
     cluster.options = {}
     run(cluster)
     assert_same_files(cluster, alone())
+
+
+# --- One provider for all
+
+
+class NearLimiter:
+    """A link to a limiter in this loop."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+
+    async def ask(self, ask: Ask) -> Grant:
+        await asyncio.sleep(0.002)
+        grant = await self._limiter.ask(ask)
+        await asyncio.sleep(0.002)
+        return grant
+
+
+def test_what_a_provider_lets_do_at_once_holds_for_all_workers_and_their_successors(cluster: Cluster) -> None:
+    """Six at once, three workers of four jobs each, two of whom are killed: their places come back."""
+
+    async def limited() -> None:
+        limiter = Limiter()
+        cluster.max_concurrency = 6
+        cluster.lanes = lambda worker, events: SharedLanes(worker, NearLimiter(limiter), events)
+        cluster.options = {"gone": limiter.gone}
+        running = asyncio.ensure_future(limiter.run())
+        await cluster.run(3, Killer(cluster, [(2.0, 0), (4.0, 1)]))
+        running.cancel()
+
+    run_virtual(limited)
+    assert_same_files(cluster, alone())
+    assert cluster.world.most_at_once == 6
