@@ -18,6 +18,7 @@ from small_cluster import Cluster, Files, Link, World
 from virtual_time import run_virtual
 
 from cts_async.cluster import head as heads
+from cts_async.cluster import worker as workers
 from cts_async.cluster import worker_journals
 from cts_async.cluster.asks import Ask, Grant
 from cts_async.cluster.head import Head
@@ -363,6 +364,48 @@ def test_a_worker_that_lacks_something_ends_the_run_with_its_words(cluster: Clus
     with pytest.raises(UsageError, match="node here has no OPENAI_API_KEY"):
         run(cluster)
     assert cluster.world.begun.total() == 0
+
+
+def test_another_version_elsewhere_ends_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "__version__", "0.0.1")
+    with pytest.raises(
+        UsageError, match=r"has cts_async 0\.0\.1, and this machine .*: install the same on both"
+    ):
+        run(cluster)
+
+
+def fails_on_replacement(link: Link, *, only: str = "") -> None:
+    """A worker that takes a lost one's place finds no key, and the first dies soon."""
+    number = link.name.partition("-")[0]
+    if number in ("w1", only):
+        asyncio.get_running_loop().call_later(1.0, link.kill)
+    elif number not in ("w2", "w3") or only:
+        link.worker._setup.trade.refused = "no key here"  # type: ignore[attr-defined]
+
+
+def test_a_replacement_that_cannot_work_is_done_without(cluster: Cluster) -> None:
+    cluster.on_hire = fails_on_replacement
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert "no key here; the others go on" in notices(cluster)
+
+
+def test_with_nobody_left_to_work_the_run_stops(cluster: Cluster) -> None:
+    cluster.on_hire = functools.partial(fails_on_replacement, only="w1")
+    with pytest.raises(RunStopped, match="no worker is left; nothing is lost, the same command resumes"):
+        run(cluster, 1)
+    cluster.on_hire = lambda link: None
+    run(cluster)
+    assert_same_files(cluster, alone())
+
+
+def test_a_start_that_is_refused_by_the_cluster_ends_the_run(cluster: Cluster) -> None:
+    async def hire(setup: object) -> Link:
+        raise UsageError("the node has another Python")
+
+    cluster._hire = hire  # type: ignore[method-assign]
+    with pytest.raises(UsageError, match="another Python"):
+        run(cluster)
 
 
 def test_a_full_disk_in_a_worker_stops_all(cluster: Cluster) -> None:
