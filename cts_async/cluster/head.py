@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -79,6 +79,10 @@ class Head:
     def members(self) -> Sequence[WorkerStatus]:
         """How things stand with every worker that there is or was, in any thread."""
         return [member.status() for member in list(self._members)]
+
+    def roster(self) -> Mapping[str, float | None]:
+        """All workers that may ever have sent anything: None for those that are there, else seconds since they went."""
+        return {member.name: member.gone_s for member in self._members if member.begun}
 
     def stop(self, reason: RunStopped) -> None:
         """Deal nothing more; what is in flight is finished and recorded. The first reason counts."""

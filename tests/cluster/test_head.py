@@ -214,6 +214,23 @@ def test_a_worker_that_is_lost_is_replaced_and_its_pieces_are_dealt_again(cluste
     assert [member.state for member in event.ask()] == ["lost", "ended", "ended"]
 
 
+def test_the_roster_has_everybody_who_may_have_sent_something(cluster: Cluster) -> None:
+    """w1 is killed at 1.5 s, w3 takes its place; nobody has begun at the very start."""
+    rosters: list[dict[str, float | None]] = []
+
+    async def look(head: Head) -> None:
+        rosters.append(dict(head.roster()))
+        await anyio.sleep(1.5)
+        cluster.links[0].kill()
+        await anyio.sleep(1.0)
+        rosters.append(dict(head.roster()))
+
+    run(cluster, 2, look)
+    assert rosters[0] == {}
+    went = {name.partition("-")[0]: gone_s for name, gone_s in rosters[1].items()}
+    assert went == {"w1": pytest.approx(1.0), "w2": None, "w3": None}
+
+
 def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
     """Its own 15 s of silence are over by then; what it had under way ends within that time."""
 
