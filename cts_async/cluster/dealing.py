@@ -97,6 +97,10 @@ class Stream:
             and not self._read(1)
         )
 
+    def look(self) -> None:
+        """Read up to the first piece."""
+        self._read(1)
+
     def joined(self, worker: str, in_flight: int) -> None:
         """A worker is there that works on so many at once."""
         self._hands[worker] = _Hand(in_flight)
@@ -212,6 +216,11 @@ class Dealer:
     def __init__(self, streams: Sequence[Iterator[Piece]]) -> None:
         self._streams = [Stream(pieces) for pieces in streams]
         self._told: dict[str, set[int]] = {}
+
+    def look(self) -> None:
+        """Read each stream up to its first piece: where much was done before, that takes long."""
+        for stream in self._streams:
+            stream.look()
 
     @property
     def over(self) -> bool:

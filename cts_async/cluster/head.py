@@ -93,6 +93,7 @@ class Head:
 
         Cancelled, it ends the workers at once; what they have in shards is there for the next start.
         """
+        self._dealer.look()  # before there are workers that could miss their head
         self._tokens = self._intake.write_probes()
         self._events.emit(WorkersInUse(lambda: self.members, self._wanted, self._address))
         try:

@@ -143,12 +143,14 @@ class Worker:
 
     def _close(self) -> None:
         """Nothing is under way any more: end the shards, so that the head may merge them."""
-        for journal in self._journals:
-            if isinstance(journal, ShardJournal):
-                try:
+        try:
+            for journal in self._journals:
+                if isinstance(journal, ShardJournal):
                     self._shards += journal.close()
-                except RunStopped as reason:
-                    self._stopped = self._stopped or reason
+        except RunStopped as reason:
+            self._stopped = self._stopped or reason
+        except Exception:
+            self._crash = self._crash or traceback.format_exc()
         self._hand.stop()
         self._closed = True
         self._opened.set()

@@ -186,6 +186,21 @@ def _from(first: int, n: int) -> Iterator[Piece]:
     return (Piece(seq, "h", f"i{seq}", 0, None, stream=1) for seq in range(first, first + n))
 
 
+def test_each_stream_can_be_read_up_to_its_first_piece() -> None:
+    """Where much was done before, that takes long: it is done before anybody waits."""
+    read: list[int] = []
+
+    def skipping(stream: int) -> Iterator[Piece]:
+        read.append(stream)
+        yield from pieces(3, stream=stream)
+
+    dealer = Dealer([skipping(0), skipping(1)])
+    dealer.look()
+    assert read == [0, 1]
+    dealer.joined("a", 9)
+    assert len(dealer.deal("a").pieces) == 6
+
+
 def test_what_breaks_a_stream_is_told_after_what_came_before() -> None:
     def breaking() -> Iterator[Piece]:
         yield from pieces(2)

@@ -17,6 +17,7 @@ from cts_async.cluster.messages import Begun, News, Piece, Turn
 from cts_async.cluster.probe import write_probe
 from cts_async.cluster.trades import Setup
 from cts_async.cluster.worker import Worker
+from cts_async.cluster.worker_journals import ShardJournal
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.step import step_key
 from cts_async.errors import StorageFull
@@ -251,6 +252,24 @@ def test_a_reason_of_its_own_is_told(tmp_path: Path) -> None:
         while not news.over:
             news = await player.turn()
         assert news.stopped == ("StorageFull", "no space")
+
+    play(tmp_path, act)
+
+
+@pytest.mark.parametrize("error", [StorageFull("no space"), OSError("odd")])
+def test_what_goes_wrong_at_the_very_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails(self: ShardJournal) -> None:
+        raise error
+
+    async def act(player: Player) -> None:
+        await player.worker.begin()
+        with monkeypatch.context() as patch:
+            patch.setattr(ShardJournal, "close", fails)
+            news = (await player.to_the_end())[-1]
+        told = news.stopped[1] if news.stopped else news.crash
+        assert str(error) in told
 
     play(tmp_path, act)
 
