@@ -275,6 +275,7 @@ class Cluster:
     max_concurrency: int = 64
     links: list[Link] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    on_event: Callable[[Event], None] = lambda event: None
     on_hire: Callable[[Link], None] = lambda link: None
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -297,7 +298,7 @@ class Cluster:
             trade,
             self._hire,
             workers=workers,
-            events=Events(self.events.append),
+            events=Events(self.events.append, self.on_event),
             parts=lambda number: f"part {number}",
             **self.options,
         )

@@ -51,6 +51,8 @@ from cts_async.errors import (
     StorageFull,
     UsageError,
 )
+from cts_async.report.doing import Doing
+from cts_async.report.works import Work
 
 Beside = Callable[[Head], Awaitable[None]]
 
@@ -137,6 +139,18 @@ def test_what_is_told_is_what_one_process_tells(cluster: Cluster) -> None:
     (lane,) = [event for event in cluster.events if isinstance(event, LaneInUse)]
     assert lane.ask().sent == 160, "all three workers' together"
     assert notices(cluster) == []
+
+
+def test_the_screen_shows_the_cluster_as_one(cluster: Cluster) -> None:
+    doing = Doing([Work("g", 40, ())])
+    cluster.world.fail = {"i3"}
+    cluster.on_event = doing
+    run(cluster)
+    live = doing.live()
+    assert (live["n_done"], live["n_failed"], live["calls"], live["tokens"]) == (40, 1, 159, 159 * 11)
+    assert [worker["state"] for worker in live["workers"]] == ["ended"] * 3
+    assert live["workers_wanted"] == 3
+    assert [lane["name"] for lane in live["lanes"]] == ["lane"]
 
 
 def test_a_question_that_many_ask_is_asked_once(cluster: Cluster) -> None:
