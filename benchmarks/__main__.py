@@ -24,6 +24,9 @@ BY_NAME = (
     "faults",
     "matching",
     "viewer",
+    "workers",
+    "shared_limit",
+    "cluster_crash",
 )
 """Minutes long, or in need of other packages: run when asked for."""
 

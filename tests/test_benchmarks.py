@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.__main__ import BY_NAME, QUICK
+from benchmarks.cluster_crash import most_at_once, paid_again
 from benchmarks.faults import too_early
 from benchmarks.shared import endpoint
 from benchmarks.shared.big_run import fused, score_of, write_big_run
@@ -21,6 +22,7 @@ from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, interleaved, marginal_us, spent_by
 from benchmarks.shared.result import Result, Row
 from benchmarks.shared.sample_world import write_world
+from benchmarks.shared_limit import fullest
 from cts_async.analysis.runs import read_run
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine.journal import read_jsonl
@@ -157,3 +159,29 @@ def test_the_long_trace_of_a_big_run_is_as_long_as_it_says(tmp_path: Path) -> No
     big = write_big_run(tmp_path, 2, long_turns=4)
     mine = [r for r in read_jsonl(big.runs / big.name / "steps.jsonl") if r["instance"] == big.long_id]
     assert sum(len(json.dumps(record)) for record in mine) == pytest.approx(4 * 250_000, rel=0.02)
+
+
+def test_what_is_paid_again_is_explained_by_a_kill_while_it_was_under_way() -> None:
+    """a is killed under way (0.4 s, and 1 s of slack), b long after; what was refused or is asked once is no matter."""
+    seen = [
+        Seen("a", "judge", 10.0),
+        Seen("a", "judge", 20.0),
+        Seen("b", "judge", 10.0),
+        Seen("b", "judge", 30.0),
+    ]
+    refused = [Seen("c", "judge", 1.0, "429"), Seen("c", "judge", 2.0)]
+    assert paid_again([*seen[:2], *refused], [10.3]) == (1, 0)
+    assert paid_again(seen, [10.3]) == (2, 0)
+    assert paid_again(seen, [11.5]) == (2, 2)
+    assert paid_again(seen, []) == (2, 2)
+
+
+def test_requests_overlap_for_as_long_as_an_answer_takes() -> None:
+    """At 0.3 three are under way; at 0.4 the first has its answer as the fourth comes."""
+    at = [0.0, 0.1, 0.3, 0.4]
+    assert most_at_once([Seen(str(n), "judge", time) for n, time in enumerate(at)]) == 3
+
+
+def test_the_fullest_window_holds_what_arrived_within_it() -> None:
+    assert fullest([0.0, 0.5, 0.9, 1.0, 1.4, 1.45], 1.0) == 5
+    assert fullest([0.0, 2.0], 1.0) == 1

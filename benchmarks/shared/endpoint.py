@@ -22,7 +22,7 @@ _LABELS = ("full", "partial", "none", "full", "full", "none", "partial", "full")
 
 _CONFIG = """
 daemon off;
-worker_processes 1;
+worker_processes {processes};
 pid {folder}/nginx.pid;
 error_log {folder}/error.log warn;
 {user}
@@ -90,8 +90,8 @@ def judge_reply() -> str:
 
 
 @contextmanager
-def static_endpoint() -> Iterator[Endpoint]:
-    """nginx on a free port of the loopback while the block runs. Raises NoNginx."""
+def static_endpoint(processes: int = 1) -> Iterator[Endpoint]:
+    """nginx on a free port of the loopback while the block runs, with so many worker processes. Raises NoNginx."""
     program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
     if program is None:
         raise NoNginx("needs nginx (apt-get install nginx-light)")
@@ -100,7 +100,9 @@ def static_endpoint() -> Iterator[Endpoint]:
         config = Path(folder) / "nginx.conf"
         reply = judge_reply().replace("\\", "\\\\").replace("'", "\\'")
         user = "user root;" if os.geteuid() == 0 else ""
-        config.write_text(_CONFIG.format(folder=folder, port=port, reply=reply, user=user))
+        config.write_text(
+            _CONFIG.format(folder=folder, port=port, reply=reply, user=user, processes=processes)
+        )
         log = Path(folder) / "error.log"
         command = [program, "-c", str(config), "-p", folder, "-e", str(log)]
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

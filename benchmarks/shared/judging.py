@@ -38,16 +38,23 @@ class JudgeWorld:
     directory: Path
 
     def judge(
-        self, url: str, n: int, in_flight: int, *, distinct: int | None = None, lexical: bool = False
+        self,
+        url: str,
+        n: int,
+        in_flight: int,
+        *,
+        distinct: int | None = None,
+        lexical: bool = False,
+        words: tuple[str, ...] = (),
     ) -> Spent:
         """A fresh `cts judge` of the first `n` candidates by the model at `url`, the lexical judge left out.
 
-        Of their answers only the first `distinct` are different ones, if that is given.
+        Of their answers only the first `distinct` are different ones, if that is given. `words` are typed besides.
         """
         out = self.directory / "out"
         shutil.rmtree(out, ignore_errors=True)
         command = self.command(url, n, in_flight, distinct=distinct, lexical=lexical)
-        spent = spent_by(command, cwd=self.directory)
+        spent = spent_by([*command, *words], cwd=self.directory)
         judged = sum(1 for _ in (out / "per_item.jsonl").open("rb"))
         if judged != n:
             raise RuntimeError(f"{judged} of {n} candidates were judged")

@@ -80,9 +80,15 @@ class Head:
         """How things stand with every worker that there is or was, in any thread."""
         return [member.status() for member in list(self._members)]
 
+<<<<<<< HEAD
     def roster(self) -> Mapping[str, float | None]:
         """All workers that may ever have sent anything: None for those that are there, else seconds since they went."""
         return {member.name: member.gone_s for member in self._members if member.begun}
+=======
+    def roster(self) -> dict[str, float | None]:
+        """Every worker that there is or was: None, or seconds since it is known to be no more."""
+        return {member.name: member.gone_s for member in self._members}
+>>>>>>> main
 
     def stop(self, reason: RunStopped) -> None:
         """Deal nothing more; what is in flight is finished and recorded. The first reason counts."""

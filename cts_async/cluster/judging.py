@@ -102,8 +102,9 @@ class JudgingPieces:
 def _task(verdict: Verdict, *, apart: bool) -> Task:
     judging = verdict.judging
     failure = None if judging.failure is None else str(judging.failure)
-    instance = judging.instance
-    return Task(verdict.judge, verdict.scoring, instance.id, instance.fused_query, judging.answer, failure)
+    of = judging.instance
+    nuggets = None if apart else of.nuggets
+    return Task(verdict.judge, verdict.scoring, of.id, of.fused_query, judging.answer, failure, nuggets)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from cts_async.errors import CTSError, RunStopped
 
 
 class Stoppable(Protocol):
-    """What runs jobs: a Runner, or whoever has others run them."""
+    """Whoever works: a Runner, or the head of many."""
 
     def stop(self, reason: RunStopped) -> None:
         """Start nothing new; what is in flight is finished."""

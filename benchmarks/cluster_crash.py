@@ -1,0 +1,151 @@
+"""SIGKILL of workers and of the limiter at random instants in a `cts judge --workers`: what is lost, or paid twice?
+
+The provider is a process of its own that outlives every kill, so what it was asked is the truth. A request that it was
+asked twice must have been under way, at the first time, when a worker was killed: nothing else may be paid again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks.shared.fakes import PAID, Remote, Seen, provider_process
+from benchmarks.shared.judging import JudgeWorld, judge_world
+from benchmarks.shared.process import CTS, ours
+from benchmarks.shared.result import Result, Row
+from cts_async.engine.journal import read_jsonl
+
+KILLS, SEED, N, WORKERS, PLACES = 50, 20261121, 20_000, 4, 64
+LATENCY_S, SLACK_S = 0.4, 1.0
+"""How long an answer takes, and how long after it the worker has written it down at the latest, on a busy machine."""
+PAUSE_S = (0.5, 2.0)
+END_S = 900.0
+VICTIMS = {"ray::WorkerActor": "worker", "ray::LimiterActor": "limiter"}
+TITLE = f"cluster_crash: {KILLS} SIGKILLs of {WORKERS} workers and the limiter over {N:,} candidates"
+
+
+@dataclass(slots=True)
+class _Kills:
+    """Who was killed, and when, by the clock that all processes share."""
+
+    at: list[float] = field(default_factory=list)
+    of: Counter[str] = field(default_factory=Counter)
+
+    def strike(self, chance: random.Random) -> None:
+        """Kill one process, if there is any just now."""
+        victims = [(name, pid) for name, pid in _running() if name in VICTIMS.values()]
+        if not victims:
+            return
+        name, pid = chance.choice(sorted(victims))
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.of[name] += 1
+        if name == "worker":
+            self.at.append(time.monotonic())
+
+
+def bench() -> Result:
+    with tempfile.TemporaryDirectory() as folder:
+        world = judge_world(Path(folder))
+        with provider_process(latency_s=0.0) as provider:
+            _start(world, provider, "local", ()).communicate()
+        with provider_process(latency_s=LATENCY_S) as provider:
+            words = ("--workers", str(WORKERS))
+            process = _start(world, provider, "out", words)
+            kills, chance = _Kills(), random.Random(SEED)
+            while process.poll() is None and sum(kills.of.values()) < KILLS:
+                time.sleep(chance.uniform(*PAUSE_S))
+                kills.strike(chance)
+            _, said = process.communicate(timeout=END_S)
+            return _reckoned(world, provider, kills, process.returncode, said)
+
+
+def _reckoned(world: JudgeWorld, provider: Remote, kills: _Kills, code: int, said: str) -> Result:
+    keys = [record["key"] for record in read_jsonl(world.directory / "out" / "steps.jsonl") if record["ok"]]
+    local, ours = (_lines(world.directory / name / "per_item.jsonl") for name in ("local", "out"))
+    seen = provider.seen()
+    again, unexplained = paid_again(seen, kills.at)
+    return Result(
+        TITLE,
+        [
+            Row("kills of workers", kills.of["worker"]),
+            Row("kills of the limiter", kills.of["limiter"]),
+            Row("kills, all", sum(kills.of.values()), "=", KILLS),
+            Row("exit code", code, "=", 0),
+            Row("candidates without a verdict", N - len(set(ours)), "=", 0),
+            Row("lines that differ from a local run's", len(set(ours) ^ set(local)), "=", 0),
+            Row("lines twice", len(ours) - len(set(ours)), "=", 0),
+            Row("keys twice in the journal", len(keys) - len(set(keys)), "=", 0),
+            Row("calls missing in the journal", N - len(set(keys)), "=", 0),
+            Row("paid twice", again, "<=", kills.of["worker"] * PLACES),
+            Row("paid twice, and not in flight at a kill", unexplained, "=", 0),
+            Row("in flight at once, at most", most_at_once(seen), "<=", PLACES + again),
+        ],
+        said.splitlines()[-5:] if code else [],
+    )
+
+
+def paid_again(seen: Sequence[Seen], kills: Sequence[float]) -> tuple[int, int]:
+    """Requests that were answered again, and those of which no earlier sending was under way at a kill."""
+    sent: defaultdict[str, list[float]] = defaultdict(list)
+    for one in seen:
+        if one.fault in PAID:
+            sent[one.digest].append(one.at)
+    again = [times for times in sent.values() if len(times) > 1]
+    explained = [
+        all(
+            any(at - SLACK_S <= kill <= at + LATENCY_S + SLACK_S for kill in kills)
+            for at in sorted(times)[:-1]
+        )
+        for times in again
+    ]
+    return sum(len(times) - 1 for times in again), explained.count(False)
+
+
+def most_at_once(seen: Sequence[Seen]) -> int:
+    """The most requests under way at the provider, those of killed workers among them for as long as they take."""
+    changes = sorted((at, n) for one in seen for at, n in ((one.at, 1), (one.at + LATENCY_S, -1)))
+    most = now = 0
+    for _, n in changes:
+        now += n
+        most = max(most, now)
+    return most
+
+
+def _start(world: JudgeWorld, provider: Remote, out: str, words: Sequence[str]) -> subprocess.Popen[str]:
+    (world.directory / "cts.toml").write_text(
+        f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\nmax_concurrency = {PLACES}\n'
+    )
+    files = ["--gold", "gold.jsonl", "--candidates", world.candidates(N).name, "--out", out]
+    command = [*CTS, "judge", *files, "--judge", "fake", "-q", "--json", *words]
+    return subprocess.Popen(
+        command, cwd=world.directory, env=ours(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines()
+
+
+def _running() -> list[tuple[str, int]]:
+    """Ray's processes of ours by what they are."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().decode(errors="replace")
+        except OSError:
+            continue
+        name = next((VICTIMS[part] for part in VICTIMS if words.startswith(part)), None)
+        if name:
+            found.append((name, int(folder.name)))
+    return found

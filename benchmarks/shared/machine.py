@@ -1,0 +1,75 @@
+"""Whose CPU a command takes, told by the names of all processes on the machine; and fewer cores for a while."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TICKS = os.sysconf("SC_CLK_TCK")
+LOOK_EVERY_S = 0.25
+
+
+@contextmanager
+def confined_to(cores: set[int]) -> Iterator[None]:
+    """Only these cores for this process and whatever it starts meanwhile."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@dataclass(slots=True)
+class Shares:
+    """Seconds of CPU by who took them: the first of `names` that occurs in a process's command line."""
+
+    names: Mapping[str, str]
+    """What occurs in a command line, and what to call its process."""
+    _seen: dict[int, tuple[str, float, float]] = field(default_factory=dict)
+
+    def look(self) -> None:
+        """Note what every process has taken so far; one that is gone keeps what was seen last."""
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                stat = (folder / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            name = next((self.names[part] for part in self.names if part in words), None)
+            if name is not None:
+                cpu_s = (int(stat[11]) + int(stat[12])) / TICKS
+                first = self._seen.get(int(folder.name), (name, cpu_s, cpu_s))[1]
+                self._seen[int(folder.name)] = name, first, cpu_s
+
+    def by_name(self) -> dict[str, float]:
+        """Since each was first seen."""
+        total: Counter[str] = Counter()
+        for name, first, last in self._seen.values():
+            total[name] += last - first
+        return dict(total)
+
+
+@contextmanager
+def watched(shares: Shares) -> Iterator[None]:
+    """Look now and then while the block runs."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(LOOK_EVERY_S):
+            shares.look()
+
+    shares.look()
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+        shares.look()

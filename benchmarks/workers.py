@@ -1,0 +1,106 @@
+"""`cts judge --workers N` at a fast local endpoint: calls a second with one worker and with two, start-up taken out.
+
+Twice. As the machine is, head and endpoint need cores, too: with two cores, two workers have less than one each. And
+with a core for each worker, on which its share of head and endpoint runs as well: one worker has one core for all of
+it, two workers have two; that is what another machine of the same kind would add.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.shared.endpoint import NoNginx, static_endpoint
+from benchmarks.shared.judging import JudgeWorld, judge_world
+from benchmarks.shared.machine import Shares, confined_to, watched
+from benchmarks.shared.process import Spent, interleaved
+from benchmarks.shared.result import Result, Row
+
+SMALL, LARGE, IN_FLIGHT, ROUNDS = 20_000, 100_000, 128, 3
+NAMES = {
+    "ray::WorkerActor": "worker",
+    "ray::LimiterActor": "limiter",
+    "ray::": "other of Ray",
+    "raylet": "other of Ray",
+    "gcs_server": "other of Ray",
+    "cts_async.cli.main judge": "head",
+    "nginx": "endpoint",
+}
+TITLE = (
+    f"workers: {LARGE:,} candidates judged by one and by two workers, {IN_FLIGHT} in flight, {ROUNDS} rounds"
+)
+
+
+def bench() -> Result:
+    try:
+        return _measured()
+    except NoNginx as reason:
+        return Result(TITLE, skipped=str(reason))
+
+
+def _measured() -> Result:
+    with tempfile.TemporaryDirectory() as folder:
+        world = judge_world(Path(folder))
+        work = {
+            "1 worker": lambda: _rate(world, 1, {0, 1}),
+            "2 workers": lambda: _rate(world, 2, {0, 1}),
+            "1 worker on 1 core": lambda: _rate(world, 1, {0}),
+            "no workers": lambda: _rate(world, 0, {0, 1}),
+        }
+        rates = interleaved(ROUNDS, work)
+        shares = _shares(world)
+        differ = _different_lines(world)
+    median = {name: statistics.median(found) for name, found in rates.items()}
+    return Result(
+        TITLE,
+        [
+            *(Row(f"{name}: calls/s", median[name], note=_range(rates[name])) for name in work),
+            Row("2 workers / 1 worker", median["2 workers"] / median["1 worker"], ">=", 1.8, 2),
+            Row(
+                "2 workers on 2 cores / 1 worker on 1 core",
+                median["2 workers"] / median["1 worker on 1 core"],
+                ">=",
+                1.8,
+                2,
+                "endpoint and head share the workers' cores",
+            ),
+            *(Row(f"us CPU a call: {name}", us, digits=1) for name, us in shares.items()),
+            Row("lines of results that differ from a local run's", differ, "=", 0),
+        ],
+    )
+
+
+def _rate(world: JudgeWorld, workers: int, cores: set[int]) -> float:
+    """Calls a second between SMALL and LARGE candidates; each has its own start-up, which so drops out."""
+    with confined_to(cores), static_endpoint(processes=len(cores)) as endpoint:
+        small = _judged(world, endpoint.url, SMALL, workers)
+        large = _judged(world, endpoint.url, LARGE, workers)
+    return (LARGE - SMALL) / (large.wall_s - small.wall_s)
+
+
+def _judged(world: JudgeWorld, url: str, n: int, workers: int) -> Spent:
+    return world.judge(url, n, IN_FLIGHT, words=("--workers", str(workers)) if workers else ())
+
+
+def _shares(world: JudgeWorld) -> Mapping[str, float]:
+    """Microseconds of CPU a call, by who takes them, start-up included, of a run with two workers."""
+    shares = Shares(NAMES)
+    with static_endpoint(processes=2) as endpoint, watched(shares):
+        _judged(world, endpoint.url, LARGE, 2)
+    return {name: cpu_s / LARGE * 1e6 for name, cpu_s in sorted(shares.by_name().items())}
+
+
+def _different_lines(world: JudgeWorld) -> int:
+    """How many lines one of two runs has and the other has not, sorted as bytes."""
+    with static_endpoint() as endpoint:
+        found = []
+        for workers in (0, 2):
+            _judged(world, endpoint.url, SMALL, workers)
+            found.append(set((world.directory / "out" / "per_item.jsonl").read_bytes().splitlines()))
+    return len(found[0] ^ found[1])
+
+
+def _range(rates: list[float]) -> str:
+    return f"{min(rates):,.0f} to {max(rates):,.0f}"

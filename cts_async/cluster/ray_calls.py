@@ -1,0 +1,47 @@
+"""Calls of actors, and the one seam where Ray's errors become ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from ray.exceptions import RayActorError, RayError, RayTaskError, TaskCancelledError
+
+CAUSES: Final = (
+    ("low on memory", "its node ran out of memory"),
+    ("node has died", "its node is gone"),
+    ("node was terminated", "its node is gone"),
+    ("ray.kill", "it was killed"),
+    ("owner has died", "its head is gone"),
+    ("unavailable", "it cannot be reached"),
+)
+"""What Ray says of an actor that does not answer, and what it comes to; where none fits, its process died."""
+
+
+async def answered(call: Any, limit_s: float | None, lost: Callable[[str], Exception]) -> Any:
+    """What an actor's method returns. Raises `lost(why)` where it does not answer, or not within `limit_s`.
+
+    An error of the method itself is raised as it is: a mistake of ours, with the traceback it had there.
+    """
+    try:
+        async with asyncio.timeout(limit_s):
+            return await call
+    except TaskCancelledError:
+        raise lost("it was stopped") from None
+    except RayTaskError:
+        raise
+    except TimeoutError:
+        raise lost(f"no answer within {limit_s:g} s") from None
+    except RayError as error:
+        raise lost(plain_cause(error)) from None
+
+
+def plain_cause(error: RayError) -> str:
+    """Why a call has failed, in a few words."""
+    said = str(error)
+    if isinstance(error, RayActorError) and error.actor_init_failed:
+        return f"it cannot begin: {said.strip().splitlines()[-1]}"
+    if not isinstance(error, RayActorError):
+        return " ".join(said.split())[:200]
+    return next((cause for words, cause in CAUSES if words in said), "its process died")
