@@ -18,7 +18,7 @@ import anyio.abc
 from cts_async import __version__
 from cts_async.cluster.dealing import Dealer
 from cts_async.cluster.intake import Intake
-from cts_async.cluster.links import Hire, WorkerLink, WorkerLost
+from cts_async.cluster.links import Hire, WorkerLink, WorkerLost, WorkerSilent
 from cts_async.cluster.members import Member
 from cts_async.cluster.messages import Begun, News, Piece, Turn
 from cts_async.cluster.purse import Purse
@@ -27,6 +27,7 @@ from cts_async.cluster.tidings import Tidings
 from cts_async.cluster.trades import Setup, Trade
 from cts_async.config import BudgetConfig
 from cts_async.engine.events import Events, GroupHeldUp, Notice, Stopping, WorkersInUse
+from cts_async.engine.shards import PATIENCE_S
 from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.run_files import RunFiles
@@ -80,15 +81,9 @@ class Head:
         """How things stand with every worker that there is or was, in any thread."""
         return [member.status() for member in list(self._members)]
 
-<<<<<<< HEAD
     def roster(self) -> Mapping[str, float | None]:
         """All workers that may ever have sent anything: None for those that are there, else seconds since they went."""
         return {member.name: member.gone_s for member in self._members if member.begun}
-=======
-    def roster(self) -> dict[str, float | None]:
-        """Every worker that there is or was: None, or seconds since it is known to be no more."""
-        return {member.name: member.gone_s for member in self._members}
->>>>>>> main
 
     def stop(self, reason: RunStopped) -> None:
         """Deal nothing more; what is in flight is finished and recorded. The first reason counts."""
@@ -118,7 +113,7 @@ class Head:
             beside.start_soon(self._tell_missing)
             async with anyio.create_task_group() as slots:
                 for _ in range(self._wanted):
-                    slots.start_soon(self._slot, slots)
+                    slots.start_soon(self._slot, slots, beside)
             beside.cancel_scope.cancel()
 
     def _finish(self) -> None:
@@ -145,8 +140,11 @@ class Head:
 
     # --- One place for a worker
 
-    async def _slot(self, burials: anyio.abc.TaskGroup) -> None:
-        """Have a worker there, one after the other, until nothing is left to do."""
+    async def _slot(self, burials: anyio.abc.TaskGroup, beside: anyio.abc.TaskGroup) -> None:
+        """Have a worker there, one after the other, until nothing is left to do.
+
+        The run ends when all `burials` have, and does not wait for what goes on `beside`.
+        """
         in_a_row, ended = 0, self._n_ended
         while not self._ending:
             member = Member(f"w{len(self._members) + 1}-{self._session}")
@@ -159,6 +157,10 @@ class Head:
             except WorkerLost as lost:
                 member.lost(str(lost))
                 burials.start_soon(self._bury, member)
+                if isinstance(lost, WorkerSilent):
+                    beside.start_soon(self._let_go_later, member)
+                else:
+                    self._let_go(member)
                 in_a_row = in_a_row + 1 if self._n_ended == ended else 1
                 ended = self._n_ended
                 if in_a_row == MOST_LOST:
@@ -212,6 +214,7 @@ class Head:
     def _refuse(self, member: Member, problem: str, *, first: bool) -> None:
         """One that was among the first ends the run: who started it should know before anything is paid."""
         member.lost(problem)
+        self._let_go(member)
         if first:
             self._end(UsageError(problem))
         else:
@@ -230,7 +233,7 @@ class Head:
                 async with asyncio.timeout(HUNG_S):
                     news = await link.turn(turn)
             except TimeoutError:
-                raise WorkerLost(f"no answer for {HUNG_S:.0f} s") from None
+                raise WorkerSilent(f"no answer for {HUNG_S:.0f} s") from None
             await self._take(member, news)
             if news.over:
                 break
@@ -238,6 +241,7 @@ class Head:
             raise WorkerLost("it has heard nothing for too long")
         member.over()
         self._leave(member)
+        self._let_go(member)
 
     async def _turn(self, member: Member) -> Turn:
         allowed = self._purse.allowed(member.name) if self._purse else None
@@ -316,8 +320,17 @@ class Head:
                 Notice(f"{member.name}{where} is lost ({status.note}); {len(had)} pieces are dealt again")
             )
 
-    def _leave(self, member: Member) -> None:
+    async def _let_go_later(self, member: Member) -> None:
+        """When what it had under way must have ended; it begins nothing that its head does not ask for."""
+        await anyio.sleep(PATIENCE_S)
+        self._let_go(member)
+
+    def _let_go(self, member: Member) -> None:
+        """It sends nothing any more: others may send in its place."""
+        member.gone()
         self._gone(member.name)
+
+    def _leave(self, member: Member) -> None:
         self._tidings.gone(member.name)
         if self._purse:
             self._purse.lost(member.name)

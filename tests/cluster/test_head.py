@@ -257,6 +257,24 @@ def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
     assert cluster.paid_twice() == 0, "it had time to write what was in flight"
 
 
+def test_what_may_still_send_keeps_its_places(cluster: Cluster) -> None:
+    """Of one that was killed the limiter hears at once, of one that hangs when all it had must have ended."""
+    gone: list[tuple[str, float]] = []
+    cluster.options = {"gone": lambda worker: gone.append((worker.partition("-")[0], anyio.current_time()))}
+    cluster.world.seconds = 20.0
+
+    async def harm(head: Head) -> None:
+        await anyio.sleep(5.0)
+        cluster.links[0].hangs = True
+        cluster.links[1].kill()
+
+    run(cluster, 2, harm)
+    when = dict(gone)
+    assert when["w2"] == pytest.approx(5.0, abs=0.1)
+    assert when["w1"] == pytest.approx(5.0 + 20.0 + 60.0, abs=0.5)
+    assert len(gone) == len(cluster.links), "those that ended in order, too"
+
+
 def test_news_that_are_lost_are_a_worker_that_is_lost(cluster: Cluster) -> None:
     def lose(head: Head) -> None:
         cluster.links[0].loses_news = True
