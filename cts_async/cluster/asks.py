@@ -106,6 +106,8 @@ class Ask:
     heard: int
     """The number of the last grant of that generation that it has acted on."""
     lanes: tuple[LaneAsk, ...]
+    hold: bool = True
+    """Whether it may wait for an answer."""
     leaving: bool = False
     """Whether this is its last: it sends nothing more."""
 

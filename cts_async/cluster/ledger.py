@@ -25,6 +25,8 @@ AHEAD_S: Final = 0.1
 """A permit of an even flow is given so long before its time: it is there in time, however late a message is."""
 EVEN_LEASE_S: Final = 0.1
 """Its place in the flow has then passed."""
+WANTS_S: Final = 0.2
+"""An answered worker's next ask is there by then."""
 FORGOTTEN_S: Final = 60.0
 """A permit of which nobody has said anything for so long after its end was lost on the way."""
 
@@ -62,6 +64,7 @@ class _Member:
 
     wants: list[Want] = field(default_factory=list)
     """Oldest last."""
+    wants_until: float = inf
     refused: int = 0
 
 
@@ -174,9 +177,14 @@ class Ledger:
     def want(self, worker: str, wants: Iterable[Want]) -> None:
         """These jobs of a worker wait, oldest first; they take the place of those said before."""
         member = self.members[worker]
-        member.wants = [*wants][::-1]
+        member.wants, member.wants_until = [*wants][::-1], inf
         if member.wants:
             self._work.set()
+
+    def answered(self, worker: str) -> None:
+        """A worker's ask is answered: what it still wants it wants until the next, which is on its way."""
+        if worker in self.members:
+            self.members[worker].wants_until = _now() + WANTS_S
 
     def report(self, report: Report) -> None:
         """What has become of a permit; what is known already is said in vain."""
@@ -289,7 +297,7 @@ class Ledger:
             stirred()
             wait_s = self._held_s()
             if wait_s == 0:
-                await self.account.wait(self._oldest()[1])
+                await self.account.wait(min(m.wants[-1] for _, m in self._wanting(_now()))[1])
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
@@ -303,7 +311,7 @@ class Ledger:
         self._forget(now)
         if now < max(self._paused_until, self._opens_at):
             return
-        heads = [(*member.wants[-1], worker) for worker, member in self.members.items() if member.wants]
+        heads = [(*member.wants[-1], worker) for worker, member in self._wanting(now)]
         heapify(heads)
         while heads and self.account.has_room(heads[0][1]):
             _, tokens, worker = heads[0]
@@ -358,15 +366,15 @@ class Ledger:
                 self._opens_at = self._died_at + self.limits.window_s + MARGIN_S + LEASE_S
         self._sends = []
 
-    def _oldest(self) -> Want:
-        return min(member.wants[-1] for member in self.members.values() if member.wants)
+    def _wanting(self, now: float) -> list[tuple[str, _Member]]:
+        return [(w, m) for w, m in self.members.items() if m.wants and m.wants_until > now]
 
     def _held_s(self) -> float | None:
         """Seconds until a permit may be let out if there is room; None: until something happens."""
         now = _now()
         if self.untold:
             return max(0.001, min(self.untold.values()) - now)
-        if not self._counting or not self.rated or not any(m.wants for m in self.members.values()):
+        if not self._counting or not self.rated or not self._wanting(now):
             return None
         return max(0.0, self._paused_until - now, self._opens_at - now)
 
