@@ -13,8 +13,7 @@ from benchmarks.shared.result import Result
 
 QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight", "scorer")
 BY_NAME = (
-QUICK = ("rates", "journal", "journal_size", "shards", "cpu", "in_flight", "scorer")
-BY_NAME = (
+    "shards",
     "judging",
     "judge_memory",
     "where",

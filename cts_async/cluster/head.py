@@ -80,6 +80,10 @@ class Head:
         """How things stand with every worker that there is or was, in any thread."""
         return [member.status() for member in list(self._members)]
 
+    def roster(self) -> dict[str, float | None]:
+        """Every worker that there is or was: None, or seconds since it is known to be no more."""
+        return {member.name: member.gone_s for member in self._members}
+
     def stop(self, reason: RunStopped) -> None:
         """Deal nothing more; what is in flight is finished and recorded. The first reason counts."""
         self._end(reason)

@@ -26,6 +26,12 @@ class Member:
         self._note = ""
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
+        self._gone_at: float | None = None
+
+    @property
+    def gone_s(self) -> float | None:
+        """Seconds since it is known to be no more; None while it is there, or may be."""
+        return None if self._gone_at is None else self._loop.time() - self._gone_at
 
     @property
     def host(self) -> str:
@@ -54,10 +60,12 @@ class Member:
     def lost(self, why: str) -> None:
         """It is gone."""
         self._state, self._note, self._in_hand = "lost", why, 0
+        self._gone_at = self._loop.time()
 
     def over(self) -> None:
         """It has ended in order."""
         self._state, self._in_hand = "ended", 0
+        self._gone_at = self._loop.time()
 
     def kill(self) -> None:
         """End its process, if there is one."""
