@@ -7,12 +7,19 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 import cts_async
-from cts_async.cluster.ray_quiet import deaf_children, environment, own_environment, quiet_environment
+from cts_async.cluster.ray_quiet import (
+    alarmed,
+    deaf_children,
+    environment,
+    own_environment,
+    quiet_environment,
+)
 
 
 def test_variables_are_set_for_the_block_and_then_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,6 +51,15 @@ def test_what_is_started_hears_no_ctrl_c_and_whoever_starts_it_hears_it_afterwar
     finally:
         signal.signal(signal.SIGINT, before)
     assert started.stdout.split() == [str(int(signal.SIGHUP)), str(int(signal.SIGINT))]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_what_takes_too_long_is_given_up() -> None:
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"), alarmed(0.01):
+        threading.Event().wait()
+    with alarmed(0.01):
+        pass
+    threading.Event().wait(0.05)  # nothing rings any more
 
 
 def test_only_files_named_after_ray_import_it() -> None:
