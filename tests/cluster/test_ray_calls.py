@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -20,26 +20,47 @@ from cts_async.cluster.links import WorkerLost
 from cts_async.cluster.ray_calls import answered, plain_cause
 
 
-async def says(error: BaseException) -> Any:
-    raise error
+class Called:
+    """What an actor's method will return, or raise; nothing, until it is told."""
+
+    def __init__(self) -> None:
+        self._future: Future[Any] = Future()
+
+    def future(self) -> Future[Any]:
+        return self._future
 
 
-def told(call: Callable[[], Awaitable[Any]], limit_s: float | None = None) -> str:
+def returns(value: Any) -> Called:
+    call = Called()
+    call.future().set_result(value)
+    return call
+
+
+def raises(error: BaseException) -> Called:
+    call = Called()
+    call.future().set_exception(error)
+    return call
+
+
+def asked(call: Called, limit_s: float | None = None) -> Any:
+    return asyncio.run(answered(call, limit_s, WorkerLost))
+
+
+def told(call: Called, limit_s: float | None = None) -> str:
     with pytest.raises(WorkerLost) as lost:
-        asyncio.run(answered_by(call, limit_s))
+        asked(call, limit_s)
     return str(lost.value)
 
 
-async def answered_by(call: Callable[[], Awaitable[Any]], limit_s: float | None) -> Any:
-    return await answered(call(), limit_s, WorkerLost)
-
-
 def test_an_answer_is_given() -> None:
-    assert asyncio.run(answered_by(lambda: asyncio.sleep(0, "news"), 1.0)) == "news"
+    assert asked(returns("news"), 1.0) == "news"
 
 
-def test_who_takes_too_long_is_lost() -> None:
-    assert told(lambda: asyncio.sleep(60), 0.01) == "no answer within 0.01 s"
+def test_who_takes_too_long_is_lost_and_may_still_answer_to_nobody() -> None:
+    call = Called()
+    assert told(call, 0.01) == "no answer within 0.01 s"
+    assert not call.future().cancelled()
+    call.future().set_result("late")
 
 
 @pytest.mark.parametrize(
@@ -70,12 +91,12 @@ def test_a_cause_is_a_few_words(error: RayError, cause: str) -> None:
 
 
 def test_who_is_dead_or_was_stopped_is_lost() -> None:
-    assert told(lambda: says(RayActorError(error_msg="no more"))) == "its process died"
-    assert told(lambda: says(TaskCancelledError())) == "it was stopped"
+    assert told(raises(RayActorError(error_msg="no more"))) == "its process died"
+    assert told(raises(TaskCancelledError())) == "it was stopped"
 
 
 def test_a_mistake_of_ours_is_no_loss_and_keeps_its_traceback() -> None:
     raised = RayTaskError("turn", "  File worker.py\nTimeoutError", TimeoutError("x")).as_instanceof_cause()
     with pytest.raises(TimeoutError, match=r"worker\.py") as found:
-        asyncio.run(answered_by(lambda: says(raised), 1.0))
+        asked(raises(raised), 1.0)
     assert isinstance(found.value, RayTaskError)
