@@ -59,7 +59,7 @@ class Cluster:
             self.tasks[worker.name] = asyncio.create_task(worker.run(stream))
         trouble = [
             asyncio.create_task(self._kill(at, name)) for at, name in zip(self.fates.kills, self.tasks)
-        ]  # noqa: B905
+        ]
         trouble += [asyncio.create_task(self._lose_limiter(at)) for at in self.fates.limiter_dies]
         ends = await asyncio.wait_for(
             asyncio.gather(*self.tasks.values(), return_exceptions=True), PATIENCE_S
