@@ -22,6 +22,8 @@ one=cts-one-$$ two=cts-two-$$
 head=10.99.0.1 second=10.99.0.2 port=6379
 temp=$(mktemp -d /tmp/ctsns.XXXX)
 # Ray takes code from whoever has its token, and from anybody where there is none.
+# And its client server forks, which newer versions of grpcio cannot bear unless told so.
+export GRPC_ENABLE_FORK_SUPPORT=0
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN=$(od -An -N32 -tx1 /dev/urandom | tr -d ' \n')
 
 on() { ip netns exec "$@"; }

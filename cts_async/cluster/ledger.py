@@ -21,10 +21,10 @@ from cts_async.engine.lane import RARE_S, SHORT_PAUSE_S
 from cts_async.engine.meters import MARGIN_S
 from cts_async.engine.quota import Quota, Quotas
 
-AHEAD_S: Final = 0.1
-"""A permit of an even flow is given so long before its time: it is there in time, however late a message is."""
+MIN_AHEAD_S, MAX_AHEAD_S = 0.02, 0.3
+"""A permit of an even flow is given so long before its time that it is there in time, however slow the way."""
 EVEN_LEASE_S: Final = 0.1
-"""Its place in the flow has then passed."""
+"""After that its place in the flow has passed."""
 WANTS_S: Final = 0.2
 """An answered worker's next ask is there by then."""
 FORGOTTEN_S: Final = 60.0
@@ -66,6 +66,7 @@ class _Member:
     """Oldest last."""
     wants_until: float = inf
     refused: int = 0
+    trip_s: float = 0.0
 
 
 class Ledger:
@@ -107,6 +108,7 @@ class Ledger:
         self._learned: dict[str, list[tuple[LimitOf, float]]] = {}
         self._work = asyncio.Event()
         self._opens_at = 0.0
+        self._ahead_s = MIN_AHEAD_S
         self._seen = self._view()
 
     # How it stands, for its workers.
@@ -170,9 +172,12 @@ class Ledger:
 
     # What workers say.
 
-    def joined(self, worker: str) -> None:
-        """A worker uses the account."""
-        self.members.setdefault(worker, _Member())
+    def joined(self, worker: str, trip_s: float) -> None:
+        """A worker uses the account; its asks and answers take `trip_s`, together."""
+        self.members.setdefault(worker, _Member()).trip_s = trip_s
+        # The same for all, or the flow would not be even: who was just answered asks again, and is answered again.
+        slow_s = 1.5 * max(member.trip_s for member in self.members.values())
+        self._ahead_s = min(MAX_AHEAD_S, MIN_AHEAD_S + slow_s)
 
     def want(self, worker: str, wants: Iterable[Want]) -> None:
         """These jobs of a worker wait, oldest first; they take the place of those said before."""
@@ -325,7 +330,7 @@ class Ledger:
 
     def _let(self, worker: str, tokens: float, now: float) -> Let:
         even = self.account.even
-        start = now + AHEAD_S if even else now
+        start = now + self._ahead_s if even else now
         by = start + EVEN_LEASE_S if even else now + LEASE_S
         permit = self.account.take(now, tokens, by)
         # Of those that are out any may be sent after this one, and counted by a server after it.

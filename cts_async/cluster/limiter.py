@@ -20,7 +20,7 @@ from cts_async.cluster.asks import HOLD_S, PLACES_S, Ask, Grant, LaneAsk, Let
 from cts_async.cluster.ledger import Ledger, View
 from cts_async.cluster.places import Demand
 
-GATHER_S: Final = 0.02
+GATHER_S: Final = 0.005
 """A worker that wants more than there is just now is answered once for all that becomes free in so long."""
 ASKS_PER_S: Final = 1000.0
 """Of all workers together: a third of a core, where one costs 0.3 ms."""
@@ -169,7 +169,7 @@ class Limiter:
                     ledger.told(ask.worker)
 
     def _hear_of(self, ledger: Ledger, ask: Ask, lane: LaneAsk) -> None:
-        ledger.joined(ask.worker)
+        ledger.joined(ask.worker, ask.trip_s)
         if lane.history:
             ledger.tells(ask.worker, lane.history)
         for heard in lane.heard:

@@ -12,7 +12,7 @@ from cts_async.cluster.ray_address import Address
 from cts_async.errors import UsageError
 
 PROBE: Final = Path(__file__).with_name("ray_probe.py")
-PROBE_S: Final = 14.0
+JOIN_S: Final = 14.0
 """How long joining may take: nobody waits longer for an error."""
 
 NO_TOKEN: Final = "it wants the token it was started with: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN=..."
@@ -22,12 +22,12 @@ NO_NODE: Final = (
     "and ray://HOST:10001 does without"
 )
 NO_ANSWER: Final = (
-    f"not joined within {PROBE_S:g} s: is that its address (ray status) and this machine a node of it? "
+    f"not joined within {JOIN_S:g} s: is that its address (ray status) and this machine a node of it? "
     "Others take ray://HOST:10001"
 )
 NO_CLIENT: Final = (
-    f"not joined within {PROBE_S:g} s: is that the port of its client server (10001), "
-    "and RAY_AUTH_TOKEN the cluster's, if it has one?"
+    f"not joined within {JOIN_S:g} s: is that the port of its client server (10001), and RAY_AUTH_TOKEN the "
+    "cluster's, if it has one? With some versions of grpcio its ray start needs GRPC_ENABLE_FORK_SUPPORT=0"
 )
 MEANINGS: Final = (
     ("InvalidAuthToken", NO_TOKEN),
@@ -35,29 +35,36 @@ MEANINGS: Final = (
     ("Could not find any running Ray instance", NONE_HERE),
     ("Failed to connect to socket", NO_NODE),
     ("node_ip_address.json", NO_NODE),
+    ("no answer within", NO_CLIENT),
+    ("ray client connection timeout", NO_CLIENT),
 )
 """What Ray says, and what that means to a person; anything else is told as Ray puts it."""
 
 
 def check_cluster(address: Address) -> None:
-    """Raises UsageError, within 15 s, where Ray cannot join the cluster at `address`."""
-    otherwise = NO_CLIENT if address.client else NO_ANSWER
+    """Raises UsageError, within 15 s, where Ray cannot join the cluster at `address`.
+
+    Not for Ray's client: it does nothing that a run would not survive, and its server is better left in peace.
+    """
+    if address.client:
+        return
     command = [sys.executable, "-P", str(PROBE), address.text]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, errors="replace")
+        done = subprocess.run(command, capture_output=True, text=True, timeout=JOIN_S, errors="replace")
     except subprocess.TimeoutExpired as late:
-        raise UsageError(f"--ray {address.text}: {_meaning(_text(late.stderr), otherwise)}") from None
+        raise UsageError(explained(address, _text(late.stderr), NO_ANSWER)) from None
     try:
         found = json.loads(done.stdout.splitlines()[-1])
     except (IndexError, ValueError):
-        raise UsageError(f"--ray {address.text}: {_meaning(done.stderr, otherwise)}") from None
+        raise UsageError(explained(address, done.stderr, NO_ANSWER)) from None
     if found:
-        said = f"{found['error']}: {' '.join(found['text'].split())}"
-        raise UsageError(f"--ray {address.text}: {_meaning(said, said[:300])}")
+        raise UsageError(explained(address, f"{found['error']}: {' '.join(found['text'].split())}"))
 
 
-def _meaning(said: str, otherwise: str) -> str:
-    return next((meaning for words, meaning in MEANINGS if words in said), otherwise)
+def explained(address: Address, said: str, otherwise: str = "") -> str:
+    """What it means that Ray has said this of `address`; what it says itself where nobody knows."""
+    meaning = next((meaning for words, meaning in MEANINGS if words in said), otherwise or said[:300])
+    return f"--ray {address.text}: {meaning}"
 
 
 def _text(output: bytes | str | None) -> str:

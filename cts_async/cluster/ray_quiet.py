@@ -66,6 +66,25 @@ def deaf_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGHUP})
 
 
+@contextmanager
+def alarmed(seconds: float) -> Iterator[None]:
+    """Raises TimeoutError in the block after so long, whatever it waits for; in the main thread only."""
+    if sys.platform == "win32":
+        yield
+        return
+
+    def ring(number: int, frame: object) -> None:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
 def silence() -> None:
     """Have the Ray that is imported keep to itself what its daemons report, such as workers that died.
 

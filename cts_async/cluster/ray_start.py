@@ -10,19 +10,23 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import ray
 
 from cts_async.cluster.ray_address import Address
-from cts_async.cluster.ray_quiet import deaf_children, silence
+from cts_async.cluster.ray_join import JOIN_S, explained
+from cts_async.cluster.ray_quiet import alarmed, deaf_children, silence
 from cts_async.errors import UsageError
 
 OBJECT_STORE_BYTES: Final = 80 << 20
 """Nearly the least that Ray takes: messages are small, and go from process to process without it."""
+START_S: Final = 60.0
+"""A machine that is busy may take long to start it."""
 LONGEST_TEMP: Final = 30
 """Characters of a directory whose sockets' paths are short enough for the system, which allows 107."""
 
@@ -41,26 +45,37 @@ def started_here(workers: int) -> Iterator[None]:
             "object_store_memory": OBJECT_STORE_BYTES,
             "_temp_dir": str(temporary),
         }
-        with _connected(f"--workers {workers}", temporary, options):
+        with _connected(
+            temporary, options, lambda error: f"--workers {workers}: Ray does not start: {error}"
+        ):
             yield
 
 
 @contextmanager
 def joined(address: Address) -> Iterator[None]:
     """The cluster at `address`, left at the end of the block. Raises UsageError where it cannot be joined."""
-    with _temporary() as temporary, _connected(f"--ray {address.text}", temporary, {"address": address.text}):
+    with (
+        _temporary() as temporary,
+        _connected(temporary, {"address": address.text}, partial(explained, address), within_s=JOIN_S),
+    ):
         yield
 
 
 @contextmanager
-def _connected(asked: str, empty: Path, options: dict[str, Any]) -> Iterator[None]:
+def _connected(
+    empty: Path,
+    options: dict[str, Any],
+    explain: Callable[[str], str],
+    *,
+    within_s: float = START_S,
+) -> Iterator[None]:
     silence()
     try:
-        with deaf_children(), _standing_in(empty):
+        with deaf_children(), _standing_in(empty), alarmed(within_s):
             ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
     except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
         ray.shutdown()
-        raise UsageError(f"{asked}: Ray does not start: {one_line(error)}") from None
+        raise UsageError(explain(one_line(error))) from None
     try:
         yield
     finally:

@@ -26,8 +26,6 @@ REPORT_S: Final = 0.1
 LOST_S: Final = HOLD_S + 4.0
 """An ask that is not answered in this time never will be."""
 FIRST_RETRY_S, MAX_RETRY_S = 0.05, 1.0
-SURE: Final = 8
-"""Exchanges that are not held: by then it is known how the limiter's clock stands."""
 GOODBYE_S: Final = 2.0
 
 
@@ -130,7 +128,8 @@ class SharedLanes:
             self._generation,
             self._acted_on,
             tuple(shared.account.ask(shared.lane, name) for name, shared in self._lanes.items()),
-            self._clock.exchanges >= SURE,
+            self._clock.trip_s,
+            self._clock.sure,
             leaving,
         )
 

@@ -103,17 +103,14 @@ class Worker:
 
     async def run(self, jobs: Iterable[tuple[int, float]]) -> None:
         """Do jobs (number, tokens) in order; ends when all are done."""
-        exchange = asyncio.create_task(self.shared.run())
-        dispatcher = asyncio.create_task(self.lane.dispatch())
         stream = iter(jobs)
-        senders = [asyncio.create_task(self._send(stream)) for _ in range(self._width)]
-        try:
-            await asyncio.gather(*senders)
-        finally:
-            tasks = [exchange, dispatcher, *senders]
-            for task in tasks:
+        async with asyncio.TaskGroup() as group:
+            background = [group.create_task(run()) for run in (self.shared.run, self.lane.dispatch)]
+            async with asyncio.TaskGroup() as senders:
+                for _ in range(self._width):
+                    senders.create_task(self._send(stream))
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
         await self.shared.aclose()
 
     async def _send(self, jobs: Iterable[tuple[int, float]]) -> None:

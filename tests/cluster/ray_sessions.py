@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from cts_async.cluster.ray_cluster import connect
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.protocol.run_files import RunFiles
 
-N = 120
+N = 60
 WORKERS = 2
 Meanwhile = Callable[[Any, Path], Awaitable[None]]
 
@@ -39,7 +38,6 @@ async def session(
 ) -> dict[str, Any]:
     """One run in `folder`, and what came of it."""
     events: list[Event] = []
-    folder.mkdir()
     files = RunFiles(folder)
     trade = ToldTrade(folder / "told", key)
     head = Head(
@@ -71,9 +69,9 @@ async def session(
 
 
 async def after_a_while(folder: Path) -> int:
-    """Some worker's process, once it has done something."""
+    """Some worker's process, once ten steps are done."""
     told = folder / "told"
-    while not told.exists() or told.read_bytes().count(b"\n") < 40:
+    while told.read_bytes().count(b"done") < 10:  # noqa: ASYNC110  other processes tell it
         await asyncio.sleep(0.05)
     return int(told.read_text().split()[-1])
 
@@ -87,17 +85,22 @@ async def kill_the_limiter(cluster: Any, folder: Path) -> None:
     os.kill(await cluster.limiter.actor.pid.remote(), signal.SIGKILL)
 
 
+SESSIONS: dict[str, dict[str, Any]] = {
+    "worker killed": {"meanwhile": kill_a_worker},
+    "limiter killed": {"meanwhile": kill_the_limiter},
+    "no key": {"key": "NOBODY_HAS_THIS"},
+}
+
+
 async def sessions(cluster: Any, folder: Path) -> dict[str, Any]:
-    run = partial(session, cluster)
-    ended = {"undisturbed": await run(folder / "undisturbed")}
-    ended["worker killed"] = await run(folder / "worker killed", kill_a_worker)
-    ended["limiter killed"] = await run(folder / "limiter killed", kill_the_limiter)
-    ended["no key"] = await run(folder / "no key", key="NOBODY_HAS_THIS")
-    return ended
+    return {name: await session(cluster, folder / name, **how) for name, how in SESSIONS.items()}
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
+    for name in SESSIONS:
+        (folder / name).mkdir()
+        (folder / name / "told").touch()
     with connect(None, WORKERS) as cluster:
         ended = uvloop.run(sessions(cluster, folder))
     print(json.dumps(ended))
