@@ -305,7 +305,7 @@ class Ledger:
                 await self.account.wait(min(m.wants[-1] for _, m in self._wanting(_now()))[1])
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
+                async with asyncio.timeout(wait_s and max(0.001, wait_s)):
                     await self._work.wait()
 
     def pump(self) -> None:

@@ -58,8 +58,9 @@ class Cluster:
         for worker in self.workers.values():
             self.tasks[worker.name] = asyncio.create_task(worker.run(stream))
         trouble = [
-            asyncio.create_task(self._kill(at, name)) for at, name in zip(self.fates.kills, self.tasks)
-        ]  # noqa: B905
+            asyncio.create_task(self._kill(at, name))
+            for at, name in zip(self.fates.kills, self.tasks, strict=False)
+        ]
         trouble += [asyncio.create_task(self._lose_limiter(at)) for at in self.fates.limiter_dies]
         ends = await asyncio.wait_for(
             asyncio.gather(*self.tasks.values(), return_exceptions=True), PATIENCE_S
@@ -114,7 +115,7 @@ def played(
     return provider, run_virtual(main)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(["sliding", "bucket", "paced"]),
     st.sampled_from([6, 20, 60]),
@@ -138,6 +139,8 @@ def test_no_window_ever_holds_more_than_the_limit(
     per_min = per_window * 60.0 / window_s
     tokens_per_min = tokens and tokens * 60.0 / window_s
     counts: Any = "sliding" if kind == "paced" else kind
+    if kind == "paced":
+        tokens_per_min = None  # paced in grains of 500, more than the window here would hold
     allowance = Allowance(
         per_min, tokens_per_min, concurrency=12, kind=counts, window_s=window_s, headers="none"
     )
@@ -149,7 +152,7 @@ def test_no_window_ever_holds_more_than_the_limit(
         assert provider.served == sum(worker.done for worker in team)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 6), fates, st.sampled_from([0.0, 0.1]), st.integers(0, 999))
 def test_no_more_is_under_way_than_there_are_places(
     places: int, workers: int, fates: Fates, loss: float, seed: int
