@@ -300,9 +300,10 @@ class Ledger:
             self._count_again(complete())
             self.pump()
             stirred()
-            wait_s = self._held_s()
+            wanting = [member.wants[-1] for _, member in self._wanting(_now())]
+            wait_s = self._held_s(wanted=bool(wanting))
             if wait_s == 0:
-                await self.account.wait(min(m.wants[-1] for _, m in self._wanting(_now()))[1])
+                await self.account.wait(min(wanting)[1])
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s and max(0.001, wait_s)):
@@ -374,12 +375,12 @@ class Ledger:
     def _wanting(self, now: float) -> list[tuple[str, _Member]]:
         return [(w, m) for w, m in self.members.items() if m.wants and m.wants_until > now]
 
-    def _held_s(self) -> float | None:
+    def _held_s(self, *, wanted: bool) -> float | None:
         """Seconds until a permit may be let out if there is room; None: until something happens."""
         now = _now()
         if self.untold:
             return max(0.001, min(self.untold.values()) - now)
-        if not self._counting or not self.rated or not self._wanting(now):
+        if not self._counting or not self.rated or not wanted:
             return None
         return max(0.0, self._paused_until - now, self._opens_at - now)
 

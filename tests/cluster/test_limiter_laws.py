@@ -164,3 +164,14 @@ def test_no_more_is_under_way_than_there_are_places(
     assert provider.most_busy <= places
     if len(fates.kills) < workers:
         assert sum(worker.done for worker in team) >= 80 - 8 * len(fates.kills)
+
+
+def test_limits_learned_from_headers_are_learned_again_after_the_limiter_is_lost() -> None:
+    """300 a minute, which only answers say: with each limiter one probe finds out how the server counts."""
+    allowance = Allowance(requests_per_min=300, headers="openai")
+    trouble = Fates(
+        [30.0], limiter_dies=[20.0, 70.0], back_after_s=2.0, roster_after_s=0.5, known_after_s=3.0
+    )
+    provider, team = played(allowance, LaneLimits(), trouble, workers=4, jobs=500, loss=0.0, seed=5)
+    assert provider.refused <= 3
+    assert provider.served == sum(worker.done for worker in team) >= 500 - 8
