@@ -1,7 +1,11 @@
-"""The ways to workers and to the limiter over Ray's calls."""
+"""The ways to workers and to the limiter over Ray's calls.
+
+What is said all the time travels as bytes that were made here: Ray's own pickler looks at every object in Python.
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final, cast
@@ -25,6 +29,11 @@ BEAT_S: Final = 0.5
 """How often it is looked whether the limiter is still the same."""
 
 
+def packed(message: Turn | News | Ask | Grant) -> bytes:
+    """A message between a run's own processes, to be read by `pickle.loads` there; Ray protects its way, or nobody."""
+    return pickle.dumps(message, protocol=5)
+
+
 class RayWorkerLink:
     """A worker, as the head has it; see links.WorkerLink."""
 
@@ -39,7 +48,8 @@ class RayWorkerLink:
         return cast(Begun, await answered(self._actor.begin.remote(), BEGIN_S, WorkerLost))
 
     async def turn(self, turn: Turn) -> News:
-        return cast(News, await answered(self._actor.turn.remote(turn), TURN_S, WorkerLost))
+        said = await answered(self._actor.turn.remote(packed(turn)), TURN_S, WorkerLost)
+        return cast(News, pickle.loads(said))
 
     def kill(self) -> None:
         with suppress(RayError, ValueError):
@@ -53,7 +63,8 @@ class RayLimiterLink:
         self._actor = actor
 
     async def ask(self, ask: Ask) -> Grant:
-        return cast(Grant, await answered(self._actor.ask.remote(ask), ASK_S, LimiterLost))
+        said = await answered(self._actor.ask.remote(packed(ask)), ASK_S, LimiterLost)
+        return cast(Grant, pickle.loads(said))
 
 
 class RayLimiter:
