@@ -48,6 +48,10 @@ class KindFinder:
     def room(self, now: float) -> float:
         return self._meter.room(now)
 
+    def least_room(self, now: float) -> float:
+        """How much may be sent now, however the server counts."""
+        return min(meter.room(now) for meter in self._alive if meter is not self._strict)
+
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
         """Count `amount`, sent `by` then at the latest; True if it goes as a probe, whose fate must then be told."""
         probe = self.kind == "unknown" and self._sliding.wait_s(now, amount) > 0
