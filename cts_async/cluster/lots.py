@@ -17,6 +17,7 @@ LEAST: Final = 8
 """Requests that are worth a lot."""
 MOST: Final = 4096
 """In one lot."""
+TINY: Final = 1e-6
 FORGOTTEN_S: Final = 60.0
 """A permit of which nobody has said anything for so long after its end was lost on the way."""
 
@@ -80,7 +81,7 @@ class Lots:
             of_requests -= sum(lot.requests for lot in out)
             of_tokens -= sum(lot.permit.tokens for lot in out)
         most = min(of_requests, of_tokens / charged_each if charged_each else inf)
-        n = int(max(0.0, min(float(requests), most)))
+        n = int(max(0.0, min(float(requests), most)) + TINY)
         while n >= LEAST and not self._account.has_room(tokens_each * n, float(n)):
             n //= 2  # an even flow gathers no more than a moment's worth
         return n if n >= LEAST else 0

@@ -165,7 +165,7 @@ class Stock:
                 self._tokens_each = self._tokens / self._sent
             self._since, self._sent, self._tokens = now, 0, 0.0
         n = min(MOST, int(self._pace * (AHEAD_S + trip_s))) - self.left
-        return (n, n * self._tokens_each) if n >= LEAST else (0, 0.0)
+        return (n, n * self._tokens_each) if self.low and n >= LEAST else (0, 0.0)
 
     # What is said.
 
