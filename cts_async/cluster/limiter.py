@@ -143,8 +143,9 @@ class Limiter:
     def gone(self, worker: str) -> None:
         """A worker is dead, and so are its connections: what it held is free."""
         now = _now()
+        unknown = not self._complete and worker not in self._told | self._gone
         self._gone.add(worker)
-        if self._untold.pop(worker, None) is not None:
+        if self._untold.pop(worker, None) is not None or unknown:
             self._died_at = max(self._died_at, now)
         asker = self._askers.pop(worker, None)
         if asker and asker.held:

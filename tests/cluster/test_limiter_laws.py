@@ -208,3 +208,18 @@ def test_limits_learned_from_headers_are_learned_again_after_the_limiter_is_lost
     provider, team = played(allowance, LaneLimits(), trouble, workers=4, jobs=500, loss=0.0, seed=5)
     assert provider.refused <= 3
     assert provider.served == sum(worker.done for worker in team) >= 500 - 8
+
+
+def test_a_worker_whose_death_is_told_before_the_roster_is_not_forgotten() -> None:
+    """The first of two dies, then the limiter; the next one hears of the dead before it hears of all who there were."""
+    allowance = Allowance(600, kind="sliding", window_s=20.0, headers="none")
+    limits = LaneLimits(600, kind="sliding", window_s=20.0)
+    trouble = Fates(
+        [21.0, 60.0], limiter_dies=[22.9], back_after_s=4.1, roster_after_s=1.8, known_after_s=6.8
+    )
+    provider, _ = played(
+        allowance, limits, trouble, workers=2, jobs=900, loss=0.0, seed=1, width=40, median_s=0.02
+    )
+    assert provider.refused == 0
+    # Nobody is served before all that the dead worker may have sent has left the window.
+    assert [at for at in provider.sent_at if 28.0 < at < 47.0] == []
