@@ -43,6 +43,8 @@ class Report:
     """That an answered request was charged, None where nobody said it."""
     wait_s: float | None = None
     """For how long a refused request was told to wait."""
+    late_s: float = 0.0
+    """How much later it was used than its place in an even flow is."""
 
 
 @value

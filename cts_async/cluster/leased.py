@@ -40,6 +40,7 @@ class Leased(Permit):
     """Of the permit or the lot."""
     doubts: bool = False
     lot: InStock | None = None
+    late_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -139,8 +140,9 @@ class LeasedAccount:
         self._in_hand.remove(held)
         let = held.let
         self._log.add(now, 1.0, let.tokens)
-        self._report(Report(let.id, "used", self._clock.latest_there(now)))
-        return Leased(let.tokens, now, let.caution, self._sent, id=let.id, doubts=let.doubts)
+        late_s = now - held.start if let.start else 0.0
+        self._report(Report(let.id, "used", self._clock.latest_there(now), late_s=late_s))
+        return Leased(let.tokens, now, let.caution, self._sent, id=let.id, doubts=let.doubts, late_s=late_s)
 
     def _take_of_stock(self, now: float, tokens: float) -> Permit:
         lot = self._stock.take(now, tokens)
@@ -199,7 +201,7 @@ class LeasedAccount:
             self._ended_of(permit.lot, permit, fate, tokens, wait_s)
         elif isinstance(permit, Leased) and self._clock.known:
             used_at = self._clock.latest_there(permit.sent_at)
-            self._report(Report(permit.id, fate, used_at, tokens, wait_s))
+            self._report(Report(permit.id, fate, used_at, tokens, wait_s, permit.late_s))
         if self.owes:
             self.urgent = True
             self._stir()

@@ -35,6 +35,8 @@ from cts_async.engine.quota import Quota, Quotas
 
 MIN_AHEAD_S, MAX_AHEAD_S = 0.02, 0.3
 """A permit of an even flow is given so long before its time that it is there in time, however slow the way."""
+LATE_S: Final = 0.005
+"""By so much a request may be later than its place in an even flow, before what follows has to wait for it."""
 EVEN_LEASE_S: Final = 0.1
 """After that its place in the flow has passed."""
 WANTS_S: Final = 0.2
@@ -122,6 +124,7 @@ class Ledger:
         self._work = asyncio.Event()
         self._opens_at = 0.0
         self._ahead_s = MIN_AHEAD_S
+        self._late_s, self._late_at = LATE_S, -inf
         self._seen = self._view()
 
     # How it stands, for its workers.
@@ -216,6 +219,7 @@ class Ledger:
                 return
             self.tally.used += 1
             self.account.redate(out.permit, min(out.by, report.used_at))
+            self._wait_for(report.late_s)
             self._under_way[report.permit] = out
         if report.fate == "used" or report.permit not in self._under_way:
             return
@@ -227,6 +231,16 @@ class Ledger:
                 self._refused(permit, report.wait_s)
             case _:
                 self.account.lost(permit)
+
+    def _wait_for(self, late_s: float) -> None:
+        """A request was sent so late: unless all that follows is, too, the second that begins with it holds one too
+        many. Of those of one second the latest counts."""
+        now = _now()
+        if now - self._late_at > 1.0:
+            self._late_s = LATE_S
+        if late_s > self._late_s:
+            self.account.delay(late_s - self._late_s)
+            self._late_s, self._late_at = late_s, now
 
     def lot_report(self, report: LotReport) -> None:
         """What has become of a lot."""

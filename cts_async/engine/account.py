@@ -350,6 +350,12 @@ class Account:
             gate.slow_down(now)
         return bool(paced)
 
+    def delay(self, seconds: float) -> None:
+        """What was taken lately is sent later than it was: where the flow is even, let it stand still for so long."""
+        for gate in (self._requests, self._tokens):
+            if isinstance(gate, PacedGate):
+                gate.delay(seconds)
+
     def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterator[tuple[LimitOf, float]]:
         """Take in what an answer said; gives the limits per minute that are new by it."""
         if self.limits.window_s != MINUTE_S:
