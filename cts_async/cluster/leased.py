@@ -25,6 +25,8 @@ from cts_async.engine.quota import Quotas
 
 HEARD_EVERY_S: Final = 0.2
 """Answers say all the time what is left: so often is enough to pass it on, where the limits are those known."""
+SOON_S: Final = 0.03
+"""What was just asked for is not asked for again because it does not last."""
 MOST_WANTS: Final = 64
 """Permits that are asked for at once."""
 
@@ -84,6 +86,7 @@ class LeasedAccount:
         self._tells = False
         self._asked = False
         """Whether the newest ask says that somebody waits."""
+        self._asked_at = -inf
         self._changed = asyncio.Event()
 
     # For its lane: see `Accounting`.
@@ -150,7 +153,10 @@ class LeasedAccount:
             raise RuntimeError("a request was sent without a permit")
         charged = tokens * lot.lot.caution
         self._log.add(now, 1.0, charged)
-        if lot.over or self._stock.low:
+        if self._stock.dry and not self.urgent and now - self._asked_at >= SOON_S:
+            self.urgent = True
+            self._stir()
+        elif lot.over or self._stock.low:
             self._say()
         return Leased(charged, now, lot.lot.caution, self._sent, id=lot.lot.id, lot=lot)
 
@@ -233,6 +239,7 @@ class LeasedAccount:
         """How the lane stands, and everything that is not known to have been heard."""
         self.urgent = self.unsaid = False
         now, places = _now(), lane.window.ceiling
+        self._asked_at = now
         self.owes = lane.in_flight > places
         waiting = 0 if lane.stopped else lane.waiting
         if lane.window.size < places:

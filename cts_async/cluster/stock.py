@@ -13,13 +13,15 @@ from typing import Final
 from cts_async.cluster.asks import Lot, LotReport
 from cts_async.cluster.lots import LEAST, MOST
 
-AHEAD_S: Final = 0.25
+AHEAD_S: Final = 0.35
 """The stock lasts for so long at the pace of late, and the way to the limiter and back."""
-LOW_S: Final = 0.15
+LOW_S: Final = 0.2
 """It is filled up when it would last no longer than this."""
+DRY_S: Final = 0.05
+"""And at once when it would last no longer than this."""
 MEASURE_S: Final = 0.1
 """The pace is measured over so long at least."""
-SLOWER: Final = 0.5
+SLOWER: Final = 0.7
 """Of a pace that has fallen is kept: it may have been held up."""
 
 
@@ -155,6 +157,11 @@ class Stock:
     def low(self) -> bool:
         """Whether it should be filled up."""
         return self.left < self._pace * LOW_S
+
+    @property
+    def dry(self) -> bool:
+        """Whether it should be filled up at once."""
+        return self.left < self._pace * DRY_S
 
     def ahead(self, now: float, trip_s: float) -> tuple[int, float]:
         """Requests that will soon be sent, beyond those that there is leave for, and about how many tokens they need."""

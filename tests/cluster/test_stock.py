@@ -66,14 +66,15 @@ def test_what_became_of_a_lot_is_said_once_it_is_over_until_all_was_heard() -> N
     assert stock.reports(10.0) == ()
 
 
-def test_it_asks_for_a_quarter_of_a_second_and_the_way() -> None:
-    """200 requests of 30 tokens in a second: 0.25 + 0.05 s are 60, less the 10 in stock."""
+def test_it_asks_for_a_third_of_a_second_and_the_way() -> None:
+    """200 requests of 30 tokens in a second: 0.35 + 0.05 s are 80, less the 10 in stock."""
     stock = Stock()
     stock.add(lot(1, 10), end=5.0)
     for _ in range(200):
         stock.sent(30.0)
-    assert stock.ahead(1.0, trip_s=0.05) == (50, pytest.approx(1500.0))
-    assert stock.low  # 10 are less than 200 * 0.15
+    assert stock.ahead(1.0, trip_s=0.05) == (70, pytest.approx(2100.0))
+    assert stock.low, "10 are less than 200 * 0.2"
+    assert not stock.dry, "and no less than 200 * 0.05"
 
 
 def test_a_slow_worker_asks_for_nothing_ahead() -> None:
@@ -84,9 +85,10 @@ def test_a_slow_worker_asks_for_nothing_ahead() -> None:
     assert stock.ahead(1.0, trip_s=0.0) == (0, 0.0)
 
 
-def test_a_pace_that_has_fallen_is_given_up_by_halves() -> None:
+def test_a_pace_that_has_fallen_is_given_up_bit_by_bit() -> None:
+    """100 a second, then none: 35, and seven tenths of it each time."""
     stock = Stock()
-    for _ in range(400):
+    for _ in range(100):
         stock.sent(0.0)
-    asked = [stock.ahead(1.0 + n, trip_s=0.0)[0] for n in range(5)]
-    assert asked == [100, 50, 25, 12, 0]
+    asked = [stock.ahead(1.0 + n, trip_s=0.0)[0] for n in range(6)]
+    assert asked == [35, 24, 17, 12, 8, 0]
