@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cts_async.engine.budget import NOTHING
-from cts_async.engine.events import Cost, Event
+from cts_async.engine.events import Cost, Event, StepsCounted
 from cts_async.engine.lane_status import LaneStatus
 from cts_async.values import value
+
+Asked = tuple[int, str]
+"""A step that is looked for: a journal's number and a key."""
 
 
 @value
@@ -58,6 +61,8 @@ class Ended:
     failed: bool = False
     executed: int = 0
     """Steps that were not remembered."""
+    steps: int = 0
+    """All its steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +74,18 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
-    """What was done for one group on one lane since the last news."""
+class Begun:
+    """A worker is there. `refused` says why it cannot work on its machine; "" where all is well."""
 
-    group: str
-    lane: str
-    calls: int = 0
-    replayed: int = 0
-    retries: int = 0
-    tokens: int = 0
-    usd: float = 0.0
+    host: str
+    pid: int
+    version: str
+    """Of this package."""
+    in_flight: int = 1
+    """Pieces that it had best work on at once, of each stream."""
+    streamed: bool = False
+    """Whether it sends its steps, since it does not share the head's storage."""
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +95,8 @@ class Turn:
     pieces: tuple[Piece, ...] = ()
     parts: Mapping[int, Any] = field(default_factory=dict)
     """What pieces share and this worker has not been told."""
-    found: Mapping[str, bytes | None] = field(default_factory=dict)
-    """Records that were asked for, by key; None where there is none."""
+    found: Mapping[Asked, bytes | None] = field(default_factory=dict)
+    """Records that were asked for, as lines of a journal; None where there is none."""
     kept: int = 0
     """How many of the records that the worker has streamed are in the journals by now."""
     allowed: Cost | None = None
@@ -107,13 +114,14 @@ class News:
     ended: tuple[Ended, ...] = ()
     in_hand: int = 0
     """Pieces that it has and that have not ended."""
-    asked: tuple[str, ...] = ()
-    """Keys of steps that may be on record elsewhere."""
+    asked: tuple[Asked, ...] = ()
+    """Steps that may be on record elsewhere."""
     records: tuple[tuple[int, bytes], ...] = ()
     """Streamed steps, in order: the journal's number and a line."""
     shards: tuple[Shard, ...] = ()
     """Shards that it has closed."""
-    counts: tuple[Count, ...] = ()
+    counts: tuple[StepsCounted, ...] = ()
+    """Since the last news."""
     spent: Cost = NOTHING
     """Since it began."""
     short: Cost | None = None
@@ -124,5 +132,9 @@ class News:
     """What a person should know: notices, outages, pauses, groups held up."""
     stopped: tuple[str, str] | None = None
     """The class and the text of the RunStopped that ended its work early."""
+    held_up: tuple[str, str] | None = None
+    """The same of what kept some groups from being finished, though the others went on to the end."""
+    crash: str = ""
+    """The traceback of what ended it and should not happen."""
     over: bool = False
     """Whether it has closed everything: no news will follow."""

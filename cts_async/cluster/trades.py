@@ -69,6 +69,8 @@ class Setup:
     """By place, the number of its journal."""
     token: str
     """What stands in each directory's probe file: whoever reads the same there shares the head's storage."""
+    streams: int = 1
+    """How many there are: `Piece.stream` counts them from 0."""
     sync: bool = False
     seed: int = 0
     budget: BudgetConfig | None = None

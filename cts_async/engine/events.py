@@ -6,10 +6,11 @@ quick and must not raise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cts_async.engine.lane_status import LaneStatus
+from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import StepError
 from cts_async.values import value
 
@@ -100,6 +101,49 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class StepsCounted:
+    """Many steps at once, for who does not see each: their results and failures stand for as many events.
+
+    `lane` is "" for steps that are no calls. What is counted here is not told as `StepEnded` and `AttemptFailed` too.
+    """
+
+    group: str
+    lane: str
+    calls: int = 0
+    """Steps that were executed and have a result."""
+    replayed: int = 0
+    retries: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobsCounted:
+    """Many jobs that ended, at once, for who does not see each: they are not told as `JobEnded` too."""
+
+    group: str
+    jobs: int
+    failed: int = 0
+    """Those of them that failed."""
+    executed: int = 0
+    """Steps of theirs that were executed."""
+    steps: int = 0
+    """All steps of theirs, remembered ones among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkersInUse:
+    """Other processes begin to share the work. `ask` says how things stand with each there is or was, in any thread.
+
+    `wanted` is how many there are to be at once; `address` where they are found, "" for this machine.
+    """
+
+    ask: Callable[[], Sequence[WorkerStatus]]
+    wanted: int
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LaneInUse:
     """Its first request is sent. `ask` says how things stand there, in any thread, and costs calls nothing."""
 
@@ -171,6 +215,9 @@ Event = (
     | JobEnded
     | StepEnded
     | AttemptFailed
+    | StepsCounted
+    | JobsCounted
+    | WorkersInUse
     | LaneInUse
     | LanePaused
     | LimitLearned

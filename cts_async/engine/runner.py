@@ -87,13 +87,15 @@ class _Shared:
 class Context:
     """What a job sees of the engine: durable steps, concurrency, and a generator of its own."""
 
-    __slots__ = ("_rng", "_runner", "executed", "job", "seq")
+    __slots__ = ("_rng", "_runner", "executed", "job", "seq", "steps")
 
     def __init__(self, runner: Runner, job: Job, seq: int) -> None:
         self._runner, self.job, self.seq = runner, job, seq
         self._rng: random.Random | None = None
         self.executed: list[str] = []
         """Keys of the steps that were not remembered when the job asked for them."""
+        self.steps = 0
+        """Steps that have a result."""
 
     @property
     def rng(self) -> random.Random:
@@ -487,6 +489,7 @@ class Runner:
     def _ended(
         self, ctx: Context, step: Step[Any], *, replayed: bool, latency_s: float, usage: Usage
     ) -> None:
+        ctx.steps += 1
         if not self.events:
             return
         lane = step.lane.name if step.lane else ""

@@ -21,14 +21,18 @@ from cts_async.engine.events import (
     GroupBegan,
     GroupHeldUp,
     JobEnded,
+    JobsCounted,
     JobsFound,
     LaneInUse,
     StepEnded,
+    StepsCounted,
     Stopping,
+    WorkersInUse,
 )
 from cts_async.report.lanes_shown import LanesShown
 from cts_async.report.live_shapes import LiveFile
 from cts_async.report.live_words import notable
+from cts_async.report.workers_shown import WorkersShown
 from cts_async.report.works import Group, Work
 
 Clock = Callable[[], float]
@@ -51,6 +55,7 @@ class Doing:
         self._clock, self._wall = clock, wall
         self._started = wall()
         self._lanes = LanesShown()
+        self._workers: WorkersShown | None = None
         self._away: set[str] = set()
         """Lanes whose provider does not answer just now."""
         self._budget = _NO_BUDGET
@@ -59,11 +64,14 @@ class Doing:
         self._lock = threading.Lock()
         self._takes: dict[type, Callable[[Any], None]] = {
             StepEnded: self._step_ended,
+            StepsCounted: self._steps_counted,
             GroupBegan: self._group_began,
             JobEnded: self._job_ended,
+            JobsCounted: self._jobs_counted,
             JobsFound: self._jobs_found,
             AttemptFailed: self._attempt_failed,
             LaneInUse: self._lane_in_use,
+            WorkersInUse: self._workers_in_use,
             CircuitChanged: self._circuit_changed,
             GroupHeldUp: self._group_held_up,
             BudgetUsed: self._budget_used,
@@ -107,7 +115,7 @@ class Doing:
         scored = parts[0] if parts and (len(parts) == 1 or parts[0]["n_scored"]) else None
         spent, budget = self._budget.spent, self._budget
         limited = budget is not _NO_BUDGET
-        return {
+        live: LiveFile = {
             "pid": os.getpid(),
             "time": self._wall(),
             "started": self._started,
@@ -134,6 +142,7 @@ class Doing:
             "lanes": self._lanes.seen(now),
             "parts": parts,
         }
+        return {**live, **self._workers.seen(now)} if self._workers else live
 
     def _hold(self, now: float) -> None:
         for group in self._groups.values():
@@ -158,6 +167,17 @@ class Doing:
                 group.usd += event.usd
             group.lanes.add(event.lane)
 
+    def _steps_counted(self, event: StepsCounted) -> None:
+        group = self._of(event)
+        group.pace.counted(event.calls)
+        group.retries += event.retries
+        if event.lane:
+            group.calls += event.calls
+            group.replayed += event.replayed
+            group.tokens += event.tokens
+            group.usd += event.usd
+            group.lanes.add(event.lane)
+
     def _group_began(self, event: GroupBegan) -> None:
         pace = self._of(event).pace
         if not pace.begun:
@@ -168,6 +188,12 @@ class Doing:
         group.done += 1
         group.failed += event.failure is not None
         group.pace.ended(event.job_id)
+
+    def _jobs_counted(self, event: JobsCounted) -> None:
+        group = self._of(event)
+        group.done += event.jobs
+        group.failed += event.failed
+        group.pace.ended_in_bulk(event.jobs, executed=event.executed, steps=event.steps)
 
     def _jobs_found(self, event: JobsFound) -> None:
         group = self._of(event)
@@ -182,6 +208,9 @@ class Doing:
 
     def _lane_in_use(self, event: LaneInUse) -> None:
         self._lanes.use(event.lane, event.ask, self._clock())
+
+    def _workers_in_use(self, event: WorkersInUse) -> None:
+        self._workers = WorkersShown(event)
 
     def _circuit_changed(self, event: CircuitChanged) -> None:
         now = self._clock()

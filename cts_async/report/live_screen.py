@@ -1,6 +1,7 @@
 """What commands are doing as a screen: a bar for each system, a line for each provider, and what it all took.
 
-It fits the terminal it is drawn on, whatever its size: what is finished or idle is folded into one line first.
+Where work is shared, the workers too. It fits the terminal it is drawn on, whatever its size: workers are folded into
+one line first, then what is finished or idle.
 Colours only repeat what words and shapes say. All text is anybody's.
 """
 
@@ -16,7 +17,9 @@ from rich.text import Text
 from cts_async.report.live_bars import WIDE, bar_lines, bar_of, bar_of_all, finished, name_width, short_names
 from cts_async.report.live_shapes import Lane, LiveFile
 from cts_async.report.live_words import duration, efforts, labels, number, state_of
+from cts_async.report.live_workers import worker_section
 from cts_async.report.plain import plain
+from cts_async.report.worker_words import workers_of
 
 T = TypeVar("T")
 
@@ -50,7 +53,7 @@ def _process(live: LiveFile, width: int, height: int) -> list[Text]:
     parts, lanes = list(live["parts"]), list(live["lanes"])
     named = short_names(labels([part["name"] for part in parts]), name_width(width))
     totals = _totals(live, width)
-    room = height - len(totals) - (len(parts) > 1) - bool(lanes)
+    room = height - len(totals) - (len(parts) > 1) - bool(lanes) - bool(workers_of(live))
     shown, done = _folded(parts, [finished(part) for part in parts], room - len(lanes))
     used, idle = _folded(lanes, [_idle(lane) for lane in lanes], room - len(shown) - bool(done))
     # Of what still has no room the first bars stay: all of them move alike.
@@ -58,15 +61,15 @@ def _process(live: LiveFile, width: int, height: int) -> list[Text]:
     shown, rest = (shown[:most], shown[most:]) if len(shown) > most + 1 else (shown, [])
     sums = [bar_of_all(live)] if len(parts) > 1 else []
     bars = bar_lines([*(bar_of(part, named[part["name"]]) for part in shown), *sums], width)
-    return [
+    lines = [
         *bars[: len(shown)],
         *_more(rest, "more", [named[part["name"]] for part in rest]),
         *_more(done, "done", [named[part["name"]] for part in done]),
         *bars[len(shown) :],
         *_lanes(used, width, some=bool(lanes)),
         *_more(idle, "idle", [lane["name"] for lane in idle]),
-        *totals,
     ]
+    return [*lines, *worker_section(live, width, height - len(lines) - len(totals)), *totals]
 
 
 def _foot(lines: Sequence[str], room: int) -> list[Text]:

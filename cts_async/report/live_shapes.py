@@ -28,6 +28,40 @@ class Lane(TypedDict):
     """What the outage began with; where no circuit is open, why the provider is gone for good; "" else."""
 
 
+class LiveWorker(TypedDict):
+    """One of the processes that share the work, on this machine or another, just now."""
+
+    name: str
+    host: str
+    """"" as long as nobody knows."""
+    pid: int
+    state: str
+    """starting, working, idle, lost or ended."""
+    in_hand: int
+    """Pieces of work, most of them instances, that it has and that have not ended."""
+    done: int
+    """Pieces that it has finished."""
+    calls: int
+    calls_per_min: float
+    """In the last minute."""
+    streamed: bool
+    """Whether it does not share the storage, and sends each step to be written."""
+    heard_s: float
+    """Seconds since its last word."""
+    note: str
+    """Why it is lost, or what a person should know of it besides; "" for nothing."""
+
+
+class LiveCluster(TypedDict, total=False):
+    """What stands there only where work is shared with other processes; all of the command's."""
+
+    workers: list[LiveWorker]
+    workers_wanted: int
+    """How many there are to be at once."""
+    cluster: str
+    """Where they are found; "" for this machine."""
+
+
 class _Doing(TypedDict):
     """How far work is, of one system or of all that goes into a directory."""
 
@@ -58,7 +92,7 @@ class LivePart(_Doing):
     smoke_test: bool
 
 
-class Live(_Doing):
+class Live(_Doing, LiveCluster):
     """What the process that writes this run says about itself, some seconds old at most.
 
     Counts are of this process, but for instances (all there are in the run) and what is spent of a budget.

@@ -8,6 +8,7 @@ from typing import Final
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.live_shapes import Lane, LiveFile, LivePart
+from cts_async.report.worker_words import worker_count, worker_lines, workers_of
 
 SMOKE_TEST: Final = "smoke test"
 WIDEST: Final = 50.0
@@ -45,6 +46,7 @@ def line_of(live: LiveFile) -> str:
 
 def _progress(live: LiveFile) -> str:
     told = [f"{live['n_done']}/{live['n_expected']} instances", *efforts(live)]
+    told += [worker_count(live)] if workers_of(live) else []
     if live["n_done"] < live["n_expected"]:
         told += [f"{duration(live['eta_s'])} left"] if live["eta_s"] is not None else []
         told += [part["note"] for part in live["parts"] if part["note"]][:1]
@@ -52,7 +54,7 @@ def _progress(live: LiveFile) -> str:
 
 
 def lines_of(live: LiveFile) -> Iterator[str]:
-    """The same in a plain line for each system and each provider."""
+    """The same in a plain line for each system, each provider and each worker."""
     yield f"process {live['pid']}, {duration(live['time'] - live['started'])} so far: {_progress(live)}"
     for part in live["parts"]:
         told = [f"{part['n_done']}/{part['n_expected']}"]
@@ -68,6 +70,7 @@ def lines_of(live: LiveFile) -> Iterator[str]:
         told += [f"429s {lane['answers_429']}"] if lane["answers_429"] else []
         told += [state_of(lane)] if state_of(lane) else []
         yield f"{lane['name']}: {', '.join(told)}"
+    yield from worker_lines(live)
 
 
 def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:

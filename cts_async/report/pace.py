@@ -23,6 +23,8 @@ class Pace:
         self.n_ended = 0
         self._executed = 0
         """Steps that were executed, and jobs that ended."""
+        self._told, self._told_of_ended = 0, 0
+        """Steps that were counted in bulk and executed: as such, and as steps of the jobs that ended."""
         self._of_ended = 0
         """Steps of the jobs that ended, remembered ones among them."""
         self._under_way: dict[str, int] = {}
@@ -49,6 +51,17 @@ class Pace:
         self._of_ended += self._under_way.pop(job, 0) + 1
         self._executed += 1
         self.n_ended += 1
+
+    def counted(self, executed: int) -> None:
+        """So many steps were executed, in whatever jobs."""
+        self._told += executed
+
+    def ended_in_bulk(self, jobs: int, *, executed: int, steps: int) -> None:
+        """So many jobs ended, with so many steps in them, of which so many were executed."""
+        self._of_ended += steps + jobs
+        self._executed += jobs
+        self._told_of_ended += executed
+        self.n_ended += jobs
 
     def hold(self, now: float, *, held: bool) -> None:
         """Nothing can go on (`held`), or it can again: such time is no part of the pace."""
@@ -78,11 +91,13 @@ class Pace:
         if not self._samples:
             return 0.0
         samples, (first_at, _) = self._samples, self._samples[0]
+        # Of jobs under way only the first number has the steps, and it may come later than the second.
+        executed = self._executed + max(self._told, self._told_of_ended)
         elapsed = now - first_at
         recent = now - max(WINDOW_S, elapsed / 2)
         since, before = next((one for one in reversed(samples) if one[0] <= recent), samples[0])
-        if self._executed - before < FEW:
+        if executed - before < FEW:
             since, before = samples[0]
         if now - samples[-1][0] >= max(1.0, elapsed / SAMPLES):
-            samples.append((now, self._executed))
-        return (self._executed - before) / (now - since) if now > since else 0.0
+            samples.append((now, executed))
+        return (executed - before) / (now - since) if now > since else 0.0

@@ -7,11 +7,15 @@ from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
 
 
 def has_shape(value: Any, shape: Any) -> bool:
-    """Whether `value` is a `shape`: a TypedDict (with more fields, perhaps), a list, dict or union, or a plain type."""
+    """Whether `value` is a `shape`: a TypedDict (with more fields, perhaps), a list, dict or union, or a plain type.
+
+    Fields of a TypedDict that is not total may be absent.
+    """
     if is_typeddict(shape):
         hints = get_type_hints(shape)
         return isinstance(value, dict) and all(
-            name in value and has_shape(value[name], hint) for name, hint in hints.items()
+            has_shape(value[name], hint) if name in value else name in shape.__optional_keys__
+            for name, hint in hints.items()
         )
     if get_origin(shape) is list:
         return isinstance(value, list) and all(has_shape(one, get_args(shape)[0]) for one in value)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, cast
 
-from cts_async.report.live_shapes import Lane, LiveFile, LivePart
+from cts_async.report.live_shapes import Lane, LiveFile, LivePart, LiveWorker
 
 
 def part(name: str, done: int = 0, expected: int = 10, **fields: Any) -> LivePart:
@@ -53,6 +53,29 @@ def lane(name: str, **fields: Any) -> Lane:
         "reason": "",
     }
     return cast("Lane", usual | fields)
+
+
+def worker(name: str, **fields: Any) -> LiveWorker:
+    """A worker on node-a that has just spoken, but for `fields`."""
+    usual: dict[str, Any] = {
+        "name": name,
+        "host": "node-a",
+        "pid": 4242,
+        "state": "working",
+        "in_hand": 8,
+        "done": 120,
+        "calls": 240,
+        "calls_per_min": 180.0,
+        "streamed": False,
+        "heard_s": 0.1,
+        "note": "",
+    }
+    return cast("LiveWorker", usual | fields)
+
+
+def cluster(workers: Sequence[LiveWorker], wanted: int, address: str = "") -> dict[str, Any]:
+    """The fields of a command that shares its work."""
+    return {"workers": list(workers), "workers_wanted": wanted, "cluster": address}
 
 
 def live(parts: Sequence[LivePart], lanes: Sequence[Lane] = (), **fields: Any) -> LiveFile:

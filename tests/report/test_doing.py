@@ -17,15 +17,19 @@ from cts_async.engine.events import (
     GroupBegan,
     GroupHeldUp,
     JobEnded,
+    JobsCounted,
     JobsFound,
     LaneInUse,
     LanePaused,
     Notice,
     StepEnded,
+    StepsCounted,
     Stopping,
     Usage,
+    WorkersInUse,
 )
 from cts_async.engine.lane_status import LaneStatus
+from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import RejectedError
 from cts_async.report.doing import MOST_SAID, Doing
 from cts_async.report.live_shapes import LivePart
@@ -251,6 +255,53 @@ def test_a_lane_is_asked_and_its_last_minute_counted() -> None:
     assert (lane["name"], lane["in_flight"], lane["waiting"], lane["places"]) == ("gpt", 3, 2, 8)
     assert (lane["calls_allowed"], lane["tokens_allowed"], lane["answers_429"]) == (600.0, None, 1)
     assert (lane["open_s"], lane["paused_s"], lane["reason"]) == (34.0, 0.0, "HTTP 503")
+
+
+def test_what_is_counted_in_bulk_counts_like_what_is_seen() -> None:
+    told = doing(("a", 10), ("b", 4))
+    hear(told, JobsFound("a", 1), StepsCounted("a", "gpt", 5, 2, 1, tokens=600, usd=0.25))
+    hear(told, StepsCounted("a", "", calls=3, retries=1), JobsCounted("a", 3, failed=1, executed=8, steps=10))
+    live, one = told.live(), part(told, "a")
+    assert (one["n_done"], one["n_failed"], one["calls"], one["replayed"]) == (4, 1, 5, 2)
+    assert (one["retries"], one["tokens"], live["spent_usd"]) == (2, 600, 0.25)
+    assert [work.group for work in told.begun] == ["a"]
+    hear(told, CircuitChanged("gpt", open=True, reason="503"))
+    assert (part(told, "a")["note"], part(told, "b")["note"]) == ("waiting for gpt", "")
+
+
+def test_what_is_counted_in_bulk_tells_how_long_it_takes() -> None:
+    clock = Clock()
+    told = doing(("a", 10), clock=clock)
+    hear(told, GroupBegan("a"))
+    clock.now = 15.0
+    hear(told, StepsCounted("a", "gpt", 12), JobsCounted("a", 3, executed=12, steps=12))
+    # 12 steps and 3 ends in 15 s are one a second; 7 jobs of 5 are left.
+    assert told.live()["eta_s"] == pytest.approx(35.0)
+
+
+def test_workers_are_asked_and_the_last_minute_of_each_is_counted() -> None:
+    clock = Clock()
+    told, calls, names = doing(("a", 4), clock=clock), 0, ["w1"]
+
+    def ask() -> list[WorkerStatus]:
+        return [
+            WorkerStatus(name, "node-a", 7, "working", in_hand=3, ended=2, calls=calls, streamed=True)
+            for name in names
+        ]
+
+    assert "workers" not in told.live()
+    hear(told, WorkersInUse(ask, wanted=2, address="ray://head:10001"))
+    for second in range(121):  # five a second
+        clock.now, calls = float(second), 5 * second
+        live = told.live()
+    (worker,) = live["workers"]
+    assert (worker["name"], worker["host"], worker["pid"], worker["state"]) == ("w1", "node-a", 7, "working")
+    assert (worker["in_hand"], worker["done"], worker["calls"], worker["streamed"]) == (3, 2, 600, True)
+    assert (worker["calls_per_min"], worker["heard_s"], worker["note"]) == (300, 0.0, "")
+    assert (live["workers_wanted"], live["cluster"]) == (2, "ray://head:10001")
+    names.append("w2")  # seen for the first time: what it did, it did just now
+    clock.now = 121.0
+    assert [one["calls_per_min"] for one in told.live()["workers"]] == [295, 600]
 
 
 def test_it_says_who_speaks_and_since_when() -> None:

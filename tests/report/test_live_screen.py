@@ -7,7 +7,7 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_live import lane, live, part, scored
+from made_live import cluster, lane, live, part, scored, worker
 from rich.console import Console
 
 from cts_async.report.live_screen import LiveScreen
@@ -110,6 +110,66 @@ def test_runs_that_are_not_going_on_stand_below_as_far_as_there_is_room() -> Non
     assert lines[-2:] == ["b: finished", "2 more are not going on"]
 
 
+REMOTE = cluster(
+    [
+        worker("w1"),
+        worker("w2", host="node-b", state="idle", in_hand=0, done=12_345),
+        worker("w3", state="lost", in_hand=0, calls_per_min=0.0, note="its process died"),
+    ],
+    wanted=2,
+    address="ray://head:10001",
+)
+
+
+def test_workers_have_a_line_for_all_and_one_each() -> None:
+    told = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
+    assert drawn(told)[3:] == [
+        "2 workers on 2 hosts, 1 lost and replaced; 8 pieces in hand, 1 idle",
+        "worker  host    in hand     done  calls/min  state",
+        "w1      node-a        8      120        180  working",
+        "w2      node-b        0      12k        180  idle",
+        "w3      node-a        0      120          0  lost: its process died",
+        "0 calls, 0 tokens, 1:00 so far",
+    ]
+    assert drawn(told, width=120)[3].endswith("1 idle; ray://head:10001")
+
+
+def test_workers_of_this_machine_are_told_apart_by_their_processes() -> None:
+    told = live([part("a", 4)], **cluster([worker("w1", pid=17), worker("w2", pid=0, state="starting")], 2))
+    assert drawn(told)[1:4] == [
+        "1 of 2 workers on this machine, 1 starting; 16 pieces in hand",
+        "worker  pid   in hand     done  calls/min  state",
+        "w1      17          8      120        180  working",
+    ]
+
+
+def test_where_there_is_no_room_workers_are_one_line_and_those_that_are_not_well() -> None:
+    told = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
+    first = {height: [line.split()[0] for line in drawn(told, height=height)] for height in (6, 7, 8)}
+    assert first[8] == ["a", "provider", "gpt", "2", "worker", "w1", "w2", "0"]
+    assert first[7] == ["a", "provider", "gpt", "2", "worker", "w3", "0"]
+    assert first[6] == ["a", "provider", "gpt", "2", "0"]
+
+
+def test_sixty_four_workers_are_one_line_and_fit_with_systems_and_providers_80_by_24() -> None:
+    parts = [part(name, 123, 518, eta_s=4000.0, n_failed=2, **scored(54.2, 3.1)) for name in SYSTEMS]
+    lanes = [lane(name, in_flight=3, calls_per_min=99.0) for name in PROVIDERS]
+    workers = [worker(f"w{n}", host=f"node-{n % 8}", in_hand=n % 9) for n in range(64)]
+    told = live(parts, lanes, **cluster(workers, 64, "ray://head:10001"))
+    lines = drawn(told)
+    assert len(lines) <= 23
+    assert "64 workers on 8 hosts; 252 pieces in hand; ray://head:10001" in lines
+    assert sum("123/518" in line for line in lines) == 12
+    assert len(drawn(told, width=200, height=500)) == len(lines)
+
+
+def test_a_narrow_terminal_has_fewer_columns_of_workers() -> None:
+    lines = drawn(live([part("a")], **REMOTE), width=44)
+    assert lines[1] == "2 workers on 2 hosts, 1 lost and replaced"
+    assert lines[2] == "worker  host    in hand  state"
+    assert lines[5] == "w3      node-a        0  lost: its process …"
+
+
 def test_several_processes_stand_below_each_other() -> None:
     lines = drawn(live([part("a")], [lane("gpt", in_flight=1)]), live([part("b")], pid=2))
     assert [line.split()[0] for line in lines] == ["a", "provider", "gpt", "0", "b", "0"]
@@ -122,6 +182,8 @@ def test_nothing_in_a_name_or_a_reason_moves_the_cursor() -> None:
     lines = drawn(told)
     assert "".join(lines).isprintable()
     assert lines[0].startswith("a?[2J")
+    hostile = worker("w\x07", host="\x9b1A", note="\x1b]0;no")
+    assert "".join(drawn(live([part("a")], **cluster([hostile], 1, "\x1b[2J")))).isprintable()
 
 
 @pytest.mark.parametrize("color", ["0", "1"])
@@ -151,12 +213,23 @@ def test_a_terminal_without_other_characters_gets_ascii() -> None:
     st.integers(1, 60),
     st.lists(st.tuples(st.text(max_size=40), st.integers(0, 20), st.integers(0, 20)), max_size=20),
     st.lists(st.tuples(st.text(max_size=30), st.integers(0, 99), st.text(max_size=50)), max_size=8),
+    st.lists(
+        st.tuples(st.text(max_size=30), st.sampled_from(["idle", "lost"]), st.text(max_size=50)), max_size=70
+    ),
+    st.text(max_size=30),
 )
 def test_it_never_exceeds_the_terminal(
-    width: int, height: int, runs: list[tuple[str, int, int]], providers: list[tuple[str, int, str]]
+    width: int,
+    height: int,
+    runs: list[tuple[str, int, int]],
+    providers: list[tuple[str, int, str]],
+    others: list[tuple[str, str, str]],
+    address: str,
 ) -> None:
     parts = [part(f"{name}{n}", done, expected) for n, (name, done, expected) in enumerate(runs)]
     lanes = [lane(name, in_flight=busy, reason=reason) for name, busy, reason in providers]
-    lines = LiveScreen([live(parts, lanes)], ("foot",)).lines(width, height)
+    workers = [worker(name, host=name, state=state, note=note) for name, state, note in others]
+    told = live(parts, lanes, **cluster(workers, 8, address))
+    lines = LiveScreen([told], ("foot",)).lines(width, height)
     assert len(lines) <= height
     assert all(line.cell_len <= width for line in lines)

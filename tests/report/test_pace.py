@@ -91,3 +91,27 @@ def test_after_a_while_it_is_the_pace_of_late() -> None:
 def test_nothing_left_takes_no_time() -> None:
     assert Pace().left_s(0, 1.0) == 0.0
     assert Pace().left_s(5, 1.0) is None
+
+
+def test_steps_and_jobs_counted_in_bulk_make_the_same_pace() -> None:
+    pace = begun()
+    pace.counted(12)
+    pace.ended_in_bulk(3, executed=12, steps=12)
+    # As above: 3 jobs of 5 in 15 s are one a second; 7 jobs of 5 are left.
+    assert pace.left_s(7, 15.0) == pytest.approx(35.0)
+
+
+def test_steps_in_bulk_of_jobs_under_way_count_when_they_are_told_and_once() -> None:
+    pace = begun()
+    pace.ended_in_bulk(3, executed=12, steps=12)
+    pace.counted(27)
+    # 27 steps and 3 ends in 15 s are two a second; of jobs under way nobody knows how far each is.
+    assert pace.left_s(6, 15.0) == pytest.approx(15.0)
+    pace.ended_in_bulk(1, executed=4, steps=4)
+    assert pace.left_s(5, 15.5) == pytest.approx(12.5)
+
+
+def test_what_was_remembered_is_no_pace_in_bulk_either() -> None:
+    pace = begun()
+    pace.ended_in_bulk(3, executed=3, steps=12)
+    assert pace.left_s(4, 12.0) == pytest.approx(40.0)

@@ -14,7 +14,11 @@ class Part(TypedDict):
     share: float | None
 
 
-class Whole(TypedDict):
+class Extra(TypedDict, total=False):
+    note: str
+
+
+class Whole(Extra):
     n: int
     by_name: dict[str, bool]
     parts: list[Part]
@@ -30,6 +34,11 @@ GOOD: dict[str, Any] = {
 def test_a_value_of_the_shape_fits_with_more_fields_than_it_needs() -> None:
     assert has_shape(GOOD, Whole)
     assert has_shape({**GOOD, "further": object()}, Whole)
+
+
+def test_a_field_that_may_be_absent_has_to_fit_where_it_is_there() -> None:
+    assert has_shape({**GOOD, "note": "well"}, Whole)
+    assert not has_shape({**GOOD, "note": 1}, Whole)
 
 
 @pytest.mark.parametrize(

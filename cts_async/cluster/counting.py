@@ -1,0 +1,90 @@
+"""What a worker tells of its engine's events: sums of what happens all the time, and each word a person should know."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from cts_async.engine.events import (
+    AttemptFailed,
+    CircuitChanged,
+    Event,
+    GroupHeldUp,
+    LaneInUse,
+    LanePaused,
+    LimitLearned,
+    Notice,
+    StepEnded,
+    StepsCounted,
+)
+from cts_async.engine.lane_status import LaneStatus
+
+TOLD: Final = frozenset({Notice, LanePaused, LimitLearned, CircuitChanged, GroupHeldUp})
+"""Events that travel as they are."""
+
+
+class _Sum:
+    """What was done for one group on one lane; plain numbers, since a step adds to it every few microseconds."""
+
+    __slots__ = ("calls", "replayed", "retries", "tokens", "usd")
+
+    def __init__(self) -> None:
+        self.calls = self.replayed = self.retries = self.tokens = 0
+        self.usd = 0.0
+
+
+class Counting:
+    """A subscriber. `taken` and `told` give what came since they were last asked."""
+
+    def __init__(self) -> None:
+        self._sums: dict[tuple[str, str], _Sum] = {}
+        self._lanes: dict[str, LaneInUse] = {}
+        self._told: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        """Take in an event."""
+        if type(event) is StepEnded:
+            self._step_ended(event)
+        elif type(event) is AttemptFailed:
+            self._sum(event.group, event.lane).retries += event.wait_s is not None
+        elif type(event) is LaneInUse:
+            self._lanes[event.lane] = event
+        elif type(event) in TOLD:
+            self._told.append(event)
+
+    def taken(self) -> tuple[StepsCounted, ...]:
+        """The sums, which begin anew."""
+        sums, self._sums = self._sums, {}
+        return tuple(
+            StepsCounted(group, lane, one.calls, one.replayed, one.retries, one.tokens, one.usd)
+            for (group, lane), one in sums.items()
+        )
+
+    def told(self) -> tuple[Event, ...]:
+        """What a person should know."""
+        told, self._told = self._told, []
+        return tuple(told)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether there is something that a person should know."""
+        return bool(self._told)
+
+    def lanes(self) -> tuple[LaneStatus, ...]:
+        """How things stand with every lane that was used."""
+        return tuple(lane.ask() for lane in self._lanes.values())
+
+    def _sum(self, group: str, lane: str) -> _Sum:
+        one = self._sums.get((group, lane))
+        if one is None:
+            one = self._sums[group, lane] = _Sum()
+        return one
+
+    def _step_ended(self, event: StepEnded) -> None:
+        one = self._sums.get((event.group, event.lane)) or self._sum(event.group, event.lane)
+        if event.replayed:
+            one.replayed += 1
+            return
+        usage = event.usage
+        one.calls += 1
+        one.tokens += usage.input_tokens + usage.output_tokens
+        one.usd += event.usd
