@@ -19,6 +19,7 @@ class Costs:
     plan_us: float = _cost(9, "us", "head: a candidate checked before anything starts")
     read_us: float = _cost(14, "us", "head: a candidate read again and made a piece")
     deal_us: float = _cost(3, "us", "head: a piece dealt and its end noted")
+    deal_worker_us: float = _cost(0, "us", "head: more of that for each worker there is, once a turn")
     send_us: float = _cost(3, "us", "head: a piece pickled")
     take_us: float = _cost(3, "us", "head: the end of a piece unpickled")
     write_us: float = _cost(1, "us", "head: a line added to the results")
@@ -27,6 +28,8 @@ class Costs:
     call_us: float = _cost(300, "us", "Ray: a call, on either side")
     trip_us: float = _cost(1000, "us", "Ray: there and back")
     ask_us: float = _cost(50, "us", "limiter: an ask")
+    piece_bytes: float = _cost(1800, "B", "a piece as it travels")
+    end_bytes: float = _cost(2400, "B", "its end as it travels")
     storage_mb_s: float = _cost(500, "MB/s", "shared storage, all that is written")
     network_mb_s: float = _cost(1250, "MB/s", "the head's network, each way (10 Gbit/s)")
 

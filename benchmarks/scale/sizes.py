@@ -81,7 +81,7 @@ def planned(folder: Path) -> JudgePlan:
 
 def sizes(kind: Kind, n: int = 300) -> Sizes:
     """Judge `n` candidates of a kind, and look at the files."""
-    with tempfile.TemporaryDirectory() as name, patch.object(Client, "chat", _chat):
+    with tempfile.TemporaryDirectory() as name, patch.object(Client, "chat", chat):
         folder = Path(name)
         write_world(folder, kind, n)
         plan = planned(folder)
@@ -97,7 +97,7 @@ def sizes(kind: Kind, n: int = 300) -> Sizes:
         )
 
 
-async def _chat(self: Client, spec: Any, request: Any) -> Reply:
+async def chat(self: Client, spec: Any, request: Any) -> Reply:
     return _REPLY
 
 
