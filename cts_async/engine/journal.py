@@ -1,185 +1,29 @@
-"""Append-only JSON Lines that survive any crash: what was appended is there, what is there is found again.
+"""The steps of a run by key: what was appended is there, what is there is found again, through any crash.
 
-Two rules: a record is in the file (handed to the operating system) before `append` returns, and nothing
-in the file is ever rewritten. A torn last line is moved aside into `<name>.torn` and done again; a
-damaged line in the middle stays where it is, is reported with its number, and counts as absent.
+A torn last line is moved aside into `<name>.torn` and done again; a damaged line in the middle stays where it
+is, is reported with its number, and counts as absent.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, Final, Protocol
 
 import orjson
 
-from cts_async.engine.scan import scan_journal
-from cts_async.errors import StorageFull
+from cts_async.engine.append_log import AppendLog
+from cts_async.engine.scan import KeyLayers, key_index, key_of, scan_journal
 
-ROUNDS: Final = 3
-"""Turns of the loop that a line waits for others before it is written: microseconds."""
-MOST_PENDING: Final = 128
-"""Lines that are held back at most."""
 KEPT_AT_ONCE: Final = 1 << 14
 """Steps that are moved into the index together."""
 _BLOCK: Final = 1 << 20
 
 
-class AppendLog:
-    """Appends lines in groups: everything that became ready in a few turns of the loop is one write.
-
-    With `sync`, a group is also flushed to the disk (in a thread) before its callers go on.
-    """
-
-    def __init__(self, path: Path, *, sync: bool = False) -> None:
-        self.path, self._sync = path, sync
-        self.torn = set_torn_tail_aside(path)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._end = os.fstat(self._fd).st_size
-        self._pending: list[tuple[bytes, asyncio.Future[int] | None]] = []
-        self._scheduled = False
-        self._broken: StorageFull | None = None
-        self._untold = False
-        """Whether a line was refused of which nobody awaits to hear."""
-        self._syncing: asyncio.Task[None] | None = None
-        self._on_disk = 0
-
-    async def append(self, record: Mapping[str, Any]) -> int:
-        """Append one record as a line; give its offset in bytes. Raises StorageFull if the disk refuses."""
-        loop = asyncio.get_running_loop()
-        written: asyncio.Future[int] = loop.create_future()
-        line = self._add(record, written, loop)
-        offset = await written
-        if self._sync:
-            await self._synced(offset + len(line))
-        return offset
-
-    async def put(self, record: Mapping[str, Any]) -> None:
-        """Append one record that can be made again from others, without waiting until it is written.
-
-        What the disk refuses is told by the next `append` or `put`, or by `close`. With `sync`, as `append`.
-        """
-        if self._sync:
-            await self.append(record)
-            return
-        self._add(record, None, asyncio.get_running_loop())
-        if len(self._pending) >= MOST_PENDING:
-            # Where nobody waits for anything else, the loop would never turn, and never write.
-            self._flush()
-            await asyncio.sleep(0)
-
-    def _add(
-        self,
-        record: Mapping[str, Any],
-        written: asyncio.Future[int] | None,
-        loop: asyncio.AbstractEventLoop,
-    ) -> bytes:
-        if self._fd < 0:
-            raise ValueError(f"{self.path} is closed")
-        if self._broken:
-            raise self._broken
-        line = orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-        self._pending.append((line, written))
-        if not self._scheduled:
-            self._scheduled = True
-            loop.call_soon(self._gather, loop, ROUNDS)
-        return line
-
-    def read_line(self, offset: int) -> bytes:
-        """The line that begins at `offset`, without its newline."""
-        size, start = 8192, offset
-        parts: list[bytes] = []
-        while block := os.pread(self._fd, size, start):
-            end = block.find(b"\n")
-            if end >= 0:
-                parts.append(block[:end])
-                break
-            parts.append(block)
-            start += len(block)
-            size = _BLOCK
-        return b"".join(parts)
-
-    def close(self) -> None:
-        """Write what is pending and close; safe to call twice. Raises StorageFull if a line was lost silently."""
-        if self._fd < 0:
-            return
-        if self._pending:
-            self._flush()
-        os.close(self._fd)
-        self._fd = -1
-        if self._untold and self._broken:
-            raise self._broken
-
-    def _gather(self, loop: asyncio.AbstractEventLoop, rounds: int) -> None:
-        """Write, after so many more turns of the loop: a busy loop brings more lines, an idle one is quick."""
-        if rounds:
-            loop.call_soon(self._gather, loop, rounds - 1)
-        else:
-            self._flush()
-
-    def _flush(self) -> None:
-        pending, self._pending, self._scheduled = self._pending, [], False
-        if self._fd < 0 or not pending:
-            return
-        offset = self._end
-        try:
-            self._write(b"".join(line for line, _ in pending))
-        except OSError as error:
-            self._refuse(error, pending)
-            return
-        for line, written in pending:
-            if written is not None and not written.done():
-                written.set_result(offset)
-            offset += len(line)
-
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
-        self._end += len(data)
-
-    def _refuse(self, error: OSError, pending: list[tuple[bytes, asyncio.Future[int] | None]]) -> None:
-        # If even this is refused, the next opening sets the torn line aside.
-        with suppress(OSError):
-            os.ftruncate(self._fd, self._end)
-        self._broken = StorageFull(
-            f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: "
-            "make room and type the same command again"
-        )
-        for _, written in pending:
-            if written is None:
-                self._untold = True
-            elif not written.done():
-                written.set_exception(self._broken)
-
-    async def _synced(self, end: int) -> None:
-        """Wait until the disk has the first `end` bytes; everybody written before a flush shares it."""
-        # A flush under way began before this line was written, perhaps: then the next one has it.
-        while self._on_disk < end:
-            if self._broken:
-                raise self._broken
-            if self._syncing is None:
-                self._syncing = asyncio.create_task(self._flush_to_disk())
-            await asyncio.shield(self._syncing)
-
-    async def _flush_to_disk(self) -> None:
-        end = self._end
-        try:
-            await asyncio.get_running_loop().run_in_executor(None, os.fsync, self._fd)
-            self._on_disk = end
-        except OSError as error:
-            self._broken = StorageFull(f"{self.path}: cannot flush to the disk ({error.strerror})")
-        finally:
-            self._syncing = None
-
-
 @dataclass(slots=True)
 class JournalReport:
-    """What opening a journal found."""
+    """What opening a journal found, and what was found in what it took in since."""
 
     records: int = 0
     damaged_lines: list[int] = field(default_factory=list)
@@ -226,10 +70,10 @@ class Journal:
         self.beside: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
         self._log = AppendLog(path, sync=sync)
-        self.path = path
+        self.path, self.sync = path, sync
         scan = scan_journal(path)
         self.report = JournalReport(scan.records, scan.damaged_lines, self._log.torn)
-        self._earlier = scan.index
+        self._earlier = KeyLayers(scan.index)
         self._recent: dict[str, int] = {}
         self._kept: dict[str, int] = {}
 
@@ -241,26 +85,66 @@ class Journal:
 
     def find(self, key: str) -> dict[str, Any] | None:
         """The latest record of a finished step, or None if there is none that can be read."""
-        record = self._find(key)
-        if record is None and self.beside:
-            others = (other._find(key) for other in self.beside)
-            return next((other for other in others if other is not None), None)
-        return record
+        found = self._find(key)
+        return None if found is None else found[1]
 
-    def _find(self, key: str) -> dict[str, Any] | None:
+    def raw(self, key: str) -> bytes | None:
+        """The line, without its newline, of the record that `find` gives."""
+        found = self._find(key)
+        return None if found is None else found[0]
+
+    def _find(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
+        found = self._find_here(key)
+        if found is None and self.beside:
+            others = (other._find_here(key) for other in self.beside)
+            return next((other for other in others if other is not None), None)
+        return found
+
+    def _find_here(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         recent = self._recent.get(key)
         if recent is not None:
             return self._read(recent, key)
         if not self._earlier:
             return None
-        records = (self._read(place, key) for place in self._earlier.places(key))
-        return next((record for record in records if record is not None), None)
+        found = (self._read(place, key) for place in self._earlier.places(key))
+        return next((one for one in found if one is not None), None)
 
     async def append(self, record: Mapping[str, Any]) -> None:
         """Remember a step; its first fields must be `key` and `ok`, in this order."""
         offset = await self._log.append(record)
         if record["ok"]:
             self._recent[record["key"]] = offset
+
+    async def append_lines(self, lines: Sequence[bytes]) -> None:
+        """Remember steps that other processes have done: lines as a journal has them, written in one go."""
+        if not lines:
+            return
+        offset = await self._log.append_lines(b"".join(lines))
+        keys = []
+        for line in lines:
+            if key := key_of(line):
+                self._recent[key] = offset
+                keys.append(key)
+            offset += len(line)
+        self.keep(keys)
+
+    def flush(self) -> int:
+        """Write what is held back; give the file's size. Raises StorageFull."""
+        return self._log.flush()
+
+    def absorb(self, source: int) -> int:
+        """Append all of an open file, whose lines are whole, and know its steps; give how many records it has.
+
+        Nothing is parsed, and memory grows by 16 bytes a step. Raises StorageFull: then nothing of it stays.
+        """
+        start = self._log.take_in(source)
+        scan = scan_journal(self.path, start)
+        self._earlier.add(scan.index)
+        self.report.records += scan.records
+        if scan.damaged_lines:
+            before = _lines_before(self.path, start)
+            self.report.damaged_lines += [before + number for number in scan.damaged_lines]
+        return scan.records
 
     def forget(self, keys: Iterable[str]) -> None:
         """Drop what this process appended under `keys` from memory: nobody in it will ask again.
@@ -276,19 +160,26 @@ class Journal:
             if key in self._recent:
                 self._kept[key] = self._recent[key]
         if len(self._kept) >= KEPT_AT_ONCE:
-            self._earlier = self._earlier.joined(self._kept)
+            self._earlier.add(key_index(self._kept))
             self.forget(self._kept)
             self._kept = {}
 
     def close(self) -> None:
         self._log.close()
 
-    def _read(self, offset: int, key: str) -> dict[str, Any] | None:
+    def _read(self, offset: int, key: str) -> tuple[bytes, dict[str, Any]] | None:
+        line = self._log.read_line(offset)
         try:
-            record = orjson.loads(self._log.read_line(offset))
+            record = orjson.loads(line)
         except orjson.JSONDecodeError:
             return None
-        return record if isinstance(record, dict) and record.get("key") == key else None
+        return (line, record) if isinstance(record, dict) and record.get("key") == key else None
+
+
+def _lines_before(path: Path, end: int) -> int:
+    with path.open("rb") as file:
+        whole, rest = divmod(end, _BLOCK)
+        return sum(file.read(size).count(b"\n") for size in [*[_BLOCK] * whole, rest])
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
@@ -318,37 +209,3 @@ def record_at(path: Path, offset: int) -> dict[str, Any]:
         file.seek(offset)
         record: dict[str, Any] = orjson.loads(file.readline())
     return record
-
-
-def set_torn_tail_aside(path: Path) -> Path | None:
-    """Cut an unfinished last line off and keep it in `<name>.torn`; None where the file ends well."""
-    if not path.exists() or not path.stat().st_size:
-        return None
-    with path.open("r+b") as file:
-        start = _start_of_tail(file)
-        if start is None:
-            return None
-        file.seek(start)
-        tail = file.read()
-        aside = path.with_name(path.name + ".torn")
-        with aside.open("ab") as kept:
-            kept.write(tail + b"\n")
-            kept.flush()
-            os.fsync(kept.fileno())
-        file.truncate(start)
-    return aside
-
-
-def _start_of_tail(file: BinaryIO) -> int | None:
-    end = file.seek(0, os.SEEK_END)
-    file.seek(end - 1)
-    if file.read(1) == b"\n":
-        return None
-    while end > 0:
-        start = max(0, end - _BLOCK)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0

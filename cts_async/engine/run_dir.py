@@ -52,6 +52,18 @@ def locked(directory: Path) -> Iterator[Path]:
         os.close(fd)
 
 
+def is_locked(directory: Path) -> bool:
+    """Whether a process holds the directory for writing just now."""
+    try:
+        with (directory / ".lock").open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def read_manifest(directory: Path) -> dict[str, Any] | None:
     """The manifest, or None where the directory holds no run yet."""
     path = directory / "run.json"

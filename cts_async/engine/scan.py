@@ -7,6 +7,7 @@ memory does not depend on the file but for 16 bytes a finished step.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ KEY_HEX: Final = 32
 
 _HEAD: Final = b'{"key":"'
 _OK: Final = b'","ok":true,'
+_PLAIN: Final = re.compile(re.escape(_HEAD) + rb"([0-9a-f]{%d})" % KEY_HEX + _OK)
 _PREFIX: Final = len(_HEAD) + KEY_HEX + len(_OK)
 _BLOCK: Final = 1 << 20
 """Bytes read at once: small enough to stay in the processor's cache while it is looked at."""
@@ -51,19 +53,52 @@ class KeyIndex:
             for i in range(bisect_right(self.fingerprints, wanted, first) - 1, first - 1, -1):
                 yield self.offsets[i]
 
-    def joined(self, places: Mapping[str, int]) -> KeyIndex:
-        """This index and further steps, each key with the offset of its line."""
+    def joined(self, other: KeyIndex) -> KeyIndex:
+        """Both as one. Neither is empty."""
         import numpy as np
 
-        fingerprints = np.fromiter(map(_fingerprint, places), np.uint64, len(places))
-        offsets = np.fromiter(places.values(), np.int64, len(places))
-        if len(self):
-            fingerprints = np.concatenate((np.asarray(self.fingerprints), fingerprints))
-            offsets = np.concatenate((np.asarray(self.offsets), offsets))
-        return _index(np, fingerprints, offsets)
+        return _index(
+            np,
+            np.concatenate((np.asarray(self.fingerprints), np.asarray(other.fingerprints))),
+            np.concatenate((np.asarray(self.offsets), np.asarray(other.offsets))),
+        )
 
 
 NO_KEYS: Final = KeyIndex(memoryview(b""), memoryview(b""))
+
+
+def key_index(places: Mapping[str, int]) -> KeyIndex:
+    """The index of steps of which each key comes with the offset of its line."""
+    import numpy as np
+
+    fingerprints = np.fromiter(map(_fingerprint, places), np.uint64, len(places))
+    return _index(np, fingerprints, np.fromiter(places.values(), np.int64, len(places)))
+
+
+class KeyLayers:
+    """An index that grows: few layers, each at most half as large as the one before.
+
+    So a step is sorted again only some log2(n) times, however many parts a journal came in.
+    """
+
+    def __init__(self, first: KeyIndex = NO_KEYS) -> None:
+        self._layers = [first] if len(first) else []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._layers))
+
+    def add(self, index: KeyIndex) -> None:
+        """Take in further steps."""
+        if not len(index):
+            return
+        self._layers.append(index)
+        while len(self._layers) > 1 and 2 * len(self._layers[-1]) > len(self._layers[-2]):
+            last = self._layers.pop()
+            self._layers[-1] = self._layers[-1].joined(last)
+
+    def places(self, key: str) -> list[int]:
+        """Offsets at which `key` may stand, the latest first."""
+        return sorted((place for layer in self._layers for place in layer.places(key)), reverse=True)
 
 
 @dataclass(slots=True)
@@ -75,11 +110,20 @@ class Scan:
     damaged_lines: list[int] = field(default_factory=list)
 
 
-def scan_journal(path: Path) -> Scan:
-    """Read a journal whose last line is whole. Raises OSError."""
-    if not path.stat().st_size:
+def scan_journal(path: Path, start: int = 0) -> Scan:
+    """Read a journal whose last line is whole, from the line that begins at `start`. Raises OSError.
+
+    Offsets count from the beginning of the file, lines from `start`.
+    """
+    if path.stat().st_size <= start:
         return Scan()
-    return _Scanner(path).scan()
+    return _Scanner(path).scan(start)
+
+
+def key_of(line: bytes) -> str | None:
+    """`finished_key`, with a line that looks as a journal writes it taken at its word."""
+    head = _PLAIN.match(line)
+    return head[1].decode() if head and line.endswith(b"}\n") else finished_key(line)
 
 
 def finished_key(line: bytes) -> str | None:
@@ -109,10 +153,11 @@ class _Scanner:
         self._digit = np.full(256, 255, np.uint8)
         self._digit[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 
-    def scan(self) -> Scan:
+    def scan(self, start: int) -> Scan:
         buffer = bytearray(_BLOCK)
-        offset = held = 0
+        offset, held = start, 0
         with self._path.open("rb", buffering=0) as file:
+            file.seek(start)
             while read := file.readinto(memoryview(buffer)[held:]):
                 held += read
                 end = buffer.rfind(b"\n", 0, held) + 1

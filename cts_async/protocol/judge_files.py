@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from cts_async.engine.journal import Journal
 from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.shards import recovered
 from cts_async.errors import UsageError
 from cts_async.protocol.judging import Answers
 from cts_async.protocol.run_files import (
@@ -137,7 +138,7 @@ def opened_targets(
             earlier = (read_manifest(out) or {}).get(SYSTEMS, [])
             systems = {SYSTEMS: list(dict.fromkeys([*earlier, *(one.name for one in targets)]))}
             stack.enter_context(noted(out, identity, {**notes, **systems}, prompts=prompts, place=PLACE))
-            journal = Journal(out / STEPS, sync=sync)
+            journal = recovered(out / STEPS, sync=sync)
             stack.callback(journal.close)
             prompts = {}
         yield [stack.enter_context(_own(one, notes, journal, prompts, sync)) for one in targets]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from cts_async import __version__
+from cts_async.engine.append_log import AppendLog
 from cts_async.engine.events import Events, JobsFound, Notice
-from cts_async.engine.journal import AppendLog, Journal
+from cts_async.engine.journal import Journal
 from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
 from cts_async.engine.runner import interrupted
+from cts_async.engine.shards import recovered
 from cts_async.errors import RunStopped, UsageError
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, judged_mark
@@ -32,7 +34,8 @@ RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
 class RunFiles:
     """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
 
-    A `journal` that several directories share is given, and closed by whoever gave it.
+    A `journal` that several directories share is given, and closed by whoever gave it. Raises as `recovered`, and
+    UsageError where nothing can be written.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class RunFiles:
         self._sync = sync
         self._own_journal = journal is None
         try:
-            self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
+            self.journal = recovered(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
             raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
@@ -71,6 +74,13 @@ class RunFiles:
 
     async def add_judgment(self, judge: str, line: Line) -> None:
         await self._log(judge).append(line)
+
+    async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
+        """`add_judgment` of a judge, or `add_result` where it is None, for lines as other processes made them."""
+        if judge is None:
+            await self._results.put_lines(b"".join(lines))
+        else:
+            await self._log(judge).append_lines(b"".join(lines))
 
     def tell(self, events: Events, n_expected: int, *, retry_failed: bool) -> None:
         """Say what was found: how many instances need no more work, and what was damaged."""
@@ -128,7 +138,7 @@ def opened_files(
     """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
 
     `notes` may differ between sessions; of `n_expected` the largest is kept. `place` is the option that chooses
-    the directory. Raises UsageError.
+    the directory. Raises UsageError; StorageFull where there is no room for what lies in shards.
     """
     with noted(directory, identity, notes, prompts=prompts, place=place):
         files = RunFiles(directory, results=results, sync=sync, journal=journal)

@@ -19,7 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine.journal import AppendLog, Journal, read_jsonl
+from cts_async.engine.append_log import AppendLog
+from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.step import step_key
 from cts_async.errors import StorageFull
 
