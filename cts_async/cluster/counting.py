@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from cts_async.engine.events import (
     AttemptFailed,
+    BudgetUsed,
     CircuitChanged,
     Event,
+    GroupBegan,
     GroupHeldUp,
+    JobEnded,
     LaneInUse,
     LanePaused,
     LimitLearned,
@@ -20,6 +24,7 @@ from cts_async.engine.lane_status import LaneStatus
 
 TOLD: Final = frozenset({Notice, LanePaused, LimitLearned, CircuitChanged, GroupHeldUp})
 """Events that travel as they are."""
+_ROUTINE: Final = frozenset({GroupBegan, JobEnded, BudgetUsed})
 
 
 class _Sum:
@@ -33,9 +38,13 @@ class _Sum:
 
 
 class Counting:
-    """A subscriber. `taken` and `told` give what came since they were last asked."""
+    """A subscriber. `taken` and `told` give what came since they were last asked.
 
-    def __init__(self) -> None:
+    `heard` is called with what happens now and then.
+    """
+
+    def __init__(self, heard: Callable[[Event], None] = lambda event: None) -> None:
+        self._heard = heard
         self._sums: dict[tuple[str, str], _Sum] = {}
         self._lanes: dict[str, LaneInUse] = {}
         self._told: list[Event] = []
@@ -48,8 +57,10 @@ class Counting:
             self._sum(event.group, event.lane).retries += event.wait_s is not None
         elif type(event) is LaneInUse:
             self._lanes[event.lane] = event
-        elif type(event) in TOLD:
-            self._told.append(event)
+        elif type(event) not in _ROUTINE:
+            if type(event) in TOLD:
+                self._told.append(event)
+            self._heard(event)
 
     def taken(self) -> tuple[StepsCounted, ...]:
         """The sums, which begin anew."""
@@ -63,11 +74,6 @@ class Counting:
         """What a person should know."""
         told, self._told = self._told, []
         return tuple(told)
-
-    @property
-    def urgent(self) -> bool:
-        """Whether there is something that a person should know."""
-        return bool(self._told)
 
     def lanes(self) -> tuple[LaneStatus, ...]:
         """How things stand with every lane that was used."""

@@ -100,7 +100,8 @@ class Turn:
     kept: int = 0
     """How many of the records that the worker has streamed are in the journals by now."""
     allowed: Cost | None = None
-    """What the worker may spend in all since it began; None where there is no budget."""
+    """What the worker may spend in all since it began; None where no line is drawn. It may be less than before: what is
+    under way then goes on, and nothing is begun until it is enough again. The answer says how things stand after it."""
     stop: str = ""
     """Why nothing new is to be started; "" to go on."""
     last: bool = False
@@ -124,8 +125,12 @@ class News:
     """Since the last news."""
     spent: Cost = NOTHING
     """Since it began."""
+    reserved: Cost = NOTHING
+    """The most that its calls under way may cost."""
     short: Cost | None = None
-    """What its next call may cost, where it waits for leave to spend it and has nothing under way."""
+    """What its next call may cost, where that call waits for leave to spend it."""
+    wants: Cost = NOTHING
+    """What it would have use for in all since it began: with what waits, and with its next calls."""
     lanes: tuple[LaneStatus, ...] = ()
     """Of all lanes that it has used."""
     events: tuple[Event, ...] = ()

@@ -14,7 +14,7 @@ from cts_async.cluster.messages import Line, Piece
 from cts_async.config import BudgetConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import StepMemory
-from cts_async.engine.lane import Lane
+from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Job
 from cts_async.protocol.crew import LaneOf
 
@@ -45,6 +45,23 @@ class Bench(Protocol):
         """The job that does a piece; `parts` holds at least the piece's own. It calls `done` once, at its end."""
 
 
+class Lanes(Protocol):
+    """Where a worker's lanes come from: those of all workers together keep to what an account allows."""
+
+    def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
+        """The lane of an account."""
+
+    async def run(self) -> None:
+        """Keep the lanes going, until cancelled."""
+
+    async def aclose(self) -> None:
+        """Give back what is not used."""
+
+
+LanesOf = Callable[[Events], Lanes]
+"""Makes the lanes of one worker, which tell its events."""
+
+
 class Trade(Protocol):
     """Picklable; holds no secret and no open file."""
 
@@ -67,8 +84,10 @@ class Setup:
     """The directories of the run's journals, absolute, as the head sees them."""
     journal_of: tuple[int, ...]
     """By place, the number of its journal."""
-    token: str
-    """What stands in each directory's probe file: whoever reads the same there shares the head's storage."""
+    tokens: tuple[str, ...]
+    """What stands in each journal's probe file: whoever reads the same there shares the head's storage."""
+    beside: bool = False
+    """Whether a step in one journal counts in the others as well (`Journal.beside`)."""
     streams: int = 1
     """How many there are: `Piece.stream` counts them from 0."""
     sync: bool = False

@@ -157,23 +157,30 @@ class Budget:
                 self._take(most)
                 granted.set_result(None)
             heappop(self._waiting)
-        if self._waiting and not self.in_flight:
-            self.stop(self._exhausted(self._waiting[0][2]))
+        if self._waiting:
+            self._left_waiting()
 
-    def _exhausted(self, most: Cost) -> BudgetSpent:
-        line = self.lines.crossed(self.spent + most)
-        if line is None:
-            raise AssertionError("what fits is granted")
-        limit, spent, next = self.lines.of(line), getattr(self.spent, line), getattr(most, line)
-        may_cost = f", and the next call may cost {amount(line, next)}" if line != "calls" else ""
-        return BudgetSpent(
-            f"the budget is spent: {amount(line, spent)} of --max-{line} {amount(line, limit)}{may_cost}; "
-            f"the same command with a higher --max-{line} resumes",
-            line=line,
-            limit=limit,
-            spent=spent,
-            next=next,
-        )
+    def _left_waiting(self) -> None:
+        """The oldest who waits has to go on waiting: with nothing in flight, for ever."""
+        if not self.in_flight:
+            self.stop(exhausted(self.lines, self.spent, self._waiting[0][2]))
+
+
+def exhausted(lines: Lines, spent: Cost, most: Cost) -> BudgetSpent:
+    """The reason to stop with where `spent` is all there will be, and a call that may cost `most` crosses a line."""
+    line = lines.crossed(spent + most)
+    if line is None:
+        raise AssertionError("what fits is granted")
+    limit, used, next = lines.of(line), getattr(spent, line), getattr(most, line)
+    may_cost = f", and the next call may cost {amount(line, next)}" if line != "calls" else ""
+    return BudgetSpent(
+        f"the budget is spent: {amount(line, used)} of --max-{line} {amount(line, limit)}{may_cost}; "
+        f"the same command with a higher --max-{line} resumes",
+        line=line,
+        limit=limit,
+        spent=used,
+        next=next,
+    )
 
 
 def amount(line: str, value: float) -> str:

@@ -52,7 +52,14 @@ def open_budget(
     spent = NOTHING
     if lines != Lines():
         spent = spent_before(journals, {spec.model: prices_of(spec) for spec in specs}, counts)
-    return Budget(lines, spent, deadline=_deadline(asked.deadline), events=events)
+    deadline = None if asked.deadline is None else deadline_in(asked.deadline - time.time(), asked.deadline)
+    return Budget(lines, spent, deadline=deadline, events=events)
+
+
+def deadline_in(seconds: float, stamp: float) -> Deadline:
+    """A deadline so many seconds from now, which a person knows as the wall-clock time `stamp`."""
+    said = datetime.fromtimestamp(stamp).isoformat(sep=" ", timespec="seconds")
+    return Deadline(asyncio.get_running_loop().time() + seconds, said)
 
 
 def check_prices(specs: Iterable[ModelSpec]) -> None:
@@ -86,11 +93,3 @@ def _cost(record: Mapping[str, Any], price: Prices | None) -> Cost:
         usage.total + float(assumed.get("tokens", 0.0)),
         (price.usd(usage) if price else 0.0) + float(assumed.get("usd", 0.0)),
     )
-
-
-def _deadline(at: float | None) -> Deadline | None:
-    """`at` as a wall-clock stamp, moved to the loop's clock."""
-    if at is None:
-        return None
-    said = datetime.fromtimestamp(at).isoformat(sep=" ", timespec="seconds")
-    return Deadline(asyncio.get_running_loop().time() + at - time.time(), said)

@@ -6,6 +6,7 @@ from cts_async.cluster.counting import Counting
 from cts_async.engine.events import (
     AttemptFailed,
     CircuitChanged,
+    Event,
     GroupBegan,
     GroupHeldUp,
     JobEnded,
@@ -48,23 +49,20 @@ def test_attempts_that_are_made_again_are_retries_and_the_last_is_none() -> None
     assert counting.taken() == (StepsCounted("a", "gpt", retries=1),)
 
 
-def test_what_a_person_should_know_is_urgent_and_told_once() -> None:
-    counting = Counting()
+def test_what_a_person_should_know_is_told_once() -> None:
+    heard: list[Event] = []
+    counting = Counting(heard.append)
     told = (
         Notice("gpt: another model answered"),
         LanePaused("gpt", 3.0),
         CircuitChanged("gpt", open=True, reason="refused"),
         GroupHeldUp("a", "gpt"),
     )
-    for event in (GroupBegan("a"), Stopping("interrupted"), JobEnded("a", "i1", None, None)):
+    for event in (GroupBegan("a"), Stopping("interrupted"), JobEnded("a", "i1", None, None), *told):
         counting(event)
-    assert not counting.urgent
-    for event in told:
-        counting(event)
-    assert counting.urgent
     assert counting.told() == told
     assert counting.told() == ()
-    assert not counting.urgent
+    assert heard == [Stopping("interrupted"), *told], "routine is no news"
 
 
 def test_lanes_are_asked_how_they_are() -> None:

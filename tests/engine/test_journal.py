@@ -654,3 +654,80 @@ def test_a_journal_also_finds_what_stands_in_those_beside_it(tmp_path: Path) -> 
         assert b.find(record(2)["key"]) == record(2)
         assert a.find(record(2)["key"]) is None
         assert len(b) == 1
+
+
+# --- lines of other processes
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_lines_of_other_processes_are_found_and_told_as_they_are(path: Path, sync: bool) -> None:
+    records = [record(0), record(1, ok=False), record(2)]
+
+    async def main() -> None:
+        with opened(path, sync=sync) as journal:
+            await journal.append(record(8))
+            await journal.append_lines([])
+            await journal.append_lines(list(map(line_of, records)))
+            assert path.read_bytes() == file_of(record(8), *records)
+            assert [journal.find(one["key"]) for one in records] == [record(0), None, record(2)]
+            assert journal.raw(record(2)["key"]) == line_of(record(2))[:-1]
+            assert journal.raw(record(1)["key"]) is None
+            journal.forget([record(0)["key"]])
+
+    asyncio.run(main())
+    assert found(path, records) == [record(0), None, record(2)]
+
+
+def test_many_lines_of_other_processes_are_held_in_the_index(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cts_async.engine.journal.KEPT_AT_ONCE", 4)
+
+    async def main() -> None:
+        with opened(path) as journal:
+            for n in range(0, 30, 3):
+                await journal.append_lines([line_of(record(m)) for m in range(n, n + 3)])
+            assert [journal.find(record(n)["key"]) for n in range(30)] == [record(n) for n in range(30)]
+            assert len(journal) == 30
+            assert len(journal._recent) < 4
+
+    asyncio.run(main())
+
+
+def test_what_stands_beside_is_told_as_it_is(tmp_path: Path) -> None:
+    append_all(tmp_path / "a.jsonl", record(1))
+    with opened(tmp_path / "a.jsonl") as a, opened(tmp_path / "b.jsonl") as b:
+        b.beside = [a]
+        assert b.raw(record(1)["key"]) == line_of(record(1))[:-1]
+
+
+def test_refused_lines_of_other_processes_leave_none_of_them(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = [record(n) for n in (1, 2)]
+
+    async def main() -> None:
+        with opened(path) as journal:
+            await journal.append(record(0))
+            room = len(line_of(late[0])) + 5
+            monkeypatch.setattr(os, "write", disk_with_room_for(room, errno.ENOSPC))
+            with pytest.raises(StorageFull, match="No space left"):
+                await journal.append_lines(list(map(line_of, late)))
+            with pytest.raises(StorageFull):
+                journal.flush()
+            assert journal.find(late[0]["key"]) is None
+
+    asyncio.run(main())
+    assert path.read_bytes() == file_of(record(0))
+
+
+def test_flushing_writes_what_is_held_back(path: Path) -> None:
+    async def main() -> None:
+        with opened(path) as journal:
+            pending = asyncio.create_task(journal.append(record(1)))
+            await asyncio.sleep(0)
+            assert journal.flush() == len(line_of(record(1)))
+            assert path.read_bytes() == line_of(record(1))
+            await pending
+
+    asyncio.run(main())

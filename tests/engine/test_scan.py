@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 
 from cts_async.engine import scan
 from cts_async.engine.journal import Journal
-from cts_async.engine.scan import NO_KEYS, scan_journal
+from cts_async.engine.scan import NO_KEYS, KeyLayers, finished_key, key_index, key_of, scan_journal
 from cts_async.engine.step import step_key
 
 SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -196,3 +197,53 @@ def test_what_is_found_is_what_was_appended_and_every_damaged_line_is_named(data
         assert journal.report.damaged_lines == [n + 1 for n in sorted(damaged)]
         for n, one in enumerate(whole):
             assert journal.find(step_key(n)) == (None if n in damaged else orjson.loads(one))
+
+
+# --- parts
+
+
+def test_a_scan_from_a_line_on_finds_what_follows(tmp_path: Path) -> None:
+    path = tmp_path / "steps.jsonl"
+    path.write_bytes(line(0) + b"garbage\n" + line(1))
+    start = len(line(0))
+    found = scan_journal(path, start)
+    assert (found.records, found.damaged_lines) == (1, [1])
+    assert list(found.index.places(step_key(1))) == [start + len(b"garbage\n")]
+    assert list(found.index.places(step_key(0))) == []
+    end = scan_journal(path, path.stat().st_size)
+    assert (end.index, end.records, end.damaged_lines) == (NO_KEYS, 0, [])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 20), max_size=8, unique=True), max_size=12))
+def test_layers_find_what_one_index_finds_and_are_few(parts: list[list[int]]) -> None:
+    layers, offset = KeyLayers(), 0
+    expected: dict[int, list[int]] = {}
+    for part in parts:
+        places = {}
+        for n in part:
+            offset += 1
+            places[step_key(n)] = offset
+            expected.setdefault(n, []).insert(0, offset)
+        layers.add(key_index(places) if places else NO_KEYS)
+    assert len(layers) == sum(map(len, parts))
+    for n in range(21):
+        assert layers.places(step_key(n)) == expected.get(n, [])
+    sizes = [len(layer) for layer in layers._layers]
+    assert all(2 * later <= earlier for earlier, later in itertools.pairwise(sizes))
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        line(1),
+        line(1, ok=False),
+        line(1, key="K" * 32),
+        line(1)[:-1],
+        line(1)[:-3] + b"\n",
+        b'{"ok":true,"key":"' + b"0" * 32 + b'"}\n',
+        b"\n",
+    ],
+)
+def test_a_single_lines_key_is_the_one_that_parsing_finds(one: bytes) -> None:
+    assert key_of(one) == finished_key(one)
