@@ -1,34 +1,42 @@
 """A head and its workers in virtual time: who is busy, and what they do together in a second.
 
-The dealer is the real one. Head, network and storage are servers that do one thing after the other, each taking what
-`Costs` says; a worker has one core, so many calls in flight, and calls that take their time. The run is under way
-when it begins: every worker has what it works on, and its calls are as old as calls are at any moment.
+The head is the real one, with its dealer and its files. What it takes of its core, of the network and of storage is
+what `Costs` says, one thing after the other; a worker has one core, so many calls in flight, and calls that take their
+time. A worker's first calls are as old as calls are at any moment, as if it had been at work for long.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heappop, heappush, heapreplace
 from itertools import count
 from math import log
+from pathlib import Path
 
 from virtual_time import run_virtual
 
 from benchmarks.scale.costs import Costs
-from cts_async.cluster.dealing import Dealer
-from cts_async.cluster.messages import Piece
+from cts_async import __version__
+from cts_async.cluster.head import Head
+from cts_async.cluster.lines import RESULTS
+from cts_async.cluster.messages import Begun, Ended, Line, News, Piece, Turn
+from cts_async.cluster.trades import Setup
+from cts_async.cluster.worker import TURN_S
+from cts_async.engine.events import Events
+from cts_async.protocol.run_files import RunFiles
 
 SETTLED, MEASURED_S = 3, 2.0
 """Turns that every worker has before anything is counted; seconds that are counted then, and a turn of each at least."""
-LONG_POLL_S = 0.25
-"""A worker answers a turn at the latest then."""
 SIGMA = 0.3
 """Of the latencies' logarithm."""
 PARTS = ("workers", "in flight", "head", "network", "storage")
+_LINES = (Line(0, RESULTS, b"{}\n"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,137 +95,151 @@ class _Server:
 class _Worker:
     """Pieces in, the times at which they are begun and end out; none of them is an event of its own."""
 
-    def __init__(self, call_s: float, latency: Callable[[], float]) -> None:
-        self._call_s, self._latency = call_s, latency
+    def __init__(self, in_flight: int, call_s: float, latency: Callable[[], float], rng: random.Random) -> None:
+        self._in_flight, self._call_s, self._latency, self._rng = in_flight, call_s, latency, rng
         self._places: list[float] = []
         """When each call that may be under way has ended."""
         self._core_free_at = 0.0
         self._begins: deque[float] = deque()
         self._ends: list[tuple[float, int]] = []
 
-    def begin_with(self, pieces: Sequence[Piece], rng: random.Random) -> None:
-        """What is under way already: calls of any age."""
-        self._ends = [(self._latency() * rng.random(), piece.seq) for piece in pieces]
-        heapify(self._ends)
-        self._places = [end for end, _ in self._ends]
-
     def take(self, pieces: Sequence[Piece], now: float) -> None:
         """Begin each as soon as a place is free, and send it as soon as the core is."""
         for piece in pieces:
-            begun = max(now, self._places[0])
-            self._core_free_at = max(begun, self._core_free_at) + self._call_s
-            end = self._core_free_at + self._latency()
-            heapreplace(self._places, end)
+            if len(self._places) < self._in_flight:
+                end = now + self._latency() * self._rng.random()
+                heappush(self._places, end)
+            else:
+                begun = max(now, self._places[0])
+                self._core_free_at = max(begun, self._core_free_at) + self._call_s
+                end = self._core_free_at + self._latency()
+                heapreplace(self._places, end)
+                self._begins.append(begun)
             heappush(self._ends, (end, piece.seq))
-            self._begins.append(begun)
 
     async def turn(self, pieces: Sequence[Piece]) -> list[int]:
-        """Take pieces; give the numbers of those that have ended, once half of what waits is begun."""
+        """Take pieces; give the numbers of those that have ended, once half of what waits is begun (`Hand.low`)."""
         now = asyncio.get_running_loop().time()
         self.take(pieces, now)
         while self._begins and self._begins[0] <= now:
             self._begins.popleft()
         waiting = len(self._begins)
-        low_s = self._begins[waiting // 2] - now if waiting else LONG_POLL_S
-        await asyncio.sleep(min(LONG_POLL_S, low_s))
+        low = max(1, waiting // 2)
+        low_s = self._begins[waiting - low] - now if waiting else 0.0 if pieces else TURN_S
+        await asyncio.sleep(min(TURN_S, low_s))
         now, ended = asyncio.get_running_loop().time(), []
         while self._ends and self._ends[0][0] <= now:
             ended.append(heappop(self._ends)[1])
         return ended
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+
+class _Link:
+    """The way from the head to a worker, with what it costs; `told` hears of every turn and how many ended."""
+
+    def __init__(self, cluster: _Cluster, name: str, worker: _Worker) -> None:
+        self._cluster, self._name, self._worker = cluster, name, worker
+        self._heard_at: float | None = None
+
+    async def begin(self) -> Begun:
+        return Begun("simulated", 0, __version__, self._cluster.work.in_flight)
+
+    async def turn(self, turn: Turn) -> News:
+        loop, cluster = asyncio.get_running_loop(), self._cluster
+        await cluster.send(len(turn.pieces))
+        if self._heard_at is not None:
+            cluster.silent_s = max(cluster.silent_s, loop.time() - self._heard_at)
+        ended = await self._worker.turn(turn.pieces)
+        self._heard_at = loop.time()
+        await cluster.take_in(len(ended))
+        cluster.had_turn(self._name, len(ended))
+        told = tuple(Ended(seq, _LINES, executed=1, steps=1) for seq in ended)
+        return News(told, in_hand=len(self._worker))
+
+    def kill(self) -> None:
+        pass
 
 
 class _Cluster:
     """All of it, for one run."""
 
     def __init__(self, work: Work, costs: Costs) -> None:
-        self._work, self._costs = work, costs
+        self.work, self._costs = work, costs
         self._rng = random.Random(f"{work.seed}/{work.workers}/{work.latency_s}")
         self._mu = log(work.latency_s) - SIGMA**2 / 2
-        self._dealer = Dealer([_pieces()])
         self._head, self._out, self._in, self._storage = (_Server() for _ in range(4))
         self._back_bytes = costs.end_bytes + (work.step_bytes if work.streamed else 0.0)
         carried_us = costs.call_kb_us * (costs.piece_bytes + self._back_bytes) / 1000
         self._call_s = (costs.worker_us + costs.piece_us + carried_us) / 1e6
         self._ended = 0
-        self._silent_s = 0.0
+        self.silent_s = 0.0
         self._left: dict[str, int] = {}
         """Turns that are waited for, by worker."""
         self._missing = 0
         self._all_had: asyncio.Future[None]
 
     async def run(self) -> Flow:
-        workers = {f"w{n}": _Worker(self._call_s, self._latency) for n in range(self._work.workers)}
-        for name, worker in workers.items():
-            self._dealer.joined(name, self._work.in_flight)
-            self._begin(name, worker)
-            self._left[name] = 0
-        async with asyncio.TaskGroup() as group:
-            served = [group.create_task(self._serve(name, worker)) for name, worker in workers.items()]
-            loop = asyncio.get_running_loop()
+        with tempfile.TemporaryDirectory() as folder:
+            files = RunFiles(Path(folder))
+            head = Head([files], [_pieces()], None, self._hire, workers=self.work.workers, events=Events())
+            running = asyncio.create_task(head.run())
             await self._turns_of_all(SETTLED)
+            loop = asyncio.get_running_loop()
             before, began = self._counts(), loop.time()
             await asyncio.sleep(MEASURED_S)
             await self._turns_of_all(1)
             elapsed_s, after = loop.time() - began, self._counts()
-            for task in served:
-                task.cancel()
+            running.cancel()
+            with suppress(asyncio.CancelledError):
+                await running
+            files.close()
         return self._flow([(b - a) / elapsed_s for a, b in zip(before, after, strict=True)])
+
+    async def _hire(self, setup: Setup) -> _Link:
+        self._left.setdefault(setup.worker, SETTLED)
+        return _Link(self, setup.worker, _Worker(self.work.in_flight, self._call_s, self._latency, self._rng))
 
     async def _turns_of_all(self, n: int) -> None:
         """Until every worker has had so many turns more."""
-        self._missing = self._work.workers
+        self._missing = self.work.workers
         self._left = dict.fromkeys(self._left, n)
         self._all_had = asyncio.get_running_loop().create_future()
         await self._all_had
 
-    def _had_turn(self, name: str) -> None:
-        self._left[name] -= 1
-        if self._left[name] == 0:
+    # --- What links tell
+
+    def had_turn(self, worker: str, n_ended: int) -> None:
+        """A worker has had a turn."""
+        self._ended += n_ended
+        self._left[worker] -= 1
+        if self._left[worker] == 0:
             self._missing -= 1
             if not self._missing:
                 self._all_had.set_result(None)
 
-    def _begin(self, name: str, worker: _Worker) -> None:
-        pieces: list[Piece] = []
-        while len(pieces) < self._work.in_flight:
-            pieces += self._dealer.deal(name).pieces
-        worker.begin_with(pieces[: self._work.in_flight], self._rng)
-        worker.take(pieces[self._work.in_flight :], 0.0)
-
-    async def _serve(self, name: str, worker: _Worker) -> None:
-        """One worker's turns."""
-        costs, loop = self._costs, asyncio.get_running_loop()
-        ended: list[int] = []
-        heard = 0.0
-        while True:
-            await self._take_in(len(ended))
-            self._dealer.ended(name, ended, loop.time())
-            self._ended += len(ended)
-            pieces = self._dealer.deal(name).pieces
-            await self._head.use(self._turn_s(len(pieces)))
-            await self._out.use(len(pieces) * costs.piece_bytes / costs.network_mb_s / 1e6)
-            await asyncio.sleep(costs.trip_us / 1e6)
-            self._silent_s = max(self._silent_s, loop.time() - heard)
-            ended = await worker.turn(pieces)
-            heard = loop.time()
-            self._had_turn(name)
-
-    def _turn_s(self, n: int) -> float:
-        """The head's time for a turn with so many pieces."""
+    async def send(self, n: int) -> None:
+        """What a turn with so many pieces takes until the worker has it."""
         costs = self._costs
-        each_us = costs.read_us + costs.deal_us + costs.send_us + costs.call_kb_us * costs.piece_bytes / 1000
-        return (costs.call_us + costs.deal_worker_us * self._work.workers + n * each_us) / 1e6
+        each_us = costs.read_us + costs.head_us + costs.send_us + costs.call_kb_us * costs.piece_bytes / 1000
+        turn_us = costs.turn_us + costs.call_us + costs.deal_worker_us * self.work.workers
+        await self._head.use((turn_us + n * each_us) / 1e6)
+        await self._out.use(n * costs.piece_bytes / costs.network_mb_s / 1e6)
+        await asyncio.sleep(costs.trip_us / 1e6)
 
-    async def _take_in(self, n: int) -> None:
+    async def take_in(self, n: int) -> None:
         """What the ends of so many pieces take of network, head and storage."""
-        costs, work = self._costs, self._work
+        costs, work = self._costs, self.work
         await self._in.use(n * self._back_bytes / costs.network_mb_s / 1e6)
         step_us = costs.stream_us if work.streamed else costs.merge_us
-        each_us = costs.take_us + costs.write_us + step_us + costs.call_kb_us * self._back_bytes / 1000
+        each_us = costs.take_us + step_us + costs.call_kb_us * self._back_bytes / 1000
         await self._head.use(n * each_us / 1e6)
         times_written = 1 if work.streamed else 2
         written = work.line_bytes + times_written * work.step_bytes
         await self._storage.use(n * written / costs.storage_mb_s / 1e6)
+
+    # --- Figures
 
     def _latency(self) -> float:
         return self._rng.lognormvariate(self._mu, SIGMA)
@@ -228,7 +250,7 @@ class _Cluster:
 
     def _flow(self, per_second: Sequence[float]) -> Flow:
         calls_s, head, out, back, storage = per_second
-        work, under_way = self._work, calls_s * self._work.latency_s
+        work, under_way = self.work, calls_s * self.work.latency_s
         busy = {
             "workers": calls_s * self._call_s / work.workers,
             "in flight": under_way / (work.workers * work.in_flight),
@@ -236,9 +258,10 @@ class _Cluster:
             "network": max(out, back),
             "storage": storage,
         }
-        return Flow(calls_s, under_way, {name: min(1.0, share) for name, share in busy.items()}, self._silent_s)
+        shares = {name: min(1.0, share) for name, share in busy.items()}
+        return Flow(calls_s, under_way, shares, self.silent_s)
 
 
 def _pieces() -> Iterator[Piece]:
     """As many as anybody wants."""
-    return (Piece(seq, "", "", 0, None) for seq in count())
+    return (Piece(seq, "simulated", "", 0, None) for seq in count())

@@ -17,10 +17,13 @@ from unittest.mock import patch
 
 from benchmarks.scale.costs import Costs
 from benchmarks.scale.sizes import TYPICAL, chat, planned, write_world
+from cts_async import __version__
 from cts_async.cluster.dealing import Dealer
+from cts_async.cluster.head import Head
 from cts_async.cluster.judging import JudgingPieces
 from cts_async.cluster.lines import RESULTS
-from cts_async.cluster.messages import Ended, Line, News, Piece, Turn
+from cts_async.cluster.messages import Begun, Ended, Line, News, Piece, Turn
+from cts_async.cluster.trades import Setup
 from cts_async.engine.events import Events
 from cts_async.engine.journal import Journal
 from cts_async.engine.shards import SHARDS, merge
@@ -60,16 +63,17 @@ def measured() -> Costs:
 def _of_head(made: Material) -> dict[str, float]:
     turn, news = _turn(made.pieces), _news(made.results)
     leases = N // LEASE
-    deal_us, deal_many_us = (_us(lambda n=n: _dealt(made.pieces, n)) for n in (1, MANY))
+    head_us, turn_us = _led_us(made)
+    few_us, many_us = (_us(lambda n=n: _dealt(made.pieces, n)) for n in (1, MANY))
     return {
-        "deal_us": deal_us,
-        "deal_worker_us": max(0.0, deal_many_us - deal_us) / MANY,
+        "head_us": head_us,
+        "turn_us": turn_us,
+        "deal_worker_us": max(0.0, many_us - few_us) / MANY,
         "send_us": _us(lambda: [pickle.dumps(turn, PROTOCOL) for _ in range(leases)]),
         "take_us": _unpickled_us(news),
         "piece_us": _unpickled_us(turn) + _us(lambda: [pickle.dumps(news, PROTOCOL) for _ in range(leases)]),
         "piece_bytes": len(pickle.dumps(turn, PROTOCOL)) / LEASE,
         "end_bytes": len(pickle.dumps(news, PROTOCOL)) / LEASE,
-        "write_us": _in_folder_us(lambda folder: asyncio.run(_written(made.results, folder))),
         "merge_us": _merged_us(made.steps),
         "stream_us": _in_folder_us(lambda folder: asyncio.run(_streamed(made.steps, folder))),
     }
@@ -110,7 +114,55 @@ def _unpickled_us(said: Turn | News) -> float:
     return _us(lambda: [pickle.loads(data) for _ in range(N // LEASE)])
 
 
-# --- Dealing
+# --- The head
+
+
+def _led_us(made: Material) -> tuple[float, float]:
+    """What a head takes for a piece, and for a turn besides: from few large turns, and from many small ones."""
+    turns = {}
+    spent = {}
+    for in_flight in (LEASE, 1):
+        links: list[_Prompt] = []
+        spent[in_flight] = _in_folder_us(lambda folder, w=in_flight, links=links: _lead(made, folder, w, links))
+        turns[in_flight] = links[-1].turns
+    turn_us = (spent[1] - spent[LEASE]) * N / (turns[1] - turns[LEASE])
+    return spent[LEASE] - turn_us * turns[LEASE] / N, turn_us
+
+
+def _lead(made: Material, folder: Path, in_flight: int, links: list[_Prompt]) -> None:
+    """Have a head deal everything to one worker that ends it at once."""
+
+    async def hire(setup: Setup) -> _Prompt:
+        links.append(_Prompt(made.results, in_flight))
+        return links[-1]
+
+    async def lead() -> None:
+        files = RunFiles(folder, results=PER_ITEM)
+        await Head([files], [iter(made.pieces)], None, hire, workers=1, events=Events()).run()
+        files.close()
+
+    asyncio.run(lead())
+
+
+class _Prompt:
+    """A worker that has done what it is given as soon as it has it, and costs next to nothing."""
+
+    def __init__(self, results: Sequence[bytes], in_flight: int) -> None:
+        self._ended = [
+            Ended(n, (Line(0, RESULTS, line),), executed=1, steps=1) for n, line in enumerate(results)
+        ]
+        self._in_flight = in_flight
+        self.turns = 0
+
+    async def begin(self) -> Begun:
+        return Begun("here", 0, __version__, self._in_flight)
+
+    async def turn(self, turn: Turn) -> News:
+        self.turns += 1
+        return News(tuple([self._ended[piece.seq] for piece in turn.pieces]), over=turn.last)
+
+    def kill(self) -> None:
+        pass
 
 
 def _dealt(pieces: Sequence[Piece], workers: int) -> None:
@@ -118,20 +170,13 @@ def _dealt(pieces: Sequence[Piece], workers: int) -> None:
     dealer = Dealer([iter(pieces)])
     for n in range(workers):
         dealer.joined(f"w{n}", 1)
-    now, n = 0.0, 0
+    n = 0
     while dealt := dealer.deal(f"w{n % workers}").pieces:
-        dealer.ended(f"w{n % workers}", [piece.seq for piece in dealt], now)
+        dealer.ended(f"w{n % workers}", [piece.seq for piece in dealt], 0.0)
         n += 1
 
 
 # --- Files
-
-
-async def _written(results: Sequence[bytes], folder: Path) -> None:
-    files = RunFiles(folder, results=PER_ITEM)
-    for some in _leases(results):
-        await files.add_lines(RESULTS, some)
-    files.close()
 
 
 async def _streamed(steps: Sequence[bytes], folder: Path) -> None:
