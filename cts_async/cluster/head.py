@@ -18,9 +18,9 @@ import anyio.abc
 from cts_async import __version__
 from cts_async.cluster.dealing import Dealer
 from cts_async.cluster.intake import Intake
-from cts_async.cluster.links import Hire, WorkerLost
+from cts_async.cluster.links import Hire, WorkerLink, WorkerLost
 from cts_async.cluster.members import Member
-from cts_async.cluster.messages import News, Piece, Turn
+from cts_async.cluster.messages import Begun, News, Piece, Turn
 from cts_async.cluster.purse import Purse
 from cts_async.cluster.reasons import WorkerCrashed, reason_of
 from cts_async.cluster.tidings import Tidings
@@ -141,8 +141,9 @@ class Head:
             member = Member(f"w{len(self._members) + 1}-{self._session}")
             self._members.append(member)
             try:
-                if await self._start(member, first=in_a_row == 0):
-                    await self._serve(member)
+                link = await self._start(member, first=in_a_row == 0)
+                if link is not None:
+                    await self._serve(member, link)
                 return
             except WorkerLost as lost:
                 member.lost(str(lost))
@@ -159,19 +160,23 @@ class Head:
             finally:
                 member.kill()
 
-    async def _start(self, member: Member, *, first: bool) -> bool:
-        """Whether the worker is there and can do the work; False where it is not needed any more."""
+    async def _start(self, member: Member, *, first: bool) -> WorkerLink | None:
+        """A worker that is there; None where it cannot do the work, or is not needed any more. Raises WorkerLost."""
         with anyio.CancelScope() as scope:
             self._starting.add(scope)
             try:
-                member.link = await self._hire(self._setup(member.name))
-                member.began(await member.link.begin())
+                link = member.link = await self._hire(self._setup(member.name))
+                begun = await link.begin()
             finally:
                 self._starting.discard(scope)
-        if scope.cancelled_caught or member.begun is None:
+        if scope.cancelled_caught:
             member.over()
-            return False
-        return self._accepted(member, first=first)
+            return None
+        member.began(begun)
+        if problem := _unfit(begun):
+            self._refuse(member, problem, first=first)
+            return None
+        return link
 
     def _setup(self, worker: str) -> Setup:
         deadline = self._budget.deadline if self._budget else None
@@ -190,31 +195,21 @@ class Head:
             deadline_s=None if deadline is None else deadline - time.time(),
         )
 
-    def _accepted(self, member: Member, *, first: bool) -> bool:
-        """Whether a worker that is there can do the work. One that never could ends the run."""
-        begun = member.begun
-        assert begun is not None, "it has begun"
-        problem = begun.refused
-        if begun.version != __version__:
-            problem = f"{begun.host} has cts_async {begun.version} and this machine {__version__}: install the same"
-        if not problem:
-            return True
+    def _refuse(self, member: Member, problem: str, *, first: bool) -> None:
+        """One that was among the first ends the run: who started it should know before anything is paid."""
         member.lost(problem)
         if first:
             self._end(UsageError(problem))
         else:
             self._events.emit(Notice(f"{problem}; the others go on"))
-        return False
 
     # --- Turns
 
-    async def _serve(self, member: Member) -> None:
+    async def _serve(self, member: Member, link: WorkerLink) -> None:
         """Turn after turn, until the worker is over. Raises WorkerLost."""
-        link, begun, name = member.link, member.begun, member.name
-        assert link is not None and begun is not None, "it has begun"
-        self._dealer.joined(name, begun.in_flight)
+        self._dealer.joined(member.name, member.in_flight)
         if self._purse:
-            self._purse.joined(name)
+            self._purse.joined(member.name)
         while True:
             turn = await self._turn(member)
             try:
@@ -300,7 +295,9 @@ class Head:
         status = member.status()
         if self._stopped is None:
             where = f" on {status.host}" if status.host else ""
-            self._events.emit(Notice(f"{member.name}{where} is lost ({status.note}); {len(had)} pieces are dealt again"))
+            self._events.emit(
+                Notice(f"{member.name}{where} is lost ({status.note}); {len(had)} pieces are dealt again")
+            )
 
     def _leave(self, member: Member) -> None:
         self._gone(member.name)
@@ -318,3 +315,10 @@ class Head:
                     "of a free CPU; the others go on"
                 )
             )
+
+
+def _unfit(begun: Begun) -> str:
+    """Why a worker cannot do the work; "" where it can."""
+    if begun.version == __version__:
+        return begun.refused
+    return f"{begun.host} has cts_async {begun.version}, and this machine {__version__}: install the same on both"

@@ -118,11 +118,14 @@ class Intake:
                 merge_all(journal)
 
     async def _merge(self, number: int, path: Path) -> None:
-        try:
-            large = path.stat().st_size > LARGE
-        except FileNotFoundError:
-            return
-        if large:
+        if _is_large(path):
             await anyio.to_thread.run_sync(merge, self.journals[number], path)
         else:
             merge(self.journals[number], path)
+
+
+def _is_large(path: Path) -> bool:
+    try:
+        return path.stat().st_size > LARGE
+    except FileNotFoundError:
+        return False

@@ -32,6 +32,11 @@ class Member:
         """Where it runs; "" as long as nobody knows."""
         return self.begun.host if self.begun else ""
 
+    @property
+    def in_flight(self) -> int:
+        """Pieces that it works on at once, of each stream."""
+        return self.begun.in_flight if self.begun else 1
+
     def began(self, begun: Begun) -> None:
         """It is there."""
         self.begun = begun

@@ -12,7 +12,7 @@ class WorkerCrashed(Exception):
 
 def told_reason(reason: RunStopped | None) -> tuple[str, str] | None:
     """A reason as it is sent: its class and its text."""
-    return reason and (type(reason).__name__, str(reason))
+    return None if reason is None else (type(reason).__name__, str(reason))
 
 
 def reason_of(told: tuple[str, str]) -> RunStopped:

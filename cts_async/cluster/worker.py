@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from cts_async.cluster.messages import Begun, Ended, News, Piece, Shard, Turn
 from cts_async.cluster.probe import sees_probe
 from cts_async.cluster.reasons import told_reason
 from cts_async.cluster.trades import Bench, Done, LanesOf, Setup
-from cts_async.cluster.worker_journals import Outbox, SharedMemory, ShardJournal, StreamedJournal
+from cts_async.cluster.worker_journals import Outbox, ShardJournal, SharedMemory, StreamedJournal
 from cts_async.engine.budget import NOTHING
 from cts_async.engine.events import Event, Events, GroupHeldUp, Stopping
 from cts_async.engine.runner import Job, Runner
@@ -195,7 +195,9 @@ class Worker:
             self._wake.set()
         over = self._closed and not self._hand.untold
         reason = None if self._told_to_stop else self._stopped
-        early = self._runner is None or self._runner.stopped is not None or not isinstance(reason, ProviderGone)
+        early = (
+            self._runner is None or self._runner.stopped is not None or not isinstance(reason, ProviderGone)
+        )
         budget = self._budget
         return News(
             ended=tuple(ended),

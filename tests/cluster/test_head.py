@@ -1,0 +1,406 @@
+"""Many workers give the files that one process gives, whoever is lost on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_cluster import Cluster, Link
+from virtual_time import run_virtual
+
+from cts_async.cluster import head as heads
+from cts_async.cluster.head import Head
+from cts_async.cluster.links import WorkerLost
+from cts_async.cluster.reasons import WorkerCrashed
+from cts_async.engine.events import (
+    CircuitChanged,
+    GroupBegan,
+    GroupHeldUp,
+    JobsCounted,
+    LaneInUse,
+    Notice,
+    StepsCounted,
+    Stopping,
+    WorkersInUse,
+)
+from cts_async.engine.runner import interrupted
+from cts_async.errors import Interrupted, ProviderRefused, RunStopped, StorageFull, UsageError
+
+Beside = Callable[[Head], Awaitable[None]]
+
+
+def alone(**options: Any) -> Cluster:
+    """What one process makes of the same jobs."""
+    cluster = Cluster(Path(tempfile.mkdtemp()), **options)
+    run_virtual(cluster.run_alone)
+    return cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path)
+
+
+def assert_same_files(cluster: Cluster, other: Cluster) -> None:
+    assert cluster.results() == other.results()
+    assert cluster.judgments() == other.judgments()
+    assert cluster.keys() == other.keys()
+    assert set(cluster.keys().values()) <= {1}, "every step stands there once"
+    assert not list(cluster.folder.glob("shards/*")), "nothing is left of the shards"
+
+
+def run(cluster: Cluster, workers: int = 3, beside: Beside | None = None) -> None:
+    run_virtual(lambda: cluster.run(workers, beside))
+
+
+def notices(cluster: Cluster) -> list[str]:
+    return [event.text for event in cluster.events if isinstance(event, Notice)]
+
+
+def after(seconds: float, act: Callable[[Head], object]) -> Beside:
+    async def beside(head: Head) -> None:
+        await anyio.sleep(seconds)
+        act(head)
+
+    return beside
+
+
+@pytest.mark.parametrize("streamed", [[], ["w1", "w2", "w3"], ["w2"]], ids=["shared", "streamed", "mixed"])
+def test_workers_give_the_files_of_one_process(cluster: Cluster, streamed: list[str]) -> None:
+    cluster.streamed = lambda worker: worker.partition("-")[0] in streamed
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert cluster.paid_twice() == 0
+    assert len({link.name for link in cluster.links}) == 3
+
+
+def test_everybody_gets_a_part_of_the_work(cluster: Cluster) -> None:
+    run(cluster)
+    (event,) = [event for event in cluster.events if isinstance(event, WorkersInUse)]
+    members = event.ask()
+    assert [member.state for member in members] == ["ended"] * 3
+    assert sum(member.ended for member in members) == 40
+    assert min(member.ended for member in members) >= 8
+    assert sum(member.calls for member in members) == 160
+
+
+def test_failures_are_lines_too_and_are_counted(cluster: Cluster) -> None:
+    cluster.world.fail = {"i3", "i5"}
+    run(cluster)
+    other = Cluster(Path(tempfile.mkdtemp()))
+    other.world.fail = {"i3", "i5"}
+    run_virtual(other.run_alone)
+    assert_same_files(cluster, other)
+    counted = [event for event in cluster.events if isinstance(event, JobsCounted)]
+    assert sum(event.jobs for event in counted) == 40
+    assert sum(event.failed for event in counted) == 2
+    assert sum(event.steps for event in counted) == 158
+    assert sum(event.executed for event in counted) == 160, "the two that failed were executed, too"
+
+
+def test_what_is_told_is_what_one_process_tells(cluster: Cluster) -> None:
+    cluster.group = lambda i: f"g{i % 2}"
+    run(cluster)
+    steps = [event for event in cluster.events if isinstance(event, StepsCounted)]
+    assert sum(event.calls for event in steps) == 160
+    assert sum(event.tokens for event in steps) == 160 * 11
+    began = [event.group for event in cluster.events if isinstance(event, GroupBegan)]
+    assert sorted(began) == ["g0", "g1"]
+    (lane,) = [event for event in cluster.events if isinstance(event, LaneInUse)]
+    assert lane.ask().sent == 160, "all three workers' together"
+    assert notices(cluster) == []
+
+
+def test_a_question_that_many_ask_is_asked_once(cluster: Cluster) -> None:
+    cluster.same = lambda i: i % 5
+    cluster.n = 60
+    run(cluster)
+    assert cluster.paid_twice() == 0
+    assert_same_files(cluster, alone(n=60, same=cluster.same))
+
+
+def test_nothing_to_do_starts_nobody(cluster: Cluster) -> None:
+    cluster.n = 0
+    run(cluster)
+    assert cluster.links == []
+
+
+def test_the_same_command_again_does_nothing(cluster: Cluster) -> None:
+    run(cluster)
+    begun = cluster.world.begun.total()
+    run(cluster)
+    assert cluster.world.begun.total() == begun
+    assert cluster.links == []
+
+
+# --- Losses
+
+
+class Killer:
+    """Kills workers at given times, and counts what they had under way."""
+
+    def __init__(self, cluster: Cluster, times: list[tuple[float, int]]) -> None:
+        self._cluster, self._times = cluster, sorted(times)
+        self.in_flight = 0
+
+    async def __call__(self, head: Head) -> None:
+        for at, which in self._times:
+            await anyio.sleep(max(0.0, at - anyio.current_time()))
+            living = [link for link in self._cluster.links if not link._dead.is_set()]
+            if living:
+                link = living[which % len(living)]
+                self.in_flight += link.under_way
+                link.kill()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    times=st.lists(st.tuples(st.floats(0, 12), st.integers(0, 7)), min_size=1, max_size=8),
+    streamed=st.sets(st.integers(1, 12)),
+    n_same=st.integers(1, 8),
+    workers=st.integers(1, 4),
+    delay_s=st.sampled_from([0.0, 0.01, 0.2]),
+)
+def test_whoever_is_killed_nothing_is_lost_or_paid_twice(
+    times: list[tuple[float, int]], streamed: set[int], n_same: int, workers: int, delay_s: float
+) -> None:
+    """Beyond what was in flight. Workers are killed at any moment, all of them one after the other, too."""
+
+    def same(i: int) -> int:
+        return i % n_same if n_same > 1 else 0
+
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(Path(folder), n=30, delay_s=delay_s, same=same)
+        cluster.streamed = lambda worker: int(worker[1:].partition("-")[0]) in streamed
+        killer = Killer(cluster, times)
+        run(cluster, workers, killer)
+        assert_same_files(cluster, alone(n=30, same=same))
+        assert cluster.paid_twice() <= killer.in_flight
+
+
+def test_a_worker_that_is_lost_is_replaced_and_its_pieces_are_dealt_again(cluster: Cluster) -> None:
+    run(cluster, 2, Killer(cluster, [(1.5, 0)]))
+    assert [link.name.partition("-")[0] for link in cluster.links] == ["w1", "w2", "w3"]
+    (said,) = notices(cluster)
+    assert "w1-" in said
+    assert "is lost (killed); " in said
+    assert "pieces are dealt again" in said
+    (event,) = [event for event in cluster.events if isinstance(event, WorkersInUse)]
+    assert [member.state for member in event.ask()] == ["lost", "ended", "ended"]
+
+
+def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
+    """Its own 15 s of silence are over by then; what it had under way ends within that time."""
+
+    def hang(head: Head) -> None:
+        cluster.links[0].hangs = True
+
+    run(cluster, 2, after(1.5, hang))
+    assert_same_files(cluster, alone())
+    assert "is lost (no answer for 20 s)" in notices(cluster)[0]
+    assert cluster.paid_twice() == 0, "it had time to write what was in flight"
+
+
+def test_news_that_are_lost_are_a_worker_that_is_lost(cluster: Cluster) -> None:
+    def lose(head: Head) -> None:
+        cluster.links[0].loses_news = True
+
+    run(cluster, 2, after(1.5, lose))
+    assert_same_files(cluster, alone())
+    assert "is lost (connection reset)" in notices(cluster)[0]
+
+
+def test_a_head_that_was_asleep_finds_new_workers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its workers hear nothing for 15 s and end; it had hoped for more of them."""
+    slept: list[float] = []
+    original = Link.turn
+
+    async def late(self: Link, turn: Any) -> Any:
+        if self.turns == 3 and not slept:
+            slept.append(30.0)
+            await asyncio.sleep(30.0)
+        return await original(self, turn)
+
+    monkeypatch.setattr(Link, "turn", late)
+    monkeypatch.setattr(heads, "HUNG_S", 60.0)
+    run(cluster, 1)
+    assert_same_files(cluster, alone())
+    assert "is lost (it has heard nothing for too long)" in notices(cluster)[0]
+    assert cluster.paid_twice() == 0
+
+
+def test_workers_that_all_die_at_once_stop_the_run(cluster: Cluster) -> None:
+    cluster.on_hire = lambda link: asyncio.get_running_loop().call_later(0.1, link.kill) and None
+    with pytest.raises(
+        RunStopped, match="5 workers in a row were lost before any of them finished a piece: killed; nothing"
+    ):
+        run(cluster, 1)
+    assert len(cluster.links) == 5
+
+
+def test_a_worker_that_cannot_be_started_is_tried_five_times(cluster: Cluster) -> None:
+    async def hire(setup: object) -> Link:
+        tried.append(setup)
+        raise WorkerLost("no room")
+
+    tried: list[object] = []
+    cluster._hire = hire  # type: ignore[method-assign]
+    with pytest.raises(RunStopped, match="no room"):
+        run(cluster, 1)
+    assert len(tried) == 5
+
+
+def test_who_does_not_start_is_missed_and_the_others_go_on(cluster: Cluster) -> None:
+    original = cluster._hire
+
+    async def hire(setup: Any) -> Link:
+        if setup.worker.startswith(("w2", "w3")):
+            await asyncio.Event().wait()
+        return await original(setup)
+
+    cluster._hire = hire  # type: ignore[method-assign]
+    cluster.n = 80
+    run(cluster)
+    assert_same_files(cluster, alone(n=80))
+    assert notices(cluster) == [
+        "2 of 3 workers have not started after 10 s, perhaps for want of a free CPU; the others go on"
+    ]
+
+
+# --- Stops
+
+
+def test_a_stop_finishes_what_is_in_flight_and_the_same_command_goes_on(cluster: Cluster) -> None:
+    with pytest.raises(Interrupted):
+        run(cluster, 3, after(2.0, lambda head: head.stop(interrupted())))
+    assert 0 < len(cluster.results()) < 40
+    assert cluster.world.begun == cluster.world.done
+    assert cluster.keys().total() == cluster.world.done.total(), "all of it is on record"
+    assert [event for event in cluster.events if isinstance(event, Stopping)] == [
+        Stopping(str(interrupted()))
+    ]
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert cluster.paid_twice() == 0
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["shared", "streamed"])
+def test_a_head_that_is_killed_is_followed_by_another(cluster: Cluster, streamed: bool) -> None:
+    """Its workers are killed with it; what lies in shards is merged by the next."""
+    cluster.streamed = lambda worker: streamed
+    in_flight = 0
+
+    async def killed() -> None:
+        nonlocal in_flight
+        running = asyncio.ensure_future(cluster.run(3))
+        await asyncio.sleep(3.0)
+        in_flight = sum(link.under_way for link in cluster.links)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    run_virtual(killed)
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert cluster.paid_twice() <= in_flight
+
+
+def test_a_provider_that_is_gone_for_one_group_holds_up_no_other(cluster: Cluster) -> None:
+    """The lane stops with it in the worker that meets it; another lane is left there for the others."""
+    cluster.group = lambda i: "odd" if i % 2 else "even"
+    cluster.lane = lambda group: group
+    cluster.world.gone = {"odd": ProviderRefused("bad key")}
+    with pytest.raises(ProviderRefused, match="bad key"):
+        run(cluster)
+    done = {line for line in cluster.results()}
+    assert len(done) == 20
+    assert [event for event in cluster.events if isinstance(event, GroupHeldUp)] == [
+        GroupHeldUp("odd", "odd")
+    ]
+    assert notices(cluster) == ["bad key; what does not need it goes on"]
+
+
+def test_a_provider_that_all_need_stops_everybody(cluster: Cluster) -> None:
+    cluster.world.gone = {"g": ProviderRefused("bad key")}
+    with pytest.raises(ProviderRefused, match="bad key"):
+        run(cluster)
+    assert cluster.results() == []
+    assert cluster.world.begun.total() <= 12, "one each of the four under way in each"
+
+
+def test_a_bug_reaches_the_head_with_its_traceback(cluster: Cluster) -> None:
+    cluster.world.bug = "i7"
+    with pytest.raises(WorkerCrashed, match="ZeroDivisionError: a bug"):
+        run(cluster)
+
+
+def test_a_worker_that_lacks_something_ends_the_run_with_its_words(cluster: Cluster) -> None:
+    cluster.refused = "node here has no OPENAI_API_KEY"
+    with pytest.raises(UsageError, match="node here has no OPENAI_API_KEY"):
+        run(cluster)
+    assert cluster.world.begun.total() == 0
+
+
+def test_a_full_disk_in_a_worker_stops_all(cluster: Cluster) -> None:
+    def full(label: str, n: int) -> None:
+        if label == "i9/a":
+            raise StorageFull("no space")
+
+    cluster.world.act = full
+    with pytest.raises(StorageFull, match="no space"):
+        run(cluster)
+    assert cluster.world.begun.total() - 1 == cluster.world.done.total(), "the others finished"
+    cluster.world.act = lambda label, n: None
+    run(cluster)
+    assert_same_files(cluster, alone())
+
+
+def test_an_iterator_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
+    original = cluster.pieces
+
+    def broken(files: Any) -> Any:
+        for piece in original(files):
+            if piece.seq == 20:
+                raise RunStopped("the file has changed")
+            yield piece
+
+    cluster.pieces = broken  # type: ignore[method-assign]
+    with pytest.raises(RunStopped, match="the file has changed"):
+        run(cluster)
+
+
+def test_an_outage_begins_with_the_first_worker_and_ends_with_the_last() -> None:
+    from cts_async.cluster.messages import News
+    from cts_async.cluster.tidings import Tidings
+    from cts_async.engine.events import Event, Events
+
+    heard: list[Event] = []
+    tidings = Tidings(Events(heard.append))
+    down, up = (CircuitChanged("gpt", open=now, reason="") for now in (True, False))
+    for worker, event in (("a", down), ("b", down), ("a", up)):
+        tidings.heard(worker, News(events=(event,)), {})
+    assert heard == [down]
+    tidings.gone("b")
+    assert [type(event) for event in heard] == [CircuitChanged] * 2
+    assert heard[1] == CircuitChanged("gpt", open=False, reason="its worker is gone")
+
+
+def test_sentences_are_said_once() -> None:
+    from cts_async.cluster.messages import News
+    from cts_async.cluster.tidings import Tidings
+    from cts_async.engine.events import Event, Events
+
+    heard: list[Event] = []
+    tidings = Tidings(Events(heard.append))
+    for worker in ("a", "b", "c"):
+        tidings.heard(worker, News(events=(Notice("gpt: another model answers"),)), {})
+    assert heard == [Notice("gpt: another model answers")]
+    assert Counter(heard).total() == 1
