@@ -13,6 +13,7 @@ from benchmarks.shared.result import Result
 
 QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight", "scorer")
 BY_NAME = (
+    "shards",
     "judging",
     "judge_memory",
     "where",
@@ -25,6 +26,7 @@ BY_NAME = (
     "workers",
     "shared_limit",
     "cluster_crash",
+    "scale",
 )
 """Minutes long, or in need of other packages: run when asked for."""
 

@@ -8,7 +8,7 @@ request was sent, not of the one when it comes back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal, Protocol
@@ -88,6 +88,9 @@ class Accounting(Protocol):
     def awaited(self) -> bool:
         """Whether somebody waits at a gate: what it waits for must not be taken from under it."""
 
+    def wanted(self) -> None:
+        """Somebody came who has to wait, for a place or for a gate."""
+
     def has_room(self, tokens: float) -> bool:
         """Whether a request of about `tokens` may be sent now."""
 
@@ -119,8 +122,10 @@ class Accounting(Protocol):
 class Account:
     """`take`, and later `settle`; between them, everything that answers have to say."""
 
-    def __init__(self, limits: LaneLimits) -> None:
+    def __init__(self, limits: LaneLimits, slack_s: float = 0.0) -> None:
+        """What is taken may be sent up to `slack_s` later: `take` is then told by when, and `redate` when it was."""
         self.limits = limits
+        self._slack_s = slack_s
         self._requests = self._gate(limits.requests_per_min)
         self._tokens = self._gate(limits.tokens_per_min, smallest=TOKEN_GRAIN)
         self._at_gate: asyncio.Timeout | None = None
@@ -133,7 +138,9 @@ class Account:
     def _gate(self, per_min: float | None, smallest: float = 1.0) -> Gate | None:
         if per_min is None:
             return None
-        return make_gate(self.limits.kind, per_min, self.limits.window_s, smallest=smallest)
+        return make_gate(
+            self.limits.kind, per_min, self.limits.window_s, smallest=smallest, slack_s=self._slack_s
+        )
 
     @property
     def known(self) -> bool:
@@ -155,9 +162,22 @@ class Account:
         return (requests.per_min if requests else None, tokens.per_min if tokens else None)
 
     @property
+    def even(self) -> bool:
+        """Whether it has an even flow, in which each request has a place of its own."""
+        return isinstance(self._requests, PacedGate) or isinstance(self._tokens, PacedGate)
+
+    @property
+    def dated(self) -> bool:
+        """Whether it matters what was sent at which time in the last window."""
+        return any(isinstance(gate, MeterGate) and gate.dated for gate in (self._requests, self._tokens))
+
+    @property
     def awaited(self) -> bool:
         """Whether somebody waits at a gate: what it waits for must not be taken from under it."""
         return self._at_gate is not None
+
+    def wanted(self) -> None:
+        return  # whoever waits is asked for
 
     def has_room(self, tokens: float) -> bool:
         """Whether a request of about `tokens` may be sent now."""
@@ -179,20 +199,49 @@ class Account:
         finally:
             self._at_gate = None
 
-    def take(self, now: float, tokens: float) -> Permit:
-        """Charge a request of about `tokens` that is sent `now`."""
+    def take(self, now: float, tokens: float, by: float | None = None) -> Permit:
+        """Charge a request of about `tokens` that is sent `now`, or `by` then at the latest."""
         tokens *= self._caution
         self._sent += 1
         self._tokens_sent += tokens
-        permit = Permit(tokens, now, self._caution, self._sent, self._tokens_sent)
+        permit = Permit(tokens, now if by is None else by, self._caution, self._sent, self._tokens_sent)
         requests, of_tokens = self._requests, self._tokens
         if requests or of_tokens:
-            if requests and requests.take(now, 1.0):
+            if requests and requests.take(now, 1.0, by):
                 permit.probes = (requests,)
-            if of_tokens and of_tokens.take(now, tokens):
+            if of_tokens and of_tokens.take(now, tokens, by):
                 permit.probes = (*permit.probes, of_tokens)
             permit.rooms = (_room(requests), _room(of_tokens))
         return permit
+
+    def redate(self, permit: Permit, sent_at: float) -> None:
+        """A request that may have been sent later was sent at `sent_at`."""
+        if self._requests:
+            self._requests.redate(permit.sent_at, sent_at, 1.0)
+        if self._tokens:
+            self._tokens.redate(permit.sent_at, sent_at, permit.tokens)
+        permit.sent_at = sent_at
+
+    def give_back(self, permit: Permit) -> None:
+        """The request was never sent. In an even flow its place has passed, but not what it would have held."""
+        self.lost(permit)
+        if isinstance(self._requests, MeterGate):
+            self._requests.settle(permit.sent_at, 1.0, 0.0)
+        if self._tokens:
+            self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
+
+    def count(self, now: float, uses: Sequence[tuple[float, float, float]]) -> None:
+        """Others sent this lately: (time, requests, tokens)."""
+        if self._requests:
+            self._requests.count(now, [(at, requests) for at, requests, _ in uses])
+        if self._tokens:
+            self._tokens.count(now, [(at, tokens) for at, _, tokens in uses])
+
+    def empty(self, now: float) -> None:
+        """Nobody knows what was sent lately: begin with nothing, where servers do not count by dates."""
+        for gate in (self._requests, self._tokens):
+            if gate:
+                gate.empty(now)
 
     def settle(self, permit: Permit, tokens_used: float | None) -> None:
         """The true number takes the estimate's place (None: nobody said it)."""
@@ -229,13 +278,17 @@ class Account:
             self._requests.settle(permit.sent_at, 1.0, 0.0)
         if isinstance(self._tokens, MeterGate):
             self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
-        expected = any(
-            isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
-            for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True)
-        )
+        expected = self.doubts(permit)
         self._requests = self._taught(self._requests, permit, permit.rooms[0], wait_s)
         self._tokens = self._taught(self._tokens, permit, permit.rooms[1], wait_s, TOKEN_GRAIN)
         return expected
+
+    def doubts(self, permit: Permit) -> bool:
+        """Whether a refusal of the request would only say how the server counts."""
+        return any(
+            isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
+            for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True)
+        )
 
     def _taught(
         self, gate: Gate | None, permit: Permit, room: float, lasting_s: float | None, smallest: float = 1.0
@@ -301,7 +354,8 @@ class Account:
 
     def _learned(self, what: LimitOf, gate: Gate | None, limit: float, quota: Quota, since: float) -> Gate:
         kind: LimitKind = self.limits.kind if gate else "auto"
-        learned = make_gate(kind, limit, MINUTE_S, smallest=TOKEN_GRAIN if what == "tokens" else 1.0)
+        smallest = TOKEN_GRAIN if what == "tokens" else 1.0
+        learned = make_gate(kind, limit, MINUTE_S, smallest=smallest, slack_s=self._slack_s)
         if isinstance(learned, MeterGate):
             sent = self._sent if what == "requests" else self._tokens_sent
             used = sent if quota.remaining is None else max(0.0, quota.limit - quota.remaining) + since

@@ -8,10 +8,11 @@ then an even flow is the only safe thing, which is not this meter's to keep. Pur
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 from typing import Final, Literal
 
-from cts_async.engine.meters import MARGIN_S, BucketMeter, Meter, SlidingMeter
+from cts_async.engine.meters import MARGIN_S, BucketMeter, Meter, SlidingMeter, Use
 
 Kind = Literal["unknown", "bucket", "sliding", "paced"]
 
@@ -20,14 +21,17 @@ PLENTY: Final = 0.15
 
 
 class KindFinder:
-    """A meter for `limit` per `window_s`, of a kind it finds out."""
+    """A meter for `limit` per `window_s`, of a kind it finds out.
 
-    def __init__(self, limit: float, window_s: float) -> None:
+    What it counts is dated up to `slack_s` later than it may have been sent.
+    """
+
+    def __init__(self, limit: float, window_s: float, slack_s: float = 0.0) -> None:
         self.limit = limit
-        self._bucket = BucketMeter(limit, limit / window_s)
+        self._bucket = BucketMeter(limit, limit / window_s, MARGIN_S + slack_s)
         self._sliding = SlidingMeter(limit, window_s)
         # For a verdict the window must have been full however late our requests arrived.
-        self._strict = SlidingMeter(limit, window_s, -MARGIN_S)
+        self._strict = SlidingMeter(limit, window_s, -MARGIN_S - slack_s)
         self.kind: Kind = "unknown"
         self.probing = False
 
@@ -44,11 +48,11 @@ class KindFinder:
     def room(self, now: float) -> float:
         return self._meter.room(now)
 
-    def take(self, now: float, amount: float) -> bool:
-        """Count `amount`; True if it goes as a probe, whose fate must then be told."""
+    def take(self, now: float, amount: float, by: float | None = None) -> bool:
+        """Count `amount`, sent `by` then at the latest; True if it goes as a probe, whose fate must then be told."""
         probe = self.kind == "unknown" and self._sliding.wait_s(now, amount) > 0
         for meter in self._alive:
-            meter.take(now, amount)
+            meter.take(now if by is None or meter is self._bucket else by, amount)
         self.probing = self.probing or probe
         return probe
 
@@ -59,6 +63,19 @@ class KindFinder:
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
         for meter in self._alive:
             meter.settle(now, sent_at, taken, actual)
+
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        for meter in self._alive:
+            meter.redate(was, sent_at, amount)
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        # The strict one is not told: where it is not full, no probe goes.
+        uses = list(uses)
+        self._bucket.count(now, uses)
+        self._sliding.count(now, uses)
+
+    def empty(self, now: float) -> None:
+        self._bucket.empty(now)
 
     def served(self) -> None:
         """The probe was answered: only a bucket could."""

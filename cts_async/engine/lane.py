@@ -116,6 +116,7 @@ class Lane:
             return self._send(tokens)
         granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, granted)))
+        self._account.wanted()
         if self.in_flight < self.window.size:
             self._work.set()
         try:

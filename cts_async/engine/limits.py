@@ -8,7 +8,7 @@ loop's, in seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from math import inf
 from typing import Any, Literal, Protocol
@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 from aiolimiter import AsyncLimiter
 
 from cts_async.engine.kind import KindFinder
-from cts_async.engine.meters import BucketMeter, Meter, SlidingMeter
+from cts_async.engine.meters import MARGIN_S, BucketMeter, Meter, SlidingMeter, Use
 
 LimitKind = Literal["paced", "sliding", "bucket", "auto"]
 
@@ -36,8 +36,20 @@ class Gate(Protocol):
     def has_room(self, amount: float) -> bool:
         """Whether `amount` may be sent now."""
 
-    def take(self, now: float, amount: float) -> bool:
-        """Count `amount`, for which there is room, as sent `now`. True if it goes as a probe (see `kind`)."""
+    def take(self, now: float, amount: float, by: float | None = None) -> bool:
+        """Count `amount`, for which there is room, as sent `now`. True if it goes as a probe (see `kind`).
+
+        With `by` it may be sent until then: where dates are kept it is counted as sent `by`, until it is redated.
+        """
+
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        """What was taken as sent by `was` had been sent at `sent_at`."""
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        """Others took this lately."""
+
+    def empty(self, now: float) -> None:
+        """Nobody knows what was taken lately: begin with nothing, where no dates are kept."""
 
     async def wait(self, amount: float) -> None:
         """Return when there may be room for `amount`, or something has changed and it is worth asking again."""
@@ -107,7 +119,7 @@ class PacedGate:
         due = amount + self._debt
         return due <= self._capacity and (due <= 0 or self._limiter.has_capacity(due))
 
-    def take(self, now: float, amount: float) -> bool:
+    def take(self, now: float, amount: float, by: float | None = None) -> bool:
         self._debt += amount
         if self._debt > 0:
             _at_once(self._limiter.acquire(self._debt))
@@ -123,6 +135,15 @@ class PacedGate:
 
     def settle(self, sent_at: float, taken: float, actual: float) -> None:
         self._debt += actual - taken
+
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        return
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        return
+
+    def empty(self, now: float) -> None:
+        self._flow()
 
     def room(self) -> float:
         return inf
@@ -148,8 +169,27 @@ class MeterGate:
     def has_room(self, amount: float) -> bool:
         return self._meter.wait_s(_now(), amount) == 0
 
-    def take(self, now: float, amount: float) -> bool:
-        return self._meter.take(now, amount)
+    def take(self, now: float, amount: float, by: float | None = None) -> bool:
+        if self.finder:
+            return self.finder.take(now, amount, by)
+        return self._meter.take(by if by is not None and self.dated else now, amount)
+
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        self._meter.redate(was, sent_at, amount)
+        self._changed.set()
+
+    @property
+    def dated(self) -> bool:
+        """Whether what was sent at which time still matters."""
+        return not isinstance(self._meter, BucketMeter)
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        self._meter.count(now, uses)
+        self._changed.set()
+
+    def empty(self, now: float) -> None:
+        self._meter.empty(now)
+        self._changed.set()
 
     async def wait(self, amount: float) -> None:
         wait_s = self._meter.wait_s(_now(), amount)
@@ -185,9 +225,12 @@ class MeterGate:
 
 
 def make_gate(
-    kind: LimitKind, per_min: float, window_s: float, *, smallest: float = 1.0
+    kind: LimitKind, per_min: float, window_s: float, *, smallest: float = 1.0, slack_s: float = 0.0
 ) -> PacedGate | MeterGate:
-    """A gate for `per_min` requests or tokens; `smallest` is the least amount worth pacing apart."""
+    """A gate for `per_min` requests or tokens; `smallest` is the least amount worth pacing apart.
+
+    What is taken may be sent up to `slack_s` later: then `take` is told by when.
+    """
     limit = per_min * window_s / 60.0
     match kind:
         case "paced":
@@ -195,9 +238,9 @@ def make_gate(
         case "sliding":
             return MeterGate(SlidingMeter(limit, window_s), window_s, per_min)
         case "bucket":
-            return MeterGate(BucketMeter(limit, limit / window_s), window_s, per_min)
+            return MeterGate(BucketMeter(limit, limit / window_s, MARGIN_S + slack_s), window_s, per_min)
         case "auto":
-            return MeterGate(KindFinder(limit, window_s), window_s, per_min)
+            return MeterGate(KindFinder(limit, window_s, slack_s), window_s, per_min)
 
 
 def _now() -> float:

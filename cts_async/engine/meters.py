@@ -7,11 +7,15 @@ Amounts are requests or tokens; one above the whole limit counts as the limit, e
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import insort
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 MARGIN_S: Final = 0.4
 """0.25-0.5 s covers the difference between sending and arrival; 0.03 s met hundreds of refusals."""
+
+Use = tuple[float, float]
+"""When something was sent, at the latest, and how much of what a meter counts."""
 
 _TINY: Final = 1e-9
 
@@ -32,6 +36,15 @@ class Meter(Protocol):
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
         """What was taken as `taken` at `sent_at` turned out to be `actual`: give back or charge the difference."""
 
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        """What was taken as sent at `was` had been sent at `sent_at`."""
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        """Others took this lately: it counts from when they did, where dates are kept."""
+
+    def empty(self, now: float) -> None:
+        """Nobody knows what was taken lately, where no dates are kept: nothing is left."""
+
 
 class SlidingMeter:
     """An exact log of the last window: bursts are allowed, no window ever holds more than the limit."""
@@ -39,18 +52,21 @@ class SlidingMeter:
     def __init__(self, limit: float, window_s: float, margin_s: float = MARGIN_S) -> None:
         self.limit = limit
         self._span_s = window_s + margin_s
-        self._log: OrderedDict[float, float] = OrderedDict()
+        self._log: dict[float, float] = {}
         """By the time when it leaves the window."""
+        self._leaving: list[float] = []
+        """Those times in order; the first `_gone` have passed."""
+        self._gone = 0
         self._used = 0.0
 
     def wait_s(self, now: float, amount: float) -> float:
         self._forget(now)
         excess = self._used + min(amount, self.limit) - self.limit
         if excess > _TINY:
-            for leaves_at, held in self._log.items():
-                excess -= held
+            for i in range(self._gone, len(self._leaving)):
+                excess -= self._log[self._leaving[i]]
                 if excess <= _TINY:
-                    return leaves_at - now
+                    return self._leaving[i] - now
         return 0.0
 
     def room(self, now: float) -> float:
@@ -62,11 +78,7 @@ class SlidingMeter:
         return False
 
     def charge(self, now: float, amount: float, lasting_s: float) -> None:
-        leaves_at = now + min(lasting_s, self._span_s)
-        later = [at for at in self._log if at > leaves_at]
-        self._add(leaves_at, min(amount, self.limit))
-        for at in later:
-            self._log.move_to_end(at)
+        self._add(now + min(lasting_s, self._span_s), min(amount, self.limit))
 
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
         difference = _owed(taken, actual, self.limit)
@@ -80,15 +92,41 @@ class SlidingMeter:
             self._log[leaves_at] += difference
             self._used += difference
 
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        """What was taken as sent at `was` had been sent at `sent_at`."""
+        leaves_at = was + self._span_s
+        if leaves_at in self._log:
+            amount = min(amount, self.limit)
+            self._log[leaves_at] -= amount
+            self._used -= amount
+            self._add(sent_at + self._span_s, amount)
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        for sent_at, amount in uses:
+            if sent_at + self._span_s > now:
+                self._add(sent_at + self._span_s, amount)
+
+    def empty(self, now: float) -> None:
+        return  # what was taken is counted
+
     def _add(self, leaves_at: float, amount: float) -> None:
-        self._log[leaves_at] = self._log.get(leaves_at, 0.0) + amount
+        if leaves_at not in self._log:
+            self._log[leaves_at] = 0.0
+            insort(self._leaving, leaves_at, lo=self._gone)
+        self._log[leaves_at] += amount
         self._used += amount
 
     def _forget(self, now: float) -> None:
-        while self._log and (leaves_at := next(iter(self._log))) <= now:
-            self._used -= self._log.pop(leaves_at)
-        if not self._log:
+        leaving, gone = self._leaving, self._gone
+        while gone < len(leaving) and leaving[gone] <= now:
+            self._used -= self._log.pop(leaving[gone])
+            gone += 1
+        if gone == len(leaving):
             self._used = 0.0
+        if 2 * gone >= len(leaving):
+            del leaving[:gone]
+            gone = 0
+        self._gone = gone
 
 
 class BucketMeter:
@@ -126,6 +164,15 @@ class BucketMeter:
 
     def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
         self._level = min(self.limit, self.room(now) - _owed(taken, actual, self._most))
+
+    def redate(self, was: float, sent_at: float, amount: float) -> None:
+        return  # a bucket keeps no dates: what may go later than it is taken is kept back from its capacity
+
+    def count(self, now: float, uses: Iterable[Use]) -> None:
+        self._level = self.room(now) - sum(amount for _, amount in uses)
+
+    def empty(self, now: float) -> None:
+        self._level, self._checked_at = 0.0, now
 
 
 def _owed(taken: float, actual: float, most: float) -> float:

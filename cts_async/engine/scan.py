@@ -54,14 +54,17 @@ class KeyIndex:
                 yield self.offsets[i]
 
     def joined(self, other: KeyIndex) -> KeyIndex:
-        """Both as one. Neither is empty."""
+        """Both as one; the offsets of `other` stand behind those of this one where fingerprints are equal."""
         import numpy as np
 
-        return _index(
-            np,
-            np.concatenate((np.asarray(self.fingerprints), np.asarray(other.fingerprints))),
-            np.concatenate((np.asarray(self.offsets), np.asarray(other.offsets))),
-        )
+        # Merged, since both are sorted: in half the time of sorting them anew.
+        places = np.searchsorted(self.fingerprints, other.fingerprints, "right") + np.arange(len(other))
+        ours = np.ones(len(self) + len(other), bool)
+        ours[places] = False
+        fingerprints, offsets = np.empty(len(ours), np.uint64), np.empty(len(ours), np.int64)
+        fingerprints[places], fingerprints[ours] = other.fingerprints, self.fingerprints
+        offsets[places], offsets[ours] = other.offsets, self.offsets
+        return KeyIndex(fingerprints.data, offsets.data)
 
 
 NO_KEYS: Final = KeyIndex(memoryview(b""), memoryview(b""))
@@ -78,7 +81,8 @@ def key_index(places: Mapping[str, int]) -> KeyIndex:
 class KeyLayers:
     """An index that grows: few layers, each at most half as large as the one before.
 
-    So a step is sorted again only some log2(n) times, however many parts a journal came in.
+    So a step is moved only some log2(n) times, however many parts a journal came in. The lines of one layer may
+    stand before or behind those of another, or between them.
     """
 
     def __init__(self, first: KeyIndex = NO_KEYS) -> None:

@@ -320,7 +320,7 @@ def test_a_provider_that_is_gone_for_one_group_holds_up_no_other(cluster: Cluste
     cluster.world.gone = {"odd": ProviderRefused("bad key")}
     with pytest.raises(ProviderRefused, match="bad key"):
         run(cluster)
-    done = {line for line in cluster.results()}
+    done = set(cluster.results())
     assert len(done) == 20
     assert [event for event in cluster.events if isinstance(event, GroupHeldUp)] == [
         GroupHeldUp("odd", "odd")

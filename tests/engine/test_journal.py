@@ -19,7 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine.append_log import AppendLog
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.step import step_key
 from cts_async.errors import StorageFull
@@ -375,17 +374,6 @@ def test_a_disk_that_will_not_even_truncate_still_answers(
     assert found(path, [record(0), record(1)]) == [record(0), None]
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_a_device_that_is_always_full() -> None:
-    async def main() -> None:
-        log = AppendLog(Path("/dev/full"))
-        with pytest.raises(StorageFull, match="No space left"):
-            await asyncio.wait_for(log.append(record(1)), 5)
-        log.close()
-
-    asyncio.run(main())
-
-
 def test_a_real_limit_of_the_operating_system(path: Path) -> None:
     """A file-size limit does what a full disk does: one short write, then a refusal."""
     first = len(line_of(record(0)))
@@ -537,16 +525,6 @@ def test_reading_skips_damage_and_stops_before_a_line_that_is_being_written(path
     assert list(read_jsonl(path)) == [record(0), record(1)]
 
 
-def test_an_offset_leads_back_to_its_line(path: Path) -> None:
-    async def main() -> None:
-        log = AppendLog(path)
-        offsets = [await log.append(record(n)) for n in range(3)]
-        assert [log.read_line(offset) + b"\n" for offset in offsets] == [line_of(record(n)) for n in range(3)]
-        log.close()
-
-    asyncio.run(main())
-
-
 def test_what_opening_found_is_told_with_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     path.write_bytes(b"garbage\n" * 2 + b'{"key": "torn')
@@ -564,64 +542,6 @@ def test_one_damaged_line_is_told_as_one(tmp_path: Path) -> None:
     journal = Journal(path)
     journal.close()
     assert journal.report.notices(path) == [f"{path}: 1 damaged line is done again (line 1)"]
-
-
-def test_what_is_put_is_written_without_anybody_waiting(tmp_path: Path) -> None:
-    async def main() -> list[dict[str, Any]]:
-        log = AppendLog(tmp_path / "log")
-        for n in range(5):
-            await log.put({"n": n})
-        log.close()
-        return list(read_jsonl(log.path))
-
-    assert asyncio.run(main()) == [{"n": n} for n in range(5)]
-
-
-def test_a_put_that_the_disk_refused_is_told_in_the_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    async def at_the_next_put() -> None:
-        log = AppendLog(tmp_path / "log")
-        await log.put({"n": 1})
-        monkeypatch.setattr(os, "write", full)
-        await asyncio.sleep(0.01)
-        await log.put({"n": 2})
-
-    async def at_the_close() -> None:
-        log = AppendLog(tmp_path / "other")
-        await log.put({"n": 1})
-        log.close()
-
-    for tell in (at_the_next_put, at_the_close):
-        with pytest.raises(StorageFull, match="No space left"):
-            asyncio.run(tell())
-
-
-def test_putting_very_many_holds_back_few_and_lets_others_work(tmp_path: Path) -> None:
-    async def main() -> tuple[int, int]:
-        log = AppendLog(tmp_path / "log")
-        turns = 0
-
-        async def other() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                await asyncio.sleep(0)
-
-        task = asyncio.create_task(other())
-        for n in range(2000):
-            await log.put({"n": n})
-        unwritten = 2000 - len(list(read_jsonl(log.path)))
-        task.cancel()
-        log.close()
-        return unwritten, turns
-
-    unwritten, turns = asyncio.run(main())
-    assert unwritten < 200
-    assert turns >= 10
 
 
 @settings(max_examples=60, deadline=None)

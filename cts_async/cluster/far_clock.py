@@ -1,0 +1,51 @@
+"""Another process's clock, known within bounds: nothing is assumed but that both run equally fast.
+
+An ask that was sent before it was received, and an answer that was given before it came, are a bound each
+(Cristian, "Probabilistic clock synchronization", 1989). The tightest of all exchanges hold, loosened with time.
+Pure: time is passed in.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Final
+
+DRIFT: Final = 2e-4
+"""Seconds a second by which two clocks may differ: ten times what quartz does."""
+
+
+class FarClock:
+    """Translates between the clock at hand (`here`) and the far one (`there`)."""
+
+    __slots__ = ("_ahead_at_least", "_ahead_at_most", "_heard_at")
+
+    def __init__(self) -> None:
+        self._ahead_at_least, self._ahead_at_most = -inf, inf
+        self._heard_at = 0.0
+
+    @property
+    def known(self) -> bool:
+        return self._ahead_at_most < inf
+
+    def heard(self, sent_at: float, received_there: float, answered_there: float, now: float) -> None:
+        """An exchange: sent and answered `now` by the clock here, received and answered by the one there."""
+        loose_s = DRIFT * max(0.0, now - self._heard_at)
+        self._heard_at = max(self._heard_at, now)
+        self._ahead_at_most = min(self._ahead_at_most + loose_s, received_there - sent_at)
+        self._ahead_at_least = max(self._ahead_at_least - loose_s, answered_there - now)
+
+    def latest_there(self, here: float) -> float:
+        """The latest that it can be there when it is `here`."""
+        return here + self._ahead_at_most
+
+    def surely_before(self, there: float) -> float:
+        """When it is this time here, it is not later than `there` there."""
+        return there - self._ahead_at_most
+
+    def surely_after(self, there: float) -> float:
+        """When it is this time here, it is not earlier than `there` there."""
+        return there - self._ahead_at_least
+
+    def about(self, there: float) -> float:
+        """The time here when it is `there`, as well as that is known: half a round trip off at most."""
+        return there - (self._ahead_at_least + self._ahead_at_most) / 2.0

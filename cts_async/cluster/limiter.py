@@ -1,0 +1,249 @@
+"""The provider's limits for many workers: one limiter lets rates and places out to them.
+
+Rates go out as permits of half a second, places as leases that are kept while workers ask. The limiter holds a worker's
+ask until it has something for it; what it must know to be strict (`ledger`) it is told in the asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, Final
+
+import anyio
+
+from cts_async.cluster.asks import HOLD_S, PLACES_S, Ask, Grant, LaneAsk, Let
+from cts_async.cluster.ledger import Ledger, View
+from cts_async.cluster.places import Demand
+
+GATHER_S: Final = 0.02
+"""A worker that wants more than there is just now is answered once for all that becomes free in so long."""
+ASKS_PER_S: Final = 1000.0
+"""Of all workers together: a third of a core, where one costs 0.3 ms."""
+SILENT_S: Final = 900.0
+"""Of a worker that was not heard of for so long no request is under way any more."""
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """An ask that waits for its answer."""
+
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    lets: dict[str, list[Let]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Asker:
+    """A worker that asks."""
+
+    heard_at: float
+    number: int = 0
+    """Of its newest ask."""
+    granted: int = 0
+    """Of the last grant to it."""
+    held: _Held | None = None
+    accounts: dict[str, tuple[int, View] | None] = field(default_factory=dict)
+    """What it was told last of each: its places, and how the account stands."""
+
+
+class Limiter:
+    """`ask` is for workers, `roster` and `gone` are the head's; `run` has to be under way.
+
+    One that takes the place of another (`fresh` is False) lets out nothing before it has been given the roster
+    and been told what was sent lately.
+    """
+
+    def __init__(self, *, fresh: bool = True) -> None:
+        self.generation = secrets.token_hex(8)
+        self._complete = fresh
+        """Whether all workers that may have sent before are known."""
+        self._untold: dict[str, float] = {}
+        """Workers of an earlier limiter that have not told this one what they hold, and until when they may."""
+        self._told: set[str] = set()
+        self._gone: set[str] = set()
+        self._died_at = -inf
+        self._ledgers: dict[str, Ledger] = {}
+        self._askers: dict[str, _Asker] = {}
+        self._new: list[Ledger] = []
+        self._work = asyncio.Event()
+
+    async def run(self) -> None:
+        """Let time pass for all accounts, until cancelled."""
+        async with anyio.create_task_group() as group:
+            while True:
+                self._work.clear()
+                for ledger in self._new:
+                    group.start_soon(ledger.dispatch, lambda: self._complete, self._stirred)
+                self._new.clear()
+                self._forget_silent(_now())
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PLACES_S):
+                        await self._work.wait()
+
+    async def ask(self, ask: Ask) -> Grant:
+        """Take in what a worker says, and answer when there is something for it, or after a while."""
+        received_at = _now()
+        stranger = ask.generation not in ("", self.generation)
+        if ask.worker in self._gone or stranger:
+            return self._nothing(received_at)
+        asker = self._askers.setdefault(ask.worker, _Asker(received_at))
+        asker.heard_at = received_at
+        newest = ask.number > asker.number
+        self._hear(asker, ask, newest=newest)
+        if ask.leaving:
+            self.gone(ask.worker)
+            return self._nothing(received_at)
+        held = _Held()
+        if newest:
+            if asker.held:
+                asker.held.released.set()
+            asker.number, asker.held = ask.number, held
+            self._stirred()
+            for lane in ask.lanes:
+                self._ledgers[lane.account].pump()
+            await self._hold(ask.worker, asker, held)
+        return self._grant(ask.worker, asker, held, received_at)
+
+    async def _hold(self, worker: str, asker: _Asker, held: _Held) -> None:
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HOLD_S):
+                    await held.released.wait()
+        finally:
+            if asker.held is held:
+                asker.held = None
+                if self._askers.get(worker) is asker:
+                    for name in asker.accounts:
+                        self._ledgers[name].want(worker, ())
+
+    def roster(self, workers: Mapping[str, float | None]) -> None:
+        """All workers that ever were: None for those alive, else seconds for which each is known to be dead."""
+        now = _now()
+        for worker, dead_s in workers.items():
+            if dead_s is not None and worker not in self._gone:
+                self._gone.add(worker)
+                self._died_at = max(self._died_at, now - dead_s)
+        if not self._complete:
+            alive = {w for w, dead_s in workers.items() if dead_s is None} - self._told - self._gone
+            self._untold = dict.fromkeys(alive, now + SILENT_S)
+            self._complete = True
+            for ledger in self._ledgers.values():
+                ledger.expect(alive, self._died_at)
+        self._stirred()
+
+    def gone(self, worker: str) -> None:
+        """A worker is dead, and so are its connections: what it held is free."""
+        now = _now()
+        self._gone.add(worker)
+        if self._untold.pop(worker, None) is not None:
+            self._died_at = max(self._died_at, now)
+        asker = self._askers.pop(worker, None)
+        if asker and asker.held:
+            asker.held.released.set()
+        for ledger in self._ledgers.values():
+            ledger.gone(worker, now)
+        self._stirred()
+
+    def status(self) -> Mapping[str, Mapping[str, Any]]:
+        """How each account stands, as plain numbers."""
+        now = _now()
+        return {name: ledger.status(now) for name, ledger in self._ledgers.items()}
+
+    # What is said.
+
+    def _hear(self, asker: _Asker, ask: Ask, *, newest: bool) -> None:
+        for lane in ask.lanes:
+            ledger = self._ledgers.get(lane.account) or self._open(lane)
+            asker.accounts.setdefault(lane.account, None)
+            self._hear_of(ledger, ask, lane, newest=newest)
+        if ask.worker not in self._told:
+            self._told.add(ask.worker)
+            self._untold.pop(ask.worker, None)
+            for ledger in self._ledgers.values():
+                if ledger.epoch == 0:
+                    ledger.told(ask.worker)
+
+    def _hear_of(self, ledger: Ledger, ask: Ask, lane: LaneAsk, *, newest: bool) -> None:
+        ledger.joined(ask.worker)
+        if lane.history:
+            ledger.tells(ask.worker, lane.history)
+        for heard in lane.heard:
+            ledger.heard(ask.worker, heard)
+        for report in lane.reports:
+            ledger.report(report)
+        if lane.refusals:
+            ledger.refusals(ask.worker, lane.refusals)
+        if newest:
+            demand = Demand(lane.busy + lane.waiting, lane.oldest)
+            ledger.places.heard(ask.worker, ask.heard, lane.places, lane.busy, demand)
+            ledger.want(ask.worker, lane.wants)
+
+    def _open(self, lane: LaneAsk) -> Ledger:
+        ledger = Ledger(
+            lane.account,
+            lane.limits,
+            self._let_out,
+            untold=self._untold,
+            died_at=self._died_at,
+            complete=self._complete,
+        )
+        self._ledgers[lane.account] = ledger
+        self._new.append(ledger)
+        self._work.set()
+        return ledger
+
+    # What is given.
+
+    def _let_out(self, account: str, worker: str, let: Let) -> None:
+        held = self._askers[worker].held
+        if held is None:
+            raise RuntimeError("a permit for a worker that did not ask")
+        if not held.lets:
+            asyncio.get_running_loop().call_later(GATHER_S, held.released.set)
+        held.lets.setdefault(account, []).append(let)
+        if not any(self._ledgers[name].wants(worker) for name in self._askers[worker].accounts):
+            held.released.set()
+
+    def _stirred(self) -> None:
+        """Something may have changed: move places, and answer those who should know."""
+        may_move = self._complete and not self._untold
+        for name, ledger in self._ledgers.items():
+            stirred = ledger.places.plan() if may_move else set()
+            if ledger.changed():
+                stirred = set(ledger.members)
+            for worker in stirred:
+                asker = self._askers.get(worker)
+                if asker and asker.held and asker.accounts[name] != ledger.standing(worker):
+                    asker.held.released.set()
+
+    def _grant(self, worker: str, asker: _Asker, held: _Held, received_at: float) -> Grant:
+        if self._askers.get(worker) is not asker:
+            return self._nothing(received_at)
+        asker.granted += 1
+        lanes = []
+        for name in asker.accounts:
+            ledger = self._ledgers[name]
+            asker.accounts[name] = ledger.standing(worker)
+            lanes.append(ledger.grant(worker, asker.granted, tuple(held.lets.get(name, ()))))
+        gap_s = len(self._askers) / ASKS_PER_S
+        return Grant(self.generation, asker.granted, received_at, _now(), gap_s, tuple(lanes))
+
+    def _nothing(self, received_at: float) -> Grant:
+        return Grant(self.generation, 0, received_at, _now(), 0.0, ())
+
+    def _forget_silent(self, now: float) -> None:
+        for worker in [worker for worker, until in self._untold.items() if until <= now]:
+            del self._untold[worker]
+        for worker, asker in self._askers.items():
+            if asker.accounts and asker.held is None and asker.heard_at + SILENT_S <= now:
+                for name in asker.accounts:
+                    self._ledgers[name].gone(worker, asker.heard_at + PLACES_S)
+                asker.accounts.clear()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,114 @@
+"""What was appended to a log is in the file; what the disk refuses is told, now or in the end."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cts_async.engine.append_log import AppendLog, line_of
+from cts_async.engine.journal import read_jsonl
+from cts_async.errors import StorageFull
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_device_that_is_always_full() -> None:
+    async def main() -> None:
+        log = AppendLog(Path("/dev/full"))
+        with pytest.raises(StorageFull, match="No space left"):
+            await asyncio.wait_for(log.append({"n": 1}), 5)
+        log.close()
+
+    asyncio.run(main())
+
+
+def test_an_offset_leads_back_to_its_line(tmp_path: Path) -> None:
+    async def main() -> None:
+        log = AppendLog(tmp_path / "log")
+        records = [{"n": n, "text": "長" * 5_000 * n} for n in range(3)]
+        offsets = [await log.append(one) for one in records]
+        assert [log.read_line(offset) + b"\n" for offset in offsets] == [line_of(one) for one in records]
+        log.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_put_is_written_without_anybody_waiting(tmp_path: Path) -> None:
+    async def main() -> list[dict[str, Any]]:
+        log = AppendLog(tmp_path / "log")
+        for n in range(5):
+            await log.put({"n": n})
+        log.close()
+        return list(read_jsonl(log.path))
+
+    assert asyncio.run(main()) == [{"n": n} for n in range(5)]
+
+
+def test_a_put_that_the_disk_refused_is_told_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def at_the_next_put() -> None:
+        log = AppendLog(tmp_path / "log")
+        await log.put({"n": 1})
+        monkeypatch.setattr(os, "write", full)
+        await asyncio.sleep(0.01)
+        await log.put({"n": 2})
+
+    async def at_the_close() -> None:
+        log = AppendLog(tmp_path / "other")
+        await log.put({"n": 1})
+        log.close()
+
+    for tell in (at_the_next_put, at_the_close):
+        with pytest.raises(StorageFull, match="No space left"):
+            asyncio.run(tell())
+
+
+def test_putting_very_many_holds_back_few_and_lets_others_work(tmp_path: Path) -> None:
+    async def main() -> tuple[int, int]:
+        log = AppendLog(tmp_path / "log")
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        for n in range(2000):
+            await log.put({"n": n})
+        unwritten = 2000 - len(list(read_jsonl(log.path)))
+        task.cancel()
+        log.close()
+        return unwritten, turns
+
+    unwritten, turns = asyncio.run(main())
+    assert unwritten < 200
+    assert turns >= 10
+
+
+def test_another_file_is_taken_in_behind_what_is_held_back(tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    part.write_bytes(b"[1]\n[2]\n")
+
+    async def main() -> None:
+        log = AppendLog(tmp_path / "log")
+        await log.put({"n": 0})
+        with part.open("rb") as source:
+            assert log.take_in(source.fileno()) == len(b'{"n":0}\n')
+        assert log.size == len(b'{"n":0}\n[1]\n[2]\n')
+        assert await log.append({"n": 3}) == log.size - len(b'{"n":3}\n')
+        log.close()
+        with part.open("rb") as source, pytest.raises(ValueError, match="closed"):
+            log.take_in(source.fileno())
+
+    asyncio.run(main())
+    assert (tmp_path / "log").read_bytes() == b'{"n":0}\n[1]\n[2]\n{"n":3}\n'
