@@ -33,6 +33,8 @@ from cts_async.protocol.run_files import RunFiles
 
 SETTLED, MEASURED_S = 3, 2.0
 """Turns that every worker has before anything is counted; seconds that are counted then, and a turn of each at least."""
+STEADY, MOST_WINDOWS = 0.05, 5
+"""It is counted again while as many pieces as that share of those that end are dealt more, or fewer."""
 SIGMA = 0.3
 """Of the latencies' logarithm."""
 PARTS = ("workers", "in flight", "head", "network", "storage")
@@ -79,7 +81,7 @@ def flow_of(work: Work, costs: Costs) -> Flow:
     return run_virtual(lambda: _Cluster(work, costs).run())
 
 
-class _Server:
+class Server:
     """Does one thing after the other."""
 
     def __init__(self) -> None:
@@ -169,11 +171,11 @@ class _Cluster:
         self.work, self._costs = work, costs
         self._rng = random.Random(f"{work.seed}/{work.workers}/{work.latency_s}")
         self._mu = log(work.latency_s) - SIGMA**2 / 2
-        self._head, self._out, self._in, self._storage = (_Server() for _ in range(4))
+        self._head, self._out, self._in, self._storage = (Server() for _ in range(4))
         self._back_bytes = costs.end_bytes + (work.step_bytes if work.streamed else 0.0)
-        carried_us = costs.call_kb_us * (costs.piece_bytes + self._back_bytes) / 1000
+        carried_us = costs.call_kb_us * (costs.piece_bytes + self._back_bytes) / 1000 + costs.object_us
         self._call_s = (costs.worker_us + costs.piece_us + carried_us) / 1e6
-        self._ended = 0
+        self._dealt = self._ended = 0
         self.silent_s = 0.0
         self._left: dict[str, int] = {}
         """Turns that are waited for, by worker."""
@@ -186,16 +188,26 @@ class _Cluster:
             head = Head([files], [_pieces()], None, self._hire, workers=self.work.workers, events=Events())
             running = asyncio.create_task(head.run())
             await self._turns_of_all(SETTLED)
-            loop = asyncio.get_running_loop()
-            before, began = self._counts(), loop.time()
-            await asyncio.sleep(MEASURED_S)
-            await self._turns_of_all(1)
-            elapsed_s, after = loop.time() - began, self._counts()
+            per_second = await self._counted()
+            for _ in range(MOST_WINDOWS - 1):
+                dealt, ended = per_second[:2]
+                if abs(dealt - ended) <= STEADY * ended:
+                    break
+                per_second = await self._counted()
             running.cancel()
             with suppress(asyncio.CancelledError):
                 await running
             files.close()
-        return self._flow([(b - a) / elapsed_s for a, b in zip(before, after, strict=True)])
+        return self._flow(per_second)
+
+    async def _counted(self) -> list[float]:
+        """Everything that is counted, by second, over a window."""
+        loop = asyncio.get_running_loop()
+        before, began = self._counts(), loop.time()
+        await asyncio.sleep(MEASURED_S)
+        await self._turns_of_all(1)
+        elapsed_s = loop.time() - began
+        return [(b - a) / elapsed_s for a, b in zip(before, self._counts(), strict=True)]
 
     async def _hire(self, setup: Setup) -> _Link:
         self._left.setdefault(setup.worker, SETTLED)
@@ -222,7 +234,9 @@ class _Cluster:
     async def send(self, n: int) -> None:
         """What a turn with so many pieces takes until the worker has it."""
         costs = self._costs
-        each_us = costs.read_us + costs.head_us + costs.send_us + costs.call_kb_us * costs.piece_bytes / 1000
+        self._dealt += n
+        carried_us = costs.call_kb_us * costs.piece_bytes / 1000 + costs.object_us
+        each_us = costs.read_us + costs.head_us + costs.send_us + carried_us
         turn_us = costs.turn_us + costs.call_us + costs.deal_worker_us * self.work.workers
         await self._head.use((turn_us + n * each_us) / 1e6)
         await self._out.use(n * costs.piece_bytes / costs.network_mb_s / 1e6)
@@ -246,10 +260,11 @@ class _Cluster:
 
     def _counts(self) -> list[float]:
         servers = (self._head, self._out, self._in, self._storage)
-        return [self._ended, *(server.busy_s for server in servers)]
+        return [self._dealt, self._ended, *(server.busy_s for server in servers)]
 
     def _flow(self, per_second: Sequence[float]) -> Flow:
-        calls_s, head, out, back, storage = per_second
+        dealt, ended, head, out, back, storage = per_second
+        calls_s = min(dealt, ended)
         work, under_way = self.work, calls_s * self.work.latency_s
         busy = {
             "workers": calls_s * self._call_s / work.workers,

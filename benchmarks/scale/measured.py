@@ -16,6 +16,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from benchmarks.scale.costs import Costs
+from benchmarks.scale.limits import Shared, spent_by_limiter
 from benchmarks.scale.sizes import TYPICAL, chat, planned, write_world
 from cts_async import __version__
 from cts_async.cluster.dealing import Dealer
@@ -33,8 +34,10 @@ from cts_async.protocol.rejudge import opened_verdicts, run_judging
 from cts_async.protocol.run_files import PER_ITEM, STEPS, RunFiles
 
 N, LEASE, ROUNDS = 10_000, 250, 3
-MANY = 256
+FEW, MANY = 16, 512
 """Workers, where it is asked what one more of them adds."""
+LIMIT = (30_000.0, 2.0, 2000)
+"""Requests a minute, their latency, and how many at once, where the limiter is measured."""
 PROTOCOL = 5
 """Of pickle, as Ray uses it."""
 
@@ -56,7 +59,10 @@ def measured() -> Costs:
         plan = planned(folder)
         made = _made(folder, plan)
         return Costs().named(
-            plan_us=_us(lambda: planned(folder)), read_us=_us(lambda: _pieces(plan)), **_of_head(made)
+            plan_us=_us(lambda: planned(folder)),
+            read_us=_us(lambda: _pieces(plan)),
+            **_of_head(made),
+            **_of_limiter(),
         )
 
 
@@ -77,6 +83,17 @@ def _of_head(made: Material) -> dict[str, float]:
         "merge_us": _merged_us(made.steps),
         "stream_us": _in_folder_us(lambda folder: asyncio.run(_streamed(made.steps, folder))),
     }
+
+
+def _of_limiter() -> dict[str, float]:
+    """By one worker, that is let many permits at once, by a few, and by many of them."""
+    one, few, many = (spent_by_limiter(Shared(n, *LIMIT), Costs()) for n in (1, FEW, MANY))
+    per_ask, per_few, per_many = (spent_s / use.asks * 1e6 for spent_s, use in (one, few, many))
+    ratios = [use.permits / use.asks for _, use in (one, few, many)]
+    permit_us = max(0.0, (per_ask - per_few) / (ratios[0] - ratios[1]))
+    few_us, many_us = per_few - permit_us * ratios[1], per_many - permit_us * ratios[2]
+    worker_us = max(0.0, many_us - few_us) / (MANY - FEW)
+    return {"permit_us": permit_us, "ask_worker_us": worker_us, "ask_us": few_us - FEW * worker_us}
 
 
 def _made(folder: Path, plan: JudgePlan) -> Material:
