@@ -55,12 +55,12 @@ def _simulate(asked: argparse.Namespace, costs: Costs) -> None:
 
 def _made(text: str, costs: Costs) -> str:
     """The document with its tables made anew."""
-    all_sizes = [sizes(kind) for kind in KINDS]
-    typical = all_sizes[KINDS.index(TYPICAL)]
+    weighed = tables.bytes_table([sizes(kind) for kind in KINDS])
+    typical = tables.sizes_in({"bytes": weighed}, TYPICAL.name)  # as they stand there, to be reckoned from
     flows = tables.flow_table(typical, costs)
     made = {
         "costs": tables.costs_table(costs),
-        "bytes": tables.bytes_table(all_sizes),
+        "bytes": weighed,
         "totals": tables.totals_table(typical, costs, tables.pace_in(flows)),
         "flow": flows,
         "streamed": tables.streamed_table(typical, costs),

@@ -97,7 +97,9 @@ class Server:
 class _Worker:
     """Pieces in, the times at which they are begun and end out; none of them is an event of its own."""
 
-    def __init__(self, in_flight: int, call_s: float, latency: Callable[[], float], rng: random.Random) -> None:
+    def __init__(
+        self, in_flight: int, call_s: float, latency: Callable[[], float], rng: random.Random
+    ) -> None:
         self._in_flight, self._call_s, self._latency, self._rng = in_flight, call_s, latency, rng
         self._places: list[float] = []
         """When each call that may be under way has ended."""

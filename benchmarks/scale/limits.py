@@ -140,7 +140,9 @@ class _Account:
             for task in tasks:
                 task.cancel()
         calls, asks, busy_s = (b - a for a, b in zip(before, after, strict=True))
-        return Use(calls / MEASURED_S, asks / MEASURED_S, min(1.0, busy_s / MEASURED_S), self._asks, self._permits)
+        return Use(
+            calls / MEASURED_S, asks / MEASURED_S, min(1.0, busy_s / MEASURED_S), self._asks, self._permits
+        )
 
     async def ask(self, ask: Ask) -> Grant:
         """The way to the limiter."""

@@ -140,7 +140,9 @@ def _led_us(made: Material) -> tuple[float, float]:
     spent = {}
     for in_flight in (LEASE, 1):
         links: list[_Prompt] = []
-        spent[in_flight] = _in_folder_us(lambda folder, w=in_flight, links=links: _lead(made, folder, w, links))
+        spent[in_flight] = _in_folder_us(
+            lambda folder, w=in_flight, links=links: _lead(made, folder, w, links)
+        )
         turns[in_flight] = links[-1].turns
     turn_us = (spent[1] - spent[LEASE]) * N / (turns[1] - turns[LEASE])
     return spent[LEASE] - turn_us * turns[LEASE] / N, turn_us

@@ -101,9 +101,7 @@ async def chat(self: Client, spec: Any, request: Any) -> Reply:
     return _REPLY
 
 
-_REPLY = Reply(
-    json.loads(judge_reply())["choices"][0]["message"]["content"], MODEL, "stop", Usage(1000, 100)
-)
+_REPLY = Reply(json.loads(judge_reply())["choices"][0]["message"]["content"], MODEL, "stop", Usage(1000, 100))
 
 
 def _each(file: Path, n: int) -> float:

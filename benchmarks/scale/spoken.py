@@ -34,9 +34,7 @@ def parsed(text: str) -> float:
     return float(text.split()[0].lstrip("$").replace(",", "").rstrip("%"))
 
 
-def _in_units(
-    value: float, units: tuple[tuple[float, str], ...], smallest: str, at_least: float = 1
-) -> str:
+def _in_units(value: float, units: tuple[tuple[float, str], ...], smallest: str, at_least: float = 1) -> str:
     for unit, name in units:
         if value >= unit * at_least * 0.9995:  # else it would round to 1,000 of the smaller unit
             return f"{number(value / unit)} {name}"

@@ -45,12 +45,7 @@ def tables_in(text: str) -> dict[str, Rows]:
 
 def with_tables(text: str, tables: Mapping[str, Rows]) -> str:
     """The document with these in the places of those with their names."""
-    return _TABLE.sub(
-        lambda found: f"<!-- table: {found[1]} -->\n\n{_markdown(tables[found[1]])}"
-        if found[1] in tables
-        else found[0],
-        text,
-    )
+    return _TABLE.sub(lambda found: f"<!-- table: {found[1]} -->\n\n{_markdown(tables[found[1]])}", text)
 
 
 def costs_in(tables: Mapping[str, Rows]) -> Costs:
@@ -69,10 +64,8 @@ def sizes_in(tables: Mapping[str, Rows], kind: str) -> Sizes:
 
 
 def costs_table(costs: Costs) -> Rows:
-    rows = [["cost", "is", "unit", "of", "found"]]
-    for one in COSTS:
-        rows.append([f"`{one.name}`", number(getattr(costs, one.name)), one.unit, one.what, one.how])
-    return rows
+    rows = [[f"`{one.name}`", number(getattr(costs, one.name)), one.unit, one.what, one.how] for one in COSTS]
+    return [["cost", "is", "unit", "of", "found"], *rows]
 
 
 def bytes_table(sizes: Sequence[Sizes]) -> Rows:
@@ -172,11 +165,19 @@ def saturation_table(sizes: Sizes, costs: Costs) -> Rows:
     return [
         ["part", "is full at", "found"],
         ["a worker's core", f"{number(totals.of_worker(costs))} calls/s", "measured"],
-        [f"a worker's {MOST_IN_FLIGHT:,} calls at once", f"{MOST_IN_FLIGHT / 2:g} calls/s of 2 s", "computed"],
+        [
+            f"a worker's {MOST_IN_FLIGHT:,} calls at once",
+            f"{MOST_IN_FLIGHT / 2:g} calls/s of 2 s",
+            "computed",
+        ],
         ["the head's core, without turns", f"{number(totals.of_head(costs))} calls/s", "measured parts"],
         ["the head's core, by turns alone", f"{number(totals.of_turns(costs))} workers", "computed"],
         ["shared storage", f"{number(totals.of_storage(costs, sizes))} calls/s", "computed, speed assumed"],
-        ["the head's network, steps streamed", f"{number(totals.of_network(costs, sizes))} calls/s", "computed"],
+        [
+            "the head's network, steps streamed",
+            f"{number(totals.of_network(costs, sizes))} calls/s",
+            "computed",
+        ],
         [
             "the same at 1 Gbit/s",
             f"{number(totals.of_network(costs.named(network_mb_s=slow_mb_s), sizes))} calls/s",
@@ -203,8 +204,8 @@ def flow_cell(flow: Flow) -> str:
 
 
 def _rows(body: str) -> Rows:
-    rows = [[cell.strip() for cell in line.strip("| \n").split(" | ")] for line in body.splitlines()]
-    return [row for row in rows if not set("".join(row)) <= {"-", ":", " ", "|"}]
+    head, _, *rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in body.splitlines()]
+    return [head, *rows]
 
 
 def _markdown(rows: Rows) -> str:
