@@ -14,6 +14,7 @@ from benchmarks.shared.result import Result
 QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight", "scorer")
 BY_NAME = (
     "shards",
+    "shard_kills",
     "judging",
     "judge_memory",
     "where",

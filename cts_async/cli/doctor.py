@@ -35,7 +35,7 @@ PACKAGES = (
     "trafilatura",
 )
 
-EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",)}
+EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",), "ray": ("ray", "grpcio")}
 """Optional extras of this package, and what each brings."""
 
 

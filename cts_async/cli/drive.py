@@ -1,10 +1,12 @@
-"""Drives a planned piece of work to its end, showing progress; an early stop is a result here."""
+"""Drives a planned piece of work to its end, here or on a cluster; an early stop is a result here."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
 
@@ -16,8 +18,12 @@ from cts_async.report.doing import Doing
 from cts_async.report.live_writer import told_live
 from cts_async.report.works import Work
 
+if TYPE_CHECKING:
+    from cts_async.cluster.ray_hire import RayCluster
+
 Plan = TypeVar("Plan")
 Doer = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
+DoerOn = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
 
 
 def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -> RunStopped | None:
@@ -32,3 +38,28 @@ def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -
         except RunStopped as reason:
             return reason
     return None
+
+
+@contextmanager
+def placed(
+    here: Doer[Plan],
+    there: Callable[[], DoerOn[Plan]],
+    ray: str | None,
+    workers: int | None,
+    *,
+    quiet: bool,
+) -> Iterator[Doer[Plan]]:
+    """Who does the work where the user wants it: `here`, in this process, or on a cluster what `there` gives.
+
+    The cluster stands ready while the block runs. Raises UsageError where there is none.
+    """
+    if ray is None and workers is None:
+        yield here
+        return
+    from cts_async.cluster.ray_cluster import connect
+
+    with connect(ray, workers) as cluster:
+        if not quiet:
+            for note in cluster.notes:
+                Console(stderr=True).print(note, markup=False, highlight=False, soft_wrap=True)
+        yield partial(there(), cluster)

@@ -52,6 +52,7 @@ HEADINGS: Final[Mapping[str, Sequence[str]]] = {
         "max_outage",
         "in_flight",
     ),
+    "Beyond one process": ("ray", "workers"),
     "Other options": ("retry_failed", "sync", "seed", "help"),
 }
 """Heading to the options under it, by the names of their parameters; each shows what the command has of them."""

@@ -11,6 +11,7 @@ from cts_async.cli import options
 from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
+    from cts_async.cli.drive import DoerOn
     from cts_async.config import JudgeConfig
     from cts_async.protocol.judge_plan import JudgePlan
     from cts_async.report.summary import RunSummary
@@ -25,6 +26,8 @@ question to the same judge is asked once, however many answers it is about. The 
 Example: cts judge runs/sample-local-k1 --judge ernie
 
 Example: cts judge --gold gold_public_hard518.jsonl --candidates 'candidates/*.jsonl' --out judged --judge ernie
+
+On a Ray cluster, with 64 workers: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
 """
 
 
@@ -62,6 +65,8 @@ def judge(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it will take, and start nothing; needs no key.")
     ] = False,
+    ray: options.Ray = None,
+    workers: options.Workers = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -85,7 +90,7 @@ def judge(
     if dry_run:
         _foresee(asked, as_json=as_json)
     else:
-        raise typer.Exit(_judge(asked, quiet=quiet, as_json=as_json))
+        raise typer.Exit(_judge(asked, ray, workers, quiet=quiet, as_json=as_json))
 
 
 judge.__doc__ = HELP
@@ -110,12 +115,12 @@ def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
         print_foreseen(Console(), plan, foreseen)
 
 
-def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
+def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> int:
     import os
 
     from rich.console import Console
 
-    from cts_async.cli.drive import drive
+    from cts_async.cli.drive import drive, placed
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.judge_plan import plan_judging
@@ -123,7 +128,9 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.report.summary import write_summary
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ)
-    stopped = drive(run_judging, plan, [_work(plan, judge) for judge in plan.judges], quiet=quiet)
+    works = [_work(plan, judge) for judge in plan.judges]
+    with placed(run_judging, _on_a_cluster, ray, workers, quiet=quiet) as doer:
+        stopped = drive(doer, plan, works, quiet=quiet)
     summaries = _summaries(plan)
     written = [
         {"run": str(summary.directory), "system": summary.label, **write_summary(summary)}
@@ -140,6 +147,12 @@ def _judge(config: JudgeConfig, *, quiet: bool, as_json: bool) -> int:
         summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
     )
     return EXIT_SOME_FAILED if failed else EXIT_OK
+
+
+def _on_a_cluster() -> DoerOn[JudgePlan]:
+    from cts_async.cluster.runs import run_judging_on
+
+    return run_judging_on
 
 
 def _work(plan: JudgePlan, judge: str) -> Work:

@@ -59,6 +59,22 @@ DeadlineAt = Annotated[
 ]
 Sync = Annotated[bool, typer.Option("--sync", help="Survive a power cut too: flush every step to the disk.")]
 Seed = Annotated[int, typer.Option(help="Seed of everything random here.")]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Run on this Ray cluster: auto, HOST:6379, or ray://HOST:10001 from outside it.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        metavar="N",
+        help="Processes to run in, on Ray; without --ray on this machine [of a cluster: its free CPUs].",
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON on standard output.")]
 

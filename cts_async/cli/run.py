@@ -14,6 +14,7 @@ from cts_async.config import RunConfig
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from cts_async.cli.drive import DoerOn
     from cts_async.protocol.plan import Plan
     from cts_async.protocol.search_plan import SearchPlan
     from cts_async.report.summary import RunSummary
@@ -27,23 +28,31 @@ Without options: the embedded model (no key, no server) on the first 8 instances
 
 Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
 
+On the free CPUs of a Ray cluster: cts run --model gpt -k 3 --ray auto; on 4 cores of this machine: --workers 4
+
 Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
 """
 
 
-def run(asked: RunConfig, quiet: options.Quiet = False, as_json: options.AsJson = False) -> None:
-    raise typer.Exit(_run(asked, quiet=quiet, as_json=as_json))
+def run(
+    asked: RunConfig,
+    ray: options.Ray = None,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+    as_json: options.AsJson = False,
+) -> None:
+    raise typer.Exit(_run(asked, ray, workers, quiet=quiet, as_json=as_json))
 
 
 run.__doc__ = HELP
 
 
-def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
+def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> int:
     import os
 
     from rich.console import Console
 
-    from cts_async.cli.drive import drive
+    from cts_async.cli.drive import drive, placed
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.campaign import run_campaign
@@ -54,7 +63,8 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan)
-    stopped = drive(run_campaign, plan, _works(plan), quiet=quiet)
+    with placed(run_campaign, _on_a_cluster, ray, workers, quiet=quiet) as doer:
+        stopped = drive(doer, plan, _works(plan), quiet=quiet)
     summaries = [
         summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
     ]
@@ -68,6 +78,12 @@ def _run(config: RunConfig, *, quiet: bool, as_json: bool) -> int:
     if stopped:
         raise stopped
     return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
+
+
+def _on_a_cluster() -> DoerOn[Plan]:
+    from cts_async.cluster.runs import run_campaign_on
+
+    return run_campaign_on
 
 
 def _works(plan: Plan) -> list[Work]:

@@ -106,6 +106,10 @@ class Ask:
     heard: int
     """The number of the last grant of that generation that it has acted on."""
     lanes: tuple[LaneAsk, ...]
+    trip_s: float = 0.0
+    """How long asks and answers are on their way, together, where it takes long."""
+    hold: bool = True
+    """Whether it may wait for an answer."""
     leaving: bool = False
     """Whether this is its last: it sends nothing more."""
 

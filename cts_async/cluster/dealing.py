@@ -21,6 +21,8 @@ LEASE_S: Final = 1.0
 """Seconds of work that a worker has beside what it works on."""
 MOST_AT_ONCE: Final = 500
 """Pieces of one lease."""
+MOST_AHEAD: Final = 4096
+"""Pieces that are read to see whether there are as many for everybody else."""
 MOST_ASIDE: Final = 1000
 """Pieces that wait for the one worker that is to have them, before others wait with them."""
 MOST_OWNED: Final = 1 << 17
@@ -70,7 +72,7 @@ class _Hand:
 
 
 class Stream:
-    """The pieces of one stream, from an iterator that is read no further than what is wanted of it just now."""
+    """The pieces of one stream, from an iterator that is read little further than what is dealt."""
 
     def __init__(self, pieces: Iterator[Piece]) -> None:
         self._pieces: Iterator[Piece] | None = pieces
@@ -95,6 +97,10 @@ class Stream:
             and not self._read(1)
         )
 
+    def look(self) -> None:
+        """Read up to the first piece."""
+        self._read(1)
+
     def joined(self, worker: str, in_flight: int) -> None:
         """A worker is there that works on so many at once."""
         self._hands[worker] = _Hand(in_flight)
@@ -105,8 +111,7 @@ class Stream:
         room = hand.room
         if room <= 0:
             return []
-        wanted = sum(max(0, other.room) for other in self._hands.values())
-        if not self._read(wanted):
+        if not self._read(min(room * len(self._hands), MOST_AHEAD)):
             room = min(room, self._share() - len(hand.pieces))
         dealt: list[Piece] = []
         while len(dealt) < room and (piece := self._next(worker, hand)):
@@ -134,11 +139,15 @@ class Stream:
                 heappush(self._back, (piece.seq, piece))
         return had
 
-    def drop(self, group: str, worker: str) -> None:
-        """Nothing of this group is dealt any more, and this worker has none of it any more."""
+    def left(self, worker: str, seqs: Iterable[int]) -> None:
+        """The worker has these no more, and nobody is to have them."""
+        if hand := self._hands.get(worker):
+            for seq in seqs:
+                hand.pieces.pop(seq, None)
+
+    def drop(self, group: str) -> None:
+        """Nothing of this group is dealt any more; who has pieces of it may end them."""
         self._dropped.add(group)
-        hand = self._hands[worker]
-        hand.pieces = {seq: piece for seq, piece in hand.pieces.items() if piece.group != group}
         self._ahead = deque(piece for piece in self._ahead if piece.group != group)
         for heap in (self._back, *(one.aside for one in self._hands.values())):
             heap[:] = [(seq, piece) for seq, piece in heap if piece.group != group]
@@ -208,6 +217,11 @@ class Dealer:
         self._streams = [Stream(pieces) for pieces in streams]
         self._told: dict[str, set[int]] = {}
 
+    def look(self) -> None:
+        """Read each stream up to its first piece: where much was done before, that takes long."""
+        for stream in self._streams:
+            stream.look()
+
     @property
     def over(self) -> bool:
         """Whether every piece has ended or was dropped."""
@@ -241,7 +255,12 @@ class Dealer:
         self._told.pop(worker, None)
         return sorted((p for stream in self._streams for p in stream.lost(worker)), key=lambda p: p.seq)
 
-    def drop(self, group: str, worker: str) -> None:
-        """Nothing of this group is dealt any more, and this worker has none of it any more."""
+    def left(self, worker: str, seqs: Collection[int]) -> None:
+        """The worker has these no more, and nobody is to have them."""
         for stream in self._streams:
-            stream.drop(group, worker)
+            stream.left(worker, seqs)
+
+    def drop(self, group: str) -> None:
+        """Nothing of this group is dealt any more; who has pieces of it may end them."""
+        for stream in self._streams:
+            stream.drop(group)

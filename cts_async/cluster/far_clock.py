@@ -10,25 +10,41 @@ from __future__ import annotations
 from math import inf
 from typing import Final
 
-DRIFT: Final = 2e-4
-"""Seconds a second by which two clocks may differ: ten times what quartz does."""
+DRIFT: Final = 1e-4
+"""Seconds a second by which two clocks may differ: several times what quartz does."""
+SURE: Final = 16
+"""Exchanges after which it is known well how a clock stands."""
+FORGET: Final = 0.999
+"""Of the slowest exchange, with each that is faster."""
 
 
 class FarClock:
     """Translates between the clock at hand (`here`) and the far one (`there`)."""
 
-    __slots__ = ("_ahead_at_least", "_ahead_at_most", "_heard_at")
+    __slots__ = ("_ahead_at_least", "_ahead_at_most", "_heard_at", "exchanges", "trip_s")
 
     def __init__(self) -> None:
+        self.exchanges = 0
+        self.trip_s = 0.0
+        """What a slow exchange takes on the way there and back, of late."""
         self._ahead_at_least, self._ahead_at_most = -inf, inf
         self._heard_at = 0.0
 
     @property
     def known(self) -> bool:
-        return self._ahead_at_most < inf
+        """Whether anything is known of the far clock."""
+        return self.exchanges > 0
+
+    @property
+    def sure(self) -> bool:
+        """Whether `about` is as good as it gets."""
+        return self.exchanges >= SURE
 
     def heard(self, sent_at: float, received_there: float, answered_there: float, now: float) -> None:
         """An exchange: sent and answered `now` by the clock here, received and answered by the one there."""
+        self.exchanges += 1
+        trip_s = now - sent_at - (answered_there - received_there)
+        self.trip_s = max(trip_s, self.trip_s * FORGET)
         loose_s = DRIFT * max(0.0, now - self._heard_at)
         self._heard_at = max(self._heard_at, now)
         self._ahead_at_most = min(self._ahead_at_most + loose_s, received_there - sent_at)

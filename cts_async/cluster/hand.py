@@ -20,11 +20,12 @@ class Hand:
     """`wake` is called when there is little left to begin, and when nothing is left at all."""
 
     def __init__(self, streams: int, job_of: JobOf, wake: Callable[[], None]) -> None:
-        self.feeds: Sequence[Feed] = [Feed(self) for _ in range(streams)]
+        self.feeds: Sequence[Feed] = [Feed(self._begin, wake) for _ in range(streams)]
         self._job_of, self._wake = job_of, wake
         self._under_way: set[int] = set()
         self._ended: deque[Ended] = deque()
         self._held_up: set[str] = set()
+        self._left: list[int] = []
 
     def __len__(self) -> int:
         """Pieces that have not ended."""
@@ -38,7 +39,9 @@ class Hand:
     def take(self, pieces: Iterable[Piece]) -> None:
         """Here are more."""
         for piece in pieces:
-            if piece.group not in self._held_up:
+            if piece.group in self._held_up:
+                self._left.append(piece.seq)
+            else:
                 self.feeds[piece.stream].add(piece)
         for feed in self.feeds:
             feed.serve()
@@ -55,10 +58,10 @@ class Hand:
             feed.close()
 
     def drop(self, group: str) -> None:
-        """Nothing more of this group is begun."""
+        """The group is held up: nothing more of it is begun."""
         self._held_up.add(group)
         for feed in self.feeds:
-            feed.clear(group)
+            self._left += feed.clear(group)
 
     def ended(self, max_bytes: int) -> list[Ended]:
         """Pieces that have ended, at least one if there is any, with lines of so many bytes."""
@@ -71,32 +74,37 @@ class Hand:
             max_bytes -= size
         return taken
 
-    def begin(self, piece: Piece) -> Job:
-        """The job of a piece that is under way from now on."""
-        self._under_way.add(piece.seq)
-        return _Work(self, piece).job(self._job_of)
+    def left(self) -> tuple[int, ...]:
+        """Pieces of groups that are held up, since this was last asked."""
+        left, self._left = self._left, []
+        return tuple(left)
 
     def end(self, ended: Ended) -> None:
         """A piece has ended."""
         self._ended.append(ended)
-        self.leave(ended.seq)
+        self._go(ended.seq)
 
-    def leave(self, seq: int) -> None:
-        """A piece is not under way any more."""
+    def break_off(self, piece: Piece) -> None:
+        """A piece will not end here: its group is held up, or nothing more is done at all."""
+        if piece.group in self._held_up:
+            self._left.append(piece.seq)
+        self._go(piece.seq)
+
+    def _go(self, seq: int) -> None:
         self._under_way.discard(seq)
         if not self._under_way and not any(map(len, self.feeds)):
             self._wake()
 
-    def low(self) -> None:
-        """A feed has little left."""
-        self._wake()
+    def _begin(self, piece: Piece) -> Job:
+        self._under_way.add(piece.seq)
+        return _Work(self, piece).job(self._job_of)
 
 
 class Feed:
-    """One stream's pieces as a runner's feed, oldest first as they came."""
+    """One stream's pieces as a runner's feed, in the order they came. `low` is called when little is left."""
 
-    def __init__(self, hand: Hand) -> None:
-        self._hand = hand
+    def __init__(self, begin: Callable[[Piece], Job], low: Callable[[], None]) -> None:
+        self._begin, self._low = begin, low
         self._queue: deque[Piece] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._closed = False
@@ -118,8 +126,8 @@ class Feed:
         piece = self._queue.popleft()
         if len(self._queue) < self._low_water:
             self._low_water = 0
-            self._hand.low()
-        return piece.seq, self._hand.begin(piece)
+            self._low()
+        return piece.seq, self._begin(piece)
 
     def add(self, piece: Piece) -> None:
         """One more; `serve` hands it out."""
@@ -129,13 +137,15 @@ class Feed:
         """Let those who wait have what there is."""
         idle = sum(not waiter.done() for waiter in self._waiters)
         if self._queue:
-            self._low_water = max(1, (len(self._queue) - idle) // 2)
+            self._low_water = max(1, self._low_water, (len(self._queue) - idle) // 2)
         for _ in range(min(len(self._queue), len(self._waiters))):
             self._wake_one()
 
-    def clear(self, group: str | None = None) -> None:
-        """Take back what was not begun, of one group or (None) of all."""
-        self._queue = deque(piece for piece in self._queue if group is not None and piece.group != group)
+    def clear(self, group: str | None = None) -> list[int]:
+        """Take back what was not begun, of one group or (None) of all; gives the pieces' numbers."""
+        taken = [piece.seq for piece in self._queue if group in (None, piece.group)]
+        self._queue = deque(piece for piece in self._queue if group not in (None, piece.group))
+        return taken
 
     def close(self) -> None:
         """There will be no more."""
@@ -168,7 +178,7 @@ class _Work:
         try:
             return await self._walk(ctx)
         except RunStopped:
-            self._hand.leave(self._piece.seq)
+            self._hand.break_off(self._piece)
             raise
 
     def _done(self, lines: tuple[Line, ...], failed: bool) -> None:

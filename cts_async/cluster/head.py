@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
@@ -18,7 +18,7 @@ import anyio.abc
 from cts_async import __version__
 from cts_async.cluster.dealing import Dealer
 from cts_async.cluster.intake import Intake
-from cts_async.cluster.links import Hire, WorkerLink, WorkerLost
+from cts_async.cluster.links import Hire, WorkerLink, WorkerLost, WorkerSilent
 from cts_async.cluster.members import Member
 from cts_async.cluster.messages import Begun, News, Piece, Turn
 from cts_async.cluster.purse import Purse
@@ -27,8 +27,9 @@ from cts_async.cluster.tidings import Tidings
 from cts_async.cluster.trades import Setup, Trade
 from cts_async.config import BudgetConfig
 from cts_async.engine.events import Events, GroupHeldUp, Notice, Stopping, WorkersInUse
+from cts_async.engine.shards import PATIENCE_S
 from cts_async.engine.worker_status import WorkerStatus
-from cts_async.errors import ProviderDown, RunStopped, UsageError
+from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.run_files import RunFiles
 
 HUNG_S: Final = 20.0
@@ -80,6 +81,10 @@ class Head:
         """How things stand with every worker that there is or was, in any thread."""
         return [member.status() for member in list(self._members)]
 
+    def roster(self) -> Mapping[str, float | None]:
+        """All workers that may ever have sent anything: None for those that are there, else seconds since they went."""
+        return {member.name: member.gone_s for member in self._members if member.begun}
+
     def stop(self, reason: RunStopped) -> None:
         """Deal nothing more; what is in flight is finished and recorded. The first reason counts."""
         self._end(reason)
@@ -89,6 +94,7 @@ class Head:
 
         Cancelled, it ends the workers at once; what they have in shards is there for the next start.
         """
+        self._dealer.look()  # before there are workers that could miss their head
         self._tokens = self._intake.write_probes()
         self._events.emit(WorkersInUse(lambda: self.members, self._wanted, self._address))
         try:
@@ -107,7 +113,7 @@ class Head:
             beside.start_soon(self._tell_missing)
             async with anyio.create_task_group() as slots:
                 for _ in range(self._wanted):
-                    slots.start_soon(self._slot, slots)
+                    slots.start_soon(self._slot, slots, beside)
             beside.cancel_scope.cancel()
 
     def _finish(self) -> None:
@@ -115,13 +121,13 @@ class Head:
             self._end(RunStopped("no worker is left; nothing is lost, the same command resumes"))
         try:
             self._intake.tidy()
-        except RunStopped as reason:
+        except CTSError as reason:
             self._end(reason)
 
     def _end(self, reason: Exception) -> None:
         if self._stopped is None:
             self._stopped = reason
-            self._events.emit(Stopping(str(reason)))
+            self._events.emit(Stopping(str(reason).partition("\n")[0]))
             self._start_no_more()
 
     def _start_no_more(self) -> None:
@@ -134,8 +140,11 @@ class Head:
 
     # --- One place for a worker
 
-    async def _slot(self, burials: anyio.abc.TaskGroup) -> None:
-        """Have a worker there, one after the other, until nothing is left to do."""
+    async def _slot(self, burials: anyio.abc.TaskGroup, beside: anyio.abc.TaskGroup) -> None:
+        """Have a worker there, one after the other, until nothing is left to do.
+
+        The run ends when all `burials` have, and does not wait for what goes on `beside`.
+        """
         in_a_row, ended = 0, self._n_ended
         while not self._ending:
             member = Member(f"w{len(self._members) + 1}-{self._session}")
@@ -148,6 +157,10 @@ class Head:
             except WorkerLost as lost:
                 member.lost(str(lost))
                 burials.start_soon(self._bury, member)
+                if isinstance(lost, WorkerSilent):
+                    beside.start_soon(self._let_go_later, member)
+                else:
+                    self._let_go(member)
                 in_a_row = in_a_row + 1 if self._n_ended == ended else 1
                 ended = self._n_ended
                 if in_a_row == MOST_LOST:
@@ -167,6 +180,9 @@ class Head:
             try:
                 link = member.link = await self._hire(self._setup(member.name))
                 begun = await link.begin()
+            except UsageError as error:
+                self._refuse(member, str(error), first=first)
+                return None
             finally:
                 self._starting.discard(scope)
         if scope.cancelled_caught:
@@ -198,6 +214,7 @@ class Head:
     def _refuse(self, member: Member, problem: str, *, first: bool) -> None:
         """One that was among the first ends the run: who started it should know before anything is paid."""
         member.lost(problem)
+        self._let_go(member)
         if first:
             self._end(UsageError(problem))
         else:
@@ -216,7 +233,7 @@ class Head:
                 async with asyncio.timeout(HUNG_S):
                     news = await link.turn(turn)
             except TimeoutError:
-                raise WorkerLost(f"no answer for {HUNG_S:.0f} s") from None
+                raise WorkerSilent(f"no answer for {HUNG_S:.0f} s") from None
             await self._take(member, news)
             if news.over:
                 break
@@ -224,12 +241,13 @@ class Head:
             raise WorkerLost("it has heard nothing for too long")
         member.over()
         self._leave(member)
+        self._let_go(member)
 
     async def _turn(self, member: Member) -> Turn:
         allowed = self._purse.allowed(member.name) if self._purse else None
         found = await self._intake.find(member.asked) if member.asked else {}
         if self._ending:
-            stop = str(self._stopped) if self._stopped else ""
+            stop = str(self._stopped).partition("\n")[0] if self._stopped else ""
             return Turn(found=found, kept=member.kept, allowed=allowed, stop=stop, last=True)
         lease = self._dealer.deal(member.name)
         if failure := self._dealer.failure:
@@ -243,7 +261,7 @@ class Head:
         member.heard(news)
         try:
             await self._intake.keep(news.records)
-        except RunStopped as reason:
+        except CTSError as reason:
             self._end(reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
         member.kept += len(news.records)
@@ -255,7 +273,7 @@ class Head:
         try:
             await self._intake.write(piece for piece in news.ended if piece.seq in had)
             await self._intake.merge(news.shards)
-        except RunStopped as reason:
+        except CTSError as reason:
             self._end(reason)
         self._tidings.heard(member.name, news, had)
         self._conclude(member, news)
@@ -264,13 +282,14 @@ class Head:
         """What follows from news for the run as a whole."""
         for event in news.events:
             if isinstance(event, GroupHeldUp):
-                self._dealer.drop(event.group, member.name)
+                self._dealer.drop(event.group)
                 gone = f"{event.lane or 'a provider'} is gone; nothing is lost, the same command resumes"
                 self._held_up = self._held_up or ProviderDown(gone)
+        self._dealer.left(member.name, news.left)
         if news.held_up:
             self._held_up = reason_of(news.held_up)
         if news.crash:
-            self._end(WorkerCrashed(f"{member.name} on {member.host}:\n{news.crash}"))
+            self._end(WorkerCrashed(f"{member.name} on {member.host} crashed\n{news.crash}"))
         if news.stopped:
             self._end(reason_of(news.stopped))
         if self._purse:
@@ -288,26 +307,37 @@ class Head:
         self._leave(member)
         try:
             await self._intake.merge_left(member.name)
-        except RunStopped as reason:
+        except CTSError as reason:
             self._end(reason)
             return
         had = self._dealer.lost(member.name)
-        status = member.status()
+        for text in self._intake.found_damaged():
+            self._events.emit(Notice(text))
         if self._stopped is None:
+            status = member.status()
             where = f" on {status.host}" if status.host else ""
             self._events.emit(
                 Notice(f"{member.name}{where} is lost ({status.note}); {len(had)} pieces are dealt again")
             )
 
-    def _leave(self, member: Member) -> None:
+    async def _let_go_later(self, member: Member) -> None:
+        """When what it had under way must have ended; it begins nothing that its head does not ask for."""
+        await anyio.sleep(PATIENCE_S)
+        self._let_go(member)
+
+    def _let_go(self, member: Member) -> None:
+        """It sends nothing any more: others may send in its place."""
+        member.gone()
         self._gone(member.name)
+
+    def _leave(self, member: Member) -> None:
         self._tidings.gone(member.name)
         if self._purse:
             self._purse.lost(member.name)
 
     async def _tell_missing(self) -> None:
         await anyio.sleep(MISSED_S)
-        missing = sum(member.begun is None for member in self._members)
+        missing = sum(status.state == "starting" for status in self.members)
         if missing:
             self._events.emit(
                 Notice(

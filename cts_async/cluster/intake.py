@@ -33,8 +33,10 @@ class Intake:
         self._places = places
         self.journals = list(dict.fromkeys(files.journal for files in places))
         self.journal_of = tuple(self.journals.index(files.journal) for files in places)
-        # A journal is appended to by one at a time, and not looked into while its index changes.
-        self._locks = [asyncio.Lock() for _ in self.journals]
+        # One at a time appends to a journal, and nobody looks into one while an index changes: its own or, where
+        # they stand beside each other, another's.
+        self._lock = asyncio.Lock()
+        self._told = set(self._damage())
 
     @property
     def directories(self) -> tuple[Path, ...]:
@@ -61,7 +63,7 @@ class Intake:
         for number, line in records:
             by_journal[number].append(line)
         for number, lines in by_journal.items():
-            async with self._locks[number]:
+            async with self._lock:
                 await self.journals[number].append_lines(lines)
 
     async def write(self, ended: Iterable[Ended]) -> None:
@@ -75,53 +77,60 @@ class Intake:
             await self._places[place].add_lines(judge, lines)
 
     async def merge(self, shards: Iterable[Shard]) -> None:
-        """Merge shards that their workers have closed. Raises StorageFull, RunLocked."""
+        """Merge shards that their workers have closed. Raises StorageFull."""
         for shard in shards:
-            path = self.directories[shard.journal] / SHARDS / shard.name
-            async with self._locks[shard.journal]:
-                await self._merge(shard.journal, path)
+            await self._merge(shard.journal, self.directories[shard.journal] / SHARDS / shard.name)
 
     async def merge_left(self, worker: str) -> None:
         """Merge what a lost worker has left, once it writes no more. Raises StorageFull, RunStopped if it goes on."""
-        until = anyio.current_time() + PATIENCE_S
         for number, journal in enumerate(self.journals):
             for path in shards_of(journal.path, worker):
-                while True:
-                    try:
-                        async with self._locks[number]:
-                            await self._merge(number, path)
-                        break
-                    except RunLocked as held:
-                        if anyio.current_time() > until:
-                            raise RunStopped(str(held)) from None
-                        await anyio.sleep(_LOOK_AGAIN_S)
+                await self._merge(number, path)
 
     async def find(self, asked: list[Asked]) -> Mapping[Asked, bytes | None]:
         """The records of the first of these steps, as many as one turn holds; they are taken from the list."""
         found: dict[Asked, bytes | None] = {}
         size = n = 0
-        for number, key in asked:
-            if size > FOUND_BYTES:
-                break
-            async with self._locks[number]:
-                line = self.journals[number].raw(key)
-            found[number, key] = line
-            size += len(line or b"")
-            n += 1
+        async with self._lock:
+            for number, key in asked:
+                if size > FOUND_BYTES:
+                    break
+                line = found[number, key] = self.journals[number].raw(key)
+                size += len(line or b"")
+                n += 1
         del asked[:n]
         return found
 
     def tidy(self) -> None:
-        """Nobody writes shards any more: remove their folders. Raises StorageFull where something is still there."""
+        """Nobody writes shards any more: merge what is still there, and remove their folders. Raises StorageFull."""
         for journal in self.journals:
             with suppress(RunLocked):
                 merge_all(journal)
 
+    def found_damaged(self) -> list[str]:
+        """What a person should know of shards that were merged since this was last asked."""
+        new = [text for text in self._damage() if text not in self._told]
+        self._told.update(new)
+        return new
+
+    def _damage(self) -> list[str]:
+        return [text for journal in self.journals for text in journal.report.notices(journal.path)]
+
     async def _merge(self, number: int, path: Path) -> None:
-        if _is_large(path):
-            await anyio.to_thread.run_sync(merge, self.journals[number], path)
-        else:
-            merge(self.journals[number], path)
+        """Merge a shard as soon as nobody holds it."""
+        until = anyio.current_time() + PATIENCE_S
+        while True:
+            try:
+                async with self._lock:
+                    if _is_large(path):
+                        await anyio.to_thread.run_sync(merge, self.journals[number], path)
+                    else:
+                        merge(self.journals[number], path)
+                return
+            except RunLocked as held:
+                if anyio.current_time() > until:
+                    raise RunStopped(str(held)) from None
+                await anyio.sleep(_LOOK_AGAIN_S)
 
 
 def _is_large(path: Path) -> bool:

@@ -72,7 +72,7 @@ class LeasedAccount:
         self._sent = 0
         self._open = False
         self._counted = True
-        self._known, self._even = limits.known, False
+        self._known, self._even = limits.known, limits.kind == "paced"
         self._allowed: Limits = (limits.requests_per_min, limits.tokens_per_min)
         self._paused_until = 0.0
         self._epoch = 0
@@ -207,7 +207,8 @@ class LeasedAccount:
             # As long as it has to find out how much is too much, more places would be of no use.
             waiting = min(waiting, max(0, 2 * int(lane.window.size) - lane.in_flight))
         may_go = int(lane.window.size) - lane.in_flight
-        if not self._counted or lane.paused_s or lane.circuit.wait_s(now):
+        unsure = self._even and not self._clock.sure
+        if not self._counted or unsure or lane.paused_s or lane.circuit.wait_s(now):
             may_go = 0
         oldest = lane.oldest(max(1, min(may_go, MOST_WANTS))) if waiting else []
         wants = self._uncovered(oldest) if may_go > 0 else ()

@@ -21,10 +21,12 @@ from cts_async.engine.lane import RARE_S, SHORT_PAUSE_S
 from cts_async.engine.meters import MARGIN_S
 from cts_async.engine.quota import Quota, Quotas
 
-AHEAD_S: Final = 0.1
-"""A permit of an even flow is given so long before its time: it is there in time, however late a message is."""
+MIN_AHEAD_S, MAX_AHEAD_S = 0.02, 0.3
+"""A permit of an even flow is given so long before its time that it is there in time, however slow the way."""
 EVEN_LEASE_S: Final = 0.1
-"""Its place in the flow has then passed."""
+"""After that its place in the flow has passed."""
+WANTS_S: Final = 0.2
+"""An answered worker's next ask is there by then."""
 FORGOTTEN_S: Final = 60.0
 """A permit of which nobody has said anything for so long after its end was lost on the way."""
 
@@ -62,7 +64,9 @@ class _Member:
 
     wants: list[Want] = field(default_factory=list)
     """Oldest last."""
+    wants_until: float = inf
     refused: int = 0
+    trip_s: float = 0.0
 
 
 class Ledger:
@@ -104,6 +108,7 @@ class Ledger:
         self._learned: dict[str, list[tuple[LimitOf, float]]] = {}
         self._work = asyncio.Event()
         self._opens_at = 0.0
+        self._ahead_s = MIN_AHEAD_S
         self._seen = self._view()
 
     # How it stands, for its workers.
@@ -167,16 +172,24 @@ class Ledger:
 
     # What workers say.
 
-    def joined(self, worker: str) -> None:
-        """A worker uses the account."""
-        self.members.setdefault(worker, _Member())
+    def joined(self, worker: str, trip_s: float) -> None:
+        """A worker uses the account; its asks and answers take `trip_s`, together."""
+        self.members.setdefault(worker, _Member()).trip_s = trip_s
+        # The same for all, or the flow would not be even: who was just answered asks again, and is answered again.
+        slow_s = 1.5 * max(member.trip_s for member in self.members.values())
+        self._ahead_s = min(MAX_AHEAD_S, MIN_AHEAD_S + slow_s)
 
     def want(self, worker: str, wants: Iterable[Want]) -> None:
         """These jobs of a worker wait, oldest first; they take the place of those said before."""
         member = self.members[worker]
-        member.wants = [*wants][::-1]
+        member.wants, member.wants_until = [*wants][::-1], inf
         if member.wants:
             self._work.set()
+
+    def answered(self, worker: str) -> None:
+        """A worker's ask is answered: what it still wants it wants until the next, which is on its way."""
+        if worker in self.members:
+            self.members[worker].wants_until = _now() + WANTS_S
 
     def report(self, report: Report) -> None:
         """What has become of a permit; what is known already is said in vain."""
@@ -289,7 +302,7 @@ class Ledger:
             stirred()
             wait_s = self._held_s()
             if wait_s == 0:
-                await self.account.wait(self._oldest()[1])
+                await self.account.wait(min(m.wants[-1] for _, m in self._wanting(_now()))[1])
                 continue
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
@@ -303,7 +316,7 @@ class Ledger:
         self._forget(now)
         if now < max(self._paused_until, self._opens_at):
             return
-        heads = [(*member.wants[-1], worker) for worker, member in self.members.items() if member.wants]
+        heads = [(*member.wants[-1], worker) for worker, member in self._wanting(now)]
         heapify(heads)
         while heads and self.account.has_room(heads[0][1]):
             _, tokens, worker = heads[0]
@@ -317,7 +330,7 @@ class Ledger:
 
     def _let(self, worker: str, tokens: float, now: float) -> Let:
         even = self.account.even
-        start = now + AHEAD_S if even else now
+        start = now + self._ahead_s if even else now
         by = start + EVEN_LEASE_S if even else now + LEASE_S
         permit = self.account.take(now, tokens, by)
         # Of those that are out any may be sent after this one, and counted by a server after it.
@@ -358,15 +371,15 @@ class Ledger:
                 self._opens_at = self._died_at + self.limits.window_s + MARGIN_S + LEASE_S
         self._sends = []
 
-    def _oldest(self) -> Want:
-        return min(member.wants[-1] for member in self.members.values() if member.wants)
+    def _wanting(self, now: float) -> list[tuple[str, _Member]]:
+        return [(w, m) for w, m in self.members.items() if m.wants and m.wants_until > now]
 
     def _held_s(self) -> float | None:
         """Seconds until a permit may be let out if there is room; None: until something happens."""
         now = _now()
         if self.untold:
             return max(0.001, min(self.untold.values()) - now)
-        if not self._counting or not self.rated or not any(m.wants for m in self.members.values()):
+        if not self._counting or not self.rated or not self._wanting(now):
             return None
         return max(0.0, self._paused_until - now, self._opens_at - now)
 

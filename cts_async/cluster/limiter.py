@@ -20,20 +20,12 @@ from cts_async.cluster.asks import HOLD_S, PLACES_S, Ask, Grant, LaneAsk, Let
 from cts_async.cluster.ledger import Ledger, View
 from cts_async.cluster.places import Demand
 
-GATHER_S: Final = 0.02
+GATHER_S: Final = 0.005
 """A worker that wants more than there is just now is answered once for all that becomes free in so long."""
 ASKS_PER_S: Final = 1000.0
 """Of all workers together: a third of a core, where one costs 0.3 ms."""
 SILENT_S: Final = 900.0
 """Of a worker that was not heard of for so long no request is under way any more."""
-
-
-@dataclass(slots=True, eq=False)
-class _Held:
-    """An ask that waits for its answer."""
-
-    released: asyncio.Event = field(default_factory=asyncio.Event)
-    lets: dict[str, list[Let]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -45,7 +37,10 @@ class _Asker:
     """Of its newest ask."""
     granted: int = 0
     """Of the last grant to it."""
-    held: _Held | None = None
+    held: asyncio.Event | None = None
+    """Answers the ask that waits."""
+    lets: dict[str, list[Let]] = field(default_factory=dict)
+    """Permits for its next answer, by account."""
     accounts: dict[str, tuple[int, View] | None] = field(default_factory=dict)
     """What it was told last of each: its places, and how the account stands."""
 
@@ -97,28 +92,29 @@ class Limiter:
         if ask.leaving:
             self.gone(ask.worker)
             return self._nothing(received_at)
-        held = _Held()
         if newest:
-            if asker.held:
-                asker.held.released.set()
-            asker.number, asker.held = ask.number, held
-            self._stirred()
-            for lane in ask.lanes:
-                self._ledgers[lane.account].pump()
-            await self._hold(ask.worker, asker, held)
-        return self._grant(ask.worker, asker, held, received_at)
+            await self._hold(asker, ask)
+        return self._grant(ask.worker, asker, received_at)
 
-    async def _hold(self, worker: str, asker: _Asker, held: _Held) -> None:
+    async def _hold(self, asker: _Asker, ask: Ask) -> None:
+        """Wait until there is something for a worker; its ask before this one is answered."""
+        if asker.held:
+            asker.held.set()
+        asker.number, asker.held = ask.number, (released := asyncio.Event())
+        if asker.lets or not ask.hold:
+            released.set()
+        self._stirred()
+        for lane in ask.lanes:
+            self._ledgers[lane.account].pump()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HOLD_S):
-                    await held.released.wait()
+                    await released.wait()
         finally:
-            if asker.held is held:
+            if asker.held is released:
                 asker.held = None
-                if self._askers.get(worker) is asker:
-                    for name in asker.accounts:
-                        self._ledgers[name].want(worker, ())
+                for name in asker.accounts:
+                    self._ledgers[name].answered(ask.worker)
 
     def roster(self, workers: Mapping[str, float | None]) -> None:
         """All workers that ever were: None for those alive, else seconds for which each is known to be dead."""
@@ -143,7 +139,7 @@ class Limiter:
             self._died_at = max(self._died_at, now)
         asker = self._askers.pop(worker, None)
         if asker and asker.held:
-            asker.held.released.set()
+            asker.held.set()
         for ledger in self._ledgers.values():
             ledger.gone(worker, now)
         self._stirred()
@@ -159,7 +155,12 @@ class Limiter:
         for lane in ask.lanes:
             ledger = self._ledgers.get(lane.account) or self._open(lane)
             asker.accounts.setdefault(lane.account, None)
-            self._hear_of(ledger, ask, lane, newest=newest)
+            self._hear_of(ledger, ask, lane)
+            if newest:
+                demand = Demand(lane.busy + lane.waiting, lane.oldest)
+                ledger.places.heard(ask.worker, ask.heard, lane.places, lane.busy, demand)
+                # For the oldest of them there are permits by now that it has not heard of.
+                ledger.want(ask.worker, lane.wants[len(asker.lets.get(lane.account, ())) :])
         if ask.worker not in self._told:
             self._told.add(ask.worker)
             self._untold.pop(ask.worker, None)
@@ -167,8 +168,8 @@ class Limiter:
                 if ledger.epoch == 0:
                     ledger.told(ask.worker)
 
-    def _hear_of(self, ledger: Ledger, ask: Ask, lane: LaneAsk, *, newest: bool) -> None:
-        ledger.joined(ask.worker)
+    def _hear_of(self, ledger: Ledger, ask: Ask, lane: LaneAsk) -> None:
+        ledger.joined(ask.worker, ask.trip_s)
         if lane.history:
             ledger.tells(ask.worker, lane.history)
         for heard in lane.heard:
@@ -177,10 +178,6 @@ class Limiter:
             ledger.report(report)
         if lane.refusals:
             ledger.refusals(ask.worker, lane.refusals)
-        if newest:
-            demand = Demand(lane.busy + lane.waiting, lane.oldest)
-            ledger.places.heard(ask.worker, ask.heard, lane.places, lane.busy, demand)
-            ledger.want(ask.worker, lane.wants)
 
     def _open(self, lane: LaneAsk) -> Ledger:
         ledger = Ledger(
@@ -199,14 +196,13 @@ class Limiter:
     # What is given.
 
     def _let_out(self, account: str, worker: str, let: Let) -> None:
-        held = self._askers[worker].held
-        if held is None:
-            raise RuntimeError("a permit for a worker that did not ask")
-        if not held.lets:
-            asyncio.get_running_loop().call_later(GATHER_S, held.released.set)
-        held.lets.setdefault(account, []).append(let)
-        if not any(self._ledgers[name].wants(worker) for name in self._askers[worker].accounts):
-            held.released.set()
+        asker = self._askers[worker]
+        held = asker.held
+        if held and not asker.lets:
+            asyncio.get_running_loop().call_later(GATHER_S, held.set)
+        asker.lets.setdefault(account, []).append(let)
+        if held and not any(self._ledgers[name].wants(worker) for name in asker.accounts):
+            held.set()
 
     def _stirred(self) -> None:
         """Something may have changed: move places, and answer those who should know."""
@@ -218,9 +214,9 @@ class Limiter:
             for worker in stirred:
                 asker = self._askers.get(worker)
                 if asker and asker.held and asker.accounts[name] != ledger.standing(worker):
-                    asker.held.released.set()
+                    asker.held.set()
 
-    def _grant(self, worker: str, asker: _Asker, held: _Held, received_at: float) -> Grant:
+    def _grant(self, worker: str, asker: _Asker, received_at: float) -> Grant:
         if self._askers.get(worker) is not asker:
             return self._nothing(received_at)
         asker.granted += 1
@@ -228,7 +224,7 @@ class Limiter:
         for name in asker.accounts:
             ledger = self._ledgers[name]
             asker.accounts[name] = ledger.standing(worker)
-            lanes.append(ledger.grant(worker, asker.granted, tuple(held.lets.get(name, ()))))
+            lanes.append(ledger.grant(worker, asker.granted, tuple(asker.lets.pop(name, ()))))
         gap_s = len(self._askers) / ASKS_PER_S
         return Grant(self.generation, asker.granted, received_at, _now(), gap_s, tuple(lanes))
 

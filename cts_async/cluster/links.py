@@ -10,7 +10,11 @@ from cts_async.cluster.trades import Setup
 
 
 class WorkerLost(Exception):
-    """The worker does not answer and will not any more; `str()` says why, as far as that is known."""
+    """The worker has ended, and with it its connections; `str()` says why, as far as that is known."""
+
+
+class WorkerSilent(WorkerLost):
+    """The same of one whose process may still run: cut off, or too busy to answer."""
 
 
 class WorkerLink(Protocol):

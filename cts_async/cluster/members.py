@@ -26,6 +26,7 @@ class Member:
         self._note = ""
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
+        self._gone_at: float | None = None
 
     @property
     def host(self) -> str:
@@ -52,12 +53,21 @@ class Member:
         self.asked += news.asked
 
     def lost(self, why: str) -> None:
-        """It is gone."""
+        """It is not heard of any more."""
         self._state, self._note, self._in_hand = "lost", why, 0
 
     def over(self) -> None:
         """It has ended in order."""
         self._state, self._in_hand = "ended", 0
+
+    def gone(self) -> None:
+        """It sends nothing any more."""
+        self._gone_at = self._loop.time()
+
+    @property
+    def gone_s(self) -> float | None:
+        """Seconds since it was known to be gone; None while it is there, or may be."""
+        return None if self._gone_at is None else self._loop.time() - self._gone_at
 
     def kill(self) -> None:
         """End its process, if there is one."""

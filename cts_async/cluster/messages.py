@@ -42,7 +42,7 @@ class Piece:
     """Pieces of one stream hold up none of another."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Line:
     """A line for a file at a place: `judge` names a further judge's verdicts, None is for the results."""
 
@@ -52,7 +52,7 @@ class Line:
     """One JSON object with its newline."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Ended:
     """A piece is done: its lines are ready to be written, those of further judges first."""
 
@@ -113,6 +113,8 @@ class News:
     """What a worker has to say."""
 
     ended: tuple[Ended, ...] = ()
+    left: tuple[int, ...] = ()
+    """Pieces that it has no more, though they have not ended: their groups are held up."""
     in_hand: int = 0
     """Pieces that it has and that have not ended."""
     asked: tuple[Asked, ...] = ()

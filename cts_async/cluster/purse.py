@@ -2,7 +2,8 @@
 
 Each worker has an allowance, in all since it began. What earlier sessions spent, the allowances of all workers, and
 what those that were lost may have spent together never lie beyond a line. So while no attempt costs more than was
-reserved for it, neither does what is spent, whatever is in flight and whoever dies.
+reserved for it, neither does what is spent (dollars to within a grain of rounding for each worker), whatever is in
+flight and whoever dies.
 
 A worker gets what it wants, but at most its share of what nobody has: near a line everybody gets ever less. Where one
 waits and there is not enough for it, the others' unused allowance is asked back; it counts as theirs until they answer.

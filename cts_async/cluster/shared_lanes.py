@@ -128,6 +128,8 @@ class SharedLanes:
             self._generation,
             self._acted_on,
             tuple(shared.account.ask(shared.lane, name) for name, shared in self._lanes.items()),
+            self._clock.trip_s,
+            self._clock.sure,
             leaving,
         )
 

@@ -33,10 +33,11 @@ from cts_async.engine.events import Event, Events, GroupHeldUp, Stopping
 from cts_async.engine.runner import Job, Runner
 from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped
 
-TURN_S: Final = 0.25
-"""After so long a turn ends with what there is to say."""
-GATHER_S: Final = 0.003
-"""So long records and questions wait for others to travel with."""
+TURN_S, TURNS_PER_S = 0.25, 250.0
+"""After so long a turn ends with what there is to say, or later where there are many workers: a turn takes a head
+half a millisecond, and all of them together are to take no more than an eighth of its time."""
+GATHER_S, URGENT_PER_S = 0.003, 1000.0
+"""So long records and questions wait for others to travel with, or longer where there are many workers."""
 SILENCE_S: Final = 15.0
 """Without a turn for so long, the head is gone, or cannot reach this worker."""
 GIVE_BACK_S: Final = 5.0
@@ -53,6 +54,8 @@ class Worker:
         self._counting = Counting(self._heard)
         self._events = Events(self._counting)
         self._wake = asyncio.Event()
+        self._turn_s = max(TURN_S, setup.workers / TURNS_PER_S)
+        self._gather_s = max(GATHER_S, setup.workers / URGENT_PER_S)
         self._gathering: asyncio.TimerHandle | None = None
         self._silence: asyncio.TimerHandle | None = None
         self._hand = Hand(setup.streams, self._job, self._wake.set)
@@ -88,7 +91,7 @@ class Worker:
             self._silence.cancel()
         self._take(turn)
         with suppress(TimeoutError):
-            async with asyncio.timeout(TURN_S):
+            async with asyncio.timeout(self._turn_s):
                 await self._wake.wait()
         self._wake.clear()
         if self._gathering:
@@ -140,12 +143,14 @@ class Worker:
 
     def _close(self) -> None:
         """Nothing is under way any more: end the shards, so that the head may merge them."""
-        for journal in self._journals:
-            if isinstance(journal, ShardJournal):
-                try:
+        try:
+            for journal in self._journals:
+                if isinstance(journal, ShardJournal):
                     self._shards += journal.close()
-                except RunStopped as reason:
-                    self._stopped = self._stopped or reason
+        except RunStopped as reason:
+            self._stopped = self._stopped or reason
+        except Exception:
+            self._crash = self._crash or traceback.format_exc()
         self._hand.stop()
         self._closed = True
         self._opened.set()
@@ -201,6 +206,7 @@ class Worker:
         budget = self._budget
         return News(
             ended=tuple(ended),
+            left=self._hand.left(),
             in_hand=len(self._hand),
             asked=self._lookups.taken(),
             records=tuple(records),
@@ -228,7 +234,7 @@ class Worker:
 
     def _gather(self) -> None:
         if self._gathering is None:
-            self._gathering = asyncio.get_running_loop().call_later(GATHER_S, self._wake.set)
+            self._gathering = asyncio.get_running_loop().call_later(self._gather_s, self._wake.set)
 
     def _heard(self, event: Event) -> None:
         """Something that does not happen all the time."""

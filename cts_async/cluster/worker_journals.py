@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -164,7 +165,8 @@ class ShardJournal(_Remembering):
             self._n += 1
             path = self._folder / f"{self._worker}-{self._n}.jsonl"
             try:
-                self._folder.mkdir(exist_ok=True)
+                with suppress(FileExistsError):  # exist_ok fails where a head removes the folder meanwhile
+                    self._folder.mkdir()
                 lock = _locked_new(path)
                 if lock is not None:
                     return _Open(path.name, self._log(path, lock), lock, now)

@@ -11,10 +11,11 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
 import orjson
 
+from cts_async.engine.torn_tail import set_torn_tail_aside
 from cts_async.errors import StorageFull
 
 ROUNDS: Final = 3
@@ -94,9 +95,8 @@ class AppendLog:
         """
         start = self.flush()
         try:
-            with self.path.open(
-                "r+b", buffering=0
-            ) as target:  # the kernel copies into no file opened to append
+            # The kernel copies into no file that is open for appending.
+            with self.path.open("r+b", buffering=0) as target:
                 copied = _copy(source, target.fileno(), start)
             if self._sync:
                 os.fsync(self._fd)
@@ -222,42 +222,3 @@ def _copy(source: int, target: int, start: int) -> int:
     while block := os.pread(source, _BLOCK, done):
         done += os.pwrite(target, block, start + done)
     return done
-
-
-def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:
-    """Cut an unfinished last line off and keep it in `<name>.torn`, or `aside`; None where the file ends well."""
-    if not path.exists() or not path.stat().st_size:
-        return None
-    with path.open("r+b") as file:
-        start = _start_of_tail(file)
-        if start is None:
-            return None
-        file.seek(start)
-        tail = file.read()
-        aside = aside or torn_path(path)
-        with aside.open("ab") as kept:
-            kept.write(tail + b"\n")
-            kept.flush()
-            os.fsync(kept.fileno())
-        file.truncate(start)
-    return aside
-
-
-def torn_path(path: Path) -> Path:
-    """Where a log's torn lines are kept."""
-    return path.with_name(path.name + ".torn")
-
-
-def _start_of_tail(file: BinaryIO) -> int | None:
-    end = file.seek(0, os.SEEK_END)
-    file.seek(end - 1)
-    if file.read(1) == b"\n":
-        return None
-    while end > 0:
-        start = max(0, end - _BLOCK)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0

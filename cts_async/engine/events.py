@@ -133,14 +133,14 @@ class JobsCounted:
 
 @dataclass(frozen=True, slots=True)
 class WorkersInUse:
-    """Other processes begin to share the work. `ask` says how things stand with each there is or was, in any thread.
-
-    `wanted` is how many there are to be at once; `address` where they are found, "" for this machine.
-    """
+    """Other processes begin to share the work."""
 
     ask: Callable[[], Sequence[WorkerStatus]]
+    """Says how things stand with each there is or was, oldest first; in any thread, and without emitting events."""
     wanted: int
+    """How many there are to be at once."""
     address: str = ""
+    """Where they are found; "" for this machine."""
 
 
 @dataclass(frozen=True, slots=True)

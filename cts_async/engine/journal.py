@@ -14,7 +14,8 @@ from typing import Any, Final, Protocol
 import orjson
 
 from cts_async.engine.append_log import AppendLog
-from cts_async.engine.scan import KeyLayers, key_index, key_of, scan_journal
+from cts_async.engine.key_index import KeyLayers, key_index
+from cts_async.engine.scan import key_of, scan_journal
 
 KEPT_AT_ONCE: Final = 1 << 14
 """Steps that are moved into the index together."""

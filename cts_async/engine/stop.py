@@ -9,12 +9,20 @@ import signal
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import anyio
 import anyio.abc
 
-from cts_async.engine.runner import Runner, interrupted
-from cts_async.errors import CTSError
+from cts_async.engine.runner import interrupted
+from cts_async.errors import CTSError, RunStopped
+
+
+class Stoppable(Protocol):
+    """Whoever works: a Runner, or the head of many."""
+
+    def stop(self, reason: RunStopped) -> None:
+        """Start nothing new; what is in flight is finished."""
 
 
 class Stopper:
@@ -22,10 +30,10 @@ class Stopper:
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
-        self._runner: Runner | None = None
+        self._runner: Stoppable | None = None
         self.signalled = False
 
-    def watch(self, runner: Runner) -> None:
+    def watch(self, runner: Stoppable) -> None:
         self._runner = runner
 
     def signal(self) -> None:

@@ -26,7 +26,7 @@ from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, converse_then_search, search_only
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.results import Line, failure_line, judgment_line, outcome_line, talk_json
-from cts_async.protocol.run_files import RunFiles, opened_files
+from cts_async.protocol.run_files import Also, RunFiles, opened_files
 from cts_async.protocol.searcher import opened_searcher
 from cts_async.protocol.spending import open_budget
 from cts_async.protocol.systems import System
@@ -91,11 +91,14 @@ async def opened_company(
 
 
 @contextmanager
-def opened_runs(plan: Plan, events: Events) -> Iterator[Files]:
-    """The files of every system, in order, with what was found there told to `events`. Raises UsageError."""
+def opened_runs(plan: Plan, events: Events, also: Also = dict) -> Iterator[Files]:
+    """The files of every system, in order, with what was found there told to `events`. Raises UsageError.
+
+    `also` is what a session's note tells besides, see `run_files.noted`.
+    """
     planned = forecast(plan)
     with ExitStack() as stack:
-        files = {system: stack.enter_context(_files(plan, system, planned)) for system in plan.systems}
+        files = {system: stack.enter_context(_files(plan, system, planned, also)) for system in plan.systems}
         for opened_run in files.values():
             opened_run.tell(events, plan.n_instances, retry_failed=plan.config.retry_failed)
         yield files
@@ -143,7 +146,7 @@ def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
     return asked if LEXICAL in plan.roles.judges else (*asked, LexicalJudge())
 
 
-def _files(plan: Plan, system: System, planned: Forecast) -> Any:
+def _files(plan: Plan, system: System, planned: Forecast, also: Also) -> Any:
     notes = {
         "command": plan.config.command,
         "data": {
@@ -166,6 +169,7 @@ def _files(plan: Plan, system: System, planned: Forecast) -> Any:
         notes,
         prompts=plan.prompt_texts(system),
         sync=plan.config.sync,
+        also=also,
     )
 
 

@@ -27,6 +27,7 @@ from cts_async.protocol.run_files import (
     JUDGMENTS,
     PER_ITEM,
     STEPS,
+    Also,
     RunFiles,
     further_files,
     noted,
@@ -123,6 +124,7 @@ def opened_targets(
     *,
     prompts: Mapping[str, str],
     sync: bool,
+    also: Also = dict,
 ) -> Iterator[list[RunFiles]]:
     """The files of every target, in order. Of finished runs (no `identity`) each finds the others' verdicts."""
     _allow_files(len(targets) * _FILES_EACH + _OTHER_FILES)
@@ -137,11 +139,13 @@ def opened_targets(
         if targets[0].shared_journal:
             earlier = (read_manifest(out) or {}).get(SYSTEMS, [])
             systems = {SYSTEMS: list(dict.fromkeys([*earlier, *(one.name for one in targets)]))}
-            stack.enter_context(noted(out, identity, {**notes, **systems}, prompts=prompts, place=PLACE))
+            stack.enter_context(
+                noted(out, identity, {**notes, **systems}, prompts=prompts, place=PLACE, also=also)
+            )
             journal = recovered(out / STEPS, sync=sync)
             stack.callback(journal.close)
             prompts = {}
-        yield [stack.enter_context(_own(one, notes, journal, prompts, sync)) for one in targets]
+        yield [stack.enter_context(_own(one, notes, journal, prompts, sync, also)) for one in targets]
 
 
 def _further(target: Target, notes: Mapping[str, Any], sync: bool) -> Any:
@@ -154,6 +158,7 @@ def _own(
     journal: Journal | None,
     prompts: Mapping[str, str],
     sync: bool,
+    also: Also,
 ) -> Any:
     own = {**notes, "n_expected": len(target.answers)}
     if journal is not None:
@@ -167,6 +172,7 @@ def _own(
         sync=sync,
         journal=journal,
         place=PLACE,
+        also=also,
     )
 
 

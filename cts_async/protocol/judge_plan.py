@@ -18,6 +18,7 @@ from cts_async.protocol.judging import Repeats, answers_of_candidates, answers_o
 from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all, with_stand_ins
 from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.spending import check_prices
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,8 @@ def plan_judging(
             keyless="--judge lexical",
         ).items()
     }
+    if config.budget.max_usd is not None:
+        check_prices(specs.values())
     prompts = load_prompts()
     if config.runs:
         out, identity = config.runs[0], None

@@ -24,7 +24,7 @@ from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.judging import Judging, Wanted
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, failure_line, judged
-from cts_async.protocol.run_files import RunFiles
+from cts_async.protocol.run_files import Also, RunFiles
 from cts_async.protocol.spending import open_budget
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment
@@ -63,8 +63,11 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
 
 
 @contextmanager
-def opened_verdicts(plan: JudgePlan, events: Events) -> Iterator[list[RunFiles]]:
-    """The files of every target, in order, with what was found there told to `events`. Raises UsageError."""
+def opened_verdicts(plan: JudgePlan, events: Events, also: Also = dict) -> Iterator[list[RunFiles]]:
+    """The files of every target, in order, with what was found there told to `events`. Raises UsageError.
+
+    `also` is what a session's note tells besides, see `run_files.noted`; finished runs note no session.
+    """
     notes = {
         "command": plan.config.command,
         "n_expected": plan.n_answers,
@@ -73,7 +76,9 @@ def opened_verdicts(plan: JudgePlan, events: Events) -> Iterator[list[RunFiles]]
     }
     texts = {name: plan.prompts.text(name) for name in plan.prompt_names}
     sync = plan.config.sync
-    with opened_targets(plan.targets, plan.out, plan.identity, notes, prompts=texts, sync=sync) as files:
+    with opened_targets(
+        plan.targets, plan.out, plan.identity, notes, prompts=texts, sync=sync, also=also
+    ) as files:
         _tell(plan, files, events)
         yield files
 

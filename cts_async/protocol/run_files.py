@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,10 @@ RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
     "summary.json",
     "judgments",
 )
+
+
+Also = Callable[[], Mapping[str, Any]]
+"""Asked when a session ends, however it does: what else is noted of it."""
 
 
 class RunFiles:
@@ -134,13 +138,14 @@ def opened_files(
     sync: bool = False,
     journal: Journal | None = None,
     place: str = "--name",
+    also: Also = dict,
 ) -> Iterator[RunFiles]:
     """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
 
     `notes` may differ between sessions; of `n_expected` the largest is kept. `place` is the option that chooses
     the directory. Raises UsageError; StorageFull where there is no room for what lies in shards.
     """
-    with noted(directory, identity, notes, prompts=prompts, place=place):
+    with noted(directory, identity, notes, prompts=prompts, place=place, also=also):
         files = RunFiles(directory, results=results, sync=sync, journal=journal)
         try:
             yield files
@@ -156,6 +161,7 @@ def noted(
     *,
     prompts: Mapping[str, str],
     place: str,
+    also: Also = dict,
 ) -> Iterator[None]:
     """`opened_files` without the files: the lock, the manifest with a note of this command, the prompts."""
     with locked(directory):
@@ -180,7 +186,7 @@ def noted(
             session["stopped"] = str(reason if isinstance(reason, RunStopped) else interrupted())
             raise
         finally:
-            session.update(end=_stamp(), wall_s=round(time.monotonic() - began, 3))
+            session.update(also(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
             write_json(directory / MANIFEST, manifest)
 
 

@@ -38,7 +38,9 @@ from cts_async.report.works import Group, Work
 Clock = Callable[[], float]
 
 
-_ROUTINE: Final = frozenset({GroupBegan, StepEnded, JobEnded, AttemptFailed, BudgetUsed})
+_ROUTINE: Final = frozenset(
+    {GroupBegan, StepEnded, StepsCounted, JobEnded, JobsCounted, AttemptFailed, BudgetUsed}
+)
 """What happens all the time: only counted."""
 MOST_SAID: Final = 1000
 """Sentences kept for whoever shows them; where nobody does, older ones go."""

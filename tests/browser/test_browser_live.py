@@ -18,7 +18,7 @@ from real_run import RealRun
 
 from browser.viewing import Viewer, Watch, row_of
 from cts_async.report.live import remove_live, write_live
-from cts_async.report.live_shapes import Lane, Live
+from cts_async.report.live_shapes import Lane, Live, LiveWorker
 
 NAME = "growing-gpt-k1"
 
@@ -85,6 +85,23 @@ def lane(**fields: object) -> Lane:
     return {**said, **fields}  # type: ignore[typeddict-item, return-value]
 
 
+def worker(name: str, **fields: object) -> LiveWorker:
+    said = {
+        "name": name,
+        "host": "node-a",
+        "pid": 7,
+        "state": "working",
+        "in_hand": 3,
+        "done": 120,
+        "calls": 240,
+        "calls_per_min": 41.0,
+        "streamed": False,
+        "heard_s": 0.1,
+        "note": "",
+    }
+    return {**said, **fields}  # type: ignore[typeddict-item, return-value]
+
+
 def end_one_more(directory: Path, id: str, score: float) -> None:
     """Append the line of another instance, as the run would."""
     line = json.loads((directory / "results.jsonl").read_text().splitlines()[0])
@@ -109,6 +126,30 @@ def test_a_page_of_a_growing_run_follows_it_by_itself(page: Page, viewer: Viewer
     expect(provider).to_contain_text("down")
     remove_live(growing)
     expect(page.get_by_text("● running")).to_have_count(0)
+
+
+def test_workers_that_share_the_work_are_told_and_of_many_only_those_that_are_not_well(
+    page: Page, viewer: Viewer, growing: Path
+) -> None:
+    lost = worker("w3", state="lost", note="its process <b>died</b>")
+    workers = [worker("w1", streamed=True), worker("w2", host="node-b", heard_s=7.0), lost]
+    write_live(growing, live(workers=workers, workers_wanted=3, cluster="ray://head:10001"))
+    page.goto(viewer.at("run", run=NAME))
+    expect(page.locator(".live")).to_contain_text("2 of 3hosts: 2, lost: 1")
+    rows = page.get_by_role("table", name="Workers").locator("tbody").get_by_role("row")
+    expect(rows).to_have_text(
+        [
+            "w1node-a312041workingno shared storage",
+            "w2node-b312041silent for 7 s",
+            "w3node-a312041lostits process <b>died</b>",
+        ]
+    )
+    many = [*(worker(f"w{n}", host=f"node-{n % 8}") for n in range(64)), lost]
+    write_live(growing, live(workers=many, workers_wanted=64, cluster="ray://head:10001"))
+    expect(page.locator(".live")).to_contain_text("64hosts: 8, lost: 1")
+    expect(rows).to_have_count(1)
+    write_live(growing, live())
+    expect(page.get_by_role("table", name="Workers")).to_have_count(0)
 
 
 def test_on_a_narrow_screen_a_tables_name_is_one_line(page: Page, viewer: Viewer, growing: Path) -> None:

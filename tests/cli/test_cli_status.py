@@ -15,7 +15,8 @@ from made_runs import Row, made_run
 from real_run import RealRun
 
 from cts_async.cli.status import status
-from cts_async.engine.events import JobEnded, JobsFound
+from cts_async.engine.events import JobEnded, JobsFound, WorkersInUse
+from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import InputError, UsageError
 from cts_async.report.doing import Doing
 from cts_async.report.live import LIVE, read_live, write_live
@@ -63,6 +64,32 @@ def test_json_has_what_goes_on_and_what_does_not(tmp_path: Path, capsys: pytest.
     gpt, orig = json.loads(capsys.readouterr().out)
     assert (gpt["run"], gpt["state"], gpt["live"]["n_done"]) == (f"{tmp_path}/made-gpt-k1", "running", 4)
     assert (orig["state"], orig["n_done"], orig["n_expected"], orig["live"]) == ("stopped", 1, 2, None)
+
+
+def test_of_a_run_on_a_cluster_its_workers_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = made_run(tmp_path, label="gpt-k1", rows=[], n_expected=10)
+    doing = Doing([Work(directory.name, 10, (directory,))])
+    workers = [
+        WorkerStatus("w1", "node-a", 7, "working", in_hand=3, ended=4),
+        WorkerStatus("w2", "node-b", 8, "lost", note="its process died"),
+    ]
+    doing(WorkersInUse(lambda: workers, wanted=2, address="ray://head:10001"))
+    write_live(directory, doing.live())
+    status([tmp_path])
+    running, _, everyone, first, second = capsys.readouterr().out.splitlines()
+    assert running.endswith("0 tokens, 1 of 2 workers")
+    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 pieces in hand; ray://head:10001"
+    assert first == "w1 (node-a:7): working, 3 in hand, 4 done, 0 calls/min"
+    assert second.startswith("w2 (node-b:8): lost: its process died, ")
+    status([tmp_path], as_json=True)
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["live"]["workers_wanted"], told["live"]["cluster"]) == (2, "ray://head:10001")
+    assert [(one["name"], one["state"]) for one in told["live"]["workers"]] == [
+        ("w1", "working"),
+        ("w2", "lost"),
+    ]
 
 
 def test_on_a_terminal_it_follows_until_the_run_ends_and_says_what_it_came_to(

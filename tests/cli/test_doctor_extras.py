@@ -26,6 +26,7 @@ def test_an_extra_is_there_with_its_versions_or_says_how_to_install_it(
     assert list(_extras()) == [
         Finding("extra ltr", True, "lightgbm 4.7.0, scikit-learn 1.9.1"),
         Finding("extra bertscore", None, "bert-score is not installed: pip install 'cts-async[bertscore]'"),
+        Finding("extra ray", None, "ray is not installed: pip install 'cts-async[ray]'"),
     ]
 
 

@@ -22,7 +22,7 @@ import orjson
 from cts_async.cluster.head import Head
 from cts_async.cluster.links import WorkerLost
 from cts_async.cluster.messages import Begun, Line, News, Piece, Turn
-from cts_async.cluster.trades import Done, Elsewhere, Setup
+from cts_async.cluster.trades import Done, Elsewhere, Lanes, Setup
 from cts_async.cluster.worker import Worker
 from cts_async.engine.events import Event, Events, Usage
 from cts_async.engine.journal import StepMemory, read_jsonl
@@ -51,6 +51,8 @@ class World:
     """By group, what its steps raise."""
     act: Act = lambda label, n: None
     seconds: float = 1.0
+    at_once: int = 0
+    most_at_once: int = 0
 
     def step(self, ctx: Context, name: str, label: str, lane: Lane | None) -> Step[str]:
         """Takes up to `seconds`, different for each label, and gives its label."""
@@ -59,7 +61,12 @@ class World:
         async def execute(problem: object) -> Executed:
             self.begun[label] += 1
             self.act(label, self.begun[label])
-            await asyncio.sleep(seconds)
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                self.at_once -= 1
             if label.removesuffix("/c") in self.fail:
                 raise RejectedError("refused")
             if reason := self.gone.get(ctx.job.group):
@@ -68,7 +75,14 @@ class World:
             return Executed(label, Usage(10, 1))
 
         key = step_key(label)
-        return Step(name=name, key=key, execute=execute, decode=lambda response: response, lane=lane)
+        return Step(
+            name=name,
+            key=key,
+            execute=execute,
+            decode=lambda response: response,
+            lane=lane,
+            most=lambda problem: Usage(20, 2),
+        )
 
     async def walk(self, ctx: Context, piece: Piece, lane: Lane | None) -> list[str]:
         if piece.id == self.bug:
@@ -86,6 +100,7 @@ class SmallTrade:
     width: int = 4
     refused: str = ""
     lane: Callable[[str], str] = lambda group: "lane"
+    max_concurrency: int = 64
 
     def __reduce__(self) -> Any:
         return _the_trade, (id(self),)
@@ -96,7 +111,7 @@ class SmallTrade:
     ) -> AsyncIterator[SmallBench]:
         if self.refused:
             raise UsageError(self.refused)
-        limits = LaneLimits(max_concurrency=64)
+        limits = LaneLimits(max_concurrency=self.max_concurrency)
         lanes = {name: lane_of(name, name, limits) for name in {self.lane("odd"), self.lane("even")}}
         yield SmallBench(self.world, self.width, lanes, self.lane)
 
@@ -172,7 +187,7 @@ class Link:
         self._dead = asyncio.Event()
         self.hangs = self.loses_news = False
         self.turns = 0
-        self.worker = Worker(_travelled(setup), {}, lanes=OwnLanes)
+        self.worker = Worker(_travelled(setup), {}, lanes=partial(cluster.lanes, setup.worker))
         self._task = asyncio.create_task(self.worker.run())
 
     async def begin(self) -> Begun:
@@ -231,6 +246,15 @@ def _travelled(value: Any) -> Any:
     return pickle.loads(pickle.dumps(value))
 
 
+@dataclass(frozen=True)
+class Files:
+    """What stands in a run directory, in an order that does not depend on who came first."""
+
+    results: list[bytes]
+    judgments: list[bytes]
+    keys: Counter[str]
+
+
 @dataclass
 class Cluster:
     """A run directory, and heads that work on it one after the other."""
@@ -247,8 +271,11 @@ class Cluster:
     refused: str = ""
     lane: Callable[[str], str] = lambda group: "lane"
     """By group, the lane of its steps."""
+    lanes: Callable[[str, Events], Lanes] = lambda worker, events: OwnLanes(events)
+    max_concurrency: int = 64
     links: list[Link] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    on_event: Callable[[Event], None] = lambda event: None
     on_hire: Callable[[Link], None] = lambda link: None
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -263,7 +290,7 @@ class Cluster:
     async def run(self, workers: int, meanwhile: Callable[[Head], Any] | None = None) -> None:
         """One session of the command; `meanwhile(head)` runs beside it."""
         files, self.links = RunFiles(self.folder), []
-        trade = SmallTrade(self.world, self.width, self.refused, self.lane)
+        trade = SmallTrade(self.world, self.width, self.refused, self.lane, self.max_concurrency)
         _TRADES[id(trade)] = trade
         head = Head(
             [files],
@@ -271,7 +298,7 @@ class Cluster:
             trade,
             self._hire,
             workers=workers,
-            events=Events(self.events.append),
+            events=Events(self.events.append, self.on_event),
             parts=lambda number: f"part {number}",
             **self.options,
         )
@@ -322,17 +349,18 @@ class Cluster:
     def results(self) -> list[bytes]:
         return sorted((self.folder / "results.jsonl").read_bytes().splitlines())
 
-    def judgments(self) -> list[bytes]:
-        path = self.folder / "judgments" / "judge.jsonl"
-        return sorted(path.read_bytes().splitlines()) if path.exists() else []
+    def keys(self) -> Counter[str]:
+        """How often each finished step stands in the journal."""
+        return Counter(record["key"] for record in read_jsonl(self.folder / "steps.jsonl") if record["ok"])
+
+    def files(self) -> Files:
+        judgments = self.folder / "judgments" / "judge.jsonl"
+        lines = sorted(judgments.read_bytes().splitlines()) if judgments.exists() else []
+        return Files(self.results(), lines, self.keys())
 
     def paid_twice(self) -> int:
         """Executions beyond one of each step."""
         return sum(n - 1 for n in self.world.begun.values())
-
-    def keys(self) -> Counter[str]:
-        """How often each finished step stands in the journal."""
-        return Counter(record["key"] for record in read_jsonl(self.folder / "steps.jsonl") if record["ok"])
 
 
 def _add(lines: list[Line], more: tuple[Line, ...], failed: bool) -> None:

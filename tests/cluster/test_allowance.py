@@ -193,6 +193,18 @@ def test_a_deadline_comes_as_the_seconds_that_are_left() -> None:
     run_virtual(main)
 
 
+def test_lines_are_drawn_where_they_were_asked_for() -> None:
+    async def main() -> None:
+        budget = open_allowed(BudgetConfig(max_tokens=500, max_usd=2.0), None, lambda: None)
+        assert budget is not None
+        assert budget.deadline is None
+        assert budget.lines == Lines(max_tokens=0, max_usd=0)
+        budget.allow(Cost(3, 70, 0.5))
+        assert budget.lines == Lines(max_tokens=70, max_usd=0.5)
+
+    run_virtual(main)
+
+
 def test_where_nothing_is_asked_for_there_is_no_budget() -> None:
     assert open_allowed(None, None, lambda: None) is None
     assert open_allowed(BudgetConfig(), None, lambda: None) is None

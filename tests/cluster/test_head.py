@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import tempfile
-from collections import Counter
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -13,15 +14,24 @@ import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_cluster import Cluster, Link
+from small_cluster import Cluster, Files, Link, World
 from virtual_time import run_virtual
 
 from cts_async.cluster import head as heads
+from cts_async.cluster import worker as workers
+from cts_async.cluster import worker_journals
+from cts_async.cluster.asks import Ask, Grant
 from cts_async.cluster.head import Head
+from cts_async.cluster.intake import Intake
+from cts_async.cluster.limiter import Limiter
 from cts_async.cluster.links import WorkerLost
+from cts_async.cluster.purse import Purse
 from cts_async.cluster.reasons import WorkerCrashed
+from cts_async.cluster.shared_lanes import SharedLanes
+from cts_async.config import BudgetConfig
+from cts_async.engine.budget import NOTHING, Lines
 from cts_async.engine.events import (
-    CircuitChanged,
+    Events,
     GroupBegan,
     GroupHeldUp,
     JobsCounted,
@@ -32,16 +42,33 @@ from cts_async.engine.events import (
     WorkersInUse,
 )
 from cts_async.engine.runner import interrupted
-from cts_async.errors import Interrupted, ProviderRefused, RunStopped, StorageFull, UsageError
+from cts_async.errors import (
+    BudgetSpent,
+    DeadlineReached,
+    Interrupted,
+    ProviderRefused,
+    RunStopped,
+    StorageFull,
+    UsageError,
+)
+from cts_async.report.doing import Doing
+from cts_async.report.works import Work
 
 Beside = Callable[[Head], Awaitable[None]]
 
 
-def alone(**options: Any) -> Cluster:
+@functools.cache
+def alone(n: int = 40, n_questions: int = 0, fail: frozenset[str] = frozenset()) -> Files:
     """What one process makes of the same jobs."""
-    cluster = Cluster(Path(tempfile.mkdtemp()), **options)
-    run_virtual(cluster.run_alone)
-    return cluster
+    with tempfile.TemporaryDirectory() as folder:
+        cluster = Cluster(Path(folder), World(fail=set(fail)), n, same=among(n_questions))
+        run_virtual(cluster.run_alone)
+        return cluster.files()
+
+
+def among(n_questions: int) -> Callable[[int], int]:
+    """Jobs that ask so many different questions in turn; 0 for each its own."""
+    return lambda i: i % n_questions + 1 if n_questions else 0
 
 
 @pytest.fixture
@@ -49,11 +76,9 @@ def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path)
 
 
-def assert_same_files(cluster: Cluster, other: Cluster) -> None:
-    assert cluster.results() == other.results()
-    assert cluster.judgments() == other.judgments()
-    assert cluster.keys() == other.keys()
-    assert set(cluster.keys().values()) <= {1}, "every step stands there once"
+def assert_same_files(cluster: Cluster, other: Files) -> None:
+    assert cluster.files() == other
+    assert set(other.keys.values()) <= {1}, "every step stands there once"
     assert not list(cluster.folder.glob("shards/*")), "nothing is left of the shards"
 
 
@@ -95,10 +120,7 @@ def test_everybody_gets_a_part_of_the_work(cluster: Cluster) -> None:
 def test_failures_are_lines_too_and_are_counted(cluster: Cluster) -> None:
     cluster.world.fail = {"i3", "i5"}
     run(cluster)
-    other = Cluster(Path(tempfile.mkdtemp()))
-    other.world.fail = {"i3", "i5"}
-    run_virtual(other.run_alone)
-    assert_same_files(cluster, other)
+    assert_same_files(cluster, alone(fail=frozenset({"i3", "i5"})))
     counted = [event for event in cluster.events if isinstance(event, JobsCounted)]
     assert sum(event.jobs for event in counted) == 40
     assert sum(event.failed for event in counted) == 2
@@ -119,12 +141,23 @@ def test_what_is_told_is_what_one_process_tells(cluster: Cluster) -> None:
     assert notices(cluster) == []
 
 
+def test_the_screen_shows_the_cluster_as_one(cluster: Cluster) -> None:
+    doing = Doing([Work("g", 40, ())])
+    cluster.world.fail = {"i3"}
+    cluster.on_event = doing
+    run(cluster)
+    live = doing.live()
+    assert (live["n_done"], live["n_failed"], live["calls"], live["tokens"]) == (40, 1, 159, 159 * 11)
+    assert [worker["state"] for worker in live["workers"]] == ["ended"] * 3
+    assert live["workers_wanted"] == 3
+    assert [lane["name"] for lane in live["lanes"]] == ["lane"]
+
+
 def test_a_question_that_many_ask_is_asked_once(cluster: Cluster) -> None:
-    cluster.same = lambda i: i % 5
-    cluster.n = 60
+    cluster.same, cluster.n = among(5), 60
     run(cluster)
     assert cluster.paid_twice() == 0
-    assert_same_files(cluster, alone(n=60, same=cluster.same))
+    assert_same_files(cluster, alone(60, 5))
 
 
 def test_nothing_to_do_starts_nobody(cluster: Cluster) -> None:
@@ -161,28 +194,26 @@ class Killer:
                 link.kill()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     times=st.lists(st.tuples(st.floats(0, 12), st.integers(0, 7)), min_size=1, max_size=8),
     streamed=st.sets(st.integers(1, 12)),
-    n_same=st.integers(1, 8),
+    n_questions=st.integers(0, 4),
     workers=st.integers(1, 4),
     delay_s=st.sampled_from([0.0, 0.01, 0.2]),
 )
 def test_whoever_is_killed_nothing_is_lost_or_paid_twice(
-    times: list[tuple[float, int]], streamed: set[int], n_same: int, workers: int, delay_s: float
+    times: list[tuple[float, int]], streamed: set[int], n_questions: int, workers: int, delay_s: float
 ) -> None:
     """Beyond what was in flight. Workers are killed at any moment, all of them one after the other, too."""
-
-    def same(i: int) -> int:
-        return i % n_same if n_same > 1 else 0
-
     with tempfile.TemporaryDirectory() as folder:
-        cluster = Cluster(Path(folder), n=30, delay_s=delay_s, same=same)
+        cluster = Cluster(Path(folder), n=30, delay_s=delay_s, same=among(n_questions))
         cluster.streamed = lambda worker: int(worker[1:].partition("-")[0]) in streamed
         killer = Killer(cluster, times)
-        run(cluster, workers, killer)
-        assert_same_files(cluster, alone(n=30, same=same))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(heads, "MOST_LOST", 99)
+            run(cluster, workers, killer)
+        assert_same_files(cluster, alone(30, n_questions))
         assert cluster.paid_twice() <= killer.in_flight
 
 
@@ -197,6 +228,23 @@ def test_a_worker_that_is_lost_is_replaced_and_its_pieces_are_dealt_again(cluste
     assert [member.state for member in event.ask()] == ["lost", "ended", "ended"]
 
 
+def test_the_roster_has_everybody_who_may_have_sent_something(cluster: Cluster) -> None:
+    """w1 is killed at 1.5 s, w3 takes its place; nobody has begun at the very start."""
+    rosters: list[dict[str, float | None]] = []
+
+    async def look(head: Head) -> None:
+        rosters.append(dict(head.roster()))
+        await anyio.sleep(1.5)
+        cluster.links[0].kill()
+        await anyio.sleep(1.0)
+        rosters.append(dict(head.roster()))
+
+    run(cluster, 2, look)
+    assert rosters[0] == {}
+    went = {name.partition("-")[0]: gone_s for name, gone_s in rosters[1].items()}
+    assert went == {"w1": pytest.approx(1.0), "w2": None, "w3": None}
+
+
 def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
     """Its own 15 s of silence are over by then; what it had under way ends within that time."""
 
@@ -207,6 +255,24 @@ def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
     assert_same_files(cluster, alone())
     assert "is lost (no answer for 20 s)" in notices(cluster)[0]
     assert cluster.paid_twice() == 0, "it had time to write what was in flight"
+
+
+def test_what_may_still_send_keeps_its_places(cluster: Cluster) -> None:
+    """Of one that was killed the limiter hears at once, of one that hangs when all it had must have ended."""
+    gone: list[tuple[str, float]] = []
+    cluster.options = {"gone": lambda worker: gone.append((worker.partition("-")[0], anyio.current_time()))}
+    cluster.world.seconds = 20.0
+
+    async def harm(head: Head) -> None:
+        await anyio.sleep(5.0)
+        cluster.links[0].hangs = True
+        cluster.links[1].kill()
+
+    run(cluster, 2, harm)
+    when = dict(gone)
+    assert when["w2"] == pytest.approx(5.0, abs=0.1)
+    assert when["w1"] == pytest.approx(5.0 + 20.0 + 60.0, abs=0.5)
+    assert len(gone) == len(cluster.links), "those that ended in order, too"
 
 
 def test_news_that_are_lost_are_a_worker_that_is_lost(cluster: Cluster) -> None:
@@ -349,6 +415,48 @@ def test_a_worker_that_lacks_something_ends_the_run_with_its_words(cluster: Clus
     assert cluster.world.begun.total() == 0
 
 
+def test_another_version_elsewhere_ends_the_run(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "__version__", "0.0.1")
+    with pytest.raises(
+        UsageError, match=r"has cts_async 0\.0\.1, and this machine .*: install the same on both"
+    ):
+        run(cluster)
+
+
+def fails_on_replacement(link: Link, *, only: str = "") -> None:
+    """A worker that takes a lost one's place finds no key, and the first dies soon."""
+    number = link.name.partition("-")[0]
+    if number in ("w1", only):
+        asyncio.get_running_loop().call_later(1.0, link.kill)
+    elif number not in ("w2", "w3") or only:
+        link.worker._setup.trade.refused = "no key here"  # type: ignore[attr-defined]
+
+
+def test_a_replacement_that_cannot_work_is_done_without(cluster: Cluster) -> None:
+    cluster.on_hire = fails_on_replacement
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert "no key here; the others go on" in notices(cluster)
+
+
+def test_with_nobody_left_to_work_the_run_stops(cluster: Cluster) -> None:
+    cluster.on_hire = functools.partial(fails_on_replacement, only="w1")
+    with pytest.raises(RunStopped, match="no worker is left; nothing is lost, the same command resumes"):
+        run(cluster, 1)
+    cluster.on_hire = lambda link: None
+    run(cluster)
+    assert_same_files(cluster, alone())
+
+
+def test_a_start_that_is_refused_by_the_cluster_ends_the_run(cluster: Cluster) -> None:
+    async def hire(setup: object) -> Link:
+        raise UsageError("the node has another Python")
+
+    cluster._hire = hire  # type: ignore[method-assign]
+    with pytest.raises(UsageError, match="another Python"):
+        run(cluster)
+
+
 def test_a_full_disk_in_a_worker_stops_all(cluster: Cluster) -> None:
     def full(label: str, n: int) -> None:
         if label == "i9/a":
@@ -377,30 +485,108 @@ def test_an_iterator_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
         run(cluster)
 
 
-def test_an_outage_begins_with_the_first_worker_and_ends_with_the_last() -> None:
-    from cts_async.cluster.messages import News
-    from cts_async.cluster.tidings import Tidings
-    from cts_async.engine.events import Event, Events
-
-    heard: list[Event] = []
-    tidings = Tidings(Events(heard.append))
-    down, up = (CircuitChanged("gpt", open=now, reason="") for now in (True, False))
-    for worker, event in (("a", down), ("b", down), ("a", up)):
-        tidings.heard(worker, News(events=(event,)), {})
-    assert heard == [down]
-    tidings.gone("b")
-    assert [type(event) for event in heard] == [CircuitChanged] * 2
-    assert heard[1] == CircuitChanged("gpt", open=False, reason="its worker is gone")
+# --- Files that cannot be written, and budgets
 
 
-def test_sentences_are_said_once() -> None:
-    from cts_async.cluster.messages import News
-    from cts_async.cluster.tidings import Tidings
-    from cts_async.engine.events import Event, Events
+def refusing(monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> None:
+    """From the third time on the disk is full for `method`."""
+    original, times = getattr(owner, method), [0]
 
-    heard: list[Event] = []
-    tidings = Tidings(Events(heard.append))
-    for worker in ("a", "b", "c"):
-        tidings.heard(worker, News(events=(Notice("gpt: another model answers"),)), {})
-    assert heard == [Notice("gpt: another model answers")]
-    assert Counter(heard).total() == 1
+    async def full(self: Any, *args: Any) -> None:
+        times[0] += 1
+        if times[0] >= 3:
+            raise StorageFull("no space; type the same command again")
+        await original(self, *args)
+
+    monkeypatch.setattr(owner, method, full)
+
+
+@pytest.mark.parametrize("method", ["keep", "write", "merge"])
+def test_a_full_disk_of_the_heads_stops_the_run_and_the_next_pays_nothing_twice(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    """But what was on its way to the head, where steps are streamed."""
+    cluster.streamed = lambda worker: method == "keep"
+    with monkeypatch.context() as patch:
+        refusing(patch, Intake, method)
+        patch.setattr(worker_journals, "SHARD_AGE_S", 0.5)
+        with pytest.raises(StorageFull, match="no space"):
+            run(cluster)
+    recorded = cluster.keys().total()
+    lost = cluster.world.begun.total() - recorded
+    run(cluster)
+    assert_same_files(cluster, alone())
+    assert cluster.paid_twice() <= (lost if method == "keep" else 0)
+
+
+def test_shards_are_merged_while_the_run_goes_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a thread where they are large; virtual time has none."""
+    monkeypatch.setattr(worker_journals, "SHARD_AGE_S", 0.5)
+    sizes: list[int] = []
+
+    def look(head: Head) -> None:
+        sizes.append((cluster.folder / "steps.jsonl").stat().st_size)
+
+    run(cluster, 3, after(3.0, look))
+    assert sizes[0] > 0
+    assert_same_files(cluster, alone())
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_budget_holds_for_all_workers_together(cluster: Cluster, workers: int) -> None:
+    """50 calls of the 160."""
+    budget = BudgetConfig(max_calls=50)
+    lines = Lines(max_calls=50)
+    cluster.options = {"budget": budget, "purse": Purse(lines, NOTHING, Events(cluster.events.append))}
+    with pytest.raises(BudgetSpent, match="50 of --max-calls 50"):
+        run(cluster, workers)
+    assert cluster.world.begun.total() == 50
+    assert cluster.keys().total() == 50
+    cluster.options = {}
+    run(cluster, workers)
+    assert_same_files(cluster, alone())
+    assert cluster.paid_twice() == 0
+
+
+def test_a_deadline_is_one_for_all(cluster: Cluster) -> None:
+    """Three virtual seconds from now; the wall clock says when a worker is told."""
+    cluster.options = {"budget": BudgetConfig(deadline=time.time() + 3.0)}
+    with pytest.raises(DeadlineReached, match="nothing is lost"):
+        run(cluster)
+    assert 0 < len(cluster.results()) < 40
+    cluster.options = {}
+    run(cluster)
+    assert_same_files(cluster, alone())
+
+
+# --- One provider for all
+
+
+class NearLimiter:
+    """A link to a limiter in this loop."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+
+    async def ask(self, ask: Ask) -> Grant:
+        await asyncio.sleep(0.002)
+        grant = await self._limiter.ask(ask)
+        await asyncio.sleep(0.002)
+        return grant
+
+
+def test_what_a_provider_lets_do_at_once_holds_for_all_workers_and_their_successors(cluster: Cluster) -> None:
+    """Six at once, three workers of four jobs each, two of whom are killed: their places come back."""
+
+    async def limited() -> None:
+        limiter = Limiter()
+        cluster.max_concurrency = 6
+        cluster.lanes = lambda worker, events: SharedLanes(worker, NearLimiter(limiter), events)
+        cluster.options = {"gone": limiter.gone}
+        running = asyncio.ensure_future(limiter.run())
+        await cluster.run(3, Killer(cluster, [(2.0, 0), (4.0, 1)]))
+        running.cancel()
+
+    run_virtual(limited)
+    assert_same_files(cluster, alone())
+    assert cluster.world.most_at_once == 6

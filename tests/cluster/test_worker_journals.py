@@ -199,6 +199,12 @@ def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
         asyncio.run(sharded(tmp_path / "gone").append(record(1)))
 
 
+def test_what_stands_in_the_folders_place_is_named(tmp_path: Path) -> None:
+    (tmp_path / SHARDS).touch()
+    with pytest.raises(UsageError, match=r"shards/w1-1\.jsonl: cannot write \(Not a directory\)"):
+        asyncio.run(sharded(tmp_path).append(record(1)))
+
+
 # --- streaming
 
 

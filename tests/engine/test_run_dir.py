@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
+from cts_async.engine.run_dir import check_identity, is_locked, locked, read_manifest, write_json
 from cts_async.errors import EXIT_USAGE, InputError, RunLocked, StorageFull, UsageError
 
 HOLDER = """
@@ -68,6 +68,15 @@ def test_the_directory_is_made_and_the_lock_ends_with_the_block(tmp_path: Path) 
         raise KeyError("a bug")
     with locked(directory):
         pass
+
+
+def test_looking_whether_a_directory_is_locked_changes_nothing(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path / "nowhere")
+    with locked(tmp_path):
+        assert is_locked(tmp_path)
+        assert is_locked(tmp_path)
+    assert not is_locked(tmp_path)
+    assert (tmp_path / ".lock").read_text() == f"process {os.getpid()}"
 
 
 def test_a_directory_that_cannot_be_is_the_users_mistake(tmp_path: Path) -> None:

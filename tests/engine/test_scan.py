@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,8 @@ from hypothesis import strategies as st
 
 from cts_async.engine import scan
 from cts_async.engine.journal import Journal
-from cts_async.engine.scan import NO_KEYS, KeyLayers, finished_key, key_index, key_of, scan_journal
+from cts_async.engine.key_index import NO_KEYS
+from cts_async.engine.scan import finished_key, key_of, scan_journal
 from cts_async.engine.step import step_key
 
 SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -212,25 +212,6 @@ def test_a_scan_from_a_line_on_finds_what_follows(tmp_path: Path) -> None:
     assert list(found.index.places(step_key(0))) == []
     end = scan_journal(path, path.stat().st_size)
     assert (end.index, end.records, end.damaged_lines) == (NO_KEYS, 0, [])
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 20), max_size=8, unique=True), max_size=12))
-def test_layers_find_what_one_index_finds_and_are_few(parts: list[list[int]]) -> None:
-    layers, offset = KeyLayers(), 0
-    expected: dict[int, list[int]] = {}
-    for part in parts:
-        places = {}
-        for n in part:
-            offset += 1
-            places[step_key(n)] = offset
-            expected.setdefault(n, []).insert(0, offset)
-        layers.add(key_index(places) if places else NO_KEYS)
-    assert len(layers) == sum(map(len, parts))
-    for n in range(21):
-        assert layers.places(step_key(n)) == expected.get(n, [])
-    sizes = [len(layer) for layer in layers._layers]
-    assert all(2 * later <= earlier for earlier, later in itertools.pairwise(sizes))
 
 
 @pytest.mark.parametrize(

@@ -208,6 +208,15 @@ def test_another_judge_into_the_same_directory_is_refused(here: Path) -> None:
         cts(*command, "--judge", "other")
 
 
+def test_dollars_without_a_price_start_nothing(here: Path, provider: Remote) -> None:
+    asked = len(provider.seen())
+    command = ("judge", "--gold", GOLD, "--candidates", candidates(here), "--out", "out", "--judge", "mine")
+    with pytest.raises(UsageError, match="--max-usd needs the price of mine"):
+        cts(*command, "--max-usd", "1", "-q")
+    assert not (here / "out").exists()
+    assert len(provider.seen()) == asked
+
+
 # --- a broken file is refused before anything starts, however late it breaks
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from made_live import lane, live, part
+from made_live import cluster, lane, live, part, worker
 from made_runs import made_run
 
 from cts_async.errors import InputError
@@ -49,6 +49,22 @@ def test_a_word_of_another_version_is_none(tmp_path: Path) -> None:
     ):
         (tmp_path / LIVE).write_text(json.dumps(broken))
         assert live_of(tmp_path) is None
+
+
+def test_workers_are_read_where_there_are_any_and_only_as_this_version_tells_them(tmp_path: Path) -> None:
+    shared = live([part("a")], time=time.time(), **cluster([worker("w1")], 2, "ray://head:10001"))
+    write_live(tmp_path, shared)
+    assert live_of(tmp_path) == shared
+    for broken in ([{}], [{**worker("w1"), "in_hand": None}], {}, None):
+        (tmp_path / LIVE).write_text(json.dumps({**shared, "workers": broken}))
+        assert live_of(tmp_path) is None
+
+
+def test_workers_of_a_process_stand_there_once_as_it_said_last() -> None:
+    one = live([part("a", 4)], time=1001.0, **cluster([worker("w1")], 2))
+    other = live([part("b", 2)], time=1002.0, **cluster([worker("w1"), worker("w2")], 2))
+    (together,) = by_process([other, one])
+    assert [one["name"] for one in together["workers"]] == ["w1", "w2"]
 
 
 def test_several_directories_of_one_process_are_one_screen_and_providers_stand_there_once() -> None:

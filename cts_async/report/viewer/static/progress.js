@@ -1,10 +1,11 @@
-// How a run that is going on comes along: its progress, and each provider's account.
+// How a run that is going on comes along: its progress, each provider's account, and who shares its work.
 
 import { h } from "./dom.js";
 import { count, dollars, duration, score, size } from "./format.js";
 import { facts, table, tableRow } from "./parts.js";
 import { said } from "./said.js";
 import { t } from "./words.js";
+import { workersFact, workersTable } from "./workers.js";
 
 /** The run's process as it is just now; nothing where none is at work. */
 export function liveView(row) {
@@ -16,6 +17,7 @@ export function liveView(row) {
     facts(figures(live)),
     live.note ? said(live.note, "p", { class: "notice" }) : null,
     live.lanes.length ? lanes(live.lanes) : null,
+    workersTable(live),
   ];
 }
 
@@ -30,6 +32,7 @@ function figures(live) {
     [t("spent"), dollars(live.spent_usd), budget(live.max_usd, dollars)],
     [t("calls"), count(live.calls), budget(live.max_calls, count)],
     [t("tokens"), amount(live.tokens), budget(live.max_tokens, amount)],
+    workersFact(live),
   ];
 }
 

@@ -1,0 +1,85 @@
+"""What runs inside Ray's processes: a worker, or the limiter, each by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import ray
+
+from cts_async.cluster.asks import Ask, Grant
+from cts_async.cluster.limiter import Limiter
+from cts_async.cluster.messages import Begun, News, Turn
+from cts_async.cluster.ray_links import RayLimiterLink
+from cts_async.cluster.shared_lanes import SharedLanes
+from cts_async.cluster.trades import Setup
+from cts_async.cluster.worker import Worker
+from cts_async.engine.collector import collect_seldom
+
+
+class WorkerActor:
+    """A worker. Its keys are those in the environment of the process that Ray has started for it."""
+
+    def __init__(self, setup: Setup, limiter: Any, directory: str | None) -> None:
+        """`directory` is where the head stands, for workers on its machine: relative paths mean the same there."""
+        if directory is not None:
+            with suppress(OSError):
+                os.chdir(directory)
+        lanes = partial(SharedLanes, setup.worker, RayLimiterLink(limiter))
+        self._worker = Worker(setup, os.environ, lanes=lanes)
+        self._work: asyncio.Task[None] | None = None
+
+    async def ready(self) -> None:
+        """Return: then there is a process."""
+
+    async def begin(self) -> Begun:
+        """See links.WorkerLink."""
+        collect_seldom()
+        self._work = asyncio.create_task(self._worker.run())
+        return await self._worker.begin()
+
+    async def turn(self, turn: Turn) -> News:
+        """See links.WorkerLink."""
+        return await self._worker.turn(turn)
+
+
+class LimiterActor:
+    """The limiter. When its process dies, Ray starts it anew, and it has to find out what it let out before."""
+
+    def __init__(self) -> None:
+        anew = ray.get_runtime_context().was_current_actor_reconstructed
+        self._limiter = Limiter(fresh=not anew)
+        self._work: asyncio.Task[None] | None = None
+
+    def _begun(self) -> Limiter:
+        """At work from the first call on: an actor's loop does not run before."""
+        if self._work is None:
+            collect_seldom()
+            self._work = asyncio.create_task(self._limiter.run())
+            self._work.add_done_callback(lambda _: os._exit(1))  # it never ends by itself: Ray starts another
+        return self._limiter
+
+    async def ask(self, ask: Ask) -> Grant:
+        """See asks.LimiterLink."""
+        return await self._begun().ask(ask)
+
+    async def roster(self, workers: Mapping[str, float | None]) -> None:
+        """See Limiter.roster."""
+        self._begun().roster(workers)
+
+    async def gone(self, worker: str) -> None:
+        """See Limiter.gone."""
+        self._begun().gone(worker)
+
+    async def pid(self) -> int:
+        """Its process."""
+        return os.getpid()
+
+    async def status(self) -> tuple[str, Mapping[str, Any]]:
+        """Which incarnation it is, and how its accounts are doing."""
+        limiter = self._begun()
+        return limiter.generation, limiter.status()

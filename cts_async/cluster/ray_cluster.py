@@ -1,0 +1,102 @@
+"""A cluster for the time of a run: Ray found or started, asked what it has, and left as it was.
+
+Nothing here imports Ray before its environment is as it should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from cts_async.cluster.ray_address import Address, check_listening, read_address
+from cts_async.cluster.ray_quiet import environment, own_environment, quiet_environment
+from cts_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from cts_async.cluster.ray_hire import RayCluster
+
+MOST_WORKERS: Final = 256
+"""By default; a head has less than 4 ms a second for each of them."""
+
+
+@contextmanager
+def connect(address: str | None, workers: int | None) -> Iterator[RayCluster]:
+    """A cluster with a limiter, ready to hire workers; what was started for it ends with the block.
+
+    Without an address it is a Ray of this machine alone, for so many workers. By default a cluster's workers are as
+    many as it has free CPUs. To be called in the main thread, before an event loop runs. Raises UsageError where
+    there is no Ray, no cluster, or no place for a worker in it.
+    """
+    _check_installed()
+    if address is None:
+        with environment(own_environment()), _here(1 if workers is None else workers) as cluster:
+            yield cluster
+    else:
+        where = read_address(address)
+        with environment(quiet_environment()), _there(where, workers) as cluster:
+            yield cluster
+
+
+@contextmanager
+def _here(workers: int) -> Iterator[RayCluster]:
+    from cts_async.cluster.ray_hire import assembled
+    from cts_async.cluster.ray_start import started_here
+
+    with started_here(workers), assembled(workers) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _there(address: Address, workers: int | None) -> Iterator[RayCluster]:
+    check_listening(address)
+    _check_client(address)
+    from cts_async.cluster.ray_census import all_cpus, free_cpus
+    from cts_async.cluster.ray_hire import assembled
+    from cts_async.cluster.ray_join import check_cluster
+    from cts_async.cluster.ray_start import joined
+
+    check_cluster(address)
+    with joined(address):
+        wanted = _as_many_as(free_cpus(), all_cpus(), address) if workers is None else workers
+        notes = _notes(wanted, free_cpus(), all_cpus())
+        with assembled(wanted, address=address.text, notes=notes) as cluster:
+            yield cluster
+
+
+def _as_many_as(free: int, cpus: int, address: Address) -> int:
+    """Workers where no number was asked for. Raises UsageError where there is room for none."""
+    if free < 1:
+        raise UsageError(
+            f"--ray {address.text}: none of the cluster's {cpus} CPUs is free; "
+            "give --workers N to wait for so many, or come back later"
+        )
+    return min(free, MOST_WORKERS)
+
+
+def _notes(workers: int, free: int, cpus: int) -> tuple[str, ...]:
+    """What the user should know of what was asked for."""
+    if workers <= free:
+        return ()
+    if workers <= cpus:
+        return (
+            f"{free} of {workers} workers can start now: {cpus - free} of the cluster's {cpus} CPUs are taken",
+        )
+    return (f"{cpus} of {workers} workers can run, each on a CPU of its own: the cluster has {cpus}",)
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("ray") is None:
+        raise UsageError("--ray and --workers need Ray, which is not installed: pip install 'cts-async[ray]'")
+
+
+def _check_client(address: Address) -> None:
+    from importlib.util import find_spec
+
+    if address.client and find_spec("grpc") is None:
+        raise UsageError(
+            f"--ray {address.text}: such an address needs grpcio, which is not installed: "
+            "pip install 'cts-async[ray]'"
+        )

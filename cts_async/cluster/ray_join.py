@@ -1,0 +1,72 @@
+"""Whether a Ray address is good, found out by a process of its own, and what to tell whoever typed it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from cts_async.cluster.ray_address import Address
+from cts_async.errors import UsageError
+
+PROBE: Final = Path(__file__).with_name("ray_probe.py")
+JOIN_S: Final = 14.0
+"""How long joining may take: nobody waits longer for an error."""
+
+NO_TOKEN: Final = "it wants the token it was started with: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN=..."
+NONE_HERE: Final = "no Ray runs on this machine: ray start --head, or give a cluster's address (HOST:6379)"
+NO_NODE: Final = (
+    "this machine is no node of that cluster: ray start --address HOST:6379 makes it one, "
+    "and ray://HOST:10001 does without"
+)
+NO_ANSWER: Final = (
+    f"not joined within {JOIN_S:g} s: is that its address (ray status) and this machine a node of it? "
+    "Others take ray://HOST:10001"
+)
+NO_CLIENT: Final = (
+    f"not joined within {JOIN_S:g} s: is that the port of its client server (10001), and RAY_AUTH_TOKEN the "
+    "cluster's, if it has one? With some versions of grpcio its ray start needs GRPC_ENABLE_FORK_SUPPORT=0"
+)
+MEANINGS: Final = (
+    ("InvalidAuthToken", NO_TOKEN),
+    ("AuthenticationError", NO_TOKEN),
+    ("Could not find any running Ray instance", NONE_HERE),
+    ("Failed to connect to socket", NO_NODE),
+    ("node_ip_address.json", NO_NODE),
+    ("no answer within", NO_CLIENT),
+    ("ray client connection timeout", NO_CLIENT),
+)
+"""What Ray says, and what that means to a person; anything else is told as Ray puts it."""
+
+
+def check_cluster(address: Address) -> None:
+    """Raises UsageError, within 15 s, where Ray cannot join the cluster at `address`.
+
+    Not for Ray's client: it does nothing that a run would not survive, and its server is better left in peace.
+    """
+    if address.client:
+        return
+    command = [sys.executable, "-P", str(PROBE), address.text]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=JOIN_S, errors="replace")
+    except subprocess.TimeoutExpired as late:
+        raise UsageError(explained(address, _text(late.stderr), NO_ANSWER)) from None
+    try:
+        found = json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        raise UsageError(explained(address, done.stderr, NO_ANSWER)) from None
+    if found:
+        raise UsageError(explained(address, f"{found['error']}: {' '.join(found['text'].split())}"))
+
+
+def explained(address: Address, said: str, otherwise: str = "") -> str:
+    """What it means that Ray has said this of `address`; what it says itself where nobody knows."""
+    meaning = next((meaning for words, meaning in MEANINGS if words in said), otherwise or said[:300])
+    return f"--ray {address.text}: {meaning}"
+
+
+def _text(output: bytes | str | None) -> str:
+    """What was heard of a process until its time was up: bytes, whatever was asked for."""
+    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""

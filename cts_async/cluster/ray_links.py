@@ -1,0 +1,88 @@
+"""The ways to workers and to the limiter over Ray's calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, cast
+
+import anyio
+import ray
+from ray.exceptions import RayError
+
+from cts_async.cluster.asks import Ask, Grant, LimiterLost
+from cts_async.cluster.links import WorkerLost
+from cts_async.cluster.messages import Begun, News, Turn
+from cts_async.cluster.ray_calls import answered
+
+TURN_S: Final = 20.0
+"""A worker that takes longer than this for a turn is lost: it answers four times a second."""
+BEGIN_S: Final = 600.0
+"""A worker may have to load an index first."""
+ASK_S: Final = 5.0
+"""For an ask that the limiter holds for a second."""
+BEAT_S: Final = 0.5
+"""How often it is looked whether the limiter is still the same."""
+
+
+class RayWorkerLink:
+    """A worker, as the head has it; see links.WorkerLink."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def ready(self) -> None:
+        """Wait, for as long as it takes, until there is a CPU for it, and a process. Raises WorkerLost."""
+        await answered(self._actor.ready.remote(), None, WorkerLost)
+
+    async def begin(self) -> Begun:
+        return cast(Begun, await answered(self._actor.begin.remote(), BEGIN_S, WorkerLost))
+
+    async def turn(self, turn: Turn) -> News:
+        return cast(News, await answered(self._actor.turn.remote(turn), TURN_S, WorkerLost))
+
+    def kill(self) -> None:
+        with suppress(RayError, ValueError):
+            ray.kill(self._actor, no_restart=True)
+
+
+class RayLimiterLink:
+    """The limiter, as a worker has it; see asks.LimiterLink."""
+
+    def __init__(self, actor: Any) -> None:
+        self._actor = actor
+
+    async def ask(self, ask: Ask) -> Grant:
+        return cast(Grant, await answered(self._actor.ask.remote(ask), ASK_S, LimiterLost))
+
+
+class RayLimiter:
+    """The limiter, as the head has it."""
+
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+        """What workers are given, to make their links of."""
+        self.accounts: Mapping[str, Any] = {}
+        """How they were doing a moment ago; see Limiter.status."""
+
+    def gone(self, worker: str) -> None:
+        """A worker's process has ended. Nobody waits for this: a limiter that is gone, too, hears it from the roster."""
+        with suppress(RayError):
+            self.actor.gone.remote(worker)
+
+    async def keep(self, roster: Callable[[], Mapping[str, float | None]]) -> None:
+        """Tell each incarnation of the limiter who there is and was, until cancelled; see Limiter.roster."""
+        known = ""
+        while True:
+            with suppress(LimiterLost):
+                generation, self.accounts = await answered(self.actor.status.remote(), ASK_S, LimiterLost)
+                if generation != known:
+                    await answered(self.actor.roster.remote(dict(roster())), ASK_S, LimiterLost)
+                    known = generation
+            # Ray tells nobody that it has started an actor anew.
+            await anyio.sleep(BEAT_S)
+
+    def kill(self) -> None:
+        """End it for good."""
+        with suppress(RayError, ValueError):
+            ray.kill(self.actor, no_restart=True)

@@ -1,0 +1,110 @@
+"""Ray for the time of a run: one of our own on this machine, or a cluster that is there already.
+
+To be used in the main thread: what Ray starts here ends with the thread that started it, at the latest. Ray reads
+its environment when it is imported: `ray_quiet` has what it should find there.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import ray
+
+from cts_async.cluster.ray_address import Address
+from cts_async.cluster.ray_join import JOIN_S, explained
+from cts_async.cluster.ray_quiet import alarmed, deaf_children, silence
+from cts_async.errors import UsageError
+
+OBJECT_STORE_BYTES: Final = 80 << 20
+"""Nearly the least that Ray takes: messages are small, and go from process to process without it."""
+START_S: Final = 60.0
+"""A machine that is busy may take long to start it."""
+LONGEST_TEMP: Final = 30
+"""Characters of a directory whose sockets' paths are short enough for the system, which allows 107."""
+
+
+@contextmanager
+def started_here(workers: int) -> Iterator[None]:
+    """A Ray of this machine alone, with room for so many workers; it ends with the block.
+
+    Raises UsageError where it does not start.
+    """
+    with _temporary() as temporary:
+        options = {
+            "address": "local",
+            "num_cpus": workers,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE_BYTES,
+            "_temp_dir": str(temporary),
+        }
+        with _connected(
+            temporary, options, lambda error: f"--workers {workers}: Ray does not start: {error}"
+        ):
+            yield
+
+
+@contextmanager
+def joined(address: Address) -> Iterator[None]:
+    """The cluster at `address`, left at the end of the block. Raises UsageError where it cannot be joined."""
+    with (
+        _temporary() as temporary,
+        _connected(temporary, {"address": address.text}, partial(explained, address), within_s=JOIN_S),
+    ):
+        yield
+
+
+@contextmanager
+def _connected(
+    empty: Path,
+    options: dict[str, Any],
+    explain: Callable[[str], str],
+    *,
+    within_s: float = START_S,
+) -> Iterator[None]:
+    silence()
+    try:
+        with deaf_children(), _standing_in(empty), alarmed(within_s):
+            ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
+    except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
+        ray.shutdown()
+        raise UsageError(explain(one_line(error))) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _standing_in(directory: Path) -> Iterator[None]:
+    """Ray has every worker look for modules where its driver stands, before anywhere else: better in no user's files."""
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextmanager
+def _temporary() -> Iterator[Path]:
+    """A directory that is gone after the block, with a path as short as Ray's sockets need it."""
+    base = tempfile.gettempdir()
+    made = tempfile.mkdtemp(prefix="cts-ray-", dir=base if len(base) <= LONGEST_TEMP else "/tmp")
+    try:
+        yield Path(made)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def one_line(error: BaseException) -> str:
+    """What an error of Ray's says, without the line breaks, and not endlessly."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words if len(words) <= 300 else f"{words[:299]}…"

@@ -1,0 +1,48 @@
+"""The last line of a log that a crash has torn: cut off, and kept in a file of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import BinaryIO, Final
+
+_BLOCK: Final = 1 << 20
+
+
+def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:
+    """Cut an unfinished last line off and keep it in `<name>.torn`, or `aside`; None where the file ends well."""
+    if not path.exists() or not path.stat().st_size:
+        return None
+    with path.open("r+b") as file:
+        start = _start_of_tail(file)
+        if start is None:
+            return None
+        file.seek(start)
+        tail = file.read()
+        aside = aside or torn_path(path)
+        with aside.open("ab") as kept:
+            kept.write(tail + b"\n")
+            kept.flush()
+            os.fsync(kept.fileno())
+        file.truncate(start)
+    return aside
+
+
+def torn_path(path: Path) -> Path:
+    """Where a log's torn lines are kept."""
+    return path.with_name(path.name + ".torn")
+
+
+def _start_of_tail(file: BinaryIO) -> int | None:
+    end = file.seek(0, os.SEEK_END)
+    file.seek(end - 1)
+    if file.read(1) == b"\n":
+        return None
+    while end > 0:
+        start = max(0, end - _BLOCK)
+        file.seek(start)
+        newline = file.read(end - start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0

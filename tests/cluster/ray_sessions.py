@@ -1,0 +1,110 @@
+"""Runs over a local Ray, in a process of their own: `python ray_sessions.py FOLDER` prints as JSON how each ended.
+
+One cluster for all of them, since a Ray takes seconds to start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from told_trade import ToldTrade
+
+from cts_async.cluster.head import Head
+from cts_async.cluster.messages import Piece
+from cts_async.cluster.ray_cluster import connect
+from cts_async.engine.events import Event, Events, Notice
+from cts_async.protocol.run_files import RunFiles
+
+N = 60
+WORKERS = 2
+Meanwhile = Callable[[Any, Path], Awaitable[None]]
+
+
+def pieces() -> Iterator[Piece]:
+    for i in range(N):
+        yield Piece(i, "g", f"i{i}", 0, None)
+
+
+async def session(
+    cluster: Any, folder: Path, meanwhile: Meanwhile | None = None, key: str = ""
+) -> dict[str, Any]:
+    """One run in `folder`, and what came of it."""
+    events: list[Event] = []
+    files = RunFiles(folder)
+    trade = ToldTrade(folder / "told", key)
+    head = Head(
+        [files],
+        [pieces()],
+        trade,
+        cluster.hire,
+        workers=cluster.workers,
+        events=Events(events.append),
+        gone=cluster.limiter.gone,
+    )
+    beside = [asyncio.ensure_future(cluster.limiter.keep(dict))]
+    if meanwhile:
+        beside.append(asyncio.ensure_future(meanwhile(cluster, folder)))
+    error = ""
+    try:
+        await head.run()
+    except Exception as raised:
+        error = f"{type(raised).__name__}: {raised}"
+    finally:
+        for one in beside:
+            one.cancel()
+        files.close()
+    return {
+        "error": error,
+        "notices": [event.text for event in events if isinstance(event, Notice)],
+        "limiter": sorted(cluster.limiter.accounts),
+    }
+
+
+async def after_a_while(folder: Path) -> int:
+    """Some worker's process, once ten steps are done."""
+    told = folder / "told"
+    while told.read_bytes().count(b"done") < 10:  # noqa: ASYNC110  other processes tell it
+        await asyncio.sleep(0.05)
+    return int(told.read_text().split()[-1])
+
+
+async def kill_a_worker(cluster: Any, folder: Path) -> None:
+    os.kill(await after_a_while(folder), signal.SIGKILL)
+
+
+async def kill_the_limiter(cluster: Any, folder: Path) -> None:
+    await after_a_while(folder)
+    os.kill(await cluster.limiter.actor.pid.remote(), signal.SIGKILL)
+
+
+SESSIONS: dict[str, dict[str, Any]] = {
+    "worker killed": {"meanwhile": kill_a_worker},
+    "limiter killed": {"meanwhile": kill_the_limiter},
+    "no key": {"key": "NOBODY_HAS_THIS"},
+}
+
+
+async def sessions(cluster: Any, folder: Path) -> dict[str, Any]:
+    return {name: await session(cluster, folder / name, **how) for name, how in SESSIONS.items()}
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    for name in SESSIONS:
+        (folder / name).mkdir()
+        (folder / name / "told").touch()
+    with connect(None, WORKERS) as cluster:
+        ended = uvloop.run(sessions(cluster, folder))
+    print(json.dumps(ended))
+
+
+if __name__ == "__main__":
+    main()

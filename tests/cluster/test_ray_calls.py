@@ -1,0 +1,102 @@
+"""Ray's errors, as a head or a worker is told them."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from ray.exceptions import (
+    ActorUnavailableError,
+    GetTimeoutError,
+    RayActorError,
+    RayError,
+    RayTaskError,
+    TaskCancelledError,
+)
+
+from cts_async.cluster.links import WorkerLost
+from cts_async.cluster.ray_calls import answered, plain_cause
+
+
+class Called:
+    """What an actor's method will return, or raise; nothing, until it is told."""
+
+    def __init__(self) -> None:
+        self._future: Future[Any] = Future()
+
+    def future(self) -> Future[Any]:
+        return self._future
+
+
+def returns(value: Any) -> Called:
+    call = Called()
+    call.future().set_result(value)
+    return call
+
+
+def raises(error: BaseException) -> Called:
+    call = Called()
+    call.future().set_exception(error)
+    return call
+
+
+def asked(call: Called, limit_s: float | None = None) -> Any:
+    return asyncio.run(answered(call, limit_s, WorkerLost))
+
+
+def told(call: Called, limit_s: float | None = None) -> str:
+    with pytest.raises(WorkerLost) as lost:
+        asked(call, limit_s)
+    return str(lost.value)
+
+
+def test_an_answer_is_given() -> None:
+    assert asked(returns("news"), 1.0) == "news"
+
+
+def test_who_takes_too_long_is_lost_and_may_still_answer_to_nobody() -> None:
+    call = Called()
+    assert told(call, 0.01) == "no answer within 0.01 s"
+    assert not call.future().cancelled()
+    call.future().set_result("late")
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (
+            RayActorError(error_msg="The actor died unexpectedly.\nIts worker process has died."),
+            "its process died",
+        ),
+        (RayActorError(error_msg="The actor is dead because its node has died."), "its node is gone"),
+        (RayActorError(error_msg="was killed by `ray.kill`"), "it was killed"),
+        (
+            RayActorError(error_msg="killed due to the node running low on memory"),
+            "its node ran out of memory",
+        ),
+        (ActorUnavailableError("connection reset", None), "it cannot be reached"),
+        (
+            RayActorError(
+                error_msg="raised in its creation\n  line 1\nImportError: no x\n", actor_init_failed=True
+            ),
+            "it cannot begin: ImportError: no x",
+        ),
+        (GetTimeoutError("a\n  b"), "a b"),
+    ],
+)
+def test_a_cause_is_a_few_words(error: RayError, cause: str) -> None:
+    assert plain_cause(error) == cause
+
+
+def test_who_is_dead_or_was_stopped_is_lost() -> None:
+    assert told(raises(RayActorError(error_msg="no more"))) == "its process died"
+    assert told(raises(TaskCancelledError())) == "it was stopped"
+
+
+def test_a_mistake_of_ours_is_no_loss_and_keeps_its_traceback() -> None:
+    raised = RayTaskError("turn", "  File worker.py\nTimeoutError", TimeoutError("x")).as_instanceof_cause()
+    with pytest.raises(TimeoutError, match=r"worker\.py") as found:
+        asked(raises(raised), 1.0)
+    assert isinstance(found.value, RayTaskError)

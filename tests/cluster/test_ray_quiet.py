@@ -1,0 +1,77 @@
+"""What is set for Ray is set for as long as it runs, and its processes do not hear the terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+import cts_async
+from cts_async.cluster.ray_quiet import (
+    alarmed,
+    deaf_children,
+    environment,
+    own_environment,
+    quiet_environment,
+)
+
+
+def test_variables_are_set_for_the_block_and_then_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLD", "1")
+    monkeypatch.delenv("NEW", raising=False)
+    with environment({"OLD": "2", "NEW": "3"}):
+        assert (os.environ["OLD"], os.environ["NEW"]) == ("2", "3")
+    assert (os.environ["OLD"], "NEW" in os.environ) == ("1", False)
+
+
+def test_a_ray_of_our_own_has_a_token_that_nobody_can_guess() -> None:
+    one, other = own_environment(), own_environment()
+    assert len(one["RAY_AUTH_TOKEN"]) == 64
+    assert one["RAY_AUTH_TOKEN"] != other["RAY_AUTH_TOKEN"]
+    assert quiet_environment().items() <= one.items()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_what_is_started_hears_no_ctrl_c_and_whoever_starts_it_hears_it_afterwards() -> None:
+    code = "import signal; print(*sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])))"
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
+    try:
+        with deaf_children():
+            started = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            os.kill(os.getpid(), signal.SIGINT)
+            assert heard == []
+        assert heard == [signal.SIGINT]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert started.stdout.split() == [str(int(signal.SIGHUP)), str(int(signal.SIGINT))]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals")
+def test_what_takes_too_long_is_given_up() -> None:
+    with pytest.raises(TimeoutError, match=r"no answer within 0\.01 s"), alarmed(0.01):
+        threading.Event().wait()
+    with alarmed(0.01):
+        pass
+    threading.Event().wait(0.05)  # nothing rings any more
+
+
+def test_only_files_named_after_ray_import_it() -> None:
+    package = Path(cts_async.__file__).parent
+    texts = {path: path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    importing = {
+        path.stem for path, text in texts.items() if re.search(r"^\s*(import|from) ray\b", text, re.M)
+    }
+    assert "ray_start" in importing
+    assert all(name.startswith("ray_") for name in importing)
+
+
+def test_a_file_that_imports_ray_is_imported_once_its_environment_is_set() -> None:
+    code = "import sys, cts_async.cluster.ray_cluster; print('ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -1,0 +1,100 @@
+"""Runs over a real Ray on this machine, with processes killed on the way."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from ray_sessions import N
+from told_trade import PLACES
+
+from cts_async.engine.journal import read_jsonl
+
+HERE = Path(__file__).parent
+LABELS = {f"i{i}/{step}" for i in range(N) for step in ("a", "b")}
+
+
+class Ran(NamedTuple):
+    folder: Path
+    ended: dict[str, Any]
+    err: str
+    left: list[str]
+    """What is left of Ray in the temporary directory."""
+
+
+@pytest.fixture(scope="module")
+def ran() -> Iterator[Ran]:
+    """All sessions, over one Ray, in a process whose whole output is looked at."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        folder = Path(temporary, "runs")
+        folder.mkdir()
+        path = os.pathsep.join([str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH", "")])
+        done = subprocess.run(
+            [sys.executable, HERE / "ray_sessions.py", folder],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path, "TMPDIR": temporary},
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+        yield Ran(folder, json.loads(done.stdout), done.stderr, os.listdir(temporary))
+
+
+def told(ran: Ran, session: str) -> list[tuple[str, str, str]]:
+    lines = (ran.folder / session / "told").read_text().splitlines()
+    return [(what, label, pid) for what, label, pid in map(str.split, lines)]
+
+
+def begun(ran: Ran, session: str) -> Counter[str]:
+    return Counter(label for what, label, _ in told(ran, session) if what == "begun")
+
+
+def most_at_once(ran: Ran, session: str) -> int:
+    now = most = 0
+    for what, _, _ in told(ran, session):
+        now += 1 if what == "begun" else -1
+        most = max(most, now)
+    return most
+
+
+@pytest.mark.parametrize("session", ["worker killed", "limiter killed"])
+def test_every_piece_has_its_result_and_every_step_is_on_record_once(ran: Ran, session: str) -> None:
+    folder = ran.folder / session
+    assert ran.ended[session]["error"] == ""
+    assert sorted(line["id"] for line in read_jsonl(folder / "results.jsonl")) == sorted(
+        f"i{i}" for i in range(N)
+    )
+    assert Counter(record["response"] for record in read_jsonl(folder / "steps.jsonl")) == Counter(LABELS)
+    assert not (folder / "shards").exists()
+
+
+def test_workers_share_a_limit_whatever_becomes_of_the_limiter(ran: Ran) -> None:
+    assert len({pid for _, _, pid in told(ran, "limiter killed")}) == 2
+    assert most_at_once(ran, "limiter killed") <= PLACES
+    assert begun(ran, "limiter killed") == Counter(LABELS), "nothing is done twice"
+    assert ran.ended["limiter killed"]["notices"] == []
+
+
+def test_of_a_killed_workers_work_only_what_was_in_flight_is_done_again(ran: Ran) -> None:
+    (notice,) = ran.ended["worker killed"]["notices"]
+    assert "is lost (its process died)" in notice
+    assert begun(ran, "worker killed").total() <= len(LABELS) + PLACES
+    assert begun(ran, "worker killed").keys() == LABELS
+
+
+def test_a_worker_that_cannot_work_says_why_before_anything_is_done(ran: Ran) -> None:
+    assert ran.ended["no key"]["error"] == "UsageError: no NOBODY_HAS_THIS in the environment"
+    assert told(ran, "no key") == []
+
+
+def test_nothing_of_ray_is_seen_nor_left_behind(ran: Ran) -> None:
+    assert ran.err == ""
+    assert ran.left == ["runs"]
