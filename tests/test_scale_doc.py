@@ -12,9 +12,9 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.scale import tables, totals
 from benchmarks.scale.costs import COSTS, Costs
-from benchmarks.scale.flow import PARTS, Work, flow_of
+from benchmarks.scale.flow import PARTS, STEADY, Work, flow_of
 from benchmarks.scale.limits import Shared, use_of
-from benchmarks.scale.sizes import KINDS, TYPICAL, Sizes, sizes
+from benchmarks.scale.sizes import KINDS, TYPICAL, Kind, Sizes, sizes
 from benchmarks.scale.spoken import duration, large, number, parsed, size
 
 TEXT = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
@@ -68,9 +68,9 @@ def test_its_totals_are_bytes_times_numbers() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-def test_its_bytes_are_those_of_a_real_judging(kind: object) -> None:
-    """A step's times and its random request's latency have more digits or fewer: some bytes of 600."""
-    there, real = tables.sizes_in(DOC, kind.name), sizes(kind, 50)  # type: ignore[attr-defined]
+def test_its_bytes_are_those_of_a_real_judging(kind: Kind) -> None:
+    """A step's time and latency have more digits or fewer: some bytes of 600."""
+    there, real = tables.sizes_in(DOC, kind.name), sizes(kind, 50)
     for name in ("candidate", "result", "step", "input_tokens", "output_tokens"):
         assert getattr(there, name) == pytest.approx(getattr(real, name), rel=0.01)
 
@@ -102,17 +102,18 @@ def test_its_shared_limit_is_what_the_simulation_gives() -> None:
 
 
 def test_no_pace_in_it_is_beyond_what_a_head_or_its_workers_can_do() -> None:
-    head, *rows = DOC["flow"]
-    for row in rows:
+    """But for what STEADY leaves: more may end in a window than is dealt in it."""
+    most = (1 + STEADY) * totals.of_head(COSTS_THERE)
+    for row in DOC["flow"][1:]:
         for cell in filter(None, row[1:]):
-            assert parsed(cell) <= 1.02 * totals.of_head(COSTS_THERE)
-            assert parsed(cell) <= 1.02 * parsed(row[0]) * totals.of_worker(COSTS_THERE)
+            assert parsed(cell) <= most
+            assert parsed(cell) <= (1 + STEADY) * parsed(row[0]) * totals.of_worker(COSTS_THERE)
 
 
 def test_a_document_keeps_its_words_when_its_tables_are_made_anew() -> None:
-    text = "one\n\n<!-- table: a -->\n\n| x |\n| --- |\n| 1 |\n\ntwo\n"
+    text = "one\n\n<!-- table: a -->\n| x |\n| --- |\n| 1 |\n\ntwo\n"
     made = tables.with_tables(text, {"a": [["x", "y"], ["2", ""]]})
-    assert made == "one\n\n<!-- table: a -->\n\n| x | y |\n| --- | --- |\n| 2 |  |\n\ntwo\n"
+    assert made == "one\n\n<!-- table: a -->\n| x | y |\n| --- | --- |\n| 2 |  |\n\ntwo\n"
     assert tables.tables_in(made) == {"a": [["x", "y"], ["2", ""]]}
 
 

@@ -19,7 +19,10 @@ def bench() -> Result:
     from benchmarks.scale.sizes import TYPICAL, sizes
 
     costs, typical = measured(), sizes(TYPICAL)
-    rows = [Row(f"{one.what}, {one.unit}", getattr(costs, one.name), digits=2, note=one.how) for one in COSTS]
+    rows = [
+        Row(f"{one.of}: {one.what}, {one.unit}", getattr(costs, one.name), digits=2, note=one.how)
+        for one in COSTS
+    ]
     for latency_s in LATENCIES:
         for workers in WORKERS:
             flow = flow_of(tables.work(workers, latency_s, typical), costs)

@@ -35,7 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--streamed", action="store_true", help="workers do not share the head's storage")
     for one in COSTS:
         option = f"--{one.name.replace('_', '-')}"
-        parser.add_argument(option, type=float, metavar=one.unit.upper(), help=f"{one.what}")
+        parser.add_argument(option, type=float, metavar=one.unit.upper(), help=f"{one.of}: {one.what}")
     return parser
 
 

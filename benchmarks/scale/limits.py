@@ -30,7 +30,8 @@ from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane
 
 T = TypeVar("T")
-SETTLING_S, MEASURED_S = 4.0, 6.0
+SETTLING_S, SETTLING_EACH_S, MEASURED_S = 4.0, 1 / 32, 6.0
+"""Before anything is counted, and more of that for each worker; what is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,7 @@ class Use:
     busy: float
     """Of the limiter's core, 0 to 1."""
     asks: int
-    permits: int
-    """In all."""
+    """In all, from the start."""
 
     def used(self, shared: Shared) -> float:
         """The share of what was allowed."""
@@ -123,7 +123,7 @@ class _Account:
         self._rng = random.Random(f"{shared.seed}/{shared.workers}/{shared.per_min}")
         self._mu = log(shared.latency_s) - SIGMA**2 / 2
         self._limiter, self._server = Limiter(), Server()
-        self._calls = self._asks = self._permits = 0
+        self._calls = self._asks = 0
 
     async def run(self) -> Use:
         async with asyncio.TaskGroup() as group:
@@ -133,16 +133,14 @@ class _Account:
                 lane = lanes.lane("account", "account", self._limits())
                 tasks += [group.create_task(lanes.run()), group.create_task(lane.dispatch())]
                 tasks += [group.create_task(self._send(lane, count())) for _ in range(self._callers())]
-            await asyncio.sleep(SETTLING_S)
+            await asyncio.sleep(SETTLING_S + SETTLING_EACH_S * self._shared.workers)
             before = self._counts()
             await asyncio.sleep(MEASURED_S)
             after = self._counts()
             for task in tasks:
                 task.cancel()
         calls, asks, busy_s = (b - a for a, b in zip(before, after, strict=True))
-        return Use(
-            calls / MEASURED_S, asks / MEASURED_S, min(1.0, busy_s / MEASURED_S), self._asks, self._permits
-        )
+        return Use(calls / MEASURED_S, asks / MEASURED_S, min(1.0, busy_s / MEASURED_S), self._asks)
 
     async def ask(self, ask: Ask) -> Grant:
         """The way to the limiter."""
@@ -152,9 +150,6 @@ class _Account:
         ask_us = costs.call_us + costs.ask_us + costs.ask_worker_us * self._shared.workers
         await self._server.use(ask_us / 1e6)
         grant = await self._limiter.ask(ask)
-        permits = sum(len(lane.permits) for lane in grant.lanes)
-        self._permits += permits
-        await self._server.use(permits * costs.permit_us / 1e6)
         await asyncio.sleep(costs.trip_us / 2e6)
         return grant
 

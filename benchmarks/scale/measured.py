@@ -34,7 +34,7 @@ from cts_async.protocol.rejudge import opened_verdicts, run_judging
 from cts_async.protocol.run_files import PER_ITEM, STEPS, RunFiles
 
 N, LEASE, ROUNDS = 10_000, 250, 3
-FEW, MANY = 16, 512
+FEW, MANY = 16, 256
 """Workers, where it is asked what one more of them adds."""
 LIMIT = (30_000.0, 2.0, 2000)
 """Requests a minute, their latency, and how many at once, where the limiter is measured."""
@@ -86,14 +86,12 @@ def _of_head(made: Material) -> dict[str, float]:
 
 
 def _of_limiter() -> dict[str, float]:
-    """By one worker, that is let many permits at once, by a few, and by many of them."""
-    one, few, many = (spent_by_limiter(Shared(n, *LIMIT), Costs()) for n in (1, FEW, MANY))
-    per_ask, per_few, per_many = (spent_s / use.asks * 1e6 for spent_s, use in (one, few, many))
-    ratios = [use.permits / use.asks for _, use in (one, few, many)]
-    permit_us = max(0.0, (per_ask - per_few) / (ratios[0] - ratios[1]))
-    few_us, many_us = per_few - permit_us * ratios[1], per_many - permit_us * ratios[2]
+    few_us, many_us = (
+        spent_s / use.asks * 1e6
+        for spent_s, use in (spent_by_limiter(Shared(n, *LIMIT), Costs()) for n in (FEW, MANY))
+    )
     worker_us = max(0.0, many_us - few_us) / (MANY - FEW)
-    return {"permit_us": permit_us, "ask_worker_us": worker_us, "ask_us": few_us - FEW * worker_us}
+    return {"ask_us": few_us - FEW * worker_us, "ask_worker_us": worker_us}
 
 
 def _made(folder: Path, plan: JudgePlan) -> Material:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from math import ceil
 from typing import Final
 
@@ -29,10 +30,13 @@ LARGEST_AT: Final = 2.0
 PACED_BY: Final = (64, 2.0)
 """Workers and latency that times are reckoned with where nobody limits the calls."""
 STREAMED: Final = (4, 16, 64)
-SHARED: Final = (1, 16, 64, 256, 1024)
+SHARED: Final = (1, 16, 64, 256, 512)
 PER_MIN, LATENCY_S = 30_000, 2.0
+SLOW_MB_S: Final = 125.0
+"""1 Gbit/s."""
 MODELS: Final = ("ernie", "deepseek", "gpt")
-_TABLE: Final = re.compile(r"<!-- table: (\w+) -->\n\n((?:\|.*\n)+)")
+_COST: Final = re.compile(r"`(\w+)` ([\d.,]+)")
+_TABLE: Final = re.compile(r"<!-- table: (\w+) -->\n((?:\|.*\n)+)")
 
 
 # --- In a document
@@ -45,12 +49,13 @@ def tables_in(text: str) -> dict[str, Rows]:
 
 def with_tables(text: str, tables: Mapping[str, Rows]) -> str:
     """The document with these in the places of those with their names."""
-    return _TABLE.sub(lambda found: f"<!-- table: {found[1]} -->\n\n{_markdown(tables[found[1]])}", text)
+    return _TABLE.sub(lambda found: f"<!-- table: {found[1]} -->\n{_markdown(tables[found[1]])}", text)
 
 
 def costs_in(tables: Mapping[str, Rows]) -> Costs:
     """The unit costs that a document was made with."""
-    return Costs().named(**{row[0].strip("`"): parsed(row[1]) for row in tables["costs"][1:]})
+    said = "; ".join(row[1] for row in tables["costs"][1:])
+    return Costs().named(**{name: parsed(value) for name, value in _COST.findall(said)})
 
 
 def sizes_in(tables: Mapping[str, Rows], kind: str) -> Sizes:
@@ -64,8 +69,13 @@ def sizes_in(tables: Mapping[str, Rows], kind: str) -> Sizes:
 
 
 def costs_table(costs: Costs) -> Rows:
-    rows = [[f"`{one.name}`", number(getattr(costs, one.name)), one.unit, one.what, one.how] for one in COSTS]
-    return [["cost", "is", "unit", "of", "found"], *rows]
+    """A row for each part."""
+    rows = [["of", "costs", "found"]]
+    for of, some in groupby(COSTS, lambda one: one.of):
+        ones = list(some)
+        said = [f"`{one.name}` {number(getattr(costs, one.name))} {one.unit}: {one.what}" for one in ones]
+        rows.append([of, "; ".join(said), ", ".join(dict.fromkeys(one.how for one in ones))])
+    return rows
 
 
 def bytes_table(sizes: Sequence[Sizes]) -> Rows:
@@ -102,18 +112,16 @@ def totals_table(sizes: Sizes, costs: Costs, calls_s: float) -> Rows:
         spec = models[name]
         prices = (spec.input_usd_per_mtok or 0.0, spec.output_usd_per_mtok or 0.0)
         add(f"`{name}`", (f"${number(one.usd(*prices))}" for one in all_of))
-    add("self-hosted: GPU-hours", (number(one.gpu_h) for one in all_of))
-    add("self-hosted: dollars", (f"${number(one.gpu_h * totals.GPU_USD_H)}" for one in all_of))
-    add("memory of the head: fresh", (size(one.fresh_bytes) for one in all_of))
-    add("the same: typed again when done", (size(one.resumed_bytes) for one in all_of))
+    add("self-hosted, GPU-hours", (number(one.gpu_h) for one in all_of))
+    add("memory of the head", (size(one.fresh_bytes) for one in all_of))
+    add("the same, typed again when done", (size(one.resumed_bytes) for one in all_of))
     add("until the first call", (duration(one.checked_s) for one in all_of))
     for per_min in (500, PER_MIN):
         add(f"at {per_min:,} requests/min", (duration(one.time_s(per_min / 60)) for one in all_of))
     workers, latency_s = PACED_BY
     paced = f"no limit, {workers} workers, {latency_s:g} s a call"
     add(paced, (duration(one.time_s(calls_s)) for one in all_of))
-    add("`cts score`: memory", (size(one.n * totals.SCORED_B) for one in all_of))
-    add("`cts score`: time", (duration(one.n * totals.SCORED_US / 1e6) for one in all_of))
+    add("memory of `cts score`", (size(one.n * totals.SCORED_B) for one in all_of))
     return rows
 
 
@@ -160,30 +168,42 @@ def limits_row(asked: Shared, costs: Costs) -> list[str]:
 
 
 def saturation_table(sizes: Sizes, costs: Costs) -> Rows:
-    """What each part comes to by itself."""
-    slow_mb_s = 125.0
+    """What each part comes to by itself, and what helps then."""
+    slow = totals.of_network(costs.named(network_mb_s=SLOW_MB_S), sizes)
     return [
-        ["part", "is full at", "found"],
-        ["a worker's core", f"{number(totals.of_worker(costs))} calls/s", "measured"],
+        ["part", "is full at", "found", "then"],
+        ["a worker's core", f"{number(totals.of_worker(costs))} calls/s", "measured", "more workers"],
         [
-            f"a worker's {MOST_IN_FLIGHT:,} calls at once",
+            f"a worker with {MOST_IN_FLIGHT:,} calls at once",
             f"{MOST_IN_FLIGHT / 2:g} calls/s of 2 s",
             "computed",
+            "`--in-flight`, more workers",
         ],
-        ["the head's core, without turns", f"{number(totals.of_head(costs))} calls/s", "measured parts"],
-        ["the head's core, by turns alone", f"{number(totals.of_turns(costs))} workers", "computed"],
-        ["shared storage", f"{number(totals.of_storage(costs, sizes))} calls/s", "computed, speed assumed"],
+        ["the head's core", f"{number(totals.of_head(costs))} calls/s", "measured parts", "several runs"],
+        [
+            "the same, by turns alone",
+            f"{number(totals.of_turns(costs))} workers",
+            "computed",
+            "fewer workers, with more in flight each",
+        ],
+        [
+            "shared storage",
+            f"{number(totals.of_storage(costs, sizes))} calls/s",
+            "computed",
+            "a faster one for `--out`",
+        ],
         [
             "the head's network, steps streamed",
             f"{number(totals.of_network(costs, sizes))} calls/s",
             "computed",
+            f"nothing; at 1 Gbit/s it is full at {number(slow)}",
         ],
         [
-            "the same at 1 Gbit/s",
-            f"{number(totals.of_network(costs.named(network_mb_s=slow_mb_s), sizes))} calls/s",
+            "the limiter's core, by asks alone",
+            f"{number(totals.of_limiter(costs))} workers",
             "computed",
+            "fewer workers: one can send more than any limit allows",
         ],
-        ["the limiter's core, by asks alone", f"{number(totals.of_limiter(costs))} workers", "computed"],
     ]
 
 

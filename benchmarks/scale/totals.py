@@ -17,12 +17,10 @@ INDEXED_B: Final = 16
 """Bytes that it holds for a step that has come in (`engine.scan.KeyIndex`)."""
 RESUMED_B: Final = 103
 """Bytes for an answer at the peak of opening a finished judging again: found as PLANNED_B was."""
-SCORED_B, SCORED_US = 142, 5.2
-"""Memory and time of `cts score` for an item: 450,000 and 50,000."""
+SCORED_B: Final = 142
+"""Bytes that `cts score` holds for an item: peak memory at 450,000 and at 50,000."""
 GPU_TOKENS_S: Final = 10_000
 """Assumed of one GPU with a self-hosted judge: tokens a second, read and written together."""
-GPU_USD_H: Final = 2.0
-"""Assumed price of one GPU for an hour."""
 
 
 @dataclass(frozen=True, slots=True)
