@@ -22,7 +22,7 @@ from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, interleaved, marginal_us, spent_by
 from benchmarks.shared.result import Result, Row
 from benchmarks.shared.sample_world import write_world
-from benchmarks.shared_limit import fullest
+from benchmarks.shared_limit import fullest, wait_s
 from cts_async.analysis.runs import read_run
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine.journal import read_jsonl
@@ -185,3 +185,8 @@ def test_requests_overlap_for_as_long_as_an_answer_takes() -> None:
 def test_the_fullest_window_holds_what_arrived_within_it() -> None:
     assert fullest([0.0, 0.5, 0.9, 1.0, 1.4, 1.45], 1.0) == 5
     assert fullest([0.0, 2.0], 1.0) == 1
+
+
+def test_a_limit_is_used_up_where_the_same_number_later_is_a_window_later() -> None:
+    """Of 2 in 60 s: the third comes 60 s after the first, the fourth 63 s after the second."""
+    assert wait_s([0.0, 1.0, 60.0, 64.0], 2) == pytest.approx(61.5)

@@ -1,14 +1,15 @@
 """Who does which piece: leases small enough that nobody waits for anybody, and nothing dealt that is not brought back.
 
 Three rules. A worker has about a second of work beside what it works on, and no more than its share of what is left.
-Older pieces go first. And pieces that ask the same go to one worker, so that it is asked once. Nothing here waits or
-looks at a clock.
+Older pieces go first. And pieces that ask the same go to one worker, so that it is asked once. Nothing here waits, but
+for a stream's next piece: where most was done before, that takes long, so no more than one is waited for at a time.
 """
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from math import ceil
@@ -23,6 +24,8 @@ MOST_AT_ONCE: Final = 500
 """Pieces of one lease."""
 MOST_AHEAD: Final = 4096
 """Pieces that are read to see whether there are as many for everybody else."""
+READ_S: Final = 0.02
+"""After so long no more is read at once."""
 MOST_ASIDE: Final = 1000
 """Pieces that wait for the one worker that is to have them, before others wait with them."""
 MOST_OWNED: Final = 1 << 17
@@ -74,8 +77,9 @@ class _Hand:
 class Stream:
     """The pieces of one stream, from an iterator that is read little further than what is dealt."""
 
-    def __init__(self, pieces: Iterator[Piece]) -> None:
+    def __init__(self, pieces: Iterator[Piece], clock: Callable[[], float]) -> None:
         self._pieces: Iterator[Piece] | None = pieces
+        self._clock = clock
         self._ahead: deque[Piece] = deque()
         self._back: list[tuple[int, Piece]] = []
         """Pieces of lost workers, a heap."""
@@ -95,6 +99,7 @@ class Stream:
             not (self._ahead or self._back)
             and not any(hand.pieces or hand.aside for hand in self._hands.values())
             and not self._read(1)
+            and self._pieces is None
         )
 
     def look(self) -> None:
@@ -111,7 +116,8 @@ class Stream:
         room = hand.room
         if room <= 0:
             return []
-        if not self._read(min(room * len(self._hands), MOST_AHEAD)):
+        self._read(min(room * len(self._hands), MOST_AHEAD))
+        if self._pieces is None:
             room = min(room, self._share() - len(hand.pieces))
         dealt: list[Piece] = []
         while len(dealt) < room and (piece := self._next(worker, hand)):
@@ -160,7 +166,8 @@ class Stream:
         return ceil(left / len(self._hands))
 
     def _read(self, n: int) -> bool:
-        """Have so many pieces at hand that nobody has; False where there are no more."""
+        """Have so many pieces at hand that nobody has, or as many as can be read soon; whether there are any."""
+        until = self._clock() + READ_S
         while len(self._ahead) + len(self._back) < n and self._pieces is not None:
             try:
                 piece = next(self._pieces, None)
@@ -170,11 +177,13 @@ class Stream:
                 self._pieces = None
             elif piece.group not in self._dropped:
                 self._ahead.append(piece)
-        return len(self._ahead) + len(self._back) >= n
+            if self._clock() > until:
+                break
+        return bool(self._ahead or self._back)
 
     def _next(self, worker: str, hand: _Hand) -> Piece | None:
         """The oldest piece that this worker may have; what others are to have is laid aside for them."""
-        while self._read(1):
+        while self._back or self._ahead:
             piece = self._back[0][1] if self._back else self._ahead[0]
             if self._back and self._ahead and self._ahead[0].seq < piece.seq:
                 piece = self._ahead[0]
@@ -213,8 +222,10 @@ class Stream:
 class Dealer:
     """All streams of a run, and what each worker has been told of what pieces share."""
 
-    def __init__(self, streams: Sequence[Iterator[Piece]]) -> None:
-        self._streams = [Stream(pieces) for pieces in streams]
+    def __init__(
+        self, streams: Sequence[Iterator[Piece]], clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._streams = [Stream(pieces, clock) for pieces in streams]
         self._told: dict[str, set[int]] = {}
 
     def look(self) -> None:

@@ -1,12 +1,11 @@
-"""The head: deals pieces out to workers, and takes in what becomes of them, until nothing is left.
+"""The head: has workers do all pieces, and replaces those that are lost.
 
-Each worker is served by a task of its own. One that is lost is replaced by another, under another name; what it has
-on disk is merged before anything that it had is dealt again.
+Each worker is served by a task of its own (`turns`). Another takes a lost one's place, under another name; what the
+lost one has on disk is merged before anything that it had is dealt again.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,20 +19,17 @@ from cts_async.cluster.dealing import Dealer
 from cts_async.cluster.intake import Intake
 from cts_async.cluster.links import Hire, WorkerLink, WorkerLost, WorkerSilent
 from cts_async.cluster.members import Member
-from cts_async.cluster.messages import Begun, News, Piece, Turn
+from cts_async.cluster.messages import Begun, Piece
 from cts_async.cluster.purse import Purse
-from cts_async.cluster.reasons import WorkerCrashed, reason_of
-from cts_async.cluster.tidings import Tidings
 from cts_async.cluster.trades import Setup, Trade
+from cts_async.cluster.turns import Turns
 from cts_async.config import BudgetConfig
-from cts_async.engine.events import Events, GroupHeldUp, Notice, Stopping, WorkersInUse
+from cts_async.engine.events import Events, Notice, WorkersInUse
 from cts_async.engine.shards import PATIENCE_S
 from cts_async.engine.worker_status import WorkerStatus
-from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
+from cts_async.errors import CTSError, RunStopped, UsageError
 from cts_async.protocol.run_files import RunFiles
 
-HUNG_S: Final = 20.0
-"""A worker that does not answer for so long is lost."""
 MISSED_S: Final = 10.0
 """After so long it is said how many workers have not started."""
 MOST_LOST: Final = 5
@@ -60,21 +56,18 @@ class Head:
         gone: Callable[[str], None] = lambda worker: None,
         address: str = "",
     ) -> None:
-        self._trade, self._hire, self._wanted = trade, hire, workers
-        self._events, self._parts = events, parts
-        self._seed, self._sync, self._budget, self._purse = seed, sync, budget, purse
+        self._trade, self._hire, self._wanted, self._events = trade, hire, workers, events
+        self._seed, self._sync, self._budget = seed, sync, budget
         self._gone, self._address = gone, address
-        self._intake = Intake(places)
-        self._dealer = Dealer(streams)
+        self._intake, self._dealer = Intake(places), Dealer(streams)
         self._n_streams = len(streams)
-        self._tidings = Tidings(events)
+        self._turns = Turns(
+            self._dealer, self._intake, events, parts=parts, purse=purse, no_more=self._start_no_more
+        )
         self._tokens: tuple[str, ...] = ()
         self._members: list[Member] = []
         self._session = os.urandom(3).hex()
         self._starting: set[anyio.CancelScope] = set()
-        self._n_ended = 0
-        self._stopped: Exception | None = None
-        self._held_up: RunStopped | None = None
 
     @property
     def members(self) -> Sequence[WorkerStatus]:
@@ -87,7 +80,7 @@ class Head:
 
     def stop(self, reason: RunStopped) -> None:
         """Deal nothing more; what is in flight is finished and recorded. The first reason counts."""
-        self._end(reason)
+        self._turns.end(reason)
 
     async def run(self) -> None:
         """Do all pieces. Raises RunStopped if that ended early, UsageError where a worker cannot do them at all.
@@ -98,14 +91,14 @@ class Head:
         self._tokens = self._intake.write_probes()
         self._events.emit(WorkersInUse(lambda: self.members, self._wanted, self._address))
         try:
-            if not self._dealer.over:
+            if not self._turns.ending:
                 await self._serve_all()
             self._finish()
         finally:
             for member in self._members:
                 member.kill()
             self._intake.remove_probes()
-        if reason := self._stopped or self._held_up:
+        if reason := self._turns.failure:
             raise reason
 
     async def _serve_all(self) -> None:
@@ -117,26 +110,16 @@ class Head:
             beside.cancel_scope.cancel()
 
     def _finish(self) -> None:
-        if not self._ending:
-            self._end(RunStopped("no worker is left; nothing is lost, the same command resumes"))
+        if not self._turns.ending:
+            self._turns.end(RunStopped("no worker is left; nothing is lost, the same command resumes"))
         try:
             self._intake.tidy()
         except CTSError as reason:
-            self._end(reason)
-
-    def _end(self, reason: Exception) -> None:
-        if self._stopped is None:
-            self._stopped = reason
-            self._events.emit(Stopping(str(reason).partition("\n")[0]))
-            self._start_no_more()
+            self._turns.end(reason)
 
     def _start_no_more(self) -> None:
         for scope in self._starting:
             scope.cancel()
-
-    @property
-    def _ending(self) -> bool:
-        return self._stopped is not None or self._dealer.over
 
     # --- One place for a worker
 
@@ -145,26 +128,27 @@ class Head:
 
         The run ends when all `burials` have, and does not wait for what goes on `beside`.
         """
-        in_a_row, ended = 0, self._n_ended
-        while not self._ending:
+        in_a_row, ended = 0, self._turns.n_ended
+        while not self._turns.ending:
             member = Member(f"w{len(self._members) + 1}-{self._session}")
             self._members.append(member)
             try:
                 link = await self._start(member, first=in_a_row == 0)
                 if link is not None:
-                    await self._serve(member, link)
+                    await self._turns.serve(member, link)
+                    self._let_go(member)
                 return
             except WorkerLost as lost:
                 member.lost(str(lost))
-                burials.start_soon(self._bury, member)
+                burials.start_soon(self._turns.bury, member)
                 if isinstance(lost, WorkerSilent):
                     beside.start_soon(self._let_go_later, member)
                 else:
                     self._let_go(member)
-                in_a_row = in_a_row + 1 if self._n_ended == ended else 1
-                ended = self._n_ended
+                in_a_row = in_a_row + 1 if self._turns.n_ended == ended else 1
+                ended = self._turns.n_ended
                 if in_a_row == MOST_LOST:
-                    self._end(
+                    self._turns.end(
                         RunStopped(
                             f"{MOST_LOST} workers in a row were lost before any of them finished a piece: "
                             f"{lost}; nothing is lost, the same command resumes"
@@ -216,109 +200,9 @@ class Head:
         member.lost(problem)
         self._let_go(member)
         if first:
-            self._end(UsageError(problem))
+            self._turns.end(UsageError(problem))
         else:
             self._events.emit(Notice(f"{problem}; the others go on"))
-
-    # --- Turns
-
-    async def _serve(self, member: Member, link: WorkerLink) -> None:
-        """Turn after turn, until the worker is over. Raises WorkerLost."""
-        self._dealer.joined(member.name, member.in_flight)
-        if self._purse:
-            self._purse.joined(member.name)
-        while True:
-            turn = await self._turn(member)
-            try:
-                async with asyncio.timeout(HUNG_S):
-                    news = await link.turn(turn)
-            except TimeoutError:
-                raise WorkerSilent(f"no answer for {HUNG_S:.0f} s") from None
-            await self._take(member, news)
-            if news.over:
-                break
-        if not (turn.last or news.stopped or news.crash):
-            raise WorkerLost("it has heard nothing for too long")
-        member.over()
-        self._leave(member)
-        self._let_go(member)
-
-    async def _turn(self, member: Member) -> Turn:
-        allowed = self._purse.allowed(member.name) if self._purse else None
-        found = await self._intake.find(member.asked) if member.asked else {}
-        if self._ending:
-            stop = str(self._stopped).partition("\n")[0] if self._stopped else ""
-            return Turn(found=found, kept=member.kept, allowed=allowed, stop=stop, last=True)
-        lease = self._dealer.deal(member.name)
-        if failure := self._dealer.failure:
-            self._end(failure)
-        self._tidings.dealt(lease.pieces)
-        parts = {number: self._parts(number) for number in lease.parts}
-        return Turn(lease.pieces, parts, found, member.kept, allowed)
-
-    async def _take(self, member: Member, news: News) -> None:
-        """Records first, then lines, then shards: what stands in a result is on record by then."""
-        member.heard(news)
-        try:
-            await self._intake.keep(news.records)
-        except CTSError as reason:
-            self._end(reason)
-            raise WorkerLost(f"its records could not be written ({reason})") from None
-        member.kept += len(news.records)
-        now = asyncio.get_running_loop().time()
-        ended = self._dealer.ended(member.name, [piece.seq for piece in news.ended], now)
-        had = {piece.seq: piece for piece in ended}
-        member.n_ended += len(had)
-        self._n_ended += len(had)
-        try:
-            await self._intake.write(piece for piece in news.ended if piece.seq in had)
-            await self._intake.merge(news.shards)
-        except CTSError as reason:
-            self._end(reason)
-        self._tidings.heard(member.name, news, had)
-        self._conclude(member, news)
-
-    def _conclude(self, member: Member, news: News) -> None:
-        """What follows from news for the run as a whole."""
-        for event in news.events:
-            if isinstance(event, GroupHeldUp):
-                self._dealer.drop(event.group)
-                gone = f"{event.lane or 'a provider'} is gone; nothing is lost, the same command resumes"
-                self._held_up = self._held_up or ProviderDown(gone)
-        self._dealer.left(member.name, news.left)
-        if news.held_up:
-            self._held_up = reason_of(news.held_up)
-        if news.crash:
-            self._end(WorkerCrashed(f"{member.name} on {member.host} crashed\n{news.crash}"))
-        if news.stopped:
-            self._end(reason_of(news.stopped))
-        if self._purse:
-            self._purse.heard(member.name, news)
-            if spent := self._purse.over():
-                self._end(spent)
-        if self._dealer.over:
-            self._start_no_more()
-
-    # --- Workers that leave
-
-    async def _bury(self, member: Member) -> None:
-        """Bring what a lost worker did to safety, then let others have what it had."""
-        member.kill()
-        self._leave(member)
-        try:
-            await self._intake.merge_left(member.name)
-        except CTSError as reason:
-            self._end(reason)
-            return
-        had = self._dealer.lost(member.name)
-        for text in self._intake.found_damaged():
-            self._events.emit(Notice(text))
-        if self._stopped is None:
-            status = member.status()
-            where = f" on {status.host}" if status.host else ""
-            self._events.emit(
-                Notice(f"{member.name}{where} is lost ({status.note}); {len(had)} pieces are dealt again")
-            )
 
     async def _let_go_later(self, member: Member) -> None:
         """When what it had under way must have ended; it begins nothing that its head does not ask for."""
@@ -329,11 +213,6 @@ class Head:
         """It sends nothing any more: others may send in its place."""
         member.gone()
         self._gone(member.name)
-
-    def _leave(self, member: Member) -> None:
-        self._tidings.gone(member.name)
-        if self._purse:
-            self._purse.lost(member.name)
 
     async def _tell_missing(self) -> None:
         await anyio.sleep(MISSED_S)

@@ -16,6 +16,7 @@ from cts_async.cluster.trades import Setup, Trade
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
+from cts_async.engine.shards import until_free
 from cts_async.engine.stop import Stopper, stoppable
 from cts_async.engine.worker_status import census
 from cts_async.protocol.campaign import budget_of, opened_runs
@@ -58,6 +59,7 @@ async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, st
     """`campaign.run_campaign` on a cluster: the same files, and the same errors."""
     async with stoppable() as stopper:
         crowd = _Crowd()
+        await until_free(plan.systems.values(), events)
         with opened_runs(plan, events, also=crowd.census) as files:
             places = list(files.values())
             pieces = campaign.pieces_of(plan, files, again=_begun(places))
@@ -72,6 +74,7 @@ async def run_judging_on(
     """`rejudge.run_judging` on a cluster: the same files, and the same errors."""
     async with stoppable() as stopper:
         crowd = _Crowd()
+        await until_free([journal.parent for journal in plan.journals], events)
         with opened_verdicts(plan, events, also=crowd.census) as files:
             made = judging.JudgingPieces(plan, files, events, again=_begun(files))
             budget = judging_budget_of(plan, events)

@@ -186,6 +186,36 @@ def _from(first: int, n: int) -> Iterator[Piece]:
     return (Piece(seq, "h", f"i{seq}", 0, None, stream=1) for seq in range(first, first + n))
 
 
+def test_of_a_slow_stream_one_piece_is_waited_for_at_a_time() -> None:
+    """A second for each, since most of what lies between was done before."""
+    now = [0.0]
+
+    def slow() -> Iterator[Piece]:
+        for piece in pieces(3):
+            now[0] += 1.0
+            yield piece
+
+    dealer = Dealer([slow()], lambda: now[0])
+    dealer.joined("a", 4)
+    assert [seqs(dealer.deal("a").pieces) for _ in range(4)] == [[0], [1], [2], []]
+    assert now[0] == 3.0
+    dealer.ended("a", [0, 1, 2], now=0.0)
+    assert dealer.over
+
+
+def test_a_slow_stream_of_a_dropped_group_is_not_over_before_its_end() -> None:
+    now = [0.0]
+
+    def slow() -> Iterator[Piece]:
+        for piece in pieces(3):
+            now[0] += 1.0
+            yield piece
+
+    dealer = Dealer([slow()], lambda: now[0])
+    dealer.drop("g")
+    assert [dealer.over for _ in range(5)] == [False, False, False, True, True]
+
+
 def test_each_stream_can_be_read_up_to_its_first_piece() -> None:
     """Where much was done before, that takes long: it is done before anybody waits."""
     read: list[int] = []

@@ -18,8 +18,8 @@ from small_cluster import Cluster, Files, Link, World
 from virtual_time import run_virtual
 
 from cts_async.cluster import head as heads
+from cts_async.cluster import turns, worker_journals
 from cts_async.cluster import worker as workers
-from cts_async.cluster import worker_journals
 from cts_async.cluster.asks import Ask, Grant
 from cts_async.cluster.head import Head
 from cts_async.cluster.intake import Intake
@@ -296,7 +296,7 @@ def test_a_head_that_was_asleep_finds_new_workers(cluster: Cluster, monkeypatch:
         return await original(self, turn)
 
     monkeypatch.setattr(Link, "turn", late)
-    monkeypatch.setattr(heads, "HUNG_S", 60.0)
+    monkeypatch.setattr(turns, "HUNG_S", 60.0)
     run(cluster, 1)
     assert_same_files(cluster, alone())
     assert "is lost (it has heard nothing for too long)" in notices(cluster)[0]

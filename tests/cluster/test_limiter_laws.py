@@ -58,7 +58,8 @@ class Cluster:
         for worker in self.workers.values():
             self.tasks[worker.name] = asyncio.create_task(worker.run(stream))
         trouble = [
-            asyncio.create_task(self._kill(at, name)) for at, name in zip(self.fates.kills, self.tasks)
+            asyncio.create_task(self._kill(at, name))
+            for at, name in zip(self.fates.kills, self.tasks, strict=False)
         ]
         trouble += [asyncio.create_task(self._lose_limiter(at)) for at in self.fates.limiter_dies]
         ends = await asyncio.wait_for(
