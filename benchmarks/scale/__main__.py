@@ -31,6 +31,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--measure", action="store_true", help="with costs measured here, not those recorded")
     parser.add_argument("--workers", type=int, default=64, metavar="N")
     parser.add_argument("--latency", type=float, default=2.0, metavar="S", help="of a call, in the mean")
+    parser.add_argument("--per-min", type=float, default=tables.PER_MIN, metavar="N", help="a provider's limit")
     parser.add_argument("--in-flight", type=int, metavar="N", help="calls of one worker at once")
     parser.add_argument("--streamed", action="store_true", help="workers do not share the head's storage")
     for one in COSTS:
@@ -49,8 +50,8 @@ def _simulate(asked: argparse.Namespace, costs: Costs) -> None:
     print(f"  in flight    {flow.in_flight:>12,.0f}")
     for part in PARTS:
         print(f"  {part:<12} {flow.busy[part]:>12.0%}{'  first' if part == flow.first else ''}")
-    use = use_of(tables.shared(asked.workers), costs)
-    print(f"at {tables.PER_MIN:,} requests a minute: {use.calls_s:,.0f} calls/s, limiter {use.busy:.0%}")
+    use = use_of(tables.shared(asked.workers, asked.per_min, asked.latency), costs)
+    print(f"at {asked.per_min:,.0f} requests a minute: {use.calls_s:,.0f} calls/s, limiter {use.busy:.0%}")
 
 
 def _made(text: str, costs: Costs) -> str:

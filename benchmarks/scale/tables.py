@@ -29,12 +29,12 @@ LARGEST_AT: Final = 2.0
 """The latency at which the largest number of workers is looked at."""
 PACED_BY: Final = (64, 2.0)
 """Workers and latency that times are reckoned with where nobody limits the calls."""
-STREAMED: Final = (4, 16, 64)
-SHARED: Final = (1, 16, 64, 256, 512)
+STREAMED: Final = (4, 16)
+SHARED: Final = (1, 16, 128, 512)
 PER_MIN, LATENCY_S = 30_000, 2.0
 SLOW_MB_S: Final = 125.0
 """1 Gbit/s."""
-MODELS: Final = ("ernie", "deepseek", "gpt")
+MODELS: Final = ("ernie", "gpt")
 _COST: Final = re.compile(r"`(\w+)` ([\d.,]+)")
 _TABLE: Final = re.compile(r"<!-- table: (\w+) -->\n((?:\|.*\n)+)")
 
@@ -213,9 +213,9 @@ def work(workers: int, latency_s: float, sizes: Sizes, *, streamed: bool = False
     return Work(workers, latency_s, in_flight, sizes.step, sizes.result, streamed)
 
 
-def shared(workers: int) -> Shared:
-    """The case of a row."""
-    return Shared(workers, PER_MIN, LATENCY_S, int(2 * PER_MIN / 60 * LATENCY_S))
+def shared(workers: int, per_min: float = PER_MIN, latency_s: float = LATENCY_S) -> Shared:
+    """The case of a row: with twice the places that the limit needs."""
+    return Shared(workers, per_min, latency_s, ceil(2 * per_min / 60 * latency_s))
 
 
 def flow_cell(flow: Flow) -> str:
