@@ -47,7 +47,8 @@ class FarClock:
         self.trip_s = max(trip_s, self.trip_s * FORGET)
         loose_s = DRIFT * max(0.0, now - self._heard_at)
         self._heard_at = max(self._heard_at, now)
-        self._ahead_at_most = min(self._ahead_at_most + loose_s, received_there - sent_at)
+        at_most = received_there - sent_at + DRIFT * (now - sent_at)
+        self._ahead_at_most = min(self._ahead_at_most + loose_s, at_most)
         self._ahead_at_least = max(self._ahead_at_least - loose_s, answered_there - now)
 
     def latest_there(self, here: float) -> float:

@@ -119,7 +119,8 @@ class LeasedAccount:
         if now < self._paused_until:
             starts.append(self._paused_until)
         with suppress(TimeoutError):
-            async with asyncio.timeout(min(starts) - now if starts else None):
+            # Not less than a millisecond: a timer may be early, and must not be so over and over.
+            async with asyncio.timeout(max(0.001, min(starts) - now) if starts else None):
                 await self._changed.wait()
 
     def take(self, now: float, tokens: float) -> Permit:

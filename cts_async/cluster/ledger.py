@@ -23,6 +23,8 @@ from cts_async.engine.quota import Quota, Quotas
 
 MIN_AHEAD_S, MAX_AHEAD_S = 0.02, 0.3
 """A permit of an even flow is given so long before its time that it is there in time, however slow the way."""
+AHEAD_LESS: Final = 0.001
+"""Seconds a second by which that may become less: a tenth of what an even flow leaves free."""
 EVEN_LEASE_S: Final = 0.1
 """After that its place in the flow has passed."""
 WANTS_S: Final = 0.2
@@ -98,6 +100,8 @@ class Ledger:
         self._died_at = died_at
         self._known_since = -inf
         self._sends: list[tuple[float, float, float]] = []
+        """What workers say that they sent, and who has said it."""
+        self._tellers: set[str] = set()
         self._unreported: dict[int, _Out] = {}
         self._tokens_out = 0.0
         """Charged for those."""
@@ -108,7 +112,7 @@ class Ledger:
         self._learned: dict[str, list[tuple[LimitOf, float]]] = {}
         self._work = asyncio.Event()
         self._opens_at = 0.0
-        self._ahead_s = MIN_AHEAD_S
+        self._ahead_s, self._ahead_at = MIN_AHEAD_S, now
         self._seen = self._view()
 
     # How it stands, for its workers.
@@ -177,7 +181,9 @@ class Ledger:
         self.members.setdefault(worker, _Member()).trip_s = trip_s
         # The same for all, or the flow would not be even: who was just answered asks again, and is answered again.
         slow_s = 1.5 * max(member.trip_s for member in self.members.values())
-        self._ahead_s = min(MAX_AHEAD_S, MIN_AHEAD_S + slow_s)
+        now = _now()
+        least_s = self._ahead_s - AHEAD_LESS * (now - self._ahead_at)
+        self._ahead_s, self._ahead_at = max(least_s, min(MAX_AHEAD_S, MIN_AHEAD_S + slow_s)), now
 
     def want(self, worker: str, wants: Iterable[Want]) -> None:
         """These jobs of a worker wait, oldest first; they take the place of those said before."""
@@ -250,13 +256,14 @@ class Ledger:
     def _recount(self, known_since: float) -> None:
         """Limits are known from now on: each worker has to say what it sent after `known_since`."""
         self.epoch += 1
-        self._counting, self._known_since, self._sends = False, known_since, []
+        self._counting, self._known_since = False, known_since
         self.untold = dict.fromkeys(self.members, _now() + PLACES_S + LEASE_S)
 
     def tells(self, worker: str, history: History) -> None:
         """What a worker sent in the last window."""
-        if history.epoch != self.epoch or worker not in self.untold:
+        if history.epoch != self.epoch or self._counting or worker in self._tellers:
             return
+        self._tellers.add(worker)
         self._sends += history.sends
         if history.quotas and not self.rated:
             permit = Permit(0.0, _now(), number=self.account.sent)
@@ -300,12 +307,13 @@ class Ledger:
             self._count_again(complete())
             self.pump()
             stirred()
-            wait_s = self._held_s()
+            wanting = [member.wants[-1] for _, member in self._wanting(_now())]
+            wait_s = self._held_s(wanted=bool(wanting))
             if wait_s == 0:
-                await self.account.wait(min(m.wants[-1] for _, m in self._wanting(_now()))[1])
+                await self.account.wait(min(wanting)[1])
                 continue
             with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
+                async with asyncio.timeout(wait_s and max(0.001, wait_s)):
                     await self._work.wait()
 
     def pump(self) -> None:
@@ -369,17 +377,18 @@ class Ledger:
                 self.account.empty(now)
             if self.account.dated and self._died_at > self._known_since:
                 self._opens_at = self._died_at + self.limits.window_s + MARGIN_S + LEASE_S
-        self._sends = []
+        self._sends.clear()
+        self._tellers.clear()
 
     def _wanting(self, now: float) -> list[tuple[str, _Member]]:
         return [(w, m) for w, m in self.members.items() if m.wants and m.wants_until > now]
 
-    def _held_s(self) -> float | None:
+    def _held_s(self, *, wanted: bool) -> float | None:
         """Seconds until a permit may be let out if there is room; None: until something happens."""
         now = _now()
         if self.untold:
             return max(0.001, min(self.untold.values()) - now)
-        if not self._counting or not self.rated or not self._wanting(now):
+        if not self._counting or not self.rated or not wanted:
             return None
         return max(0.0, self._paused_until - now, self._opens_at - now)
 

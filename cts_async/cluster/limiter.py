@@ -41,6 +41,8 @@ class _Asker:
     """Answers the ask that waits."""
     lets: dict[str, list[Let]] = field(default_factory=dict)
     """Permits for its next answer, by account."""
+    unheard: list[tuple[int, str, int]] = field(default_factory=list)
+    """Grants that it had not acted on when it last asked: number, account, permits."""
     accounts: dict[str, tuple[int, View] | None] = field(default_factory=dict)
     """What it was told last of each: its places, and how the account stands."""
 
@@ -159,8 +161,7 @@ class Limiter:
             if newest:
                 demand = Demand(lane.busy + lane.waiting, lane.oldest)
                 ledger.places.heard(ask.worker, ask.heard, lane.places, lane.busy, demand)
-                # For the oldest of them there are permits by now that it has not heard of.
-                ledger.want(ask.worker, lane.wants[len(asker.lets.get(lane.account, ())) :])
+                ledger.want(ask.worker, lane.wants[self._on_their_way(asker, ask, lane.account) :])
         if ask.worker not in self._told:
             self._told.add(ask.worker)
             self._untold.pop(ask.worker, None)
@@ -178,6 +179,12 @@ class Limiter:
             ledger.report(report)
         if lane.refusals:
             ledger.refusals(ask.worker, lane.refusals)
+
+    def _on_their_way(self, asker: _Asker, ask: Ask, account: str) -> int:
+        """How many permits there are for the oldest of a worker's jobs that it did not know of when it asked."""
+        asker.unheard = [grant for grant in asker.unheard if grant[0] > ask.heard]
+        given = sum(permits for _, name, permits in asker.unheard if name == account)
+        return given + len(asker.lets.get(account, ()))
 
     def _open(self, lane: LaneAsk) -> Ledger:
         ledger = Ledger(
@@ -224,7 +231,10 @@ class Limiter:
         for name in asker.accounts:
             ledger = self._ledgers[name]
             asker.accounts[name] = ledger.standing(worker)
-            lanes.append(ledger.grant(worker, asker.granted, tuple(asker.lets.pop(name, ()))))
+            lets = tuple(asker.lets.pop(name, ()))
+            if lets:
+                asker.unheard.append((asker.granted, name, len(lets)))
+            lanes.append(ledger.grant(worker, asker.granted, lets))
         gap_s = len(self._askers) / ASKS_PER_S
         return Grant(self.generation, asker.granted, received_at, _now(), gap_s, tuple(lanes))
 

@@ -58,24 +58,24 @@ def _there(address: Address, workers: int | None) -> Iterator[RayCluster]:
 
     check_cluster(address)
     with joined(address):
-        wanted = _as_many_as(free_cpus(), all_cpus(), address) if workers is None else workers
-        notes = _notes(wanted, free_cpus(), all_cpus())
-        with assembled(wanted, address=address.text, notes=notes) as cluster:
+        free, cpus = free_cpus(), all_cpus()
+        wanted = as_many_as_free(free, cpus, address.text) if workers is None else workers
+        with assembled(wanted, address=address.text, notes=room_for(wanted, free, cpus)) as cluster:
             yield cluster
 
 
-def _as_many_as(free: int, cpus: int, address: Address) -> int:
+def as_many_as_free(free: int, cpus: int, address: str) -> int:
     """Workers where no number was asked for. Raises UsageError where there is room for none."""
     if free < 1:
         raise UsageError(
-            f"--ray {address.text}: none of the cluster's {cpus} CPUs is free; "
+            f"--ray {address}: none of the cluster's {cpus} CPUs is free; "
             "give --workers N to wait for so many, or come back later"
         )
     return min(free, MOST_WORKERS)
 
 
-def _notes(workers: int, free: int, cpus: int) -> tuple[str, ...]:
-    """What the user should know of what was asked for."""
+def room_for(workers: int, free: int, cpus: int) -> tuple[str, ...]:
+    """What the user should know of a cluster with so many CPUs, some of them free: nothing where all is well."""
     if workers <= free:
         return ()
     if workers <= cpus:

@@ -70,12 +70,12 @@ def assembled(workers: int, *, address: str = "", notes: tuple[str, ...] = ()) -
 
 
 def _limiter() -> Any:
-    """Beside the head, if possible: a machine that is lost takes both."""
+    """Beside the head, and nowhere else: cut off from it, it would be of no use, and workers would stand still."""
     node = ray.get_runtime_context().get_node_id()
     limiter: Any = ray.remote(LimiterActor)
     return limiter.options(
         num_cpus=0,
         max_restarts=-1,
         max_concurrency=MOST_ASKS,
-        scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=True),
+        scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False),
     ).remote()

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,14 +19,13 @@ import ray
 from cts_async.cluster.ray_address import Address
 from cts_async.cluster.ray_join import JOIN_S, explained
 from cts_async.cluster.ray_quiet import alarmed, deaf_children, silence
+from cts_async.cluster.ray_temporary import temporary
 from cts_async.errors import UsageError
 
 OBJECT_STORE_BYTES: Final = 80 << 20
 """Nearly the least that Ray takes: messages are small, and go from process to process without it."""
 START_S: Final = 60.0
 """A machine that is busy may take long to start it."""
-LONGEST_TEMP: Final = 30
-"""Characters of a directory whose sockets' paths are short enough for the system, which allows 107."""
 
 
 @contextmanager
@@ -37,17 +34,19 @@ def started_here(workers: int) -> Iterator[None]:
 
     Raises UsageError where it does not start.
     """
-    with _temporary() as temporary:
+
+    def explain(said: str) -> str:
+        return f"--workers {workers}: Ray does not start: {said}"
+
+    with temporary() as empty:
         options = {
             "address": "local",
             "num_cpus": workers,
             "include_dashboard": False,
             "object_store_memory": OBJECT_STORE_BYTES,
-            "_temp_dir": str(temporary),
+            "_temp_dir": str(empty),
         }
-        with _connected(
-            temporary, options, lambda error: f"--workers {workers}: Ray does not start: {error}"
-        ):
+        with _connected(empty, options, explain):
             yield
 
 
@@ -55,8 +54,8 @@ def started_here(workers: int) -> Iterator[None]:
 def joined(address: Address) -> Iterator[None]:
     """The cluster at `address`, left at the end of the block. Raises UsageError where it cannot be joined."""
     with (
-        _temporary() as temporary,
-        _connected(temporary, {"address": address.text}, partial(explained, address), within_s=JOIN_S),
+        temporary() as empty,
+        _connected(empty, {"address": address.text}, partial(explained, address), within_s=JOIN_S),
     ):
         yield
 
@@ -91,17 +90,6 @@ def _standing_in(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(before)
-
-
-@contextmanager
-def _temporary() -> Iterator[Path]:
-    """A directory that is gone after the block, with a path as short as Ray's sockets need it."""
-    base = tempfile.gettempdir()
-    made = tempfile.mkdtemp(prefix="cts-ray-", dir=base if len(base) <= LONGEST_TEMP else "/tmp")
-    try:
-        yield Path(made)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
 
 
 def one_line(error: BaseException) -> str:

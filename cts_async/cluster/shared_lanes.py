@@ -80,7 +80,8 @@ class SharedLanes:
                     continue
                 next_s = min(next_s, self._next_end() - now)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, next_s) if next_s < inf else None):
+                    # Not less than a millisecond: a timer may be early, and must not be so over and over.
+                    async with asyncio.timeout(max(0.001, next_s) if next_s < inf else None):
                         await self._wake.wait()
 
     async def aclose(self) -> None:

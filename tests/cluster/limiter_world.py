@@ -14,8 +14,8 @@ from cts_async.cluster.limiter import Limiter
 from cts_async.cluster.shared_lanes import SharedLanes
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane, LaneLimits, Permit
-from cts_async.engine.quota import Quotas
 from cts_async.errors import RateLimited
+from cts_async.llm.rate_headers import quotas
 
 ACCOUNT = "provider/account"
 
@@ -59,7 +59,6 @@ class Provider:
     most_busy: int = 0
     last_end: float = 0.0
     sent_at: list[float] = field(default_factory=list)
-    quotas: Quotas | None = None
 
     def __post_init__(self) -> None:
         self.limits = ServerLimits(self.allowance)
@@ -85,7 +84,8 @@ class Provider:
             self.limits.left()
         self.served += 1
         self.last_end = loop.time()
-        lane.succeeded(permit, tokens or None, self.quotas)
+        told = quotas({name.lower(): value for name, value in verdict.headers.items()}, loop.time())
+        lane.succeeded(permit, tokens or None, told)
         return True
 
 

@@ -120,3 +120,56 @@ def test_what_is_larger_than_an_even_flow_leaves_a_debt() -> None:
     assert meter.wait_s(0.0, 30.0) == 0.0
     meter.take(0.0, 30.0)
     assert meter.wait_s(0.0, 10.0) == pytest.approx(30.0)
+
+
+def test_what_was_sent_earlier_than_it_may_have_been_leaves_the_window_earlier() -> None:
+    # Two may be sent by 1.0 and one by 2.0; one of the two went at 0.25.
+    meter = SlidingMeter(3.0, 10.0)
+    for by in (1.0, 1.0, 2.0):
+        meter.take(by, 1.0)
+    meter.redate(1.0, 0.25, 1.0)
+    assert meter.room(0.5) == 0.0
+    assert meter.wait_s(0.5, 1.0) == pytest.approx(0.25 + 10.4 - 0.5)
+    assert meter.room(0.25 + 10.4) == 1.0
+    assert meter.room(1.0 + 10.4) == 2.0
+
+
+def test_what_others_sent_lately_counts_from_when_they_did() -> None:
+    sliding, bucket = SlidingMeter(10.0, 10.0), BucketMeter(10.0, 1.0, margin_s=0.0)
+    for meter in (sliding, bucket):
+        meter.count(20.0, [(5.0, 4.0), (12.0, 3.0), (19.0, 2.0)])
+    assert sliding.room(20.0) == 5.0, "what was sent at 5 has left the window"
+    assert sliding.room(12.0 + 10.4) == 8.0
+    assert bucket.room(20.0) == 1.0, "a bucket cannot know: all of it counts"
+
+
+def test_where_no_dates_are_kept_nothing_is_left_when_nobody_knows() -> None:
+    sliding, bucket = SlidingMeter(10.0, 10.0), BucketMeter(10.0, 1.0, margin_s=0.0)
+    for meter in (sliding, bucket):
+        meter.empty(5.0)
+    assert sliding.room(5.0) == 10.0
+    assert bucket.room(5.0) == 0.0
+    assert bucket.room(8.0) == 3.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1), st.floats(0, 3)), min_size=1, max_size=60),
+    st.integers(9, 30),
+)
+def test_no_window_holds_more_than_the_limit_when_dates_become_known_later(
+    calls: list[tuple[int, float, float]], limit: int
+) -> None:
+    """Each call may be sent within a second; when it was is known some time after that."""
+    meter, now, sent = SlidingMeter(float(limit), 10.0), 0.0, []
+    undated: list[tuple[float, float, float, int]] = []
+    for amount, later_s, known_s in calls:
+        while (wait_s := meter.wait_s(now, amount)) > 0:
+            now += wait_s
+            for due in [due for due in undated if due[0] <= now]:
+                undated.remove(due)
+                meter.redate(*due[1:])
+        meter.take(now + 1.0, amount)
+        sent.append((now + later_s, float(amount)))
+        undated.append((now + later_s + known_s, now + 1.0, now + later_s, amount))
+    assert most_in_a_window(sent, 10.0) <= limit + 1e-6

@@ -1,0 +1,85 @@
+"""`--ray` and `--workers` as they are typed: every mistake is one line, and Ray is not started for it."""
+
+from __future__ import annotations
+
+import importlib.util
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typed_commands import Cts, typed
+
+
+@pytest.fixture
+def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
+    (tmp_path / "cts.toml").write_text(
+        '[models.fake]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "fake-1"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    with typed(monkeypatch, capsys) as cts:
+        yield cts
+
+
+def refused(cts: Cts, *words: str) -> str:
+    """What a command says at last that ends with 2, and starts nothing."""
+    done = cts("run", "--all", "fake", *words)
+    assert (done.code, done.out) == (2, "")
+    assert not Path("runs").exists()
+    return done.err.splitlines()[-1]
+
+
+def without(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    """Have a package look as if it were not installed."""
+    find = importlib.util.find_spec
+
+    def found(name: str, package: str | None = None) -> Any:
+        return None if name == missing else find(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", found)
+
+
+def test_no_workers_are_too_few(cts: Cts) -> None:
+    assert refused(cts, "--workers", "0").startswith("cts: Invalid value for '--workers': ")
+
+
+def test_an_address_has_to_be_one(cts: Cts) -> None:
+    assert refused(cts, "--ray", "nowhere") == (
+        "cts: --ray nowhere: write it as auto, HOST:6379 or ray://HOST:10001"
+    )
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once(cts: Cts) -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{held.getsockname()[1]}"
+        assert refused(cts, "--ray", address).startswith(
+            f"cts: --ray {address}: Connection refused; is Ray running"
+        )
+
+
+def test_without_ray_it_is_said_how_to_get_it(cts: Cts, monkeypatch: pytest.MonkeyPatch) -> None:
+    without(monkeypatch, "ray")
+    line = "cts: --ray and --workers need Ray, which is not installed: pip install 'cts-async[ray]'"
+    assert refused(cts, "--workers", "2") == line
+    assert refused(cts, "--ray", "auto") == line
+
+
+def test_without_what_rays_client_needs_it_is_said_how_to_get_that(
+    cts: Cts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch, "grpc")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"ray://127.0.0.1:{server.getsockname()[1]}"
+        assert refused(cts, "--ray", address) == (
+            f"cts: --ray {address}: such an address needs grpcio, which is not installed: "
+            "pip install 'cts-async[ray]'"
+        )
+
+
+@pytest.mark.parametrize("command", ["plan", "converse", "gold"])
+def test_only_what_runs_on_a_cluster_offers_one(cts: Cts, command: str) -> None:
+    done = cts(command, "--workers", "2")
+    assert done.code == 2
+    assert "No such option: --workers" in done.err

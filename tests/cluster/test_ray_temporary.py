@@ -1,0 +1,56 @@
+"""Directories of runs are gone with them, even of those that were killed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from cts_async.cluster import ray_temporary
+from cts_async.cluster.ray_temporary import temporary
+
+
+@pytest.fixture
+def above(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ray_temporary, "LONGEST", len(str(tmp_path)))
+    return tmp_path
+
+
+def aged(directory: Path) -> Path:
+    directory.mkdir(exist_ok=True)
+    an_hour_ago = time.time() - 3600
+    os.utime(directory, (an_hour_ago, an_hour_ago))
+    return directory
+
+
+def test_a_directory_is_there_for_the_block_only(above: Path) -> None:
+    with temporary() as made:
+        (made / "socket").touch()
+        assert made.parent == above
+    assert list(above.iterdir()) == []
+
+
+def test_a_path_too_long_for_sockets_is_not_used(above: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_temporary, "LONGEST", len(str(above)) - 1)
+    with temporary() as made:
+        assert made.parent == Path("/tmp")
+
+
+def test_what_a_killed_run_has_left_is_removed_by_the_next_one(above: Path) -> None:
+    left, other = aged(above / "cts-ray-left"), aged(above / "something-else")
+    with temporary():
+        assert not left.exists()
+        assert other.exists()
+
+
+def test_what_somebody_uses_or_has_just_made_is_left_alone(above: Path) -> None:
+    (above / "cts-ray-new").mkdir()
+    with temporary() as used:
+        aged(used)
+        with temporary():
+            assert used.exists()
+    assert [path.name for path in above.iterdir()] == ["cts-ray-new"]
