@@ -31,7 +31,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--measure", action="store_true", help="with costs measured here, not those recorded")
     parser.add_argument("--workers", type=int, default=64, metavar="N")
     parser.add_argument("--latency", type=float, default=2.0, metavar="S", help="of a call, in the mean")
-    parser.add_argument("--per-min", type=float, default=tables.PER_MIN, metavar="N", help="a provider's limit")
+    parser.add_argument(
+        "--per-min", type=float, default=tables.PER_MIN, metavar="N", help="a provider's limit"
+    )
     parser.add_argument("--in-flight", type=int, metavar="N", help="calls of one worker at once")
     parser.add_argument("--streamed", action="store_true", help="workers do not share the head's storage")
     for one in COSTS:

@@ -10,11 +10,9 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import heappop, heappush, heapreplace
 from itertools import count
 from math import log
 from pathlib import Path
@@ -22,12 +20,12 @@ from pathlib import Path
 from virtual_time import run_virtual
 
 from benchmarks.scale.costs import Costs
+from benchmarks.scale.parts import Server, Worker
 from cts_async import __version__
 from cts_async.cluster.head import Head
 from cts_async.cluster.lines import RESULTS
 from cts_async.cluster.messages import Begun, Ended, Line, News, Piece, Turn
 from cts_async.cluster.trades import Setup
-from cts_async.cluster.worker import TURN_S
 from cts_async.engine.events import Events
 from cts_async.protocol.run_files import RunFiles
 
@@ -81,69 +79,10 @@ def flow_of(work: Work, costs: Costs) -> Flow:
     return run_virtual(lambda: _Cluster(work, costs).run())
 
 
-class Server:
-    """Does one thing after the other."""
-
-    def __init__(self) -> None:
-        self._free_at = self.busy_s = 0.0
-
-    async def use(self, seconds: float) -> None:
-        now = asyncio.get_running_loop().time()
-        self._free_at = max(self._free_at, now) + seconds
-        self.busy_s += seconds
-        await asyncio.sleep(self._free_at - now)
-
-
-class _Worker:
-    """Pieces in, the times at which they are begun and end out; none of them is an event of its own."""
-
-    def __init__(
-        self, in_flight: int, call_s: float, latency: Callable[[], float], rng: random.Random
-    ) -> None:
-        self._in_flight, self._call_s, self._latency, self._rng = in_flight, call_s, latency, rng
-        self._places: list[float] = []
-        """When each call that may be under way has ended."""
-        self._core_free_at = 0.0
-        self._begins: deque[float] = deque()
-        self._ends: list[tuple[float, int]] = []
-
-    def take(self, pieces: Sequence[Piece], now: float) -> None:
-        """Begin each as soon as a place is free, and send it as soon as the core is."""
-        for piece in pieces:
-            if len(self._places) < self._in_flight:
-                end = now + self._latency() * self._rng.random()
-                heappush(self._places, end)
-            else:
-                begun = max(now, self._places[0])
-                self._core_free_at = max(begun, self._core_free_at) + self._call_s
-                end = self._core_free_at + self._latency()
-                heapreplace(self._places, end)
-                self._begins.append(begun)
-            heappush(self._ends, (end, piece.seq))
-
-    async def turn(self, pieces: Sequence[Piece]) -> list[int]:
-        """Take pieces; give the numbers of those that have ended, once half of what waits is begun (`Hand.low`)."""
-        now = asyncio.get_running_loop().time()
-        self.take(pieces, now)
-        while self._begins and self._begins[0] <= now:
-            self._begins.popleft()
-        waiting = len(self._begins)
-        low = max(1, waiting // 2)
-        low_s = self._begins[waiting - low] - now if waiting else 0.0 if pieces else TURN_S
-        await asyncio.sleep(min(TURN_S, low_s))
-        now, ended = asyncio.get_running_loop().time(), []
-        while self._ends and self._ends[0][0] <= now:
-            ended.append(heappop(self._ends)[1])
-        return ended
-
-    def __len__(self) -> int:
-        return len(self._ends)
-
-
 class _Link:
     """The way from the head to a worker, with what it costs; `told` hears of every turn and how many ended."""
 
-    def __init__(self, cluster: _Cluster, name: str, worker: _Worker) -> None:
+    def __init__(self, cluster: _Cluster, name: str, worker: Worker) -> None:
         self._cluster, self._name, self._worker = cluster, name, worker
         self._heard_at: float | None = None
 
@@ -213,7 +152,7 @@ class _Cluster:
 
     async def _hire(self, setup: Setup) -> _Link:
         self._left.setdefault(setup.worker, SETTLED)
-        return _Link(self, setup.worker, _Worker(self.work.in_flight, self._call_s, self._latency, self._rng))
+        return _Link(self, setup.worker, Worker(self.work.in_flight, self._call_s, self._latency, self._rng))
 
     async def _turns_of_all(self, n: int) -> None:
         """Until every worker has had so many turns more."""

@@ -20,7 +20,8 @@ from unittest.mock import patch
 from virtual_time import run_virtual
 
 from benchmarks.scale.costs import Costs
-from benchmarks.scale.flow import SIGMA, Server
+from benchmarks.scale.flow import SIGMA
+from benchmarks.scale.parts import Server
 from cts_async.cluster.asks import Ask, Grant
 from cts_async.cluster.ledger import Ledger
 from cts_async.cluster.limiter import Limiter
