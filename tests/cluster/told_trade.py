@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from cts_async.cluster.messages import Line, Piece
+from cts_async.cluster.needs import Needs
 from cts_async.cluster.trades import Done, Elsewhere
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.journal import StepMemory
@@ -35,6 +36,10 @@ class ToldTrade:
     told: Path
     key: str = ""
     """A variable that the environment has to have."""
+
+    @property
+    def needs(self) -> Needs:
+        return Needs()
 
     @asynccontextmanager
     async def opened(
