@@ -35,6 +35,9 @@ class Bench(Protocol):
     def in_flight(self) -> int:
         """Pieces that this worker had best work on at once."""
 
+    def width(self, stream: int) -> int:
+        """How many of these may be of one stream."""
+
     def job(
         self,
         piece: Piece,

@@ -139,6 +139,9 @@ class SmallBench:
     def lanes(self) -> Sequence[Lane]:
         return list(self.by_name.values())
 
+    def width(self, stream: int) -> int:
+        return self.in_flight
+
     def job(
         self,
         piece: Piece,

@@ -60,6 +60,9 @@ class ToldBench:
     def lanes(self) -> Sequence[Lane]:
         return [self.lane]
 
+    def width(self, stream: int) -> int:
+        return self.in_flight
+
     def job(
         self,
         piece: Piece,
