@@ -29,10 +29,10 @@ from cts_async.cluster.trades import Setup
 from cts_async.engine.events import Events
 from cts_async.protocol.run_files import RunFiles
 
-SETTLED, MEASURED_S = 3, 2.0
-"""Turns that every worker has before anything is counted; seconds that are counted then, and a turn of each at least."""
+SETTLED, SETTLED_CALLS, MEASURED_S = 3, 2, 2.0
+"""Turns of every worker, and after them calls in a row, before anything is counted; seconds that are counted then."""
 STEADY, MOST_WINDOWS = 0.05, 5
-"""It is counted again while as many pieces as that share of those that end are dealt more, or fewer."""
+"""It is counted again while that share of the pieces that end are dealt more, or fewer."""
 SIGMA = 0.3
 """Of the latencies' logarithm."""
 PARTS = ("workers", "in flight", "head", "network", "storage")
@@ -114,8 +114,12 @@ class _Cluster:
         self._mu = log(work.latency_s) - SIGMA**2 / 2
         self._head, self._out, self._in, self._storage = (Server() for _ in range(4))
         self._back_bytes = costs.end_bytes + (work.step_bytes if work.streamed else 0.0)
-        carried_us = costs.call_kb_us * (costs.piece_bytes + self._back_bytes) / 1000 + costs.object_us
-        self._call_s = (costs.worker_us + costs.piece_us + carried_us) / 1e6
+        there_us = costs.call_kb_us * costs.piece_bytes / 1000 + costs.object_us
+        back_us = costs.call_kb_us * self._back_bytes / 1000
+        step_us = costs.stream_us if work.streamed else costs.merge_us
+        self._deal_us = costs.read_us + costs.head_us + costs.send_us + there_us
+        self._end_us = costs.take_us + step_us + back_us
+        self._call_s = (costs.worker_us + costs.piece_us + there_us + back_us) / 1e6
         self._dealt = self._ended = 0
         self.silent_s = 0.0
         self._left: dict[str, int] = {}
@@ -129,6 +133,7 @@ class _Cluster:
             head = Head([files], [_pieces()], None, self._hire, workers=self.work.workers, events=Events())
             running = asyncio.create_task(head.run())
             await self._turns_of_all(SETTLED)
+            await asyncio.sleep(SETTLED_CALLS * self.work.latency_s)
             per_second = await self._counted()
             for _ in range(MOST_WINDOWS - 1):
                 dealt, ended = per_second[:2]
@@ -175,11 +180,9 @@ class _Cluster:
     async def send(self, n: int) -> None:
         """What a turn with so many pieces takes until the worker has it."""
         costs = self._costs
-        self._dealt += n
-        carried_us = costs.call_kb_us * costs.piece_bytes / 1000 + costs.object_us
-        each_us = costs.read_us + costs.head_us + costs.send_us + carried_us
         turn_us = costs.turn_us + costs.call_us + costs.deal_worker_us * self.work.workers
-        await self._head.use((turn_us + n * each_us) / 1e6)
+        await self._head.use((turn_us + n * self._deal_us) / 1e6)
+        self._dealt += n
         await self._out.use(n * costs.piece_bytes / costs.network_mb_s / 1e6)
         await asyncio.sleep(costs.trip_us / 1e6)
 
@@ -187,9 +190,7 @@ class _Cluster:
         """What the ends of so many pieces take of network, head and storage."""
         costs, work = self._costs, self.work
         await self._in.use(n * self._back_bytes / costs.network_mb_s / 1e6)
-        step_us = costs.stream_us if work.streamed else costs.merge_us
-        each_us = costs.take_us + step_us + costs.call_kb_us * self._back_bytes / 1000
-        await self._head.use(n * each_us / 1e6)
+        await self._head.use(n * self._end_us / 1e6)
         times_written = 1 if work.streamed else 2
         written = work.line_bytes + times_written * work.step_bytes
         await self._storage.use(n * written / costs.storage_mb_s / 1e6)
@@ -205,7 +206,8 @@ class _Cluster:
 
     def _flow(self, per_second: Sequence[float]) -> Flow:
         dealt, ended, head, out, back, storage = per_second
-        calls_s = min(dealt, ended)
+        # What a window has dealt and not seen the end of counts for the part of the head's work that it was.
+        calls_s = (dealt * self._deal_us + ended * self._end_us) / (self._deal_us + self._end_us)
         work, under_way = self.work, calls_s * self.work.latency_s
         busy = {
             "workers": calls_s * self._call_s / work.workers,
