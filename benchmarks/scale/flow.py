@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from itertools import count
 from math import log
 from pathlib import Path
+from typing import Any
 
 from virtual_time import run_virtual
 
@@ -36,6 +37,8 @@ STEADY, MOST_WINDOWS = 0.05, 5
 SIGMA = 0.3
 """Of the latencies' logarithm."""
 PARTS = ("workers", "in flight", "head", "network", "storage")
+NO_TRADE: Any = None
+"""A head only hands it on, and simulated workers open none."""
 _LINES = (Line(0, RESULTS, b"{}\n"),)
 
 
@@ -130,7 +133,8 @@ class _Cluster:
     async def run(self) -> Flow:
         with tempfile.TemporaryDirectory() as folder:
             files = RunFiles(Path(folder))
-            head = Head([files], [_pieces()], None, self._hire, workers=self.work.workers, events=Events())
+            workers, events = self.work.workers, Events()
+            head = Head([files], [_pieces()], NO_TRADE, self._hire, workers=workers, events=events)
             running = asyncio.create_task(head.run())
             await self._turns_of_all(SETTLED)
             await asyncio.sleep(SETTLED_CALLS * self.work.latency_s)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from math import log
-from typing import Any, TypeVar
+from typing import Any
 from unittest.mock import patch
 
 from virtual_time import run_virtual
@@ -30,7 +30,6 @@ from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane
 
-T = TypeVar("T")
 SETTLING_S, SETTLING_EACH_S, MEASURED_S = 4.0, 1 / 32, 6.0
 """Before anything is counted, and more of that for each worker; what is counted."""
 
@@ -90,13 +89,13 @@ class _Stopwatch:
     def __init__(self) -> None:
         self.spent_s = 0.0
 
-    async def timed(self, work: Coroutine[Any, Any, T]) -> T:
+    async def timed(self, work: Coroutine[Any, Any, Any]) -> Any:
         """What `work` gives."""
         return await _Steps(work, self)
 
 
 class _Steps:
-    def __init__(self, work: Coroutine[Any, Any, T], watch: _Stopwatch) -> None:
+    def __init__(self, work: Coroutine[Any, Any, Any], watch: _Stopwatch) -> None:
         self._work, self._watch = work, watch
 
     def __await__(self) -> Generator[Any, None, Any]:

@@ -12,10 +12,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
 from benchmarks.scale.costs import Costs
+from benchmarks.scale.flow import NO_TRADE
 from benchmarks.scale.limits import Shared, spent_by_limiter
 from benchmarks.scale.sizes import TYPICAL, chat, planned, write_world
 from cts_async import __version__
@@ -70,7 +72,7 @@ def _of_head(made: Material) -> dict[str, float]:
     turn, news = _turn(made.pieces), _news(made.results)
     leases = N // LEASE
     head_us, turn_us = _led_us(made)
-    few_us, many_us = (_us(lambda n=n: _dealt(made.pieces, n)) for n in (1, MANY))
+    few_us, many_us = (_us(partial(_dealt, made.pieces, n)) for n in (1, MANY))
     return {
         "head_us": head_us,
         "turn_us": turn_us,
@@ -134,19 +136,16 @@ def _unpickled_us(said: Turn | News) -> float:
 
 def _led_us(made: Material) -> tuple[float, float]:
     """What a head takes for a piece, and for a turn besides: from few large turns, and from many small ones."""
-    turns = {}
-    spent = {}
+    turns, spent = {}, {}
     for in_flight in (LEASE, 1):
         links: list[_Prompt] = []
-        spent[in_flight] = _in_folder_us(
-            lambda folder, w=in_flight, links=links: _lead(made, folder, w, links)
-        )
+        spent[in_flight] = _in_folder_us(partial(_lead, made, in_flight, links))
         turns[in_flight] = links[-1].turns
     turn_us = (spent[1] - spent[LEASE]) * N / (turns[1] - turns[LEASE])
     return spent[LEASE] - turn_us * turns[LEASE] / N, turn_us
 
 
-def _lead(made: Material, folder: Path, in_flight: int, links: list[_Prompt]) -> None:
+def _lead(made: Material, in_flight: int, links: list[_Prompt], folder: Path) -> None:
     """Have a head deal everything to one worker that ends it at once."""
 
     async def hire(setup: Setup) -> _Prompt:
@@ -155,7 +154,7 @@ def _lead(made: Material, folder: Path, in_flight: int, links: list[_Prompt]) ->
 
     async def lead() -> None:
         files = RunFiles(folder, results=PER_ITEM)
-        await Head([files], [iter(made.pieces)], None, hire, workers=1, events=Events()).run()
+        await Head([files], [iter(made.pieces)], NO_TRADE, hire, workers=1, events=Events()).run()
         files.close()
 
     asyncio.run(lead())
