@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,9 +39,9 @@ class _Kills:
     at: list[float] = field(default_factory=list)
     of: Counter[str] = field(default_factory=Counter)
 
-    def strike(self, chance: random.Random) -> None:
-        """Kill one process, if there is any just now."""
-        victims = [(name, pid) for name, pid in _running() if name in VICTIMS.values()]
+    def strike(self, head: int, chance: random.Random) -> None:
+        """Kill one of the head's processes, if there is any just now."""
+        victims = _running(head)
         if not victims:
             return
         name, pid = chance.choice(sorted(victims))
@@ -65,7 +65,7 @@ def bench() -> Result:
             kills, chance = _Kills(), random.Random(SEED)
             while process.poll() is None and sum(kills.of.values()) < KILLS:
                 time.sleep(chance.uniform(*PAUSE_S))
-                kills.strike(chance)
+                kills.strike(process.pid, chance)
             _, said = process.communicate(timeout=END_S)
             return _reckoned(world, provider, kills, process.returncode, said)
 
@@ -137,15 +137,22 @@ def _lines(path: Path) -> list[bytes]:
     return path.read_bytes().splitlines()
 
 
-def _running() -> list[tuple[str, int]]:
-    """Ray's processes of ours by what they are."""
-    found = []
+def _running(head: int) -> list[tuple[str, int]]:
+    """Ray's processes below the head by what they are."""
+    found, parents = [], {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().decode(errors="replace")
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
         name = next((VICTIMS[part] for part in VICTIMS if words.startswith(part)), None)
         if name:
             found.append((name, int(folder.name)))
-    return found
+    return [(name, pid) for name, pid in found if _is_below(pid, head, parents)]
+
+
+def _is_below(pid: int, head: int, parents: Mapping[int, int]) -> bool:
+    while pid in parents and pid != head:
+        pid = parents[pid]
+    return pid == head

@@ -12,7 +12,8 @@ set -euo pipefail
 
 apart=""
 if [[ "${1:-}" == --apart ]]; then
-    apart=$(realpath "${2:?--apart takes a directory}")
+    mkdir -p "${2:?--apart takes a directory}"
+    apart=$(realpath "$2")
     shift 2
 fi
 bin=$(cd "$(dirname "$0")/../.venv/bin" && pwd)
@@ -60,7 +61,8 @@ done
 mkdir "$temp/1" "$temp/2"
 start="$bin/ray start --num-cpus=1 --object-store-memory=80000000 --disable-usage-stats"
 # A host name and a /tmp of its own are what makes another machine of it.
-host_two='hostname cts-two
+host_two='set -e
+    hostname cts-two
     [[ -z "$1" ]] || mount -t tmpfs tmpfs "$1"
     shift
     exec "$@"'

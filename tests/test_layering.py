@@ -50,6 +50,7 @@ SLOW = (
     "lxml",
     "xllamacpp",
     "uvloop",
+    "ray",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -46,6 +46,7 @@ class JudgeWorld:
         distinct: int | None = None,
         lexical: bool = False,
         words: tuple[str, ...] = (),
+        limited: bool = True,
     ) -> Spent:
         """A fresh `cts judge` of the first `n` candidates by the model at `url`, the lexical judge left out.
 
@@ -53,7 +54,7 @@ class JudgeWorld:
         """
         out = self.directory / "out"
         shutil.rmtree(out, ignore_errors=True)
-        command = self.command(url, n, in_flight, distinct=distinct, lexical=lexical)
+        command = self.command(url, n, in_flight, distinct=distinct, lexical=lexical, limited=limited)
         spent = spent_by([*command, *words], cwd=self.directory)
         judged = sum(1 for _ in (out / "per_item.jsonl").open("rb"))
         if judged != n:
@@ -61,13 +62,21 @@ class JudgeWorld:
         return spent
 
     def command(
-        self, url: str, n: int, in_flight: int, *, distinct: int | None = None, lexical: bool = False
+        self,
+        url: str,
+        n: int,
+        in_flight: int,
+        *,
+        distinct: int | None = None,
+        lexical: bool = False,
+        limited: bool = True,
     ) -> list[str]:
-        """The command line; the limits are on, and too high to make anybody wait."""
-        config = self.directory / f"cts-{in_flight}.toml"
+        """The command line; where it is `limited`, the limits are on, and too high to make anybody wait."""
+        config = self.directory / f"cts-{in_flight}{'-limited' * limited}.toml"
+        limits = "requests_per_min = 60_000_000\ntokens_per_min = 600_000_000_000\n"
         config.write_text(
             f'[models.static]\nbase_url = "{url}"\nmodel = "{MODEL}"\nmax_concurrency = {in_flight}\n'
-            "requests_per_min = 60_000_000\ntokens_per_min = 600_000_000_000\n"
+            + limits * limited
         )
         candidates = self.candidates(n, distinct).name
         files = ["--gold", "gold.jsonl", "--candidates", candidates, "--out", "out"]
@@ -110,7 +119,7 @@ def judge_world(directory: Path) -> JudgeWorld:
     with (directory / "gold.jsonl").open("w") as out:
         for i in range(N_GOLD):
             nuggets = [
-                {"id": id, "text": _prose(f"n/{i}/{id}", NUGGET_CHARS), "weight": 1 + j % 3}
+                {"id": id, "text": prose(f"n/{i}/{id}", NUGGET_CHARS), "weight": 1 + j % 3}
                 for j, id in enumerate(NUGGET_IDS)
             ]
             row = {"id": f"g{i}", "fused_query": _query(i), "gold": {"nuggets": nuggets}}
@@ -122,15 +131,15 @@ def _candidate(i: int) -> dict[str, str]:
     return {
         "id": f"c{i:07d}",
         "fused_query": _query(i % N_GOLD),
-        "answer": _prose(f"a/{i}", ANSWER_CHARS),
+        "answer": prose(f"a/{i}", ANSWER_CHARS),
     }
 
 
 def _query(i: int) -> str:
-    return f"{_prose(f'q/{i}', QUERY_CHARS)} {i}"
+    return f"{prose(f'q/{i}', QUERY_CHARS)} {i}"
 
 
-def _prose(seed: str, chars: int) -> str:
+def prose(seed: str, chars: int) -> str:
     """About `chars` characters of words."""
     words = random.Random(seed).choices(_WORDS, k=chars // 7)
     return " ".join(words).capitalize() + "."

@@ -84,6 +84,10 @@ class CampaignBench:
         usual = instances_in_flight(self.company.crew)
         return share_in_flight(self.plan.config.in_flight, usual, self.workers)
 
+    def width(self, stream: int) -> int:
+        """There is one stream."""
+        return self.in_flight
+
     def job(
         self,
         piece: Piece,

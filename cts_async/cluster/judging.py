@@ -156,6 +156,11 @@ class JudgingBench:
     def lanes(self) -> Sequence[Lane]:
         return self.crew.lanes
 
+    def width(self, stream: int) -> int:
+        """Beside others the lexical judge only fills the pauses."""
+        judge = [*self.judges][stream]
+        return 1 if judge == LEXICAL and len(self.judges) > 1 else self.in_flight
+
     def job(
         self,
         piece: Piece,

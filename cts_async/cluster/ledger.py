@@ -37,6 +37,8 @@ MIN_AHEAD_S, MAX_AHEAD_S = 0.02, 0.3
 """A permit of an even flow is given so long before its time that it is there in time, however slow the way."""
 LATE_S: Final = 0.005
 """By so much a request may be later than its place in an even flow, before what follows has to wait for it."""
+AHEAD_LESS: Final = 0.001
+"""Seconds a second by which that may become less: a tenth of what an even flow leaves free."""
 EVEN_LEASE_S: Final = 0.1
 """After that its place in the flow has passed."""
 WANTS_S: Final = 0.2
@@ -123,7 +125,7 @@ class Ledger:
         self._learned: dict[str, list[tuple[LimitOf, float]]] = {}
         self._work = asyncio.Event()
         self._opens_at = 0.0
-        self._ahead_s = MIN_AHEAD_S
+        self._ahead_s, self._ahead_at = MIN_AHEAD_S, now
         self._late_s, self._late_at = LATE_S, -inf
         self._seen = self._view()
 
@@ -194,7 +196,9 @@ class Ledger:
         self.members.setdefault(worker, _Member()).trip_s = trip_s
         # The same for all, or the flow would not be even: who was just answered asks again, and is answered again.
         slow_s = 1.5 * max(member.trip_s for member in self.members.values())
-        self._ahead_s = min(MAX_AHEAD_S, MIN_AHEAD_S + slow_s)
+        now = _now()
+        least_s = self._ahead_s - AHEAD_LESS * (now - self._ahead_at)
+        self._ahead_s, self._ahead_at = max(least_s, min(MAX_AHEAD_S, MIN_AHEAD_S + slow_s)), now
 
     def want(self, worker: str, wants: Iterable[Want]) -> None:
         """These jobs of a worker wait, oldest first; they take the place of those said before."""

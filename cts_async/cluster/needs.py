@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -54,30 +55,58 @@ class NeededFile:
         untouched = stat.st_mtime_ns == self.mtime_ns
         return stat.st_size == self.size and (untouched or sha256_of(path) == self.sha256)
 
+    def parts(self) -> Iterator[bytes]:
+        """What the head sends of it. Raises UsageError where it cannot be read any more."""
+        try:
+            with open(self.path, "rb") as content:
+                while part := content.read(CHUNK):
+                    yield part
+        except OSError as error:
+            raise UsageError(f"{self.path}: cannot be read ({error.strerror})") from None
+
     def kept_at(self) -> Path:
         """Where it is kept once it was sent."""
         cache = default_cache_dir()
         base = cache.parent if cache else Path(tempfile.gettempdir()) / "cts_async"
         return base / "files" / self.sha256 / Path(self.path).name
 
-    def receive(self, parts: Iterable[bytes]) -> None:
-        """Keep what is sent. Raises UsageError where it cannot be written, or is not the file."""
-        kept = self.kept_at()
-        coming = kept.with_name(f".{os.getpid()}.{kept.name}")
+
+class Arrival:
+    """A file on its way from the head: `add` what comes, then `end`. Raises UsageError where it cannot be kept."""
+
+    def __init__(self, file: NeededFile) -> None:
+        self._file, self._kept = file, file.kept_at()
+        self._coming = self._kept.with_name(f".{os.getpid()}.{self._kept.name}")
+        with self._told():
+            self._kept.parent.mkdir(parents=True, exist_ok=True)
+            self._coming.unlink(missing_ok=True)
+
+    def add(self, part: bytes) -> None:
+        """The next bytes."""
+        with self._told(), self._coming.open("ab") as coming:
+            coming.write(part)
+
+    def end(self) -> None:
+        """All of it has come: from now on it is here, if it is what it should be."""
+        with self._told():
+            self._coming.touch()
+            if sha256_of(self._coming) != self._file.sha256:
+                raise UsageError(f"{self._file.path} has changed since this run looked at it")
+            self._coming.replace(self._kept)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """What goes wrong, with the machine on which it does; nothing half is left."""
         try:
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            with coming.open("wb") as file:
-                for part in parts:
-                    file.write(part)
-            if sha256_of(coming) != self.sha256:
-                raise UsageError(f"{self.path} has changed while it was sent to {socket.gethostname()}")
-            coming.replace(kept)
-        except OSError as error:
+            yield
+        except (OSError, UsageError) as error:
+            with suppress(OSError):
+                self._coming.unlink()
+            if isinstance(error, UsageError):
+                raise
             raise UsageError(
-                f"{kept}: cannot be written on {socket.gethostname()} ({error.strerror})"
+                f"{self._kept}: cannot be written on {socket.gethostname()} ({error.strerror})"
             ) from None
-        finally:
-            coming.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,19 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import anyio.to_thread
 import ray
 
 from cts_async.cluster.asks import Ask
 from cts_async.cluster.limiter import Limiter
 from cts_async.cluster.messages import Begun, Turn
+from cts_async.cluster.needs import Arrival, NeededFile
 from cts_async.cluster.ray_links import RayLimiterLink, packed
 from cts_async.cluster.shared_lanes import SharedLanes
 from cts_async.cluster.trades import Setup
 from cts_async.cluster.worker import Worker
 from cts_async.engine.collector import collect_seldom
+from cts_async.errors import UsageError
 
 
 class WorkerActor:
@@ -31,11 +34,31 @@ class WorkerActor:
             with suppress(OSError):
                 os.chdir(directory)
         lanes = partial(SharedLanes, setup.worker, RayLimiterLink(limiter))
+        self._needs = setup.trade.needs
+        self._arrival: Arrival | None = None
         self._worker = Worker(setup, os.environ, lanes=lanes)
         self._work: asyncio.Task[None] | None = None
 
     async def ready(self) -> None:
         """Return: then there is a process."""
+
+    async def lacking(self) -> tuple[NeededFile, ...]:
+        """The files that its machine has to have, and has not."""
+        return await anyio.to_thread.run_sync(self._needs.lacking)
+
+    async def arrive(self, file: NeededFile, part: bytes) -> str:
+        """Take a part of a file, the last of which is empty. Why that cannot be; "" where all is well."""
+        try:
+            self._arrival = self._arrival or Arrival(file)
+            if part:
+                self._arrival.add(part)
+            else:
+                await anyio.to_thread.run_sync(self._arrival.end)
+                self._arrival = None
+        except UsageError as error:
+            self._arrival = None
+            return str(error)
+        return ""
 
     async def begin(self) -> Begun:
         """See links.WorkerLink."""

@@ -21,6 +21,10 @@ CAUSES: Final = (
 """What Ray says of an actor that does not answer, and what it comes to; where none fits, its process died."""
 
 
+SILENT: Final = frozenset({"it cannot be reached", "its node is gone"})
+"""Causes that say nothing of its process."""
+
+
 class Call(Protocol):
     """A reference to what an actor's method will return."""
 

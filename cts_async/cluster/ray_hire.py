@@ -33,13 +33,13 @@ class RayCluster:
         self.notes = notes
         """What the user should know of it."""
         self._directory = None if address else str(Path.cwd())
+        worker: Any = ray.remote(WorkerActor)
+        self._worker = worker.options(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")
         self._hired: list[RayWorkerLink] = []
 
     async def hire(self, setup: Setup) -> RayWorkerLink:
         """Start a worker, and wait until there is a CPU for it. Raises WorkerLost where it dies of that."""
-        worker: Any = ray.remote(WorkerActor)
-        options = worker.options(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")
-        link = RayWorkerLink(options.remote(setup, self.limiter.actor, self._directory))
+        link = RayWorkerLink(self._worker.remote(setup, self.limiter.actor, self._directory))
         self._hired.append(link)
         try:
             await link.ready()

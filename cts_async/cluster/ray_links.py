@@ -8,19 +8,23 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import chain
 from typing import Any, Final, cast
 
 import anyio
 import ray
 from ray.exceptions import RayError
 
+from cts_async import __version__
 from cts_async.cluster.asks import Ask, Grant, LimiterLost
-from cts_async.cluster.links import WorkerLost
+from cts_async.cluster.links import WorkerLost, WorkerSilent
 from cts_async.cluster.messages import Begun, News, Turn
-from cts_async.cluster.ray_calls import answered
+from cts_async.cluster.needs import NeededFile
+from cts_async.cluster.ray_calls import SILENT, answered
+from cts_async.errors import UsageError
 
-TURN_S: Final = 20.0
-"""A worker that takes longer than this for a turn is lost: it answers four times a second."""
+CALL_S: Final = 30.0
+"""For a turn, or for a part of a file: longer than a head waits for either."""
 BEGIN_S: Final = 600.0
 """A worker may have to load an index first."""
 ASK_S: Final = 5.0
@@ -34,6 +38,11 @@ def packed(message: Turn | News | Ask | Grant) -> bytes:
     return pickle.dumps(message, protocol=5)
 
 
+def _lost(why: str) -> WorkerLost:
+    """One that does not answer may still be at work."""
+    return WorkerSilent(why) if why in SILENT or why.startswith("no answer") else WorkerLost(why)
+
+
 class RayWorkerLink:
     """A worker, as the head has it; see links.WorkerLink."""
 
@@ -42,14 +51,28 @@ class RayWorkerLink:
 
     async def ready(self) -> None:
         """Wait, for as long as it takes, until there is a CPU for it, and a process. Raises WorkerLost."""
-        await answered(self._actor.ready.remote(), None, WorkerLost)
+        await answered(self._actor.ready.remote(), None, _lost)
 
     async def begin(self) -> Begun:
-        return cast(Begun, await answered(self._actor.begin.remote(), BEGIN_S, WorkerLost))
+        for file in await answered(self._actor.lacking.remote(), BEGIN_S, _lost):
+            if problem := await self._send(file):
+                return Begun("", 0, __version__, refused=problem)
+        return cast(Begun, await answered(self._actor.begin.remote(), BEGIN_S, _lost))
 
     async def turn(self, turn: Turn) -> News:
-        said = await answered(self._actor.turn.remote(packed(turn)), TURN_S, WorkerLost)
+        said = await answered(self._actor.turn.remote(packed(turn)), CALL_S, _lost)
         return cast(News, pickle.loads(said))
+
+    async def _send(self, file: NeededFile) -> str:
+        """Why a file cannot be had there; "" where it now is."""
+        try:
+            for part in chain(file.parts(), [b""]):
+                problem = await answered(self._actor.arrive.remote(file, part), CALL_S, _lost)
+                if problem:
+                    return cast(str, problem)
+        except UsageError as error:
+            return str(error)
+        return ""
 
     def kill(self) -> None:
         with suppress(RayError, ValueError):

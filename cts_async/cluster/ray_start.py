@@ -71,11 +71,10 @@ def _connected(
     silence()
     try:
         with deaf_children(), _standing_in(empty), alarmed(within_s):
-            ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
-    except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
-        ray.shutdown()
-        raise UsageError(explain(one_line(error))) from None
-    try:
+            try:
+                ray.init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
+            except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
+                raise UsageError(explain(one_line(error))) from None
         yield
     finally:
         ray.shutdown()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cts_async.cluster.messages import Line, Piece
+from cts_async.cluster.needs import Needs
 from cts_async.config import BudgetConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import StepMemory
@@ -33,6 +34,9 @@ class Bench(Protocol):
     @property
     def in_flight(self) -> int:
         """Pieces that this worker had best work on at once."""
+
+    def width(self, stream: int) -> int:
+        """How many of these may be of one stream."""
 
     def job(
         self,
@@ -64,6 +68,10 @@ LanesOf = Callable[[Events], Lanes]
 
 class Trade(Protocol):
     """Picklable; holds no secret and no open file."""
+
+    @property
+    def needs(self) -> Needs:
+        """What a worker's machine has to have; the files are there, or were sent, before a bench is opened."""
 
     def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int

@@ -135,11 +135,11 @@ class Worker:
             bench.lanes,
             events=self._events,
             seed=self._setup.seed,
-            in_flight=bench.in_flight,
             budget=self._budget,
         )
         self._opened.set()
-        await self._runner.run(*self._hand.feeds)
+        widths = [bench.width(stream) for stream in range(self._setup.streams)]
+        await self._runner.run(*self._hand.feeds, in_flight=widths)
 
     def _close(self) -> None:
         """Nothing is under way any more: end the shards, so that the head may merge them."""

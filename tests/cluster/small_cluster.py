@@ -22,6 +22,7 @@ import orjson
 from cts_async.cluster.head import Head
 from cts_async.cluster.links import WorkerLost
 from cts_async.cluster.messages import Begun, Line, News, Piece, Turn
+from cts_async.cluster.needs import Needs
 from cts_async.cluster.trades import Done, Elsewhere, Lanes, Setup
 from cts_async.cluster.worker import Worker
 from cts_async.engine.events import Event, Events, Usage
@@ -105,6 +106,10 @@ class SmallTrade:
     def __reduce__(self) -> Any:
         return _the_trade, (id(self),)
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: Any, *, workers: int
@@ -133,6 +138,9 @@ class SmallBench:
     @property
     def lanes(self) -> Sequence[Lane]:
         return list(self.by_name.values())
+
+    def width(self, stream: int) -> int:
+        return self.in_flight
 
     def job(
         self,

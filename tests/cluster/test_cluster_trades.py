@@ -163,3 +163,15 @@ def test_a_key_that_is_missing_where_the_worker_is_is_named_and_travels_never(tm
     ):
         asyncio.run(main())
     assert KEYS["FAKE_KEY"] not in repr(trade)
+
+
+def test_beside_other_judges_the_lexical_one_only_fills_the_pauses(tmp_path: Path) -> None:
+    config = configured(tmp_path, "http://127.0.0.1:9/v1")
+    trade = judging.trade_of(planned_judging(tmp_path, config, "out"))
+
+    async def main() -> list[int]:
+        async with trade.opened(KEYS, Events(), lambda *account: None, workers=2) as bench:  # type: ignore[arg-type]
+            return [bench.width(stream) for stream in range(3)]
+
+    # 256 places: one process has 384 in flight, and so has each of two workers, since demand moves between them.
+    assert asyncio.run(main()) == [384, 384, 1]

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from cts_async.cluster.messages import Line, Piece
+from cts_async.cluster.needs import Needs
 from cts_async.cluster.trades import Done, Elsewhere
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.journal import StepMemory
@@ -36,6 +37,10 @@ class ToldTrade:
     key: str = ""
     """A variable that the environment has to have."""
 
+    @property
+    def needs(self) -> Needs:
+        return Needs()
+
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: Any, *, workers: int
@@ -54,6 +59,9 @@ class ToldBench:
     @property
     def lanes(self) -> Sequence[Lane]:
         return [self.lane]
+
+    def width(self, stream: int) -> int:
+        return self.in_flight
 
     def job(
         self,
