@@ -8,6 +8,7 @@ stages, and an outage.
 from __future__ import annotations
 
 import random
+import statistics
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
@@ -163,18 +164,23 @@ def pipeline() -> list[Row]:
 
 
 N_OUTAGE, OUTAGE_S = 3600, 60.0
+BEGINS_S = (55.0, 58.5, 60.0, 61.3, 70.0)
+"""What an outage costs depends on where its beginning and its end fall between requests and probes."""
 
 
 def outage() -> list[Row]:
-    """Three minutes of an even flow, and every connection refused from second 60 to 120."""
+    """Three minutes of an even flow, and every connection refused for a minute in the middle."""
+    late = [_late_s(begins_s, seed) for begins_s in BEGINS_S for seed in SEEDS]
+    name = "60 s of outage in 3 minutes: s beyond best + outage"
+    note = f"median of {len(late)}, {min(late):.1f} to {max(late):.1f}"
+    return [Row(name, statistics.median(late), "<=", 5.0, 1, note)]
+
+
+def _late_s(begins_s: float, seed: int) -> float:
     even = replace(BUCKET, window_s=1.0)
-    late = []
-    for seed in SEEDS:
-        calls = [Call(latency) for latency in latencies(N_OUTAGE, seed)]
-        server = Server(Allowance(headers="none"), seed, down=[(60.0, 60.0 + OUTAGE_S)])
-        limits = lane(requests_per_min=PER_MIN)
-        makespan, _ = run_engine(server, limits, N_OUTAGE, single_calls(calls), IN_FLIGHT)
-        late.append(makespan - oracle(even, calls, IN_FLIGHT) - OUTAGE_S)
-        if server.served != N_OUTAGE:
-            raise RuntimeError(f"{N_OUTAGE - server.served} calls were given up")
-    return [Row("60 s of outage in 3 minutes: s beyond best + outage", max(late), "<=", 5.0, 1)]
+    calls = [Call(latency) for latency in latencies(N_OUTAGE, seed)]
+    server = Server(Allowance(headers="none"), seed, down=[(begins_s, begins_s + OUTAGE_S)])
+    makespan, _ = run_engine(server, lane(requests_per_min=PER_MIN), N_OUTAGE, single_calls(calls), IN_FLIGHT)
+    if server.served != N_OUTAGE:
+        raise RuntimeError(f"{N_OUTAGE - server.served} calls were given up")
+    return makespan - oracle(even, calls, IN_FLIGHT) - OUTAGE_S
