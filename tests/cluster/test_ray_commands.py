@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,15 @@ def test_no_workers_are_too_few(cts: Cts) -> None:
     assert refused(cts, "--workers", "0").startswith("cts: Invalid value for '--workers': ")
 
 
+def test_a_machine_is_not_filled_with_workers_that_it_cannot_bear(
+    cts: Cts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert refused(cts, "--workers", "17") == (
+        "cts: --workers 17: at most 16 on this machine, which has 2 CPUs; more need a cluster (--ray)"
+    )
+
+
 def test_an_address_has_to_be_one(cts: Cts) -> None:
     assert refused(cts, "--ray", "nowhere") == (
         "cts: --ray nowhere: write it as auto, HOST:6379 or ray://HOST:10001"
@@ -82,4 +92,7 @@ def test_without_what_rays_client_needs_it_is_said_how_to_get_that(
 def test_only_what_runs_on_a_cluster_offers_one(cts: Cts, command: str) -> None:
     done = cts(command, "--workers", "2")
     assert done.code == 2
-    assert "No such option: --workers" in done.err
+    assert done.err == (
+        "cts: No such option: --workers; only cts run and cts judge work in several processes "
+        f"(see cts {command} --help)\n"
+    )
