@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+
+pytest.importorskip("ray", reason="Ray is not here")
 from ray.exceptions import (
     ActorUnavailableError,
     GetTimeoutError,

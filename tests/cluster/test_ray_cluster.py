@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -40,6 +41,7 @@ def test_who_asks_for_more_than_can_start_is_told_how_many_can(
     assert room_for(workers, free, 8) == told
 
 
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
 def test_who_waits_for_ray_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[Any] = []
 

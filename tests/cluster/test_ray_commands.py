@@ -6,11 +6,14 @@ import importlib.util
 import os
 import socket
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typed_commands import Cts, typed
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
 
 
 @pytest.fixture
@@ -45,6 +48,7 @@ def test_no_workers_are_too_few(cts: Cts) -> None:
     assert refused(cts, "--workers", "0").startswith("cts: Invalid value for '--workers': ")
 
 
+@needs_ray
 def test_a_machine_is_not_filled_with_workers_that_it_cannot_bear(
     cts: Cts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -54,12 +58,14 @@ def test_a_machine_is_not_filled_with_workers_that_it_cannot_bear(
     )
 
 
+@needs_ray
 def test_an_address_has_to_be_one(cts: Cts) -> None:
     assert refused(cts, "--ray", "nowhere") == (
         "cts: --ray nowhere: write it as auto, HOST:6379 or ray://HOST:10001"
     )
 
 
+@needs_ray
 def test_a_cluster_that_is_not_there_is_told_at_once(cts: Cts) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
@@ -76,6 +82,7 @@ def test_without_ray_it_is_said_how_to_get_it(cts: Cts, monkeypatch: pytest.Monk
     assert refused(cts, "--ray", "auto") == line
 
 
+@needs_ray
 def test_without_what_rays_client_needs_it_is_said_how_to_get_that(
     cts: Cts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
