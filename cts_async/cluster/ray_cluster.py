@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from cts_async.cluster.ray_address import Address, check_listening, read_address
+from cts_async.cluster.ray_address import Address, address_meant, check_listening
 from cts_async.cluster.ray_quiet import environment, own_environment, quiet_environment
 from cts_async.errors import UsageError
 
@@ -45,7 +45,7 @@ def connect(
         with environment(own_environment()), _here(wanted) as cluster:
             yield cluster
     else:
-        where = read_address(address)
+        where = address_meant(address, os.environ)
         check_listening(where)
         _check_client(where)
         tell(f"joining Ray at {where.text}")
