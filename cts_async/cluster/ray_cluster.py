@@ -48,7 +48,7 @@ def connect(
         where = address_meant(address, os.environ)
         check_listening(where)
         _check_client(where)
-        tell(f"joining Ray at {where.text}")
+        tell(f"joining Ray ({where.text})")
         with environment(quiet_environment()), _there(where, workers) as cluster:
             yield cluster
 
