@@ -18,7 +18,7 @@ from benchmarks.shared.machine import Shares, confined_to, watched
 from benchmarks.shared.process import Spent, interleaved
 from benchmarks.shared.result import Result, Row
 
-SMALL, LARGE, IN_FLIGHT, ROUNDS = 20_000, 100_000, 128, 3
+SMALL, LARGE, IN_FLIGHT, ROUNDS = 20_000, 80_000, 128, 3
 NAMES = {
     "ray::WorkerActor": "worker",
     "ray::LimiterActor": "limiter",
@@ -48,6 +48,7 @@ def _measured() -> Result:
             "2 workers": lambda: _rate(world, 2, {0, 1}),
             "1 worker on 1 core": lambda: _rate(world, 1, {0}),
             "no workers": lambda: _rate(world, 0, {0, 1}),
+            "2 workers, limits on": lambda: _rate(world, 2, {0, 1}, limited=True),
         }
         rates = interleaved(ROUNDS, work)
         shares = _shares(world)
@@ -72,16 +73,17 @@ def _measured() -> Result:
     )
 
 
-def _rate(world: JudgeWorld, workers: int, cores: set[int]) -> float:
+def _rate(world: JudgeWorld, workers: int, cores: set[int], *, limited: bool = False) -> float:
     """Calls a second between SMALL and LARGE candidates; each has its own start-up, which so drops out."""
     with confined_to(cores), static_endpoint(processes=len(cores)) as endpoint:
-        small = _judged(world, endpoint.url, SMALL, workers)
-        large = _judged(world, endpoint.url, LARGE, workers)
+        small = _judged(world, endpoint.url, SMALL, workers, limited=limited)
+        large = _judged(world, endpoint.url, LARGE, workers, limited=limited)
     return (LARGE - SMALL) / (large.wall_s - small.wall_s)
 
 
-def _judged(world: JudgeWorld, url: str, n: int, workers: int) -> Spent:
-    return world.judge(url, n, IN_FLIGHT, words=("--workers", str(workers)) if workers else ())
+def _judged(world: JudgeWorld, url: str, n: int, workers: int, *, limited: bool = False) -> Spent:
+    words = ("--workers", str(workers)) if workers else ()
+    return world.judge(url, n, IN_FLIGHT, words=words, limited=limited)
 
 
 def _shares(world: JudgeWorld) -> Mapping[str, float]:

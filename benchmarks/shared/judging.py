@@ -46,6 +46,7 @@ class JudgeWorld:
         distinct: int | None = None,
         lexical: bool = False,
         words: tuple[str, ...] = (),
+        limited: bool = True,
     ) -> Spent:
         """A fresh `cts judge` of the first `n` candidates by the model at `url`, the lexical judge left out.
 
@@ -53,7 +54,7 @@ class JudgeWorld:
         """
         out = self.directory / "out"
         shutil.rmtree(out, ignore_errors=True)
-        command = self.command(url, n, in_flight, distinct=distinct, lexical=lexical)
+        command = self.command(url, n, in_flight, distinct=distinct, lexical=lexical, limited=limited)
         spent = spent_by([*command, *words], cwd=self.directory)
         judged = sum(1 for _ in (out / "per_item.jsonl").open("rb"))
         if judged != n:
@@ -61,13 +62,21 @@ class JudgeWorld:
         return spent
 
     def command(
-        self, url: str, n: int, in_flight: int, *, distinct: int | None = None, lexical: bool = False
+        self,
+        url: str,
+        n: int,
+        in_flight: int,
+        *,
+        distinct: int | None = None,
+        lexical: bool = False,
+        limited: bool = True,
     ) -> list[str]:
-        """The command line; the limits are on, and too high to make anybody wait."""
-        config = self.directory / f"cts-{in_flight}.toml"
+        """The command line; where it is `limited`, the limits are on, and too high to make anybody wait."""
+        config = self.directory / f"cts-{in_flight}{'-limited' * limited}.toml"
+        limits = "requests_per_min = 60_000_000\ntokens_per_min = 600_000_000_000\n"
         config.write_text(
             f'[models.static]\nbase_url = "{url}"\nmodel = "{MODEL}"\nmax_concurrency = {in_flight}\n'
-            "requests_per_min = 60_000_000\ntokens_per_min = 600_000_000_000\n"
+            + limits * limited
         )
         candidates = self.candidates(n, distinct).name
         files = ["--gold", "gold.jsonl", "--candidates", candidates, "--out", "out"]

@@ -28,7 +28,9 @@ Without options: the embedded model (no key, no server) on the first 8 instances
 
 Example: cts run --model gpt -k 3 --data hard518:release --gold gold.jsonl --corpus docs.jsonl
 
-On the free CPUs of a Ray cluster: cts run --model gpt -k 3 --ray auto; on 4 cores of this machine: --workers 4
+In 4 processes of this machine: cts run --model mine -k 3 --workers 4
+
+On the free CPUs of a Ray cluster: cts run --model mine -k 3 --ray auto
 
 Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
 """
