@@ -7,6 +7,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ FREE = {"records", "errors", "config", "scorer", "toml_tables", "values", "__ini
 ALLOWED: dict[str, set[str]] = {
     **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
     "datasets": {"datasets", "records", "errors", "values", "__init__"},
-    "cluster": {*BELOW[:-1], "cluster", "datasets", *FREE},
+    "cluster": {*BELOW[: BELOW.index("protocol") + 1], "cluster", "datasets", *FREE},
     "records": {"errors"},
     "errors": set(),
     "config": {"records", "errors"},
@@ -53,6 +54,7 @@ SLOW = (
     "ray",
 )
 MODULES = sorted(PACKAGE.rglob("*.py"))
+IMPORTABLE = [path for path in MODULES if find_spec("ray") or not path.stem.startswith("ray_")]
 
 
 def dotted(path: Path) -> str:
@@ -115,6 +117,8 @@ def test_starting_cts_loads_nothing_slow() -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=dotted)
 def test_module_imports(path: Path) -> None:
+    if path not in IMPORTABLE:
+        pytest.skip("Ray is not here")
     importlib.import_module(dotted(path))
 
 
@@ -124,7 +128,7 @@ def test_module_says_what_it_is(path: Path) -> None:
 
 
 def test_public_names_exist() -> None:
-    for path in MODULES:
+    for path in IMPORTABLE:
         module = importlib.import_module(dotted(path))
         missing = [name for name in getattr(module, "__all__", ()) if not hasattr(module, name)]
         assert not missing, f"{path}: __all__ names {missing}"

@@ -74,6 +74,14 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
     assert any(name.endswith("LICENSE") for name in names)
 
 
+def test_every_extra_that_errors_name_can_be_installed(wheel: Path) -> None:
+    packed = zipfile.ZipFile(wheel)
+    (metadata,) = (name for name in packed.namelist() if name.endswith(".dist-info/METADATA"))
+    lines = packed.read(metadata).decode().splitlines()
+    extras = {line.removeprefix("Provides-Extra: ") for line in lines if line.startswith("Provides-Extra: ")}
+    assert extras == {"bertscore", "dev", "ltr", "plots", "ray"}
+
+
 def test_prompts_and_sample_come_from_inside_the_wheel(installed: Path, tmp_path: Path) -> None:
     done = python(installed, tmp_path, "-c", FROM_THE_WHEEL)
     assert done.returncode == 0, done.stderr

@@ -58,8 +58,11 @@ def placed(
         return
     from cts_async.cluster.ray_cluster import connect
 
-    with connect(ray, workers) as cluster:
+    def tell(said: str) -> None:
         if not quiet:
-            for note in cluster.notes:
-                Console(stderr=True).print(note, markup=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(said, markup=False, highlight=False, soft_wrap=True)
+
+    with connect(ray, workers, tell=tell) as cluster:
+        for note in cluster.notes:
+            tell(note)
         yield partial(there(), cluster)

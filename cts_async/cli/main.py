@@ -84,6 +84,8 @@ _BY_CTRL_C: Final = 130
 """What typer makes of a KeyboardInterrupt."""
 _RESUMED: Final = frozenset({"run", "converse", "gold", "judge"})
 """The commands that keep a journal."""
+_BEYOND_ONE_PROCESS: Final = frozenset({"--ray", "--workers"})
+"""Options that somebody may well carry over from the two commands that have them."""
 
 
 def _version(wanted: bool) -> None:
@@ -145,7 +147,11 @@ def _explain(error: typer.BadParameter) -> None:
         error.show()
     else:
         command = error.ctx.command_path if error.ctx else "cts"
-        print(f"cts: {error.format_message()} (see {command} --help)", file=sys.stderr)
+        option = getattr(error, "option_name", None)
+        said = error.format_message()
+        if option in _BEYOND_ONE_PROCESS:
+            said = f"No such option: {option}; only cts run and cts judge work in several processes"
+        print(f"cts: {said} (see {command} --help)", file=sys.stderr)
     sys.exit(EXIT_USAGE)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from socket import gethostname
 from typing import Any, Final
 
 import anyio
@@ -227,7 +228,8 @@ class Head:
 
 
 def _unfit(begun: Begun) -> str:
-    """Why a worker cannot do the work; "" where it can."""
+    """Why a worker cannot do the work, and where, if that is elsewhere; "" where it can."""
     if begun.version == __version__:
-        return begun.refused
+        known = not begun.refused or begun.host in (*begun.refused.split(), gethostname())
+        return begun.refused if known else f"on {begun.host}: {begun.refused}"
     return f"{begun.host} has cts_async {begun.version}, and this machine {__version__}: install the same on both"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -11,6 +12,7 @@ from cts_async.errors import UsageError
 
 AUTO: Final = "auto"
 CLIENT: Final = "ray"
+VARIABLE: Final = "RAY_ADDRESS"
 CONNECT_S: Final = 4.0
 """How long a host may take to accept a connection."""
 
@@ -41,6 +43,23 @@ def read_address(text: str) -> Address:
     if (sign and scheme != CLIENT) or not host or not port or url.netloc != rest or url.username is not None:
         raise UsageError(f"--ray {text}: write it as auto, HOST:6379 or ray://HOST:10001")
     return Address(text, host, port, client=bool(sign))
+
+
+def address_meant(text: str, environ: Mapping[str, str]) -> Address:
+    """The address that somebody has typed: `auto` is what RAY_ADDRESS says, if it is set, as everywhere in Ray.
+
+    Raises UsageError for what is no address.
+    """
+    address = read_address(text)
+    set_to = environ.get(VARIABLE, "").strip()
+    if address.host or set_to in ("", AUTO):
+        return address
+    try:
+        return read_address(set_to)
+    except UsageError:
+        raise UsageError(
+            f"--ray {AUTO}: {VARIABLE} is {set_to}, which is no HOST:6379 or ray://HOST:10001"
+        ) from None
 
 
 def check_listening(address: Address) -> None:

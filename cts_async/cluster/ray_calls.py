@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
+import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError, TaskCancelledError
 
 CAUSES: Final = (
@@ -24,11 +25,37 @@ CAUSES: Final = (
 SILENT: Final = frozenset({"it cannot be reached", "its node is gone"})
 """Causes that say nothing of its process."""
 
+CUT_OFF: Final = "Ray's client is cut off from the cluster"
+
 
 class Call(Protocol):
     """A reference to what an actor's method will return."""
 
     def future(self) -> Future[Any]: ...
+
+
+def sent(method: Any, *said: Any, lost: Callable[[str], Exception]) -> Call:
+    """Call an actor's method, or start an actor. Raises `lost(why)` where Ray's client has no connection any more."""
+    try:
+        return cast(Call, method.remote(*said))
+    except ConnectionError:
+        raise lost(CUT_OFF) from None
+    except Exception:
+        if ray.is_initialized():
+            raise
+        raise lost(CUT_OFF) from None  # later on Ray's client has no class of its own for this
+
+
+def end(actor: Any) -> None:
+    """End an actor for good, if Ray can be reached to do so: without, all that it had is ended by itself."""
+    if ray.is_initialized():
+        with suppress(RayError, ValueError, ConnectionError):
+            ray.kill(actor, no_restart=True)
+
+
+async def called(method: Any, *said: Any, within_s: float | None, lost: Callable[[str], Exception]) -> Any:
+    """What an actor's method returns; raises as `sent` and `answered` do."""
+    return await answered(sent(method, *said, lost=lost), within_s, lost)
 
 
 async def answered(call: Call, limit_s: float | None, lost: Callable[[str], Exception]) -> Any:
@@ -47,6 +74,8 @@ async def answered(call: Call, limit_s: float | None, lost: Callable[[str], Exce
         raise lost(f"no answer within {limit_s:g} s") from None
     except RayError as error:
         raise lost(plain_cause(error)) from None
+    except ConnectionError:
+        raise lost(CUT_OFF) from None
 
 
 def _answer(call: Call) -> asyncio.Future[Any]:

@@ -5,11 +5,12 @@ Nothing here imports Ray before its environment is as it should be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from cts_async.cluster.ray_address import Address, check_listening, read_address
+from cts_async.cluster.ray_address import Address, address_meant, check_listening
 from cts_async.cluster.ray_quiet import environment, own_environment, quiet_environment
 from cts_async.errors import UsageError
 
@@ -18,22 +19,36 @@ if TYPE_CHECKING:
 
 MOST_WORKERS: Final = 256
 """By default; a head has less than 4 ms a second for each of them."""
+MOST_PER_CPU: Final = 8
+"""Of this machine: more would get no more done, and each is a process of some 100 MB."""
+
+
+def _to_nobody(said: str) -> None:
+    """What is done is of interest to somebody who waits for it; others need not listen."""
 
 
 @contextmanager
-def connect(address: str | None, workers: int | None) -> Iterator[RayCluster]:
+def connect(
+    address: str | None, workers: int | None, *, tell: Callable[[str], None] = _to_nobody
+) -> Iterator[RayCluster]:
     """A cluster with a limiter, ready to hire workers; what was started for it ends with the block.
 
     Without an address it is a Ray of this machine alone, for so many workers. By default a cluster's workers are as
-    many as it has free CPUs. To be called in the main thread, before an event loop runs. Raises UsageError where
-    there is no Ray, no cluster, or no place for a worker in it.
+    many as it has free CPUs. `tell` hears what takes seconds, before it begins. To be called in the main thread,
+    before an event loop runs. Raises UsageError where there is no Ray, no cluster, or no place for a worker in it.
     """
     _check_installed()
     if address is None:
-        with environment(own_environment()), _here(1 if workers is None else workers) as cluster:
+        wanted = 1 if workers is None else workers
+        check_room_here(wanted, os.cpu_count() or 1)
+        tell("Ray starts on this machine")
+        with environment(own_environment()), _here(wanted) as cluster:
             yield cluster
     else:
-        where = read_address(address)
+        where = address_meant(address, os.environ)
+        check_listening(where)
+        _check_client(where)
+        tell(f"joining Ray ({where.text})")
         with environment(quiet_environment()), _there(where, workers) as cluster:
             yield cluster
 
@@ -49,8 +64,6 @@ def _here(workers: int) -> Iterator[RayCluster]:
 
 @contextmanager
 def _there(address: Address, workers: int | None) -> Iterator[RayCluster]:
-    check_listening(address)
-    _check_client(address)
     from cts_async.cluster.ray_census import all_cpus, free_cpus
     from cts_async.cluster.ray_hire import assembled
     from cts_async.cluster.ray_join import check_cluster
@@ -62,6 +75,15 @@ def _there(address: Address, workers: int | None) -> Iterator[RayCluster]:
         wanted = as_many_as_free(free, cpus, address.text) if workers is None else workers
         with assembled(wanted, address=address.text, notes=room_for(wanted, free, cpus)) as cluster:
             yield cluster
+
+
+def check_room_here(workers: int, cpus: int) -> None:
+    """Raises UsageError for more workers than a machine with so many CPUs can bear."""
+    if workers > (most := MOST_PER_CPU * cpus):
+        raise UsageError(
+            f"--workers {workers}: at most {most} on this machine, which has {cpus} CPU{'s' if cpus > 1 else ''}; "
+            "more need a cluster (--ray)"
+        )
 
 
 def as_many_as_free(free: int, cpus: int, address: str) -> int:

@@ -10,10 +10,13 @@ from typing import Any, Final
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from cts_async.cluster.links import WorkerLost
 from cts_async.cluster.ray_actors import LimiterActor, WorkerActor
+from cts_async.cluster.ray_calls import CUT_OFF, sent
 from cts_async.cluster.ray_census import check_residents, residents
 from cts_async.cluster.ray_links import RayLimiter, RayWorkerLink
 from cts_async.cluster.trades import Setup
+from cts_async.errors import UsageError
 
 MOST_ASKS: Final = 10_000
 """Asks that the limiter may hold at a time: one for each worker, and those that it will never hear of."""
@@ -39,7 +42,7 @@ class RayCluster:
 
     async def hire(self, setup: Setup) -> RayWorkerLink:
         """Start a worker, and wait until there is a CPU for it. Raises WorkerLost where it dies of that."""
-        link = RayWorkerLink(self._worker.remote(setup, self.limiter.actor, self._directory))
+        link = RayWorkerLink(sent(self._worker, setup, self.limiter.actor, self._directory, lost=WorkerLost))
         self._hired.append(link)
         try:
             await link.ready()
@@ -61,8 +64,12 @@ def assembled(workers: int, *, address: str = "", notes: tuple[str, ...] = ()) -
 
     Raises UsageError where workers could not run.
     """
-    check_residents(residents())
-    cluster = RayCluster(workers, RayLimiter(_limiter()), address=address, notes=notes)
+    try:
+        check_residents(residents())
+        limiter = RayLimiter(_limiter())
+    except ConnectionError:
+        raise UsageError(f"--ray {address}: {CUT_OFF}; is it still there?") from None
+    cluster = RayCluster(workers, limiter, address=address, notes=notes)
     try:
         yield cluster
     finally:

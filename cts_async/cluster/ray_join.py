@@ -15,7 +15,11 @@ PROBE: Final = Path(__file__).with_name("ray_probe.py")
 JOIN_S: Final = 14.0
 """How long joining may take: nobody waits longer for an error."""
 
-NO_TOKEN: Final = "it wants the token it was started with: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN=..."
+NO_TOKEN: Final = (
+    "it wants its token: RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN=... or the ~/.ray/auth_token of the machine where "
+    "ray start --head was"
+)
+OTHER_VERSIONS: Final = "Version mismatch: "
 NONE_HERE: Final = "no Ray runs on this machine: ray start --head, or give a cluster's address (HOST:6379)"
 NO_NODE: Final = (
     "this machine is no node of that cluster: ray start --address HOST:6379 makes it one, "
@@ -26,8 +30,9 @@ NO_ANSWER: Final = (
     "Others take ray://HOST:10001"
 )
 NO_CLIENT: Final = (
-    f"not joined within {JOIN_S:g} s: is that the port of its client server (10001), and RAY_AUTH_TOKEN the "
-    "cluster's, if it has one? With some versions of grpcio its ray start needs GRPC_ENABLE_FORK_SUPPORT=0"
+    f"not joined within {JOIN_S:g} s: is that the port of its client server (10001), and have you the cluster's token, "
+    "if it has one (RAY_AUTH_MODE=token RAY_AUTH_TOKEN=...)? With some versions of grpcio its ray start needs "
+    "GRPC_ENABLE_FORK_SUPPORT=0"
 )
 MEANINGS: Final = (
     ("InvalidAuthToken", NO_TOKEN),
@@ -64,6 +69,9 @@ def check_cluster(address: Address) -> None:
 def explained(address: Address, said: str, otherwise: str = "") -> str:
     """What it means that Ray has said this of `address`; what it says itself where nobody knows."""
     meaning = next((meaning for words, meaning in MEANINGS if words in said), otherwise or said[:300])
+    _, mismatch, versions = said.partition(OTHER_VERSIONS)
+    if mismatch:
+        meaning = f"all machines need the same Ray and Python. {versions[:300]}"
     return f"--ray {address.text}: {meaning}"
 
 

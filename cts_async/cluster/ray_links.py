@@ -12,7 +12,6 @@ from itertools import chain
 from typing import Any, Final, cast
 
 import anyio
-import ray
 from ray.exceptions import RayError
 
 from cts_async import __version__
@@ -20,7 +19,7 @@ from cts_async.cluster.asks import Ask, Grant, LimiterLost
 from cts_async.cluster.links import WorkerLost, WorkerSilent
 from cts_async.cluster.messages import Begun, News, Turn
 from cts_async.cluster.needs import NeededFile
-from cts_async.cluster.ray_calls import SILENT, answered
+from cts_async.cluster.ray_calls import SILENT, called, end, sent
 from cts_async.errors import UsageError
 
 CALL_S: Final = 30.0
@@ -51,23 +50,23 @@ class RayWorkerLink:
 
     async def ready(self) -> None:
         """Wait, for as long as it takes, until there is a CPU for it, and a process. Raises WorkerLost."""
-        await answered(self._actor.ready.remote(), None, _lost)
+        await called(self._actor.ready, within_s=None, lost=_lost)
 
     async def begin(self) -> Begun:
-        for file in await answered(self._actor.lacking.remote(), BEGIN_S, _lost):
+        for file in await called(self._actor.lacking, within_s=BEGIN_S, lost=_lost):
             if problem := await self._send(file):
                 return Begun("", 0, __version__, refused=problem)
-        return cast(Begun, await answered(self._actor.begin.remote(), BEGIN_S, _lost))
+        return cast(Begun, await called(self._actor.begin, within_s=BEGIN_S, lost=_lost))
 
     async def turn(self, turn: Turn) -> News:
-        said = await answered(self._actor.turn.remote(packed(turn)), CALL_S, _lost)
+        said = await called(self._actor.turn, packed(turn), within_s=CALL_S, lost=_lost)
         return cast(News, pickle.loads(said))
 
     async def _send(self, file: NeededFile) -> str:
         """Why a file cannot be had there; "" where it now is."""
         try:
             for part in chain(file.parts(), [b""]):
-                problem = await answered(self._actor.arrive.remote(file, part), CALL_S, _lost)
+                problem = await called(self._actor.arrive, file, part, within_s=CALL_S, lost=_lost)
                 if problem:
                     return cast(str, problem)
         except UsageError as error:
@@ -75,8 +74,7 @@ class RayWorkerLink:
         return ""
 
     def kill(self) -> None:
-        with suppress(RayError, ValueError):
-            ray.kill(self._actor, no_restart=True)
+        end(self._actor)
 
 
 class RayLimiterLink:
@@ -86,7 +84,7 @@ class RayLimiterLink:
         self._actor = actor
 
     async def ask(self, ask: Ask) -> Grant:
-        said = await answered(self._actor.ask.remote(packed(ask)), ASK_S, LimiterLost)
+        said = await called(self._actor.ask, packed(ask), within_s=ASK_S, lost=LimiterLost)
         return cast(Grant, pickle.loads(said))
 
 
@@ -101,22 +99,21 @@ class RayLimiter:
 
     def gone(self, worker: str) -> None:
         """A worker's process has ended. Nobody waits for this: a limiter that is gone, too, hears it from the roster."""
-        with suppress(RayError):
-            self.actor.gone.remote(worker)
+        with suppress(RayError, LimiterLost):
+            sent(self.actor.gone, worker, lost=LimiterLost)
 
     async def keep(self, roster: Callable[[], Mapping[str, float | None]]) -> None:
         """Tell each incarnation of the limiter who there is and was, until cancelled; see Limiter.roster."""
         known = ""
         while True:
             with suppress(LimiterLost):
-                generation, self.accounts = await answered(self.actor.status.remote(), ASK_S, LimiterLost)
+                generation, self.accounts = await called(self.actor.status, within_s=ASK_S, lost=LimiterLost)
                 if generation != known:
-                    await answered(self.actor.roster.remote(dict(roster())), ASK_S, LimiterLost)
+                    await called(self.actor.roster, dict(roster()), within_s=ASK_S, lost=LimiterLost)
                     known = generation
             # Ray tells nobody that it has started an actor anew.
             await anyio.sleep(BEAT_S)
 
     def kill(self) -> None:
         """End it for good."""
-        with suppress(RayError, ValueError):
-            ray.kill(self.actor, no_restart=True)
+        end(self.actor)

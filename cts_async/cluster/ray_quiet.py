@@ -14,9 +14,10 @@ from contextlib import contextmanager
 
 
 def quiet_environment() -> dict[str, str]:
-    """In which Ray says nothing, here and to its makers."""
+    """In which Ray says nothing, here and to its makers, and starts nothing that nobody has asked for."""
     return {
         "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the cluster is lost starts a Ray here
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of what it will do to graphics cards one day
     }
 

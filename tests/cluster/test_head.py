@@ -423,6 +423,23 @@ def test_another_version_elsewhere_ends_the_run(cluster: Cluster, monkeypatch: p
         run(cluster)
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("the embedded model is not installed", "on elsewhere: the embedded model is not installed"),
+        ("node elsewhere has no OPENAI_API_KEY", "node elsewhere has no OPENAI_API_KEY"),
+    ],
+)
+def test_what_another_machine_lacks_is_told_with_its_name(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, said: str, told: str
+) -> None:
+    cluster.refused = said
+    monkeypatch.setattr(workers.socket, "gethostname", lambda: "elsewhere")
+    monkeypatch.setattr(heads, "gethostname", lambda: "here")
+    with pytest.raises(UsageError, match=f"^{told}$"):
+        run(cluster)
+
+
 def fails_on_replacement(link: Link, *, only: str = "") -> None:
     """A worker that takes a lost one's place finds no key, and the first dies soon."""
     number = link.name.partition("-")[0]

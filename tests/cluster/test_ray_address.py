@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from cts_async.cluster.ray_address import Address, check_listening, read_address
+from cts_async.cluster.ray_address import Address, address_meant, check_listening, read_address
 from cts_async.errors import UsageError
 
 
@@ -23,6 +23,26 @@ from cts_async.errors import UsageError
 )
 def test_an_address_is_read(text: str, address: Address) -> None:
     assert read_address(text) == address
+
+
+@pytest.mark.parametrize(
+    ("typed", "variable", "meant"),
+    [
+        ("auto", {}, "auto"),
+        ("auto", {"RAY_ADDRESS": " "}, "auto"),
+        ("auto", {"RAY_ADDRESS": "auto"}, "auto"),
+        ("auto", {"RAY_ADDRESS": "head:6379"}, "head:6379"),
+        ("auto", {"RAY_ADDRESS": "ray://head:10001"}, "ray://head:10001"),
+        ("other:6379", {"RAY_ADDRESS": "head:6379"}, "other:6379"),
+    ],
+)
+def test_auto_is_what_the_environment_says(typed: str, variable: dict[str, str], meant: str) -> None:
+    assert address_meant(typed, variable) == read_address(meant)
+
+
+def test_an_environment_that_says_no_address_is_named() -> None:
+    with pytest.raises(UsageError, match=r"^--ray auto: RAY_ADDRESS is head, which is no HOST:6379 or"):
+        address_meant("auto", {"RAY_ADDRESS": "head"})
 
 
 @pytest.mark.parametrize(

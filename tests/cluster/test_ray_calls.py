@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+
+pytest.importorskip("ray", reason="Ray is not here")
 from ray.exceptions import (
     ActorUnavailableError,
     GetTimeoutError,
@@ -17,7 +19,7 @@ from ray.exceptions import (
 )
 
 from cts_async.cluster.links import WorkerLost
-from cts_async.cluster.ray_calls import answered, plain_cause
+from cts_async.cluster.ray_calls import answered, called, plain_cause
 
 
 class Called:
@@ -93,6 +95,22 @@ def test_a_cause_is_a_few_words(error: RayError, cause: str) -> None:
 def test_who_is_dead_or_was_stopped_is_lost() -> None:
     assert told(raises(RayActorError(error_msg="no more"))) == "its process died"
     assert told(raises(TaskCancelledError())) == "it was stopped"
+
+
+class CutOff:
+    """What Ray's client makes of a call once its server is gone."""
+
+    def remote(self, *said: Any) -> Any:
+        raise ConnectionError("Request can't be sent because the Ray client has already been disconnected")
+
+
+def test_a_call_that_cannot_be_sent_any_more_loses_who_was_called() -> None:
+    with pytest.raises(WorkerLost, match="^Ray's client is cut off from the cluster$"):
+        asyncio.run(called(CutOff(), "a turn", within_s=1.0, lost=WorkerLost))
+
+
+def test_a_call_that_was_under_way_when_the_client_was_cut_off_loses_who_was_called() -> None:
+    assert told(raises(ConnectionError("failed to reconnect"))) == "Ray's client is cut off from the cluster"
 
 
 def test_a_mistake_of_ours_is_no_loss_and_keeps_its_traceback() -> None:

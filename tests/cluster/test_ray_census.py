@@ -6,6 +6,8 @@ import platform
 
 import pytest
 
+pytest.importorskip("ray", reason="Ray is not here")
+
 from cts_async import __version__
 from cts_async.cluster.ray_census import Resident, check_residents
 from cts_async.errors import UsageError

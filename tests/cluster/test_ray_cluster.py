@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
 import pytest
 
+from cts_async.cluster import ray_cluster
 from cts_async.cluster.ray_cluster import as_many_as_free, room_for
 from cts_async.errors import UsageError
 
@@ -33,3 +39,18 @@ def test_who_asks_for_more_than_can_start_is_told_how_many_can(
     workers: int, free: int, told: tuple[str, ...]
 ) -> None:
     assert room_for(workers, free, 8) == told
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
+def test_who_waits_for_ray_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[Any] = []
+
+    @contextmanager
+    def started(workers: int) -> Iterator[Any]:
+        happened.append(workers)
+        yield "the cluster"
+
+    monkeypatch.setattr(ray_cluster, "_here", started)
+    with ray_cluster.connect(None, 2, tell=happened.append) as cluster:
+        assert cluster == "the cluster"
+    assert happened == ["Ray starts on this machine", 2]

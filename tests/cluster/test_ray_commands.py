@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import socket
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typed_commands import Cts, typed
+
+needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
 
 
 @pytest.fixture
@@ -44,12 +48,24 @@ def test_no_workers_are_too_few(cts: Cts) -> None:
     assert refused(cts, "--workers", "0").startswith("cts: Invalid value for '--workers': ")
 
 
+@needs_ray
+def test_a_machine_is_not_filled_with_workers_that_it_cannot_bear(
+    cts: Cts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    assert refused(cts, "--workers", "17") == (
+        "cts: --workers 17: at most 16 on this machine, which has 2 CPUs; more need a cluster (--ray)"
+    )
+
+
+@needs_ray
 def test_an_address_has_to_be_one(cts: Cts) -> None:
     assert refused(cts, "--ray", "nowhere") == (
         "cts: --ray nowhere: write it as auto, HOST:6379 or ray://HOST:10001"
     )
 
 
+@needs_ray
 def test_a_cluster_that_is_not_there_is_told_at_once(cts: Cts) -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
@@ -66,6 +82,7 @@ def test_without_ray_it_is_said_how_to_get_it(cts: Cts, monkeypatch: pytest.Monk
     assert refused(cts, "--ray", "auto") == line
 
 
+@needs_ray
 def test_without_what_rays_client_needs_it_is_said_how_to_get_that(
     cts: Cts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -82,4 +99,7 @@ def test_without_what_rays_client_needs_it_is_said_how_to_get_that(
 def test_only_what_runs_on_a_cluster_offers_one(cts: Cts, command: str) -> None:
     done = cts(command, "--workers", "2")
     assert done.code == 2
-    assert "No such option: --workers" in done.err
+    assert done.err == (
+        "cts: No such option: --workers; only cts run and cts judge work in several processes "
+        f"(see cts {command} --help)\n"
+    )

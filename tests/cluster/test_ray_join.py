@@ -31,11 +31,11 @@ def test_a_cluster_that_can_be_joined_will_do(monkeypatch: pytest.MonkeyPatch, t
             "Could not find any running Ray instance. Please",
             "no Ray runs on this machine: ray start",
         ),
-        ("AuthenticationError", "InvalidAuthToken", "it wants the token it was started with"),
+        ("AuthenticationError", "InvalidAuthToken", "it wants its token: RAY_AUTH_MODE=token, and"),
         (
             "RuntimeError",
             "Version mismatch: The cluster was started with:\n    Ray: 2.9.0\n    Python: 3.11.7\nThis process",
-            "RuntimeError: Version mismatch: The cluster was started with: Ray: 2.9.0 Python: 3.11.7 This process",
+            "all machines need the same Ray and Python. The cluster was started with: Ray: 2.9.0 Python: 3.11.7 This",
         ),
     ],
 )

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from told_trade import PLACES
 
 from cts_async.engine.journal import read_jsonl
 
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
 HERE = Path(__file__).parent
 LABELS = {f"i{i}/{step}" for i in range(N) for step in ("a", "b")}
 
