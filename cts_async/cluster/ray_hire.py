@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from cts_async.cluster.ray_actors import LimiterActor, WorkerActor
 from cts_async.cluster.ray_census import check_residents, residents
 from cts_async.cluster.ray_links import RayLimiter, RayWorkerLink
+from cts_async.cluster.ray_pulse import Port, until_gone, vital_ports
 from cts_async.cluster.trades import Setup
 
 MOST_ASKS: Final = 10_000
@@ -23,7 +24,13 @@ class RayCluster:
     """What a head hires workers from."""
 
     def __init__(
-        self, workers: int, limiter: RayLimiter, *, address: str, notes: tuple[str, ...] = ()
+        self,
+        workers: int,
+        limiter: RayLimiter,
+        *,
+        address: str,
+        notes: tuple[str, ...] = (),
+        ports: Mapping[str, Port] | None = None,
     ) -> None:
         self.workers = workers
         """How many there are to be."""
@@ -32,6 +39,7 @@ class RayCluster:
         """As the user has written it; "" for a Ray of this machine alone."""
         self.notes = notes
         """What the user should know of it."""
+        self._ports = ports or {}
         self._directory = None if address else str(Path.cwd())
         worker: Any = ray.remote(WorkerActor)
         self._worker = worker.options(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")
@@ -48,6 +56,10 @@ class RayCluster:
             raise
         return link
 
+    async def gone(self) -> str:
+        """Wait until Ray itself has ended, so that nobody can be hired any more; say what is missing."""
+        return await until_gone(self._ports)
+
     def dismiss(self) -> None:
         """End all its processes at once."""
         for link in self._hired:
@@ -62,7 +74,8 @@ def assembled(workers: int, *, address: str = "", notes: tuple[str, ...] = ()) -
     Raises UsageError where workers could not run.
     """
     check_residents(residents())
-    cluster = RayCluster(workers, RayLimiter(_limiter()), address=address, notes=notes)
+    limiter = RayLimiter(_limiter())
+    cluster = RayCluster(workers, limiter, address=address, notes=notes, ports=vital_ports())
     try:
         yield cluster
     finally:
