@@ -590,3 +590,15 @@ def test_what_a_provider_lets_do_at_once_holds_for_all_workers_and_their_success
     run_virtual(limited)
     assert_same_files(cluster, alone())
     assert cluster.world.most_at_once == 6
+
+
+def test_shards_that_cannot_be_begun_stop_the_run_and_are_no_crash(cluster: Cluster) -> None:
+    in_the_way = cluster.folder / "shards"
+    in_the_way.write_text("")
+    with pytest.raises(
+        RunStopped, match=r"shards/w\S+\.jsonl: cannot write \(Not a directory\); what is done"
+    ):
+        run_virtual(lambda: cluster.run(2))
+    in_the_way.unlink()
+    run_virtual(lambda: cluster.run(2))
+    assert_same_files(cluster, alone())
