@@ -27,6 +27,7 @@ BY_NAME = (
     "workers",
     "shared_limit",
     "cluster_crash",
+    "scale",
 )
 """Minutes long, or in need of other packages: run when asked for."""
 

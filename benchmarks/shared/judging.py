@@ -110,7 +110,7 @@ def judge_world(directory: Path) -> JudgeWorld:
     with (directory / "gold.jsonl").open("w") as out:
         for i in range(N_GOLD):
             nuggets = [
-                {"id": id, "text": _prose(f"n/{i}/{id}", NUGGET_CHARS), "weight": 1 + j % 3}
+                {"id": id, "text": prose(f"n/{i}/{id}", NUGGET_CHARS), "weight": 1 + j % 3}
                 for j, id in enumerate(NUGGET_IDS)
             ]
             row = {"id": f"g{i}", "fused_query": _query(i), "gold": {"nuggets": nuggets}}
@@ -122,15 +122,15 @@ def _candidate(i: int) -> dict[str, str]:
     return {
         "id": f"c{i:07d}",
         "fused_query": _query(i % N_GOLD),
-        "answer": _prose(f"a/{i}", ANSWER_CHARS),
+        "answer": prose(f"a/{i}", ANSWER_CHARS),
     }
 
 
 def _query(i: int) -> str:
-    return f"{_prose(f'q/{i}', QUERY_CHARS)} {i}"
+    return f"{prose(f'q/{i}', QUERY_CHARS)} {i}"
 
 
-def _prose(seed: str, chars: int) -> str:
+def prose(seed: str, chars: int) -> str:
     """About `chars` characters of words."""
     words = random.Random(seed).choices(_WORDS, k=chars // 7)
     return " ".join(words).capitalize() + "."
