@@ -58,7 +58,10 @@ class RayCluster:
 
     async def gone(self) -> str:
         """Wait until Ray itself has ended, so that nobody can be hired any more; say what is missing."""
-        return await until_gone(self._ports)
+        missing = await until_gone(self._ports)
+        for link in self._hired:
+            link.out_of_reach = True
+        return missing
 
     def dismiss(self) -> None:
         """End all its processes at once."""

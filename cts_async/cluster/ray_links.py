@@ -39,6 +39,8 @@ class RayWorkerLink:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
+        self.out_of_reach = False
+        """Whether Ray has ended: then it would wait for itself, and not return."""
 
     async def ready(self) -> None:
         """Wait, for as long as it takes, until there is a CPU for it, and a process. Raises WorkerLost."""
@@ -65,6 +67,8 @@ class RayWorkerLink:
         return ""
 
     def kill(self) -> None:
+        if self.out_of_reach:
+            return
         with suppress(RayError, ValueError):
             ray.kill(self._actor, no_restart=True)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from concurrent.futures import Future
 
 import anyio
 import pytest
+import ray
 from virtual_time import run_virtual
 
-from cts_async.cluster import ray_pulse
+from cts_async.cluster import ray_hire, ray_pulse
+from cts_async.cluster.ray_hire import RayCluster
+from cts_async.cluster.ray_links import RayLimiter
 from cts_async.cluster.ray_pulse import until_gone
 
 
@@ -49,3 +53,44 @@ def test_where_nothing_can_be_watched_nothing_is_gone() -> None:
         assert scope.cancelled_caught
 
     run_virtual(run)
+
+
+def test_when_ray_has_ended_it_is_asked_to_end_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def gone(ports: object) -> str:
+        return "raylet"
+
+    class Starting:
+        """An actor that Ray has not heard of: to kill it waits for the directory."""
+
+        class ready:
+            @staticmethod
+            def remote() -> Starting:
+                return Starting()
+
+        def future(self) -> Future[None]:
+            return Future()
+
+    class Worker:
+        @staticmethod
+        def remote(*setup: object) -> Starting:
+            return Starting()
+
+    killed: list[object] = []
+    monkeypatch.setattr(ray_hire, "until_gone", gone)
+    monkeypatch.setattr(ray, "kill", lambda actor, no_restart: killed.append(actor))
+
+    async def hire_until(ended: bool) -> None:
+        cluster = RayCluster(1, RayLimiter(None), address="")
+        cluster._worker = Worker
+        hiring = asyncio.ensure_future(cluster.hire(None))  # type: ignore[arg-type]
+        await asyncio.sleep(0)
+        if ended:
+            assert await cluster.gone() == "raylet"
+        hiring.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await hiring
+
+    anyio.run(hire_until, False)
+    assert len(killed) == 1
+    anyio.run(hire_until, True)
+    assert len(killed) == 1
