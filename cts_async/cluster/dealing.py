@@ -1,14 +1,15 @@
 """Who does which piece: leases small enough that nobody waits for anybody, and nothing dealt that is not brought back.
 
-Three rules. A worker has about a second of work beside what it works on, and no more than its share of what is left.
-Older pieces go first. And pieces that ask the same go to one worker, so that it is asked once. Nothing here waits, but
-for a stream's next piece: where most was done before, that takes long, so no more than one is waited for at a time.
+Four rules. A worker has about a second of work beside what it works on, and no more than its share of what is left.
+Older pieces go first. Pieces that ask the same go to one worker, so that it is asked once. And what several workers
+were lost with comes last, each by itself: nothing else is to go down with it. Nothing here waits, but for a stream's
+next piece: where most was done before, that takes long, so no more than one is waited for at a time.
 """
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
@@ -28,6 +29,8 @@ READ_S: Final = 0.02
 """After so long no more is read at once."""
 MOST_ASIDE: Final = 1000
 """Pieces that wait for the one worker that is to have them, before others wait with them."""
+MOST_DEATHS: Final = 3
+"""Workers that may be lost with a piece in hand, before it counts as what they may have died of."""
 MOST_OWNED: Final = 1 << 17
 """Questions whose worker is remembered."""
 SAMPLE_S: Final = 0.5
@@ -83,6 +86,9 @@ class Stream:
         self._ahead: deque[Piece] = deque()
         self._back: list[tuple[int, Piece]] = []
         """Pieces of lost workers, a heap."""
+        self._deaths: Counter[int] = Counter()
+        self._suspects: list[tuple[int, Piece]] = []
+        """Pieces that too many workers were lost with, a heap."""
         self._hands: dict[str, _Hand] = {}
         self._owners: OrderedDict[int, str] = OrderedDict()
         """By question, the worker that has it, the least recently asked first."""
@@ -96,7 +102,7 @@ class Stream:
     def over(self) -> bool:
         """Whether every piece has ended or was dropped."""
         return (
-            not (self._ahead or self._back)
+            not (self._ahead or self._back or self._suspects)
             and not any(hand.pieces or hand.aside for hand in self._hands.values())
             and not self._read(1)
             and self._pieces is None
@@ -123,6 +129,10 @@ class Stream:
         while len(dealt) < room and (piece := self._next(worker, hand)):
             hand.pieces[piece.seq] = piece
             dealt.append(piece)
+        if not hand.pieces and self._suspects and not self._read(1) and self._pieces is None:
+            seq, piece = heappop(self._suspects)
+            hand.pieces[seq] = piece
+            dealt.append(piece)
         return dealt
 
     def ended(self, worker: str, seqs: Iterable[int], now: float) -> list[Piece]:
@@ -140,9 +150,11 @@ class Stream:
         if hand is None:
             return []
         had = [replace(piece, again=True) for _, piece in sorted(hand.pieces.items())]
+        self._deaths.update(piece.seq for piece in had)
         for piece in (*had, *(piece for _, piece in hand.aside)):
             if piece.group not in self._dropped:
-                heappush(self._back, (piece.seq, piece))
+                suspect = self._deaths[piece.seq] >= MOST_DEATHS
+                heappush(self._suspects if suspect else self._back, (piece.seq, piece))
         return had
 
     def left(self, worker: str, seqs: Iterable[int]) -> None:
@@ -155,13 +167,13 @@ class Stream:
         """Nothing of this group is dealt any more; who has pieces of it may end them."""
         self._dropped.add(group)
         self._ahead = deque(piece for piece in self._ahead if piece.group != group)
-        for heap in (self._back, *(one.aside for one in self._hands.values())):
+        for heap in (self._back, self._suspects, *(one.aside for one in self._hands.values())):
             heap[:] = [(seq, piece) for seq, piece in heap if piece.group != group]
             heapify(heap)
 
     def _share(self) -> int:
         """Pieces of what is left that one worker is to have at most."""
-        left = len(self._ahead) + len(self._back)
+        left = len(self._ahead) + len(self._back) + len(self._suspects)
         left += sum(len(hand.pieces) + len(hand.aside) for hand in self._hands.values())
         return ceil(left / len(self._hands))
 

@@ -6,11 +6,9 @@ import os
 import secrets
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
+from cts_async.engine.shards import PROBE
 from cts_async.errors import unwritable
-
-PROBE: Final = ".probe"
 
 
 def write_probe(directory: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from cts_async.cluster.ray_actors import LimiterActor, WorkerActor
 from cts_async.cluster.ray_calls import CUT_OFF, sent
 from cts_async.cluster.ray_census import check_residents, residents
 from cts_async.cluster.ray_links import RayLimiter, RayWorkerLink
+from cts_async.cluster.ray_pulse import Port, until_gone, vital_ports
 from cts_async.cluster.trades import Setup
 from cts_async.errors import UsageError
 
@@ -26,7 +27,13 @@ class RayCluster:
     """What a head hires workers from."""
 
     def __init__(
-        self, workers: int, limiter: RayLimiter, *, address: str, notes: tuple[str, ...] = ()
+        self,
+        workers: int,
+        limiter: RayLimiter,
+        *,
+        address: str,
+        notes: tuple[str, ...] = (),
+        ports: Mapping[str, Port] | None = None,
     ) -> None:
         self.workers = workers
         """How many there are to be."""
@@ -35,6 +42,7 @@ class RayCluster:
         """As the user has written it; "" for a Ray of this machine alone."""
         self.notes = notes
         """What the user should know of it."""
+        self._ports = ports or {}
         self._directory = None if address else str(Path.cwd())
         worker: Any = ray.remote(WorkerActor)
         self._worker = worker.options(num_cpus=1, max_restarts=0, scheduling_strategy="SPREAD")
@@ -50,6 +58,13 @@ class RayCluster:
             link.kill()
             raise
         return link
+
+    async def gone(self) -> str:
+        """Wait until Ray itself has ended, so that nobody can be hired any more; say what is missing."""
+        missing = await until_gone(self._ports)
+        for link in self._hired:
+            link.out_of_reach = True
+        return missing
 
     def dismiss(self) -> None:
         """End all its processes at once."""
@@ -67,9 +82,10 @@ def assembled(workers: int, *, address: str = "", notes: tuple[str, ...] = ()) -
     try:
         check_residents(residents())
         limiter = RayLimiter(_limiter())
+        ports = vital_ports()
     except ConnectionError:
         raise UsageError(f"--ray {address}: {CUT_OFF}; is it still there?") from None
-    cluster = RayCluster(workers, limiter, address=address, notes=notes)
+    cluster = RayCluster(workers, limiter, address=address, notes=notes, ports=ports)
     try:
         yield cluster
     finally:

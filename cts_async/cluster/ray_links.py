@@ -47,6 +47,8 @@ class RayWorkerLink:
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
+        self.out_of_reach = False
+        """Whether Ray has ended: then it would wait for itself, and not return."""
 
     async def ready(self) -> None:
         """Wait, for as long as it takes, until there is a CPU for it, and a process. Raises WorkerLost."""
@@ -74,7 +76,8 @@ class RayWorkerLink:
         return ""
 
     def kill(self) -> None:
-        end(self._actor)
+        if not self.out_of_reach:
+            end(self._actor)
 
 
 class RayLimiterLink:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 
@@ -19,12 +19,16 @@ from cts_async.engine.events import Events
 from cts_async.engine.shards import until_free
 from cts_async.engine.stop import Stopper, stoppable
 from cts_async.engine.worker_status import census
+from cts_async.errors import RunStopped
 from cts_async.protocol.campaign import budget_of, opened_runs
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import budget_of as judging_budget_of
 from cts_async.protocol.rejudge import opened_verdicts
 from cts_async.protocol.run_files import RunFiles
+
+FINISH_S: Final = 25.0
+"""So long workers may finish what they have in flight when their cluster has ended: Ray soon ends the head, too."""
 
 
 class HeadsLimiter(Protocol):
@@ -54,11 +58,14 @@ class Cluster(Protocol):
     async def hire(self, setup: Setup) -> WorkerLink:
         """Start a worker and wait until there is room for it. Raises WorkerLost where it dies of that."""
 
+    async def gone(self) -> str:
+        """Wait until nobody can be hired any more because the cluster itself has ended; say what is missing of it."""
+
 
 async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, str], events: Events) -> None:
     """`campaign.run_campaign` on a cluster: the same files, and the same errors."""
     async with stoppable() as stopper:
-        crowd = _Crowd()
+        crowd = Crowd()
         await until_free(plan.systems.values(), events)
         with opened_runs(plan, events, also=crowd.census) as files:
             places = list(files.values())
@@ -73,7 +80,7 @@ async def run_judging_on(
 ) -> None:
     """`rejudge.run_judging` on a cluster: the same files, and the same errors."""
     async with stoppable() as stopper:
-        crowd = _Crowd()
+        crowd = Crowd()
         await until_free([journal.parent for journal in plan.journals], events)
         with opened_verdicts(plan, events, also=crowd.census) as files:
             made = judging.JudgingPieces(plan, files, events, again=_begun(files))
@@ -83,11 +90,13 @@ async def run_judging_on(
             await crowd.led(head, cluster, stopper)
 
 
-class _Crowd:
+class Crowd:
     """The head at work, and afterwards what a session's note tells of its workers."""
 
     def __init__(self) -> None:
         self._head: Head | None = None
+        self._alone: RunStopped | None = None
+        """That the cluster has ended."""
 
     async def led(self, head: Head, cluster: Cluster, stopper: Stopper) -> None:
         """Have it all done. Raises what Head.run does."""
@@ -96,13 +105,25 @@ class _Crowd:
         failure: Exception | None = None
         async with anyio.create_task_group() as beside:
             beside.start_soon(cluster.limiter.keep, head.roster)
-            try:
-                await head.run()
-            except Exception as raised:
-                failure = raised  # raised again outside, so that the task group does not wrap it
+            with anyio.CancelScope() as at_work:
+                beside.start_soon(self._end_with, cluster, head, at_work)
+                try:
+                    await head.run()
+                except Exception as raised:
+                    failure = raised  # raised again outside, so that the task group does not wrap it
             beside.cancel_scope.cancel()
-        if failure:
-            raise failure
+        if reason := failure or (self._alone if at_work.cancelled_caught else None):
+            raise reason
+
+    async def _end_with(self, cluster: Cluster, head: Head, at_work: anyio.CancelScope) -> None:
+        """When the cluster has ended, have those finish who still can."""
+        missing = await cluster.gone()
+        self._alone = RunStopped(
+            f"Ray has ended: {missing} does not answer; nothing is lost, the same command resumes"
+        )
+        head.stop(self._alone)
+        await anyio.sleep(FINISH_S)
+        at_work.cancel()
 
     def census(self) -> Mapping[str, Any]:
         return census(self._head.members) if self._head else {}

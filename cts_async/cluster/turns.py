@@ -149,9 +149,8 @@ class Turns:
         if self._stopped is None:
             status = member.status()
             where = f" on {status.host}" if status.host else ""
-            self._events.emit(
-                Notice(f"{member.name}{where} is lost ({status.note}); {len(had)} pieces are dealt again")
-            )
+            again = f"{had[0].id} is" if len(had) == 1 else f"{len(had)} pieces are"
+            self._events.emit(Notice(f"{member.name}{where} is lost ({status.note}); {again} dealt again"))
 
     def _leave(self, member: Member) -> None:
         self._tidings.gone(member.name)

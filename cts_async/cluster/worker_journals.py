@@ -128,7 +128,7 @@ class ShardJournal(_Remembering):
         """Shards that nothing new goes into, and that some append may still wait for."""
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        """Remember a step; returns when it is in the file. Raises StorageFull, UsageError."""
+        """Remember a step; returns when it is in the file. Raises RunStopped where that cannot be written."""
         line = line_of(record)
         shard = self._current = self._current or self._begun()
         shard.writing += 1
@@ -171,7 +171,7 @@ class ShardJournal(_Remembering):
                 if lock is not None:
                     return _Open(path.name, self._log(path, lock), lock, now)
             except OSError as error:
-                raise unwritable(path, error) from None
+                raise _in_the_way(path, error) from None
 
     def _log(self, path: Path, lock: int) -> AppendLog:
         try:
@@ -181,6 +181,14 @@ class ShardJournal(_Remembering):
         except OSError:
             os.close(lock)
             raise
+
+
+def _in_the_way(path: Path, error: OSError) -> RunStopped:
+    """Why no shard can be begun. The head has written there: it is no mistake of whoever typed the command."""
+    reason = unwritable(path, error)
+    if isinstance(reason, RunStopped):
+        return reason
+    return RunStopped(f"{reason}; what is done is kept: make that possible and type the same command again")
 
 
 def _locked_new(path: Path) -> int | None:

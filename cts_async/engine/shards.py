@@ -26,6 +26,8 @@ from cts_async.errors import RunLocked, unwritable
 
 SHARDS: Final = "shards"
 """The folder of a journal's shards, in the journal's own."""
+PROBE: Final = ".probe"
+"""A token beside the journal, by which workers know that they share its head's storage."""
 PATIENCE_S: Final = 60.0
 """How long a worker that has outlived its head may take to finish: 15 s until it knows, then what is in flight."""
 _ENDING: Final = ".jsonl"
@@ -38,10 +40,12 @@ _NO_SUCH_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP)
 
 
 def recovered(path: Path, *, sync: bool = False) -> Journal:
-    """Open the journal of a run, with all that lies in shards merged into it.
+    """Open the journal of a run, with all that lies in shards merged into it; what else a killed head left is removed.
 
     Raises RunLocked naming a shard that a worker still writes (`until_free` waits for it), StorageFull, OSError.
     """
+    with suppress(OSError):
+        (path.parent / PROBE).unlink()
     folder = path.parent / SHARDS
     if not folder.is_dir():
         return Journal(path, sync=sync)

@@ -247,6 +247,26 @@ def test_nothing_to_do_is_over_at_once() -> None:
     assert Dealer([]).over
 
 
+def test_what_three_workers_were_lost_with_comes_last_and_each_by_itself() -> None:
+    dealer = dealer_of(12)
+    for worker in "abc":
+        dealer.joined(worker, 2)
+        assert seqs(dealer.deal(worker).pieces) == [0, 1, 2, 3]
+        dealer.lost(worker)
+    dealer.joined("d", 4)
+    assert seqs(dealer.deal("d").pieces) == [4, 5, 6, 7, 8, 9, 10, 11]
+    dealer.joined("e", 4)
+    assert seqs(dealer.deal("e").pieces) == [0], "nothing else is left, and it has nothing else in hand"
+    assert dealer.deal("e").pieces == ()
+    dealer.lost("e")
+    dealer.ended("d", range(4, 12), now=1.0)
+    for seq in range(4):
+        assert not dealer.over
+        assert seqs(dealer.deal("d").pieces) == [seq]
+        dealer.ended("d", [seq], now=2.0)
+    assert dealer.over
+
+
 @settings(max_examples=80, deadline=None)
 @given(data=st.data(), n=st.integers(0, 60))
 def test_every_piece_ends_once_whatever_happens(data: st.DataObject, n: int) -> None:

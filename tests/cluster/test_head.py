@@ -607,3 +607,28 @@ def test_what_a_provider_lets_do_at_once_holds_for_all_workers_and_their_success
     run_virtual(limited)
     assert_same_files(cluster, alone())
     assert cluster.world.most_at_once == 6
+
+
+def test_shards_that_cannot_be_begun_stop_the_run_and_are_no_crash(cluster: Cluster) -> None:
+    in_the_way = cluster.folder / "shards"
+    in_the_way.write_text("")
+    with pytest.raises(
+        RunStopped, match=r"shards/w\S+\.jsonl: cannot write \(Not a directory\); what is done"
+    ):
+        run_virtual(lambda: cluster.run(2))
+    in_the_way.unlink()
+    run_virtual(lambda: cluster.run(2))
+    assert_same_files(cluster, alone())
+
+
+def test_of_a_piece_that_kills_every_worker_all_others_are_done(cluster: Cluster) -> None:
+    def act(label: str, n: int) -> None:
+        if label == "i7/b1":
+            asyncio.get_running_loop().call_soon(cluster.links[-1].kill)
+
+    cluster.world.act = act
+    with pytest.raises(RunStopped, match="5 workers in a row were lost"):
+        run(cluster, 1)
+    assert cluster.results() == [line for line in alone().results if b'"i7"' not in line]
+    assert len(cluster.links) <= 20
+    assert notices(cluster)[-1].endswith("is lost (killed); i7 is dealt again"), "it is named"

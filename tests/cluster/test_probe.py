@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.cluster.probe import PROBE, remove_probe, sees_probe, write_probe
+from cts_async.cluster.probe import remove_probe, sees_probe, write_probe
+from cts_async.engine.shards import PROBE
 from cts_async.errors import UsageError
 
 

@@ -14,11 +14,19 @@ import pytest
 
 import cts_async
 from cts_async.cluster.ray_quiet import (
+    INLINE_BYTES,
     alarmed,
     environment,
     own_environment,
     quiet_environment,
 )
+from cts_async.cluster.worker import NEWS_BYTES
+
+
+def test_news_need_no_object_store_whose_end_would_be_the_heads() -> None:
+    assert INLINE_BYTES >= 2 * NEWS_BYTES
+    for variables in (quiet_environment(), own_environment()):
+        assert variables["RAY_max_direct_call_object_size"] == str(INLINE_BYTES)
 
 
 def test_variables_are_set_for_the_block_and_then_as_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from cts_async.cluster.worker_journals import Outbox, ShardJournal, SharedMemory
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.shards import SHARDS, recovered, shards_of
 from cts_async.engine.step import step_key
-from cts_async.errors import Interrupted, RunLocked, StorageFull, UsageError
+from cts_async.errors import Interrupted, RunLocked, RunStopped, StorageFull
 
 Record = dict[str, Any]
 
@@ -195,13 +195,13 @@ def test_a_full_disk_stops_the_worker(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_directory_that_is_gone_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"gone/shards/w1-1\.jsonl: cannot write"):
+    with pytest.raises(RunStopped, match=r"gone/shards/w1-1\.jsonl: cannot write"):
         asyncio.run(sharded(tmp_path / "gone").append(record(1)))
 
 
 def test_what_stands_in_the_folders_place_is_named(tmp_path: Path) -> None:
     (tmp_path / SHARDS).touch()
-    with pytest.raises(UsageError, match=r"shards/w1-1\.jsonl: cannot write \(Not a directory\)"):
+    with pytest.raises(RunStopped, match=r"shards/w1-1\.jsonl: cannot write \(Not a directory\)"):
         asyncio.run(sharded(tmp_path).append(record(1)))
 
 

@@ -24,7 +24,16 @@ from virtual_time import run_virtual
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.run_dir import locked
-from cts_async.engine.shards import SHARDS, merge, merge_all, recovered, shards_of, unmerged, until_free
+from cts_async.engine.shards import (
+    PROBE,
+    SHARDS,
+    merge,
+    merge_all,
+    recovered,
+    shards_of,
+    unmerged,
+    until_free,
+)
 from cts_async.engine.step import step_key
 from cts_async.errors import RunLocked, StorageFull
 
@@ -128,6 +137,12 @@ def test_shards_come_in_the_order_in_which_they_were_written(path: Path) -> None
     assert [one.name for one in shards_of(path)] == ["w2-1.jsonl", "w1-9.jsonl", "w10-1.jsonl", "w1-10.jsonl"]
     assert [one.name for one in shards_of(path, "w1")] == ["w1-9.jsonl", "w1-10.jsonl"]
     assert unmerged(path) == 4
+
+
+def test_the_token_of_a_killed_head_is_removed(tmp_path: Path) -> None:
+    (tmp_path / PROBE).write_text("token")
+    recovered(tmp_path / "steps.jsonl").close()
+    assert not (tmp_path / PROBE).exists()
 
 
 def test_a_run_without_shards_is_opened_as_ever(tmp_path: Path) -> None:
