@@ -77,6 +77,7 @@ def test_when_ray_has_ended_it_is_asked_to_end_nobody(monkeypatch: pytest.Monkey
 
     killed: list[object] = []
     monkeypatch.setattr(ray_hire, "until_gone", gone)
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
     monkeypatch.setattr(ray, "kill", lambda actor, no_restart: killed.append(actor))
 
     async def hire_until(ended: bool) -> None:
