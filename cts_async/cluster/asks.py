@@ -43,11 +43,39 @@ class Report:
     """That an answered request was charged, None where nobody said it."""
     wait_s: float | None = None
     """For how long a refused request was told to wait."""
+    late_s: float = 0.0
+    """How much later it was used than its place in an even flow is."""
+
+
+@value
+class LotReport:
+    """What has become of a lot of which nothing more will be used; a later one says everything an earlier one did."""
+
+    lot: int
+    used: int
+    """Requests that were sent."""
+    tokens: float
+    """Charged for those."""
+    used_at: float
+    """The latest time when the last can have been sent."""
+    ended: int = 0
+    """Of those that were sent."""
+    charged: float = 0.0
+    """For those of which it is known how many tokens they took."""
+    took: float = 0.0
+    """The tokens that these took."""
+    worst: float = 0.0
+    """The most that one of them took, as a multiple of its estimate."""
+    refused: int = 0
+    refused_tokens: float = 0.0
+    """Charged for those that were refused."""
+    wait_s: float | None = None
+    """For how long one that was refused was told to wait."""
 
 
 @value
 class Heard:
-    """What an answer said of the account's limits, and when its request was sent: with `permit`, 0 for none."""
+    """What an answer said of the account's limits, and when its request was sent: with `permit` (or lot), 0 for none."""
 
     quotas: Quotas
     sent_at: float
@@ -91,6 +119,9 @@ class LaneAsk:
     refusals: Refusals | None = None
     history: History | None = None
     """Told when the limiter has lost count, or begins to count."""
+    ahead: tuple[int, float] = (0, 0.0)
+    """Requests that it will soon send, beyond those that it has leave for, and their tokens in all, about."""
+    lots: tuple[LotReport, ...] = ()
 
 
 @value
@@ -131,6 +162,19 @@ class Let:
 
 
 @value
+class Lot:
+    """Leave to send many requests within its time, given ahead where an account has plenty of room."""
+
+    id: int
+    """No permit has the same."""
+    end: float
+    requests: int
+    tokens: float
+    """Charged for all of them, with all caution."""
+    caution: float
+
+
+@value
 class LaneGrant:
     """What a worker may have of one account."""
 
@@ -147,6 +191,7 @@ class LaneGrant:
     permits: tuple[Let, ...] = ()
     learned: tuple[tuple[LimitOf, float], ...] = ()
     """Limits a minute that this worker's word has changed."""
+    lot: Lot | None = None
 
 
 @value

@@ -17,6 +17,7 @@ from typing import Final
 from cts_async.cluster.asks import LEASE_S, Fate, Heard, History, LaneAsk, LaneGrant, Let, Refusals, Report
 from cts_async.cluster.far_clock import FarClock
 from cts_async.cluster.sent_log import SentLog
+from cts_async.cluster.stock import InStock, Stock
 from cts_async.engine.account import FIRST_CAUTION, LaneLimits, LimitOf, Permit
 from cts_async.engine.lane import Lane
 from cts_async.engine.meters import MARGIN_S
@@ -24,6 +25,8 @@ from cts_async.engine.quota import Quotas
 
 HEARD_EVERY_S: Final = 0.2
 """Answers say all the time what is left: so often is enough to pass it on, where the limits are those known."""
+SOON_S: Final = 0.03
+"""What was just asked for is not asked for again because it does not last."""
 MOST_WANTS: Final = 64
 """Permits that are asked for at once."""
 
@@ -36,7 +39,10 @@ class Leased(Permit):
     """A permit in use."""
 
     id: int = 0
+    """Of the permit or the lot."""
     doubts: bool = False
+    lot: InStock | None = None
+    late_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -62,6 +68,7 @@ class LeasedAccount:
         self._stir = stir
         self._clock = FarClock()
         self._in_hand: list[_InHand] = []
+        self._stock = Stock()
         self._reports: dict[int, Report] = {}
         """By permit, until they were heard."""
         self._heard: dict[Limits, Heard] = {}
@@ -79,6 +86,7 @@ class LeasedAccount:
         self._tells = False
         self._asked = False
         """Whether the newest ask says that somebody waits."""
+        self._asked_at = -inf
         self._changed = asyncio.Event()
 
     # For its lane: see `Accounting`.
@@ -109,7 +117,7 @@ class LeasedAccount:
         now = _now()
         if not self._open or now < self._paused_until:
             return False
-        return not self._counted or self._fit(now, tokens) is not None
+        return not self._counted or self._fit(now, tokens) is not None or self._stock.has_room(now, tokens)
 
     async def wait(self, tokens: float) -> None:
         self.wanted()
@@ -128,14 +136,29 @@ class LeasedAccount:
         if not self._counted:
             self._log.add(now, 1.0, tokens * FIRST_CAUTION)
             return Permit(tokens, now, number=self._sent)
+        self._stock.sent(tokens)
         held = self._fit(now, tokens)
         if held is None:
-            raise RuntimeError("a request was sent without a permit")
+            return self._take_of_stock(now, tokens)
         self._in_hand.remove(held)
         let = held.let
         self._log.add(now, 1.0, let.tokens)
-        self._report(Report(let.id, "used", self._clock.latest_there(now)))
-        return Leased(let.tokens, now, let.caution, self._sent, id=let.id, doubts=let.doubts)
+        late_s = now - held.start if let.start else 0.0
+        self._report(Report(let.id, "used", self._clock.latest_there(now), late_s=late_s))
+        return Leased(let.tokens, now, let.caution, self._sent, id=let.id, doubts=let.doubts, late_s=late_s)
+
+    def _take_of_stock(self, now: float, tokens: float) -> Permit:
+        lot = self._stock.take(now, tokens)
+        if lot is None:
+            raise RuntimeError("a request was sent without a permit")
+        charged = tokens * lot.lot.caution
+        self._log.add(now, 1.0, charged)
+        if self._stock.dry and not self.urgent and now - self._asked_at >= SOON_S:
+            self.urgent = True
+            self._stir()
+        elif lot.over or self._stock.low:
+            self._say()
+        return Leased(charged, now, lot.lot.caution, self._sent, id=lot.lot.id, lot=lot)
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         if tokens_used is not None and tokens_used > permit.tokens:
@@ -180,12 +203,26 @@ class LeasedAccount:
     def _ended(
         self, permit: Permit, fate: Fate, *, tokens: float | None = None, wait_s: float | None = None
     ) -> None:
-        if isinstance(permit, Leased) and self._clock.known:
+        if isinstance(permit, Leased) and permit.lot:
+            self._ended_of(permit.lot, permit, fate, tokens, wait_s)
+        elif isinstance(permit, Leased) and self._clock.known:
             used_at = self._clock.latest_there(permit.sent_at)
-            self._report(Report(permit.id, fate, used_at, tokens, wait_s))
+            self._report(Report(permit.id, fate, used_at, tokens, wait_s, permit.late_s))
         if self.owes:
             self.urgent = True
             self._stir()
+
+    def _ended_of(
+        self, lot: InStock, permit: Permit, fate: Fate, tokens: float | None, wait_s: float | None
+    ) -> None:
+        """A request of a lot has ended."""
+        if fate == "refused":
+            lot.was_refused(permit.tokens, wait_s)
+            self._stock.expire(inf)  # how much room there is is in doubt
+        else:
+            lot.served(permit.tokens, tokens)
+        if lot.over:
+            self._say()
 
     def _report(self, report: Report) -> None:
         self._reports[report.permit] = report
@@ -202,6 +239,7 @@ class LeasedAccount:
         """How the lane stands, and everything that is not known to have been heard."""
         self.urgent = self.unsaid = False
         now, places = _now(), lane.window.ceiling
+        self._asked_at = now
         self.owes = lane.in_flight > places
         waiting = 0 if lane.stopped else lane.waiting
         if lane.window.size < places:
@@ -214,6 +252,7 @@ class LeasedAccount:
         oldest = lane.oldest(max(1, min(may_go, MOST_WANTS))) if waiting else []
         wants = self._uncovered(oldest) if may_go > 0 else ()
         self._asked = bool(wants) or (waiting > 0 and lane.in_flight >= places)
+        sends = self._counted and not lane.stopped and not lane.paused_s and not lane.circuit.wait_s(now)
         return LaneAsk(
             name,
             self.limits,
@@ -226,6 +265,8 @@ class LeasedAccount:
             tuple(self._heard.values()),
             self._refusals,
             self._history() if self._tells else None,
+            self._stock.ahead(now, self._clock.trip_s) if sends else (0, 0.0),
+            self._stock.reports(self._clock.latest_there(0.0)) if self._clock.known else (),
         )
 
     def _uncovered(self, jobs: Iterable[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
@@ -253,6 +294,7 @@ class LeasedAccount:
         for limits, heard in [*self._heard.items()]:
             if heard in asked.heard:
                 del self._heard[limits]
+        self._stock.heard(asked.lots)
         if asked.history and asked.history.epoch == self._epoch:
             self._tells = False
 
@@ -261,6 +303,7 @@ class LeasedAccount:
         before this one has been told what was."""
         self._clock = clock
         self._in_hand.clear()
+        self._stock.clear()
         self._reports.clear()
         self._heard.clear()
         self._counted, self._epoch, self._tells, self.unsaid = True, 0, True, True
@@ -277,6 +320,8 @@ class LeasedAccount:
         for let in grant.permits:
             start = self._clock.about(let.start) if let.start else now
             self._in_hand.append(_InHand(let, start, self._clock.surely_before(let.end)))
+        if grant.lot:
+            self._stock.add(grant.lot, self._clock.surely_before(grant.lot.end))
         self._changed.set()
 
     def shut(self) -> None:
@@ -285,10 +330,12 @@ class LeasedAccount:
 
     def next_end(self) -> float:
         """When the next of the permits in hand ends; infinite without one."""
-        return min((held.end for held in self._in_hand), default=inf)
+        return min(self._stock.next_end(), *(held.end for held in self._in_hand), inf)
 
     def expire(self, now: float) -> None:
         """Give back the permits whose time is over."""
+        if self._stock.expire(now):
+            self._say()
         for held in [held for held in self._in_hand if held.end <= now]:
             self._in_hand.remove(held)
             self._report(Report(held.let.id, "unused"))

@@ -14,7 +14,19 @@ from heapq import heapify, heappop, heapreplace
 from math import inf
 from typing import Any, Final
 
-from cts_async.cluster.asks import LEASE_S, PLACES_S, Heard, History, LaneGrant, Let, Refusals, Report
+from cts_async.cluster.asks import (
+    LEASE_S,
+    PLACES_S,
+    Heard,
+    History,
+    LaneGrant,
+    Let,
+    Lot,
+    LotReport,
+    Refusals,
+    Report,
+)
+from cts_async.cluster.lots import FORGOTTEN_S, Lots
 from cts_async.cluster.places import PlaceBook
 from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
 from cts_async.engine.lane import RARE_S, SHORT_PAUSE_S
@@ -23,14 +35,14 @@ from cts_async.engine.quota import Quota, Quotas
 
 MIN_AHEAD_S, MAX_AHEAD_S = 0.02, 0.3
 """A permit of an even flow is given so long before its time that it is there in time, however slow the way."""
+LATE_S: Final = 0.005
+"""By so much a request may be later than its place in an even flow, before what follows has to wait for it."""
 AHEAD_LESS: Final = 0.001
 """Seconds a second by which that may become less: a tenth of what an even flow leaves free."""
 EVEN_LEASE_S: Final = 0.1
 """After that its place in the flow has passed."""
 WANTS_S: Final = 0.2
 """An answered worker's next ask is there by then."""
-FORGOTTEN_S: Final = 60.0
-"""A permit of which nobody has said anything for so long after its end was lost on the way."""
 
 Want = tuple[int, float]
 """A waiting job's number, and about how many tokens it needs."""
@@ -88,6 +100,7 @@ class Ledger:
         now = _now()
         self.name, self.limits = name, limits
         self.account = Account(limits, LEASE_S)
+        self._lots = Lots(self.account)
         self.places = PlaceBook(limits.max_concurrency)
         self.tally = Tally()
         self.epoch = 0
@@ -113,6 +126,7 @@ class Ledger:
         self._work = asyncio.Event()
         self._opens_at = 0.0
         self._ahead_s, self._ahead_at = MIN_AHEAD_S, now
+        self._late_s, self._late_at = LATE_S, -inf
         self._seen = self._view()
 
     # How it stands, for its workers.
@@ -159,7 +173,7 @@ class Ledger:
             **asdict(self.tally),
         }
 
-    def grant(self, worker: str, number: int, permits: tuple[Let, ...]) -> LaneGrant:
+    def grant(self, worker: str, number: int, permits: tuple[Let, ...], lot: Lot | None) -> LaneGrant:
         """Its part of grant `number` to a worker."""
         return LaneGrant(
             self.name,
@@ -172,6 +186,7 @@ class Ledger:
             self._paused_until,
             permits,
             tuple(self._learned.pop(worker, ())),
+            lot,
         )
 
     # What workers say.
@@ -208,6 +223,7 @@ class Ledger:
                 return
             self.tally.used += 1
             self.account.redate(out.permit, min(out.by, report.used_at))
+            self._wait_for(report.late_s)
             self._under_way[report.permit] = out
         if report.fate == "used" or report.permit not in self._under_way:
             return
@@ -219,6 +235,25 @@ class Ledger:
                 self._refused(permit, report.wait_s)
             case _:
                 self.account.lost(permit)
+
+    def _wait_for(self, late_s: float) -> None:
+        """A request was sent so late: unless all that follows is, too, the second that begins with it holds one too
+        many. Of those of one second the latest counts."""
+        now = _now()
+        if now - self._late_at > 1.0:
+            self._late_s = LATE_S
+        if late_s > self._late_s:
+            self.account.delay(late_s - self._late_s)
+            self._late_s, self._late_at = late_s, now
+
+    def lot_report(self, report: LotReport) -> None:
+        """What has become of a lot."""
+        new = self._lots.report(report)
+        self.tally.used += new.used
+        self.tally.returned += new.returned
+        if new.permit:
+            for _ in range(new.refused):
+                self._refused(new.permit, report.wait_s)
 
     def _refused(self, permit: Permit, wait_s: float | None) -> None:
         self.account.refused(permit, wait_s)
@@ -243,9 +278,10 @@ class Ledger:
     def heard(self, worker: str, heard: Heard) -> None:
         """What an answer said of the limits."""
         out = self._unreported.get(heard.permit) or self._under_way.get(heard.permit)
-        if out is None and self.rated:
+        known = out.permit if out else self._lots.permit(heard.permit)
+        if known is None and self.rated:
             return  # nobody knows how the account stood when that was sent
-        permit = out.permit if out else Permit(0.0, heard.sent_at, number=self.account.sent)
+        permit = known or Permit(0.0, heard.sent_at, number=self.account.sent)
         rated = self.rated
         self._learned.setdefault(worker, []).extend(self.account.learn(_now(), permit, heard.quotas))
         if self.rated and not rated and self._counting:
@@ -292,6 +328,7 @@ class Ledger:
             self._died_at = max(self._died_at, died_at)
         for number in [n for n, out in self._under_way.items() if out.worker == worker]:
             self.account.lost(self._under_way.pop(number).permit)
+        self._lots.gone(worker)
         self._work.set()
 
     # Letting permits out.
@@ -316,13 +353,28 @@ class Ledger:
                 async with asyncio.timeout(wait_s and max(0.001, wait_s)):
                     await self._work.wait()
 
+    def _letting(self, now: float) -> bool:
+        """Whether anything is let out just now, if there is room."""
+        if self.account.awaited or not self._counting or not self.rated:
+            return False
+        return now >= max(self._paused_until, self._opens_at)
+
+    def ahead(self, worker: str, requests: int, tokens: float) -> Lot | None:
+        """Leave for requests that a worker will soon send, where there is plenty of room and nobody waits for it."""
+        now = _now()
+        if requests <= 0 or not self._letting(now) or self._wanting(now):
+            return None
+        self._last_id += 1
+        lot = self._lots.let(worker, self._last_id, now, requests, tokens)
+        if lot:
+            self.tally.given += lot.requests
+        return lot
+
     def pump(self) -> None:
         """Let out what there is room for, to the oldest jobs first."""
-        if self.account.awaited or not self._counting or not self.rated:
-            return
         now = _now()
         self._forget(now)
-        if now < max(self._paused_until, self._opens_at):
+        if not self._letting(now):
             return
         heads = [(*member.wants[-1], worker) for worker, member in self._wanting(now)]
         heapify(heads)
@@ -342,8 +394,8 @@ class Ledger:
         by = start + EVEN_LEASE_S if even else now + LEASE_S
         permit = self.account.take(now, tokens, by)
         # Of those that are out any may be sent after this one, and counted by a server after it.
-        permit.number -= len(self._unreported)
-        permit.tokens_sent -= self._tokens_out
+        permit.number -= len(self._unreported) + self._lots.requests
+        permit.tokens_sent -= self._tokens_out + self._lots.tokens
         self._tokens_out += permit.tokens
         self._last_id += 1
         self._unreported[self._last_id] = _Out(worker, permit, by)
@@ -354,6 +406,7 @@ class Ledger:
 
     def _forget(self, now: float) -> None:
         """Give up permits of which nobody will say anything: they stay counted."""
+        self.tally.forgotten += self._lots.forget(now)
         while self._unreported:
             number, out = next(iter(self._unreported.items()))
             if out.by + FORGOTTEN_S > now:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import anyio
 
-from cts_async.cluster.asks import HOLD_S, PLACES_S, Ask, Grant, LaneAsk, Let
+from cts_async.cluster.asks import HOLD_S, PLACES_S, Ask, Grant, LaneAsk, Let, Lot
 from cts_async.cluster.ledger import Ledger, View
 from cts_async.cluster.places import Demand
 
@@ -41,8 +41,10 @@ class _Asker:
     """Answers the ask that waits."""
     lets: dict[str, list[Let]] = field(default_factory=dict)
     """Permits for its next answer, by account."""
+    lots: dict[str, Lot] = field(default_factory=dict)
+    """The same of what it is given ahead."""
     unheard: list[tuple[int, str, int]] = field(default_factory=list)
-    """Grants that it had not acted on when it last asked: number, account, permits."""
+    """Grants that it had not acted on when it last asked: number, account, requests that it has leave for by them."""
     accounts: dict[str, tuple[int, View] | None] = field(default_factory=dict)
     """What it was told last of each: its places, and how the account stands."""
 
@@ -107,7 +109,12 @@ class Limiter:
             released.set()
         self._stirred()
         for lane in ask.lanes:
-            self._ledgers[lane.account].pump()
+            ledger = self._ledgers[lane.account]
+            ledger.pump()
+            requests = lane.ahead[0] - self._on_their_way(asker, ask, lane.account)
+            if requests > 0 and (lot := self._let_ahead(ledger, ask.worker, requests, lane)):
+                asker.lots[lane.account] = lot
+                released.set()
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HOLD_S):
@@ -136,8 +143,9 @@ class Limiter:
     def gone(self, worker: str) -> None:
         """A worker is dead, and so are its connections: what it held is free."""
         now = _now()
+        unknown = not self._complete and worker not in self._told | self._gone
         self._gone.add(worker)
-        if self._untold.pop(worker, None) is not None:
+        if self._untold.pop(worker, None) is not None or unknown:
             self._died_at = max(self._died_at, now)
         asker = self._askers.pop(worker, None)
         if asker and asker.held:
@@ -177,6 +185,8 @@ class Limiter:
             ledger.heard(ask.worker, heard)
         for report in lane.reports:
             ledger.report(report)
+        for lot_report in lane.lots:
+            ledger.lot_report(lot_report)
         if lane.refusals:
             ledger.refusals(ask.worker, lane.refusals)
 
@@ -184,7 +194,8 @@ class Limiter:
         """How many permits there are for the oldest of a worker's jobs that it did not know of when it asked."""
         asker.unheard = [grant for grant in asker.unheard if grant[0] > ask.heard]
         given = sum(permits for _, name, permits in asker.unheard if name == account)
-        return given + len(asker.lets.get(account, ()))
+        lot = asker.lots.get(account)
+        return given + len(asker.lets.get(account, ())) + (lot.requests if lot else 0)
 
     def _open(self, lane: LaneAsk) -> Ledger:
         ledger = Ledger(
@@ -201,6 +212,10 @@ class Limiter:
         return ledger
 
     # What is given.
+
+    def _let_ahead(self, ledger: Ledger, worker: str, requests: int, lane: LaneAsk) -> Lot | None:
+        asked, tokens = lane.ahead
+        return ledger.ahead(worker, requests, tokens * requests / asked)
 
     def _let_out(self, account: str, worker: str, let: Let) -> None:
         asker = self._askers[worker]
@@ -231,10 +246,11 @@ class Limiter:
         for name in asker.accounts:
             ledger = self._ledgers[name]
             asker.accounts[name] = ledger.standing(worker)
-            lets = tuple(asker.lets.pop(name, ()))
-            if lets:
-                asker.unheard.append((asker.granted, name, len(lets)))
-            lanes.append(ledger.grant(worker, asker.granted, lets))
+            lets, lot = tuple(asker.lets.pop(name, ())), asker.lots.pop(name, None)
+            if lets or lot:
+                requests = len(lets) + (lot.requests if lot else 0)
+                asker.unheard.append((asker.granted, name, requests))
+            lanes.append(ledger.grant(worker, asker.granted, lets, lot))
         gap_s = len(self._askers) / ASKS_PER_S
         return Grant(self.generation, asker.granted, received_at, _now(), gap_s, tuple(lanes))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
@@ -12,11 +13,11 @@ from typing import Any
 import anyio.to_thread
 import ray
 
-from cts_async.cluster.asks import Ask, Grant
+from cts_async.cluster.asks import Ask
 from cts_async.cluster.limiter import Limiter
-from cts_async.cluster.messages import Begun, News, Turn
+from cts_async.cluster.messages import Begun, Turn
 from cts_async.cluster.needs import Arrival, NeededFile
-from cts_async.cluster.ray_links import RayLimiterLink
+from cts_async.cluster.ray_links import RayLimiterLink, packed
 from cts_async.cluster.shared_lanes import SharedLanes
 from cts_async.cluster.trades import Setup
 from cts_async.cluster.worker import Worker
@@ -65,9 +66,10 @@ class WorkerActor:
         self._work = asyncio.create_task(self._worker.run())
         return await self._worker.begin()
 
-    async def turn(self, turn: Turn) -> News:
-        """See links.WorkerLink."""
-        return await self._worker.turn(turn)
+    async def turn(self, packed_turn: bytes) -> bytes:
+        """See links.WorkerLink; both ways as `ray_links.packed`."""
+        turn: Turn = pickle.loads(packed_turn)
+        return packed(await self._worker.turn(turn))
 
 
 class LimiterActor:
@@ -86,9 +88,10 @@ class LimiterActor:
             self._work.add_done_callback(lambda _: os._exit(1))  # it never ends by itself: Ray starts another
         return self._limiter
 
-    async def ask(self, ask: Ask) -> Grant:
-        """See asks.LimiterLink."""
-        return await self._begun().ask(ask)
+    async def ask(self, packed_ask: bytes) -> bytes:
+        """See asks.LimiterLink; both ways as `ray_links.packed`."""
+        ask: Ask = pickle.loads(packed_ask)
+        return packed(await self._begun().ask(ask))
 
     async def roster(self, workers: Mapping[str, float | None]) -> None:
         """See Limiter.roster."""

@@ -1,7 +1,11 @@
-"""The ways to workers and to the limiter over Ray's calls."""
+"""The ways to workers and to the limiter over Ray's calls.
+
+What is said all the time travels as bytes that were made here: Ray's own pickler looks at every object in Python.
+"""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import chain
@@ -28,6 +32,11 @@ BEAT_S: Final = 0.5
 """How often it is looked whether the limiter is still the same."""
 
 
+def packed(message: Turn | News | Ask | Grant) -> bytes:
+    """A message between a run's own processes, to be read by `pickle.loads` there; Ray protects its way, or nobody."""
+    return pickle.dumps(message, protocol=5)
+
+
 def _lost(why: str) -> WorkerLost:
     """One that does not answer may still be at work."""
     return WorkerSilent(why) if why in SILENT or why.startswith("no answer") else WorkerLost(why)
@@ -50,7 +59,8 @@ class RayWorkerLink:
         return cast(Begun, await called(self._actor.begin, within_s=BEGIN_S, lost=_lost))
 
     async def turn(self, turn: Turn) -> News:
-        return cast(News, await called(self._actor.turn, turn, within_s=CALL_S, lost=_lost))
+        said = await called(self._actor.turn, packed(turn), within_s=CALL_S, lost=_lost)
+        return cast(News, pickle.loads(said))
 
     async def _send(self, file: NeededFile) -> str:
         """Why a file cannot be had there; "" where it now is."""
@@ -74,7 +84,8 @@ class RayLimiterLink:
         self._actor = actor
 
     async def ask(self, ask: Ask) -> Grant:
-        return cast(Grant, await called(self._actor.ask, ask, within_s=ASK_S, lost=LimiterLost))
+        said = await called(self._actor.ask, packed(ask), within_s=ASK_S, lost=LimiterLost)
+        return cast(Grant, pickle.loads(said))
 
 
 class RayLimiter:

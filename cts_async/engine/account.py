@@ -156,6 +156,11 @@ class Account:
         return self._sent
 
     @property
+    def caution(self) -> float:
+        """The factor over estimates at which tokens are charged."""
+        return self._caution
+
+    @property
     def allowed(self) -> tuple[float | None, float | None]:
         """Requests and tokens a minute that may be sent just now, as far as limits are known."""
         requests, tokens = self._requests, self._tokens
@@ -179,11 +184,16 @@ class Account:
     def wanted(self) -> None:
         return  # whoever waits is asked for
 
-    def has_room(self, tokens: float) -> bool:
-        """Whether a request of about `tokens` may be sent now."""
-        return (self._requests is None or self._requests.has_room(1.0)) and (
+    def has_room(self, tokens: float, requests: float = 1.0) -> bool:
+        """Whether a request of about `tokens`, or so many with `tokens` in all, may be sent now."""
+        return (self._requests is None or self._requests.has_room(requests)) and (
             self._tokens is None or self._tokens.has_room(tokens * self._caution)
         )
+
+    def spare(self) -> tuple[float, float]:
+        """Requests, and tokens as they are charged, that may be let out before anybody needs them."""
+        requests, tokens = self._requests, self._tokens
+        return (requests.spare() if requests else inf, tokens.spare() if tokens else inf)
 
     async def wait(self, tokens: float) -> None:
         """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
@@ -199,25 +209,28 @@ class Account:
         finally:
             self._at_gate = None
 
-    def take(self, now: float, tokens: float, by: float | None = None) -> Permit:
-        """Charge a request of about `tokens` that is sent `now`, or `by` then at the latest."""
+    def take(self, now: float, tokens: float, by: float | None = None, requests: int = 1) -> Permit:
+        """Charge a request of about `tokens` that is sent `now`, or `by` then at the latest.
+
+        Of several `requests`, which never go as probes, `tokens` is the sum.
+        """
         tokens *= self._caution
-        self._sent += 1
+        self._sent += requests
         self._tokens_sent += tokens
         permit = Permit(tokens, now if by is None else by, self._caution, self._sent, self._tokens_sent)
-        requests, of_tokens = self._requests, self._tokens
-        if requests or of_tokens:
-            if requests and requests.take(now, 1.0, by):
-                permit.probes = (requests,)
+        of_requests, of_tokens = self._requests, self._tokens
+        if of_requests or of_tokens:
+            if of_requests and of_requests.take(now, float(requests), by):
+                permit.probes = (of_requests,)
             if of_tokens and of_tokens.take(now, tokens, by):
                 permit.probes = (*permit.probes, of_tokens)
-            permit.rooms = (_room(requests), _room(of_tokens))
+            permit.rooms = (_room(of_requests), _room(of_tokens))
         return permit
 
-    def redate(self, permit: Permit, sent_at: float) -> None:
-        """A request that may have been sent later was sent at `sent_at`."""
+    def redate(self, permit: Permit, sent_at: float, requests: int = 1) -> None:
+        """A request, or several, that may have been sent later were sent at `sent_at`."""
         if self._requests:
-            self._requests.redate(permit.sent_at, sent_at, 1.0)
+            self._requests.redate(permit.sent_at, sent_at, float(requests))
         if self._tokens:
             self._tokens.redate(permit.sent_at, sent_at, permit.tokens)
         permit.sent_at = sent_at
@@ -229,6 +242,14 @@ class Account:
             self._requests.settle(permit.sent_at, 1.0, 0.0)
         if self._tokens:
             self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
+
+    def give_back_part(self, permit: Permit, requests: int, used: int, tokens: float) -> None:
+        """Of several requests only `used` were sent, with `tokens` as charged: see `give_back` for the others."""
+        if isinstance(self._requests, MeterGate):
+            self._requests.settle(permit.sent_at, float(requests), float(used))
+        if self._tokens:
+            self._tokens.settle(permit.sent_at, permit.tokens, tokens)
+        permit.tokens = tokens
 
     def count(self, now: float, uses: Sequence[tuple[float, float, float]]) -> None:
         """Others sent this lately: (time, requests, tokens)."""
@@ -250,14 +271,29 @@ class Account:
         self._tokens.settle(permit.sent_at, permit.tokens, tokens_used)
         if permit.tokens and tokens_used:
             ratio = tokens_used / permit.tokens * permit.caution
-            decayed = self._caution + FORGET * (max(1.0, ratio) - self._caution)
-            self._caution = min(MAX_CAUTION, max(ratio, decayed))
+            self._take_care(ratio, ratio, FORGET)
+
+    def _take_care(self, usual: float, worst: float, forget: float) -> None:
+        """Requests took `usual` times what was estimated, one of them `worst` times."""
+        decayed = self._caution + forget * (max(1.0, usual) - self._caution)
+        self._caution = min(MAX_CAUTION, max(worst, decayed))
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """The request was answered."""
         self.settle(permit, tokens_used)
         for gate in permit.probes:
             gate.probed(served=True)
+        self._all_is_well(permit)
+
+    def served_many(self, permit: Permit, requests: int, charged: float, used: float, worst: float) -> None:
+        """Of several requests so many were answered: charged `charged` tokens they took `used`, and one of them
+        `worst` times what was estimated."""
+        if self._tokens and charged:
+            self._tokens.settle(permit.sent_at, charged, used)
+            self._take_care(used / charged * permit.caution, worst, 1.0 - (1.0 - FORGET) ** requests)
+        self._all_is_well(permit)
+
+    def _all_is_well(self, permit: Permit) -> None:
         if self._requests:
             self._requests.speed_up(permit.sent_at)
         if self._tokens:
@@ -313,6 +349,12 @@ class Account:
         for gate in paced:
             gate.slow_down(now)
         return bool(paced)
+
+    def delay(self, seconds: float) -> None:
+        """What was taken lately is sent later than it was: where the flow is even, let it stand still for so long."""
+        for gate in (self._requests, self._tokens):
+            if isinstance(gate, PacedGate):
+                gate.delay(seconds)
 
     def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterator[tuple[LimitOf, float]]:
         """Take in what an answer said; gives the limits per minute that are new by it."""

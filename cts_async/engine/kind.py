@@ -30,7 +30,8 @@ class KindFinder:
         self.limit = limit
         self._bucket = BucketMeter(limit, limit / window_s, MARGIN_S + slack_s)
         self._sliding = SlidingMeter(limit, window_s)
-        # For a verdict the window must have been full however late our requests arrived.
+        # For a verdict the window must have been full however late our requests arrived, and of what may be sent
+        # only what was counts.
         self._strict = SlidingMeter(limit, window_s, -MARGIN_S - slack_s)
         self.kind: Kind = "unknown"
         self.probing = False
@@ -48,11 +49,16 @@ class KindFinder:
     def room(self, now: float) -> float:
         return self._meter.room(now)
 
+    def least_room(self, now: float) -> float:
+        """How much may be sent now, however the server counts."""
+        return min(meter.room(now) for meter in self._alive if meter is not self._strict)
+
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
         """Count `amount`, sent `by` then at the latest; True if it goes as a probe, whose fate must then be told."""
         probe = self.kind == "unknown" and self._sliding.wait_s(now, amount) > 0
         for meter in self._alive:
-            meter.take(now if by is None or meter is self._bucket else by, amount)
+            if by is None or meter is not self._strict:
+                meter.take(now if by is None or meter is self._bucket else by, amount)
         self.probing = self.probing or probe
         return probe
 
@@ -66,7 +72,10 @@ class KindFinder:
 
     def redate(self, was: float, sent_at: float, amount: float) -> None:
         for meter in self._alive:
-            meter.redate(was, sent_at, amount)
+            if meter is self._strict:
+                meter.take(sent_at, amount)
+            else:
+                meter.redate(was, sent_at, amount)
 
     def count(self, now: float, uses: Iterable[Use]) -> None:
         # The strict one is not told: where it is not full, no probe goes.

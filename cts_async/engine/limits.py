@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from math import inf
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from aiolimiter import AsyncLimiter
 
@@ -19,6 +19,9 @@ from cts_async.engine.kind import KindFinder
 from cts_async.engine.meters import MARGIN_S, BucketMeter, Meter, SlidingMeter, Use
 
 LimitKind = Literal["paced", "sliding", "bucket", "auto"]
+
+RESERVE: Final = 0.2
+"""Share of a limit of which nothing is let out ahead."""
 
 
 class Gate(Protocol):
@@ -60,6 +63,9 @@ class Gate(Protocol):
     def room(self) -> float:
         """How much may be sent now, as far as this gate keeps account of it; infinite where it does not."""
 
+    def spare(self) -> float:
+        """How much may be let out now that may be used a moment later, or never: nothing near the limit."""
+
     def speed_up(self, now: float) -> None:
         """All is well: what was slowed down after a refusal recovers a little."""
 
@@ -77,6 +83,11 @@ class PacedGate:
     SHARE, LATENESS_S = 0.99, 0.005
     """Of the limit: else the 21st of 20 a second arrives a millisecond too early as often as too late. What is
     made good of being late is half of what that leaves free in a second."""
+    COLD, COLD_S = 0.05, 1.5
+    """What is sent first takes longer to arrive than what follows, since connections have to be made: for so long
+    each takes so much more of the flow, or a second that begins with it would hold one too many."""
+    SPARE_S = 0.003
+    """Of the rate: so much more at once than an even flow has keeps within the limit in every second."""
     SLOWER, FASTER, FASTER_AFTER_S, SLOWEST = 0.95, 0.01, 10.0, 0.1
 
     def __init__(
@@ -85,6 +96,7 @@ class PacedGate:
         self.limit, self._window_s, self._smallest = limit, window_s, smallest
         self._share, self._changed_at = self.SHARE, 0.0
         self._debt = 0.0
+        self._cold_until: float | None = None
         self._flow(first=0.0 if empty else smallest)
 
     def _flow(self, first: float = 0.0) -> None:
@@ -98,6 +110,10 @@ class PacedGate:
         """The server refused what this flow let through: a little less from now on, until it has gone well."""
         self._share, self._changed_at = max(self.SLOWEST, self._share * self.SLOWER), now
         self._flow()
+
+    def delay(self, seconds: float) -> None:
+        """Stand still for so long."""
+        self._debt += seconds * self._share * self.limit / self._window_s
 
     def speed_up(self, now: float) -> None:
         if self._share < self.SHARE and now - self._changed_at > self.FASTER_AFTER_S:
@@ -124,6 +140,11 @@ class PacedGate:
         if self._debt > 0:
             _at_once(self._limiter.acquire(self._debt))
             self._debt = 0.0
+        if self._cold_until is None:
+            several_a_second = self.limit > self._window_s * self._smallest
+            self._cold_until = now + self.COLD_S if several_a_second else now
+        if now < self._cold_until:
+            self._debt += self.COLD * amount
         return False
 
     async def wait(self, amount: float) -> None:
@@ -147,6 +168,9 @@ class PacedGate:
 
     def room(self) -> float:
         return inf
+
+    def spare(self) -> float:
+        return self._share * self.limit / self._window_s * self.SPARE_S
 
 
 class MeterGate:
@@ -206,6 +230,10 @@ class MeterGate:
 
     def room(self) -> float:
         return self._meter.room(_now())
+
+    def spare(self) -> float:
+        room = self.finder.least_room(_now()) if self.finder else self.room()
+        return max(0.0, room - RESERVE * self.limit)
 
     def charge(self, amount: float, lasting_s: float | None) -> None:
         """Others took `amount`; it is there again after `lasting_s` (None: after a whole window)."""

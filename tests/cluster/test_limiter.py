@@ -140,3 +140,38 @@ def test_what_was_given_was_used_or_came_back() -> None:
     status = Played(allowance, limits, workers=8, jobs=900).status
     assert status["used"] == 900
     assert status["given"] == status["used"] + status["returned"] + status["forgotten"]
+
+
+@pytest.mark.parametrize("kind", ["paced", "sliding", "bucket", "auto"])
+def test_limits_that_do_not_bind_cost_a_worker_few_messages(kind: Any) -> None:
+    """Two workers with 128 places between them, and answers after 10 ms: 12,800 a second at best."""
+    allowance = Allowance(headers="none")
+    limits = LaneLimits(6e7, 6e11, max_concurrency=128, kind=kind)
+    played = Played(
+        allowance, limits, workers=2, jobs=12_800, tokens=(700,), median_s=0.01, delay_s=(0.0005, 0.001)
+    )
+    assert played.provider.served == 12_800
+    assert played.network.asks <= 250
+    status = played.status
+    assert status["given"] == status["used"] + status["returned"] + status["forgotten"]
+
+
+@pytest.mark.parametrize("workers", [8])
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [("sliding", "sliding"), ("bucket", "bucket"), ("auto", "sliding"), ("auto", "bucket")],
+)
+def test_workers_that_are_faster_than_their_limit_keep_to_it(workers: int, kind: Any, counts: Any) -> None:
+    """1,000 in a window of 10 s, by workers that could send ten times as many: nothing ahead breaks it."""
+    allowance = Allowance(
+        requests_per_min=6000, tokens_per_min=6e6, kind=counts, window_s=10.0, headers="none"
+    )
+    limits = LaneLimits(6000, 6e6, max_concurrency=256, kind=kind, window_s=10.0)
+    played = Played(
+        allowance, limits, workers=workers, jobs=3000, tokens=(500, 1000, 1200), median_s=0.2,
+        delay_s=(0.001, 0.01),
+    )  # fmt: skip
+    assert (played.provider.refused <= (kind == "auto"), played.provider.served) == (True, 3000)
+    best_s = {"sliding": 2 * 10.4, "bucket": 20.0}[counts]
+    # The last of a window go as late in it as they did in the one before: what comes in 1.7 s is not at once.
+    assert played.provider.sent_at[-1] <= 1.01 * best_s + 2.0

@@ -101,14 +101,23 @@ class Cluster:
 
 
 def played(
-    allowance: Allowance, limits: LaneLimits, fates: Fates, *, workers: int, jobs: int, loss: float, seed: int
+    allowance: Allowance,
+    limits: LaneLimits,
+    fates: Fates,
+    *,
+    workers: int,
+    jobs: int,
+    loss: float,
+    seed: int,
+    width: int = 8,
+    median_s: float = 1.0,
 ) -> tuple[Provider, list[Worker]]:
     rng = random.Random(seed)
-    provider = Provider(allowance, lambda: rng.lognormvariate(0.0, 1.0))
+    provider = Provider(allowance, lambda: median_s * rng.lognormvariate(0.0, 1.0))
 
     async def main() -> list[Worker]:
         network = Network(rng, loss=loss)
-        team = [Worker(f"w{i}", network, provider, limits, width=8) for i in range(workers)]
+        team = [Worker(f"w{i}", network, provider, limits, width) for i in range(workers)]
         await Cluster(network, fates, team).run([(i, float(rng.randint(1, 60))) for i in range(jobs)])
         return team
 
@@ -152,6 +161,30 @@ def test_no_window_ever_holds_more_than_the_limit(
         assert provider.served == sum(worker.done for worker in team)
 
 
+@settings(max_examples=10, deadline=None)
+@given(
+    st.sampled_from(["sliding", "bucket"]),
+    st.sampled_from([200, 1000]),
+    st.none() | st.just(12_000.0),
+    st.integers(1, 4),
+    fates,
+    st.sampled_from([0.0, 0.1]),
+    st.integers(0, 999),
+)
+def test_nor_where_most_is_let_out_ahead(
+    kind: Any, per_window: int, tokens: float | None, workers: int, fates: Fates, loss: float, seed: int
+) -> None:
+    """Workers that could send thousands a second, and a window of 20 s that is full after the first."""
+    allowance = Allowance(3 * per_window, tokens and 3 * tokens, kind=kind, window_s=20.0, headers="none")
+    limits = LaneLimits(3 * per_window, tokens and 3 * tokens, 200, kind, window_s=20.0)
+    provider, team = played(
+        allowance, limits, fates, workers=workers, jobs=900, loss=loss, seed=seed, width=40, median_s=0.02
+    )
+    assert provider.refused == 0
+    if len(fates.kills) < workers:
+        assert provider.served == sum(worker.done for worker in team)
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 6), fates, st.sampled_from([0.0, 0.1]), st.integers(0, 999))
 def test_no_more_is_under_way_than_there_are_places(
@@ -175,3 +208,18 @@ def test_limits_learned_from_headers_are_learned_again_after_the_limiter_is_lost
     provider, team = played(allowance, LaneLimits(), trouble, workers=4, jobs=500, loss=0.0, seed=5)
     assert provider.refused <= 3
     assert provider.served == sum(worker.done for worker in team) >= 500 - 8
+
+
+def test_a_worker_whose_death_is_told_before_the_roster_is_not_forgotten() -> None:
+    """The first of two dies, then the limiter; the next one hears of the dead before it hears of all who there were."""
+    allowance = Allowance(600, kind="sliding", window_s=20.0, headers="none")
+    limits = LaneLimits(600, kind="sliding", window_s=20.0)
+    trouble = Fates(
+        [21.0, 60.0], limiter_dies=[22.9], back_after_s=4.1, roster_after_s=1.8, known_after_s=6.8
+    )
+    provider, _ = played(
+        allowance, limits, trouble, workers=2, jobs=900, loss=0.0, seed=1, width=40, median_s=0.02
+    )
+    assert provider.refused == 0
+    # Nobody is served before all that the dead worker may have sent has left the window.
+    assert [at for at in provider.sent_at if 28.0 < at < 47.0] == []

@@ -73,3 +73,12 @@ def test_a_refusal_of_what_went_before_the_limit_was_known_says_nothing() -> Non
     finder = KindFinder(60.0, 60.0)
     finder.refused(probe=False, room=inf)
     assert finder.kind == "unknown"
+
+
+def test_what_may_never_be_sent_does_not_count_towards_a_verdict() -> None:
+    """60 may be sent until 0.5 s, of a bucket of 59.1; only what is known to have been sent fills a window."""
+    finder = KindFinder(60.0, 60.0, slack_s=0.5)
+    finder.take(0.0, 59.0, by=0.5)
+    assert finder.wait_s(8.0, 2.0) > 50
+    finder.redate(0.5, 0.2, 59.0)
+    assert finder.wait_s(8.0, 2.0) == 0

@@ -352,8 +352,8 @@ def test_a_refusal_in_an_even_flow_makes_it_a_little_slower_and_pauses_nobody_el
         dispatcher.cancel()
         return asyncio.get_running_loop().time() - began
 
-    # 100 a second, of which 99 % times 95 % are used.
-    assert run_virtual(main) == pytest.approx(100 / 94.05, rel=0.03)
+    # 100 a second, of which 99 % times 95 % are used; those of the first 1.5 s take 5 % more.
+    assert run_virtual(main) == pytest.approx(105 / 94.05, rel=0.03)
     assert pauses == []
 
 
