@@ -22,10 +22,9 @@ CAUSES: Final = (
 """What Ray says of an actor that does not answer, and what it comes to; where none fits, its process died."""
 
 
-SILENT: Final = frozenset({"it cannot be reached", "its node is gone"})
-"""Causes that say nothing of its process."""
-
 CUT_OFF: Final = "Ray's client is cut off from the cluster"
+SILENT: Final = frozenset({"it cannot be reached", "its node is gone", CUT_OFF})
+"""Causes that say nothing of its process."""
 
 
 class Call(Protocol):

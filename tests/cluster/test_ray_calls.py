@@ -19,7 +19,7 @@ from ray.exceptions import (
 )
 
 from cts_async.cluster.links import WorkerLost
-from cts_async.cluster.ray_calls import answered, called, plain_cause
+from cts_async.cluster.ray_calls import CUT_OFF, SILENT, answered, called, plain_cause
 
 
 class Called:
@@ -107,6 +107,10 @@ class CutOff:
 def test_a_call_that_cannot_be_sent_any_more_loses_who_was_called() -> None:
     with pytest.raises(WorkerLost, match="^Ray's client is cut off from the cluster$"):
         asyncio.run(called(CutOff(), "a turn", within_s=1.0, lost=WorkerLost))
+
+
+def test_who_cannot_be_called_any_more_may_still_be_at_work() -> None:
+    assert CUT_OFF in SILENT
 
 
 def test_a_call_that_was_under_way_when_the_client_was_cut_off_loses_who_was_called() -> None:
