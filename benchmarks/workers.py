@@ -1,8 +1,7 @@
-"""`cts judge --workers N` at a fast local endpoint: calls a second with one worker and with two, start-up taken out.
+"""`cts judge` and `cts run` with `--workers` at a fast endpoint: calls a second with one and with two, start-up out.
 
-Twice. As the machine is, head and endpoint need cores, too: with two cores, two workers have less than one each. And
-with a core for each worker, on which its share of head and endpoint runs as well: one worker has one core for all of
-it, two workers have two; that is what another machine of the same kind would add.
+Judging twice. As the machine is, head and endpoint need cores, too: of two, two workers have less than one each. And
+with all of it on one core for one worker, beside two workers on two.
 """
 
 from __future__ import annotations
@@ -19,6 +18,8 @@ from benchmarks.shared.process import Spent, interleaved
 from benchmarks.shared.result import Result, Row
 
 SMALL, LARGE, IN_FLIGHT, ROUNDS = 20_000, 80_000, 128, 3
+FEW, MANY, CALLS_EACH = 2_000, 16_000, 7
+"""Instances of `cts run` with three questions: a call for them, three answers, a rewrite, a search, a verdict."""
 NAMES = {
     "ray::WorkerActor": "worker",
     "ray::LimiterActor": "limiter",
@@ -48,6 +49,8 @@ def _measured() -> Result:
             "2 workers": lambda: _rate(world, 2, {0, 1}),
             "1 worker on 1 core": lambda: _rate(world, 1, {0}),
             "no workers": lambda: _rate(world, 0, {0, 1}),
+            "cts run, 1 worker": lambda: _run_rate(world, 1),
+            "cts run, 2 workers": lambda: _run_rate(world, 2),
             "2 workers, limits on": lambda: _rate(world, 2, {0, 1}, limited=True),
         }
         rates = interleaved(ROUNDS, work)
@@ -60,12 +63,19 @@ def _measured() -> Result:
             *(Row(f"{name}: calls/s", median[name], note=_range(rates[name])) for name in work),
             Row("2 workers / 1 worker", median["2 workers"] / median["1 worker"], ">=", 1.8, 2),
             Row(
+                "cts run: 2 workers / 1 worker",
+                median["cts run, 2 workers"] / median["cts run, 1 worker"],
+                ">=",
+                1.8,
+                2,
+            ),
+            Row(
                 "2 workers on 2 cores / 1 worker on 1 core",
                 median["2 workers"] / median["1 worker on 1 core"],
                 ">=",
                 1.8,
                 2,
-                "endpoint and head share the workers' cores",
+                "head and endpoint on the workers' cores",
             ),
             *(Row(f"us CPU a call: {name}", us, digits=1) for name, us in shares.items()),
             Row("lines of results that differ from a local run's", differ, "=", 0),
@@ -79,6 +89,13 @@ def _rate(world: JudgeWorld, workers: int, cores: set[int], *, limited: bool = F
         small = _judged(world, endpoint.url, SMALL, workers, limited=limited)
         large = _judged(world, endpoint.url, LARGE, workers, limited=limited)
     return (LARGE - SMALL) / (large.wall_s - small.wall_s)
+
+
+def _run_rate(world: JudgeWorld, workers: int) -> float:
+    words = ("--workers", str(workers))
+    with static_endpoint(processes=2) as endpoint:
+        few, many = (world.run(endpoint, n, IN_FLIGHT, words=words) for n in (FEW, MANY))
+    return CALLS_EACH * (MANY - FEW) / (many.wall_s - few.wall_s)
 
 
 def _judged(world: JudgeWorld, url: str, n: int, workers: int, *, limited: bool = False) -> Spent:

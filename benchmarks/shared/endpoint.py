@@ -42,10 +42,19 @@ http {{
   server {{
     listen 127.0.0.1:{port} reuseport;
     location = /status {{ stub_status; }}
+{roles}
     location / {{ return 200 '{reply}'; }}
   }}
 }}
 """
+
+
+ROLES = {
+    "clarify": json.dumps(["Which winter?", "Which island?", "Which harbour?"]),
+    "support": "the ferry to the northern island in winter",
+    "agent": "<think>It is known.</think>\n<answer>The ferry leaves the harbour at nine in winter.</answer>",
+}
+"""What every model under `/ROLE` says; all others are judges."""
 
 
 class NoNginx(Exception):
@@ -66,6 +75,10 @@ class Endpoint:
 
     url: str
 
+    def of(self, role: str) -> str:
+        """The base URL at which everybody plays this role, of `ROLES`."""
+        return f"{self.url.removesuffix('/v1')}/{role}/v1"
+
     def counts(self) -> Counts:
         with urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/status") as response:
             page = response.read().decode()
@@ -76,7 +89,11 @@ class Endpoint:
 def judge_reply() -> str:
     """One valid reply of a judge of eight nuggets, complete enough for every client."""
     rows = [{"id": id, "coverage": label} for id, label in zip(NUGGET_IDS, _LABELS, strict=True)]
-    message = {"role": "assistant", "content": json.dumps({"results": rows})}
+    return _reply(json.dumps({"results": rows}))
+
+
+def _reply(text: str) -> str:
+    message = {"role": "assistant", "content": text}
     return json.dumps(
         {
             "id": "chatcmpl-1",
@@ -98,10 +115,14 @@ def static_endpoint(processes: int = 1) -> Iterator[Endpoint]:
     with tempfile.TemporaryDirectory(prefix="cts-nginx-") as folder:
         port = _free_port()
         config = Path(folder) / "nginx.conf"
-        reply = judge_reply().replace("\\", "\\\\").replace("'", "\\'")
+        reply = _quoted(judge_reply())
+        roles = "\n".join(
+            f"    location /{role}/ {{ return 200 '{_quoted(_reply(text))}'; }}"
+            for role, text in ROLES.items()
+        )
         user = "user root;" if os.geteuid() == 0 else ""
         config.write_text(
-            _CONFIG.format(folder=folder, port=port, reply=reply, user=user, processes=processes)
+            _CONFIG.format(folder=folder, port=port, reply=reply, user=user, processes=processes, roles=roles)
         )
         log = Path(folder) / "error.log"
         command = [program, "-c", str(config), "-p", folder, "-e", str(log)]
@@ -112,6 +133,10 @@ def static_endpoint(processes: int = 1) -> Iterator[Endpoint]:
         finally:
             server.terminate()
             server.wait()
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "\\'")
 
 
 def _free_port() -> int:

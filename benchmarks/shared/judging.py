@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.shared.endpoint import MODEL, NUGGET_IDS, Endpoint, NoNginx, static_endpoint
+from benchmarks.shared.endpoint import MODEL, NUGGET_IDS, ROLES, Endpoint, NoNginx, static_endpoint
 from benchmarks.shared.process import CTS, ROOT, Spent, ours, spent_by
 from benchmarks.shared.result import Result
 
@@ -94,6 +94,56 @@ class JudgeWorld:
             with path.open("w") as out:
                 for i in range(n):
                     out.write(json.dumps({**_candidate(i % distinct), "id": f"c{i:07d}"}) + "\n")
+        return path
+
+    def run(self, endpoint: Endpoint, n: int, in_flight: int, *, words: tuple[str, ...] = ()) -> Spent:
+        """A fresh `cts run` with three questions over `n` instances: seven calls each, everybody at the endpoint."""
+        runs = self.directory / "runs"
+        shutil.rmtree(runs, ignore_errors=True)
+        tables = [
+            f'[models.{name}]\nbase_url = "{url}"\nmodel = "{name}-1"\nmax_concurrency = {in_flight}\n'
+            for name, url in (*((role, endpoint.of(role)) for role in ROLES), ("static", endpoint.url))
+        ]
+        (self.directory / "cts-run.toml").write_text("\n".join(tables))
+        (self.directory / "docs.jsonl").write_text(
+            json.dumps({"id": "d", "url": "http://d", "title": "d", "text": "d"})
+        )
+        players = ["--model", "clarify", "--support", "support", "--agent", "agent", "--judge", "static"]
+        data = ["--data", self.instances(n).name, "--gold", "gold.jsonl", "--corpus", "docs.jsonl"]
+        asked = [
+            *CTS,
+            "run",
+            *players,
+            *data,
+            "-k",
+            "3",
+            "--no-orig",
+            "--name",
+            "r",
+            "--config",
+            "cts-run.toml",
+        ]
+        command = [*asked, "--in-flight", str(in_flight), "-q", "--json", *words]
+        spent = spent_by(command, cwd=self.directory)
+        scored = sum(
+            b'"restore_score_100":50.0' in line for line in (runs / "r" / "results.jsonl").open("rb")
+        )
+        if scored != n:
+            raise RuntimeError(f"{scored} of {n} instances were scored")
+        return spent
+
+    def instances(self, n: int) -> Path:
+        """A file of `n` instances whose intents are those of the gold."""
+        path = self.directory / f"instances-{n}.jsonl"
+        if not path.exists():
+            with path.open("w") as out:
+                for i in range(n):
+                    row = {
+                        "id": f"i{i:06d}",
+                        "fused_query": _query(i % N_GOLD),
+                        "blurred_query": f"ferries {i}",
+                    }
+                    out.write(json.dumps(row) + "\n")
         return path
 
     def bodies(self, n: int) -> Path:
