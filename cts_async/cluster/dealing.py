@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from math import ceil
+from operator import itemgetter
 from typing import Final
 
 from cts_async.cluster.messages import Piece
@@ -130,10 +131,23 @@ class Stream:
             hand.pieces[piece.seq] = piece
             dealt.append(piece)
         if not hand.pieces and self._suspects and not self._read(1) and self._pieces is None:
-            seq, piece = heappop(self._suspects)
-            hand.pieces[seq] = piece
-            dealt.append(piece)
+            suspect = next(
+                (one for one in sorted(self._suspects, key=itemgetter(0)) if self._may_have(worker, one[1])),
+                None,
+            )
+            if suspect:
+                self._suspects.remove(suspect)
+                heapify(self._suspects)
+                seq, piece = suspect
+                self._own(piece.same, worker)
+                hand.pieces[seq] = piece
+                dealt.append(piece)
         return dealt
+
+    def _may_have(self, worker: str, piece: Piece) -> bool:
+        """Whether nobody else has, or is just lost with, another piece that asks the same."""
+        owner = self._owners.get(piece.same, worker)
+        return owner == worker or owner not in self._hands
 
     def ended(self, worker: str, seqs: Iterable[int], now: float) -> list[Piece]:
         """The pieces with these numbers have ended; those of them that the worker did have, each once."""
@@ -224,6 +238,8 @@ class Stream:
             self._ahead.popleft()
 
     def _own(self, question: int, worker: str) -> None:
+        if not question:
+            return
         self._owners[question] = worker
         self._owners.move_to_end(question)
         if len(self._owners) > MOST_OWNED:

@@ -321,3 +321,19 @@ def test_a_question_is_never_with_two_workers(same: list[int], order: object) ->
         ended, hands[worker] = hands[worker][:2], hands[worker][2:]
         dealer.ended(worker, ended, now=turn / 10)
     assert dealer.over
+
+
+def test_what_a_lost_worker_may_have_answered_waits_until_that_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both ask the same, and are dealt alone after one loss: none while a worker that has the other is buried."""
+    monkeypatch.setattr(dealing, "MOST_DEATHS", 1)
+    dealer = dealer_of(2, "a", same=[7, 7])
+    assert seqs(dealer.deal("a").pieces) == [0, 1]
+    dealer.lost("a")
+    for worker in ("b", "c"):
+        dealer.joined(worker, 4)
+    assert seqs(dealer.deal("b").pieces) == [0]
+    assert seqs(dealer.deal("c").pieces) == []
+    dealer.lost("b")
+    assert [(piece.seq, piece.again) for piece in dealer.deal("c").pieces] == [(0, True)]
