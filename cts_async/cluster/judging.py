@@ -25,7 +25,7 @@ from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.crew import Crew, LaneOf, instances_in_flight, opened
 from cts_async.protocol.judge import LEXICAL, Judge
-from cts_async.protocol.judge_plan import JudgePlan
+from cts_async.protocol.judge_plan import JudgePlan, width_of
 from cts_async.protocol.judging import Judging, NoAnswer
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.rejudge import Verdict, judge_answer, line_of, verdicts_left
@@ -157,9 +157,8 @@ class JudgingBench:
         return self.crew.lanes
 
     def width(self, stream: int) -> int:
-        """Beside others the lexical judge only fills the pauses."""
-        judge = [*self.judges][stream]
-        return 1 if judge == LEXICAL and len(self.judges) > 1 else self.in_flight
+        """That of the judge whose stream it is."""
+        return width_of([*self.judges][stream], self.judges, self.in_flight)
 
     def job(
         self,

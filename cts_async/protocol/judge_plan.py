@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,8 +67,13 @@ class JudgePlan:
         return name if len(self.judges) == 1 else f"{name}, {judge}"
 
     def in_flight(self, judge: str, usual: int) -> int:
-        """How many answers a judge works on at once: beside others the lexical one only fills the pauses."""
-        return 1 if judge == LEXICAL and len(self.judges) > 1 else usual
+        """How many answers a judge works on at once."""
+        return width_of(judge, self.judges, usual)
+
+
+def width_of(judge: str, judges: Collection[str], usual: int) -> int:
+    """How many answers one of `judges` works on at once: beside others the lexical one only fills the pauses."""
+    return 1 if judge == LEXICAL and len(judges) > 1 else usual
 
 
 def plan_judging(
