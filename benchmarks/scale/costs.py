@@ -29,7 +29,6 @@ class Costs:
     end_bytes: float = _cost(2280, "what travels", "its end", "B")
     call_us: float = _cost(400, "Ray", "a call, on either side", how="Ray 2.60")
     call_kb_us: float = _cost(1.2, "Ray", "more of that for each kilobyte", how="Ray 2.60")
-    object_us: float = _cost(3, "Ray", "more for a piece that Ray pickles itself", how="Ray 2.60")
     trip_us: float = _cost(1000, "Ray", "there and back", how="Ray 2.60")
     ask_us: float = _cost(112, "the limiter", "an ask, with its permits")
     ask_worker_us: float = _cost(0.1, "the limiter", "more of that for each worker there is")

@@ -117,7 +117,7 @@ class _Cluster:
         self._mu = log(work.latency_s) - SIGMA**2 / 2
         self._head, self._out, self._in, self._storage = (Server() for _ in range(4))
         self._back_bytes = costs.end_bytes + (work.step_bytes if work.streamed else 0.0)
-        there_us = costs.call_kb_us * costs.piece_bytes / 1000 + costs.object_us
+        there_us = costs.call_kb_us * costs.piece_bytes / 1000
         back_us = costs.call_kb_us * self._back_bytes / 1000
         step_us = costs.stream_us if work.streamed else costs.merge_us
         self._deal_us = costs.read_us + costs.head_us + costs.send_us + there_us

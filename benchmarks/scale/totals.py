@@ -112,4 +112,4 @@ def of_network(costs: Costs, sizes: Sizes) -> float:
 
 def _carried_us(costs: Costs) -> float:
     """What Ray takes on either side for a piece and its end, its calls left out."""
-    return costs.call_kb_us * (costs.piece_bytes + costs.end_bytes) / 1000 + costs.object_us
+    return costs.call_kb_us * (costs.piece_bytes + costs.end_bytes) / 1000
