@@ -133,7 +133,8 @@ class Limiter:
                 self._gone.add(worker)
                 self._died_at = max(self._died_at, now - dead_s)
         if not self._complete:
-            alive = {w for w, dead_s in workers.items() if dead_s is None} - self._told - self._gone
+            heard = self._told | self._gone
+            alive = [w for w, dead_s in workers.items() if dead_s is None and w not in heard]
             self._untold = dict.fromkeys(alive, now + SILENT_S)
             self._complete = True
             for ledger in self._ledgers.values():
@@ -230,9 +231,9 @@ class Limiter:
         """Something may have changed: move places, and answer those who should know."""
         may_move = self._complete and not self._untold
         for name, ledger in self._ledgers.items():
-            stirred = ledger.places.plan() if may_move else set()
+            stirred = ledger.places.plan() if may_move else []
             if ledger.changed():
-                stirred = set(ledger.members)
+                stirred = list(ledger.members)
             for worker in stirred:
                 asker = self._askers.get(worker)
                 if asker and asker.held and asker.accounts[name] != ledger.standing(worker):

@@ -101,14 +101,14 @@ class PlaceBook:
         """The most that all together can hold."""
         return sum(holder.most for holder in self._holders.values())
 
-    def plan(self) -> set[str]:
-        """Move places to where they lack; gives the workers that are to have more or less than before."""
+    def plan(self) -> list[str]:
+        """Move places to where they lack; gives the workers that are to have more or less than before, each once."""
         lack = sum(max(0, h.demand.places - h.let) for h in self._holders.values())
         if not lack:
-            return set()
+            return []
         free = self.total - self.held
         share = shares(self.total, {worker: h.demand for worker, h in self._holders.items()})
-        moved = self._take_back(share) if lack > free else set()
+        moved = self._take_back(share) if lack > free else []
         lacking = [w for w, h in self._holders.items() if h.let < min(share[w], h.demand.places)]
         for worker in sorted(lacking, key=lambda worker: _age(self._holders[worker].demand)):
             holder = self._holders[worker]
@@ -119,11 +119,11 @@ class PlaceBook:
             if more > 0:
                 holder.let += more
                 free -= holder.most - before
-                moved.add(worker)
+                moved.append(worker)
         return moved
 
-    def _take_back(self, share: Mapping[str, int]) -> set[str]:
-        above = {worker for worker, holder in self._holders.items() if holder.let > share[worker]}
+    def _take_back(self, share: Mapping[str, int]) -> list[str]:
+        above = [worker for worker, holder in self._holders.items() if holder.let > share[worker]]
         for worker in above:
             self._holders[worker].let = share[worker]
         return above

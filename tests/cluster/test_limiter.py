@@ -174,4 +174,5 @@ def test_workers_that_are_faster_than_their_limit_keep_to_it(workers: int, kind:
     assert (played.provider.refused <= (kind == "auto"), played.provider.served) == (True, 3000)
     best_s = {"sliding": 2 * 10.4, "bucket": 20.0}[counts]
     # The last of a window go as late in it as they did in the one before: what comes in 1.7 s is not at once.
-    assert played.provider.sent_at[-1] <= 1.01 * best_s + 2.0
+    # A permit that its worker has no use for at the very end goes to another after half a second.
+    assert played.provider.sent_at[-1] <= 1.01 * best_s + 2.5
