@@ -5,6 +5,7 @@ import { conversation } from "./conversation.js";
 import { fill, h } from "./dom.js";
 import { crumbs } from "./header.js";
 import { answer, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
+import { beginning } from "./longtext.js";
 import { nuggetsBeside } from "./nuggets_beside.js";
 import { empty, frame, later, section, smokeBadge } from "./parts.js";
 import { remember, remembered } from "./prefs.js";
@@ -35,7 +36,7 @@ export function comparePage({ main, heading, query: asked, signal }) {
       Object.assign(way, found);
       fill(steps, wayLinks(found, to));
     }, () => {});
-    fill(head, said(titleOf(known)));
+    fill(head, said(beginning(titleOf(known))));
     return layout(query, [a, b], signal);
   }, signal);
   const up = () => go(href("/run", { run: query.a }));
