@@ -39,7 +39,7 @@ def endless(viewer: Viewer) -> Iterator[Path]:
     """A run of an instance in which every text is a word of 100,000 letters, and one that failed with such a message."""
     asked = Row("q0", (ENDLESS, ENDLESS), (ENDLESS, "unknown"), 10.0, answer=ENDLESS)
     texts = {"fused_query": ENDLESS, "blurred_query": ENDLESS, "rewritten_query": ENDLESS + "!"}
-    rows = [replace(asked, **texts), Row("q1", error="search")]
+    rows = [replace(asked, **texts), Row("q1", error="search"), Row("I" * 20_000)]
     directory = made_run(viewer.runs, label="gpt-k2", data="endless", rows=rows)
     results = directory / "results.jsonl"
     results.write_text(results.read_text().replace('"refused"', f'"{ENDLESS}"'))
@@ -134,6 +134,16 @@ def test_texts_without_end_are_cut_until_somebody_asks_for_them(
     more.press("Enter")
     expect(replies.locator(".piece").last).to_be_attached()
     assert replies.locator(".piece").evaluate_all(TOGETHER) == ENDLESS
+
+
+def test_an_id_without_end_has_a_row_like_others(page: Page, viewer: Viewer, endless: Path) -> None:
+    to_run(page, viewer, endless)
+    page.goto(viewer.at("run", run=endless.name))
+    expect(page.locator("tr[data-id]")).to_have_count(3)
+    assert page.locator("tr[data-id]").last.evaluate("row => row.offsetHeight") < 800
+    page.locator("tr[data-id] a").last.click()
+    expect(page.locator(".way")).to_contain_text("III …")
+    assert page.locator(".way").evaluate("way => way.offsetHeight") < 400
 
 
 def test_a_failure_without_end_is_cut_too(page: Page, viewer: Viewer, endless: Path) -> None:

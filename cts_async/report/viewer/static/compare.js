@@ -21,7 +21,7 @@ const SIDES = ["side side-a", "side side-b"];
 export function comparePage({ main, heading, query: asked, signal }) {
   const query = { a: "", b: "", ...asked };
   const steps = h("div", { class: "steps-way" });
-  const head = fill(heading(`${query.a} ↔ ${query.b}`), said(query.id ?? ""));
+  const head = fill(heading(`${query.a} ↔ ${query.b}`), said(beginning(query.id ?? "")));
   const page = frame(h("div", { class: "way" }, trail(query), steps), head);
   const way = { previous: null, next: null };
   const to = (id) => href("/compare", { ...query, id });
@@ -63,7 +63,7 @@ async function first(query, signal) {
 
 function trail({ a, b, id }) {
   const to = (run) => [said(run), href("/run", { run })];
-  return crumbs([[t("runs"), "#/"], to(a), to(b), [said(id ?? "")]]);
+  return crumbs([[t("runs"), "#/"], to(a), to(b), [said(beginning(id ?? ""))]]);
 }
 
 function layout(query, both, signal) {

@@ -20,8 +20,8 @@ import { t } from "./words.js";
 export function instancePage({ main, heading, query, signal }) {
   const { run = "", id = "" } = query;
   const steps = h("div", { class: "steps-way" });
-  const trail = crumbs([[t("runs"), "#/"], [said(run), listOf(run)], [said(id)]]);
-  const head = fill(heading(`${id} · ${run}`), said(id));
+  const trail = crumbs([[t("runs"), "#/"], [said(run), listOf(run)], [said(beginning(id))]]);
+  const head = fill(heading(`${beginning(id)} · ${run}`), said(beginning(id)));
   const page = frame(h("div", { class: "way" }, trail, steps), head);
   const way = { previous: null, next: null };
   const to = (other) => href("/instance", { run, id: other });

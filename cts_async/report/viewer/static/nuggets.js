@@ -45,7 +45,7 @@ export function nuggetTable({ nuggets, scores }) {
 
 /** A nugget's name, its text, and the sources that support it. */
 export function nuggetText(nugget) {
-  return h("div", { class: "nugget" }, said(nugget.id, "code"),
+  return h("div", { class: "nugget" }, said(beginning(nugget.id), "code"),
     nugget.text === null ? h("p", { class: "muted" }, t("noNuggetText")) : passage(nugget.text),
     nugget.sources.length ? h("div", { class: "sources" }, h("span", { class: "muted" }, t("sources")),
       h("ul", { "aria-label": t("sources") }, nugget.sources.map((source) => h("li", {}, link(source))))) : null);
