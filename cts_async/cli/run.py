@@ -132,6 +132,7 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
     places = ", ".join(f"{directory}/" for directory in plan.systems.values())
     out.print(
         f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)",
+        markup=False,
         highlight=False,
         soft_wrap=True,
     )
