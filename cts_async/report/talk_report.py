@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from cts_async.analysis.asked_first import asked_first, retrieved_first, source_of
 from cts_async.analysis.conversations import Talk, read_talk
-from cts_async.analysis.retrieval import measure
+from cts_async.analysis.retrieval import count_hopeless, measure
 from cts_async.analysis.similarity import Scorer
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
 from cts_async.report.data_table import Column, DataTable, number, text
@@ -197,6 +197,11 @@ def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published
     n_judged, n = len(found.without[found.measures[0]]), len(over.blurred)
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
+    given = judgments.given or {}
+    if hopeless := count_hopeless({id: given.get(id, {}) for id in over.blurred}):
+        yield (
+            f"{hopeless} of {n} instances have judgments but no relevant document: they count 0, whatever is asked."
+        )
     if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
         yield (
             "Conversations that failed or are not held yet count nowhere: where n differs, means are over different "
