@@ -36,11 +36,15 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A run of conversations. `clarifier` is the model; what failed has no conversation and is counted."""
+    """A run of conversations. `clarifier` is the model, `user` who played the user, "" where nobody did.
+
+    What failed has no conversation and is counted.
+    """
 
     directory: Path
     label: str
     clarifier: str
+    user: str
     scheme: Scheme
     mode: Mode
     k: int
@@ -79,6 +83,7 @@ def read_talk(directory: Path) -> Talk:
         directory=directory,
         label=str(identity.get("system") or directory.name),
         clarifier=str(manifest.get("players", {}).get("clarifier", "")),
+        user=str(manifest.get("players", {}).get("support", "")),
         scheme=scheme,
         mode=mode,
         k=int(identity.get("k") or 0),

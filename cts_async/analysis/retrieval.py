@@ -67,6 +67,11 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[str]) -> dict[str, dict[
     return {name: values[usual].copy() for name, usual in asked.items()}
 
 
+def count_hopeless(qrels: Qrels) -> int:
+    """How many queries have judgments but no relevant document, so that `evaluate` counts them 0 in any case."""
+    return sum(1 for grades in qrels.values() if grades and not _relevant(grades))
+
+
 def _relevant(grades: Mapping[str, int]) -> dict[str, int]:
     """What is judged not relevant counts as what nobody judged."""
     return {document: grade for document, grade in grades.items() if grade > 0}

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from cts_async.analysis.conversations import Talk
@@ -70,9 +71,12 @@ class SchemeTest:
 
 @dataclass(frozen=True, slots=True)
 class TurnRetrieval:
-    """Table 8 of one Clarifier, as numbers."""
+    """Table 8 of one Clarifier, as numbers. `name` is what tells it from the others (`talk_groups`)."""
 
     clarifier: str
+    name: str
+    directories: tuple[Path, ...]
+    """The runs that it is of."""
     measures: tuple[str, ...]
     without: Scores = field(repr=False)
     """Of q itself."""
@@ -136,8 +140,12 @@ def retrieve_turns(
     ranked: Mapping[str, Sequence[Ranked]],
     qrels: Qrels,
     measures: Sequence[str],
+    *,
+    name: str = "",
 ) -> TurnRetrieval:
-    """Evaluate the talks of one Clarifier over the instances of `blurred` (q by id).
+    """Evaluate talks, one of each scheme and mode, over the instances of `blurred` (q by id).
+
+    All are of one Clarifier, after which they are called where they have no `name`.
 
     `ranked` has the documents of every query that `queries_of` names. Instances without judgments are left out.
     """
@@ -156,8 +164,11 @@ def retrieve_turns(
         if talk.mode == mode and (queries := _queries_after(talk, turn, judged))
     )
     without = scores(judged)
+    clarifier = talks[0].clarifier if talks else ""
     return TurnRetrieval(
-        clarifier=talks[0].clarifier if talks else "",
+        clarifier=clarifier,
+        name=name or clarifier,
+        directories=tuple(talk.directory for talk in talks),
         measures=tuple(measures),
         without=without,
         cells=cells,

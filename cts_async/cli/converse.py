@@ -139,13 +139,15 @@ def _converse(
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.talk_plan import plan_talks
     from cts_async.protocol.talks import hold_talks
-    from cts_async.report.data_table import write_csv
+    from cts_async.report.data_table import make_folder, write_csv
     from cts_async.report.talk_judgments import open_judgments, open_scorer
     from cts_async.report.talk_report import conversations_table, evaluate_talks
     from cts_async.report.works import Work
 
     plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
     judgments, scorer = open_judgments(asked, plan), open_scorer(asked.encoder)
+    if csv is not None:
+        make_folder(csv)
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan, judgments)
@@ -158,7 +160,6 @@ def _converse(
             report = evaluate_talks(plan, judgments, scorer, asked.measures, told)
         tables, notes = [*tables, *report.tables], list(report.notes)
     if csv is not None:
-        csv.mkdir(parents=True, exist_ok=True)
         for table in tables:
             write_csv(csv, table)
     if as_json:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.config import TalkConfig
-from cts_async.datasets import Dataset, open_dataset, sha256_of
+from cts_async.datasets import Dataset, open_dataset
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.prompts import PromptSet, load_prompts
@@ -111,7 +111,7 @@ def plan_talks(config: TalkConfig, catalogue: Catalogue, environ: Mapping[str, s
         support=support,
         specs=specs,
         dataset=dataset,
-        data_identity={"name": dataset.name, "sha256": sha256_of(dataset.path), "gold_sha256": None},
+        data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": None},
         prompts=load_prompts(),
         n_instances=queries.total(),
         n_queries=len(queries),

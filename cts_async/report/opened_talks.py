@@ -16,8 +16,7 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
     retrieved = gathered.talked.retrieved if gathered.talked else ()
     most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
     for talk in gathered.talks[:MOST_SYSTEMS]:
-        clarifier = str((talk.manifest.get("players") or {}).get("clarifier", ""))
-        found = next((one for one in retrieved if one.clarifier == clarifier), None)
+        found = next((one for one in retrieved if talk.directory in one.directories), None)
         last = _last(found, talk) if found else None
         if found and last:
             measure = found.measures[0]

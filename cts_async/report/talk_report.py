@@ -3,6 +3,7 @@ and what is retrieved turn by turn (AT-CoT, SIGIR 2025, tables 5 to 8)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,8 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from cts_async.analysis.asked_first import asked_first, retrieved_first, source_of
 from cts_async.analysis.conversations import Talk, read_talk
-from cts_async.analysis.retrieval import measure
+from cts_async.analysis.retrieval import count_hopeless, measure
 from cts_async.analysis.similarity import Scorer
+from cts_async.analysis.talk_groups import TalkGroup, talk_groups
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
 from cts_async.report.data_table import Column, DataTable, number, text
 from cts_async.report.generation_tables import generation_tables
@@ -24,6 +26,9 @@ Told: TypeAlias = Callable[[str, int, int], Any]
 """Called with what is done, how much of it is, and of how much."""
 ALIGNMENT: Final = "generation_and_retrieval"
 """The name of the table of section 7."""
+NO_QUERIES: Final = (
+    "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
+)
 WEB_TRACK: Final = "qulac"
 """The dataset whose topics are those of the TREC Web Track 2009-2012, which the paper evaluates on."""
 
@@ -48,36 +53,36 @@ def talks_of(directories: Iterable[Path]) -> list[Talk]:
 def evaluate_talks(
     plan: Talked, judgments: Judgments | None, scorer: Scorer, measures: Sequence[str], told: Told
 ) -> TalkReport:
-    """Every table there is something for, Clarifier by Clarifier, over the plan's instances."""
+    """Every table there is something for, group of talks by group (`talk_groups`), over the plan's instances."""
     over = _Over.of(plan)
-    talks = talks_of(plan.directories())
-    clarifiers = dict.fromkeys(talk.clarifier for talk in talks)
+    groups = talk_groups(talks_of(plan.directories()))
+    searched = judgments.caption if judgments else ""
     tables: list[DataTable] = []
     notes: dict[str, None] = {}
     retrieved: list[TurnRetrieval] = []
-    for clarifier in clarifiers:
-        own = [talk for talk in talks if talk.clarifier == clarifier]
+    for group in groups:
         found = None
         of_it: list[DataTable] = []
         if judgments:
-            found = _retrieved(over, own, judgments, measures, told)
+            found = _retrieved(over, group, judgments, measures, told)
             retrieved.append(found)
-            of_it += turn_tables(found, judgments.caption, published=_published(plan, judgments))
+            of_it += turn_tables(found, searched, published=_published(plan, judgments))
             notes |= dict.fromkeys(_notes(found, over, judgments, published=_published(plan, judgments)))
-        generation = _generation(plan, over, own, scorer, found, judgments.caption if judgments else "", told)
-        notes |= dict.fromkeys(_sources(generation, own, found))
+        generation = _generation(plan, over, group.talks, scorer, found, searched, told)
+        notes |= dict.fromkeys(_sources(generation, group.talks, found))
         of_it = [*generation, *of_it]
-        tables += _by_name(of_it, clarifier) if len(clarifiers) > 1 else of_it
+        tables += _by_name(of_it, group.name) if len(groups) > 1 else of_it
+    if retrieved and not any(found.cells for found in retrieved):
+        notes[NO_QUERIES] = None
     if not judgments:
         notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
-    searched = judgments.caption if judgments else ""
     return TalkReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
 
 
-def _by_name(tables: Iterable[DataTable], clarifier: str) -> Iterator[DataTable]:
+def _by_name(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
+    word = re.sub(r"[/:]|, ", "_", group).replace(" ", "-")
     for table in tables:
-        name = f"{table.name}_{clarifier}".replace("/", "_").replace(":", "_")
-        yield replace(table, name=name, title=f"{table.title}: {clarifier}")
+        yield replace(table, name=f"{table.name}_{word}", title=f"{table.title}: {group}")
 
 
 def _published(plan: Talked, judgments: Judgments) -> bool:
@@ -177,11 +182,12 @@ def _sources(
 
 
 def _retrieved(
-    over: _Over, talks: Sequence[Talk], judgments: Judgments, measures: Sequence[str], told: Told
+    over: _Over, group: TalkGroup, judgments: Judgments, measures: Sequence[str], told: Told
 ) -> TurnRetrieval:
-    queries = _counted(queries_of(talks, over.blurred), "retrieving", told)
+    queries = _counted(queries_of(group.talks, over.blurred), "retrieving", told)
     ranked = dict(rankings(judgments.ranker, queries, measures))
-    return retrieve_turns(talks, over.blurred, ranked, judgments.qrels(over.intents), measures)
+    qrels = judgments.qrels(over.intents)
+    return retrieve_turns(group.talks, over.blurred, ranked, qrels, measures, name=group.name)
 
 
 def _counted(queries: Sequence[str], what: str, told: Told) -> Iterator[str]:
@@ -192,11 +198,15 @@ def _counted(queries: Sequence[str], what: str, told: Told) -> Iterator[str]:
 
 def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published: bool) -> Iterator[str]:
     if not found.cells:
-        yield "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
         return
     n_judged, n = len(found.without[found.measures[0]]), len(over.blurred)
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
+    given = judgments.given or {}
+    if hopeless := count_hopeless({id: given.get(id, {}) for id in over.blurred}):
+        yield (
+            f"{hopeless} of {n} instances have judgments but no relevant document: they count 0, whatever is asked."
+        )
     if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
         yield (
             "Conversations that failed or are not held yet count nowhere: where n differs, means are over different "

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.retrieval import evaluate, measure
+from cts_async.analysis.retrieval import count_hopeless, evaluate, measure
 from cts_async.errors import UsageError
 
 
@@ -110,6 +110,10 @@ def test_what_found_nothing_counts_zero_and_what_nobody_judged_is_left_out() -> 
         for name in ("nDCG@10", "P1", "MRR@10")
     }
     assert evaluate({}, run, ["P1"]) == {"P1": {}}
+
+
+def test_hopeless_are_the_judged_without_a_relevant_document() -> None:
+    assert count_hopeless({"a": {"x": 0, "y": -2}, "b": {"x": 0, "y": 1}, "nobody judged": {}}) == 1
 
 
 def test_values_stand_under_the_names_that_were_asked_for() -> None:

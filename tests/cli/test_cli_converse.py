@@ -68,6 +68,7 @@ def test_mistakes_are_one_line_and_cost_nothing(cts: Cts, priced: Remote, tmp_pa
         ("--model", "nobody"): "nobody",
         ("--encoder", "nowhere"): "",
         ("--reranker", "nowhere"): "",
+        ("--csv", "pages.jsonl"): "pages.jsonl: is a file; name a folder for the tables",
     }
     for words, told in mistakes.items():
         done = cts(*WORDS, *words)

@@ -95,6 +95,15 @@ def test_judgments_of_a_file_are_taken_by_facet(world: Path, capsys: pytest.Capt
     assert not any(record.startswith("1-2") for record in found["P1"])
 
 
+def test_a_facet_that_nothing_is_relevant_to_is_told(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (world / "qrels").write_text("1 1 cat 2\n1 2 car 0\n1 2 mac -2\n")
+    run(world, str(world / "qrels"), as_json=True)
+    assert json.loads(capsys.readouterr().out)["notes"] == [
+        "1 of 2 facets have judgments but no relevant document: they count 0, whatever is asked"
+    ]
+    assert json.loads((world / "eval.json").read_bytes())["P1"]["1-2-0-0"] == 0.0
+
+
 @pytest.mark.parametrize(
     ("qrels", "problem"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_clariq import ROWS, clariq_file
 from talk_world import write_talk_world
 
 from cts_async.config import BudgetConfig, RunConfig, TalkConfig
@@ -23,8 +24,14 @@ def planned(
     folder: Path, environ: dict[str, str] = KEYS, talk: dict[str, Any] | None = None, **run: Any
 ) -> TalkPlan:
     data, _ = write_talk_world(folder)
-    asked = {"models": ("gpt",), "ks": (3,), "schemes": ("cot",), "modes": ("respond",)} | run
-    config = TalkConfig(RunConfig(data=str(data), runs_dir=folder / "runs", **asked), **(talk or {}))
+    asked = {
+        "data": str(data),
+        "models": ("gpt",),
+        "ks": (3,),
+        "schemes": ("cot",),
+        "modes": ("respond",),
+    } | run
+    config = TalkConfig(RunConfig(runs_dir=folder / "runs", **asked), **(talk or {}))
     return plan_talks(config, load_catalogue(run.get("config_file")), environ)
 
 
@@ -95,6 +102,16 @@ def test_a_run_is_what_was_said_not_what_is_searched(tmp_path: Path) -> None:
     assert {name.split(".")[0] for name in identity["prompts"]} == {"cot_queries", "select_query"}
     assert not identity.keys() & {"tools", "corpus_sha256", "agent"}
     assert identity == planned(tmp_path, modes=("select",), talk={"topics": 1}).identity(system)
+
+
+def test_every_file_of_the_data_is_part_of_what_a_run_is(tmp_path: Path) -> None:
+    clariq_file(tmp_path / "train.tsv", ROWS[:-1])
+    clariq_file(tmp_path / "dev.tsv", ROWS[-1:])
+    before = planned(tmp_path, data=f"clariq:{tmp_path}")
+    # What reports compare with when they open the data again.
+    assert before.data_identity["sha256"] == before.dataset.sha256()
+    clariq_file(tmp_path / "dev.tsv", (ROWS[-1].replace("write?", "read?"),))
+    assert planned(tmp_path, data=f"clariq:{tmp_path}").data_identity != before.data_identity
 
 
 def test_dollars_are_limited_only_where_prices_are_known(tmp_path: Path) -> None:

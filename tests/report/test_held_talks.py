@@ -16,10 +16,10 @@ from cts_async.report.summary import RunSummary, summarise_run
 FEW = [(id, query) for id, query, _ in INTENTS][:2]
 
 
-def held(folder: Path, *, spec: str | None = None) -> RunSummary:
-    """A conversation of one turn about the first two intents, whose query stays as it was."""
-    rows = {id: [{"offered": ["which?"], "query": query}] for id, query in FEW}
-    directory = made_talk(folder / "runs", scheme="cot", rows=rows, queries=dict(FEW), k=1)
+def held(folder: Path, *, spec: str | None = None, k: int = 1, first: int = 2) -> RunSummary:
+    """A conversation of `k` turns about each of the `first` two intents, whose query stays as it was."""
+    rows = {id: [{"offered": ["which?"], "query": query}] * k for id, query in FEW[:first]}
+    directory = made_talk(folder / "runs", scheme="cot", rows=rows, queries=dict(FEW), k=k)
     manifest = json.loads((directory / "run.json").read_text())
     if spec:
         manifest["data"] = {"spec": spec, "gold": None, "fields": {}}
@@ -37,6 +37,24 @@ def test_conversations_are_evaluated_over_the_instances_that_were_talked_about(t
     assert [(row["turn"], row["respond_n"]) for row in turns.rows] == [(0, 2), (1, 2)]
     assert turns.rows[0]["respond"] == turns.rows[1]["respond"]
     assert len(found.retrieved) == 1
+
+
+def test_runs_of_fewer_and_of_more_turns_have_tables_of_their_own(tmp_path: Path) -> None:
+    """In one table the run of one turn, about one intent, would stand for both in the row of turn 1."""
+    data, corpus = write_talk_world(tmp_path)
+    runs = [held(tmp_path, spec=str(data), k=1, first=1), held(tmp_path, spec=str(data), k=2)]
+    found = evaluate_held(runs, EvaluationConfig(corpus=corpus, measures=("P@1",)))
+    tables = {table.name: table for table in found.tables}
+    short, long = "gpt_user-ernie_1-turn", "gpt_user-ernie_2-turns"
+    assert tables.keys() == {f"{name}_{of}" for name in ("turns_P@1", "turn_tests") for of in (short, long)}
+    assert tables[f"turns_P@1_{short}"].title == "Retrieval by turn, P@1 (table 8): gpt, user ernie, 1 turn"
+    counted = {
+        of: [(row["turn"], row["respond_n"]) for row in tables[f"turns_P@1_{of}"].rows]
+        for of in (short, long)
+    }
+    assert counted == {short: [(0, 2), (1, 1)], long: [(0, 2), (1, 2), (2, 2)]}
+    others = [row["other"] for of in (short, long) for row in tables[f"turn_tests_{of}"].rows]
+    assert set(others) == {"w/o clarification"}  # and no scheme against itself
 
 
 def test_without_documents_it_says_what_is_missing(tmp_path: Path) -> None:

@@ -191,6 +191,20 @@ def test_judgments_of_another_corpus_are_suspected(tmp_path: Path) -> None:
     assert "No query found a single relevant document: are these judgments of this corpus?" in report.notes
 
 
+def test_an_intent_that_nothing_is_relevant_to_counts_0_and_is_told(tmp_path: Path) -> None:
+    """Its document, ferry, is found first: by its grade of 0 that is worth nothing, before and after."""
+    (tmp_path / "qrels").write_text(JUDGED.replace("ferry 1", "ferry 0"))
+    plan = plan_of(tmp_path, talk(tmp_path, "cot"))
+    report = evaluated(plan, tmp_path, str(tmp_path / "qrels"))
+    without, _ = rows_of(report, "turns_nDCG@10")
+    assert without["respond"] == pytest.approx((1 / 2 + 1 / math.log2(3) + 0 + 1) / 4)
+    told = "1 of 5 instances have judgments but no relevant document: they count 0, whatever is asked."
+    assert told in report.notes
+    (tmp_path / "qrels").write_text(JUDGED)
+    report = evaluated(plan, tmp_path, str(tmp_path / "qrels"))
+    assert not any("whatever is asked" in note for note in report.notes)
+
+
 def test_questions_alone_retrieve_nothing(tmp_path: Path) -> None:
     rows = {id: [{"offered": ["Which?", "Why?"]}] for id in ("1-1", "2-1")}
     at_once = made_talk(tmp_path, scheme="cot", mode="at-once", rows=rows, queries=QUERIES, k=2)

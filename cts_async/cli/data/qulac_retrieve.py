@@ -111,6 +111,7 @@ def _judgments(
     qrels: str, ranker: QueryLikelihoodRanker, index: TermIndex, topics: Sequence[Topic]
 ) -> tuple[Qrels, list[str]]:
     """Judgments of the topics' facets, and what a reader of the numbers has to know of them."""
+    from cts_async.analysis.retrieval import count_hopeless
     from cts_async.analysis.standin_qrels import STANDIN, standin_qrels
 
     facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
@@ -122,6 +123,11 @@ def _judgments(
         judged, notes = _from_file(Path(qrels), facets, set(index.ids))
     if missing := len(facets) - len(judged):
         notes.append(f"{missing:,} of {len(facets):,} facets have no judgments and are left out")
+    if hopeless := count_hopeless(judged):
+        notes.append(
+            f"{hopeless:,} of {len(facets):,} facets have judgments but no relevant document: they count 0, "
+            "whatever is asked"
+        )
     return judged, notes
 
 

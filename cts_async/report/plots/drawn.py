@@ -95,4 +95,4 @@ def _of_turns(material: Material) -> _Made:
         for measure in found.measures:
             smoke = found.clarifier in material.embedded_talks
             figure = turns(found, measure, seed, smoke=smoke, judgments=material.judgments)
-            yield apart(figure, found.clarifier, place) if len(told) > 1 else figure
+            yield apart(figure, found.name, place) if len(told) > 1 else figure

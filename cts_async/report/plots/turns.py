@@ -52,9 +52,9 @@ def turns(
     )
 
 
-def apart(figure: Figure, clarifier: str, place: int) -> Figure:
-    """The figure with its Clarifier's name and place, where others have such a figure as well."""
-    name, title = f"{figure.name}_{place}-{_file_word(clarifier)}", f"{figure.title}: {printable(clarifier)}"
+def apart(figure: Figure, of: str, place: int) -> Figure:
+    """The figure with the name of whom it is of, and its place, where others have such a figure as well."""
+    name, title = f"{figure.name}_{place}-{_file_word(of)}", f"{figure.title}: {printable(of)}"
     return replace(figure, name=name, title=title)
 
 

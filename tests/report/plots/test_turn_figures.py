@@ -42,7 +42,7 @@ def test_who_judged_and_that_it_is_a_smoke_test_stand_with_the_figure(found: Tur
 
 
 def test_two_clarifiers_have_figures_of_their_own(found: TurnRetrieval) -> None:
-    other = replace(found, clarifier="通义/max")
+    other = replace(found, clarifier="通义/max", name="通义/max")
     names = [figure.name for figure in figures(Material(turns=[found, other])).figures]
     assert names == ["turns_MRR-10_1-gpt", "turns_MRR-10_2-通义-max"]
 
