@@ -6,6 +6,7 @@ streamed: of a line no more is kept than its numbers and where it stands.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,6 +23,7 @@ from cts_async.protocol.latest import unmarked
 from cts_async.protocol.results import Line, judged_mark
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.report.agreement import Beside, beside
+from cts_async.report.ranked import ranked
 from cts_async.report.result_columns import ResultColumns
 from cts_async.report.scores import Scores
 from cts_async.report.tool_health import ToolHealth
@@ -64,14 +66,14 @@ class Spent:
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Dollars; None where a model that was used has no price."""
-        total = 0.0
+        parts = []
         for model, used in self.tokens.items():
             for kind, tokens in used.items():
                 price = prices.get(model, {}).get(kind)
                 if price is None:
                     return None
-                total += tokens * price / 1e6
-        return total
+                parts.append(tokens * price / 1e6)
+        return math.fsum(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +144,10 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         "all_unknown_rate": summary.all_unknown_rate,
         "calls": summary.spent.calls,
         "failed_attempts": summary.spent.failed_attempts,
-        "tokens": {model: dict(used) for model, used in summary.spent.tokens.items()},
-        "served_models": {model: dict(served) for model, served in summary.spent.served.items()},
+        "tokens": {model: dict(used) for model, used in sorted(summary.spent.tokens.items())},
+        "served_models": {
+            model: dict(ranked(served)) for model, served in sorted(summary.spent.served.items())
+        },
         "cost_usd": summary.spent.cost_usd(prices),
         "wall_s": round(summary.wall_s, 3),
         "tool_health": summary.tools.as_json(),

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from cts_async.report.ranked import ranked
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -48,7 +50,7 @@ class ToolHealth:
 
     def as_json(self) -> dict[str, Any]:
         """`searches` and `visits` with their shares, then the most frequent causes; `other` counts the rest."""
-        told = self.failed.most_common(MOST)
+        told = ranked(self.failed)[:MOST]
         return {
             **{
                 word: {
@@ -73,7 +75,7 @@ class ToolHealth:
             if share is None or share == 1:
                 continue
             causes = Counter({cause: n for cause, n in self.failed.items() if cause[0] == tool})
-            told = causes.most_common(MOST_SAID)
+            told = ranked(causes)[:MOST_SAID]
             parts = [f"{reason} at {host} {n}" if host else f"{reason} {n}" for (_, host, reason), n in told]
             rest = causes.total() - sum(n for _, n in told)
             parts += [f"others {rest}"] if rest else []
