@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,15 @@ def compare_runs(
 
     Without a `baseline` the differences are to orig, and the family of tests is all pairs.
     """
-    paths = find_runs(words)
+    damaged: list[str] = []
+    paths = find_runs(words, damaged.append)
     if len(paths) < 2:
-        raise UsageError(f"one run alone ({paths[0]}): name at least two, or the folder that they are in")
+        alone = f"one run alone ({paths[0]}): name at least two, or the folder that they are in"
+        raise UsageError(". ".join([alone, *damaged]))
     board = read_board(paths)
     reference = baseline_of(board, baseline)
-    return compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
+    found = compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
+    return replace(found, notes=(*damaged, *found.notes))
 
 
 def read_board(paths: Sequence[Path]) -> Board:

@@ -64,7 +64,8 @@ def gather(
 
     Raises UsageError and InputError where there are none, or none that belong together.
     """
-    found = find_all(words)
+    damaged: list[str] = []
+    found = find_all(words, damaged.append)
     if is_gold_build(found[0]):  # find_all leaves gold out where there is anything else
         raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
     talks = [path for path in found if is_talk(path)]
@@ -86,7 +87,7 @@ def gather(
         diagnosis=diagnosis,
         talks=held,
         talked=evaluate_held(held, evaluation) if held else None,
-        notes=(*beside, *more),
+        notes=(*damaged, *beside, *more),
     )
 
 
