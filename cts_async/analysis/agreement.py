@@ -108,9 +108,9 @@ def correlation(a: Numbers, b: Numbers) -> float | None:
         return None
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
-    order = np.lexsort((b, a))
-    x, y = (np.asarray(side, float)[order] for side in (a, b))
-    x, y = x - x.mean(), y - y.mean()
+    x, y = (np.asarray(side, float) for side in (a, b))
+    order = np.lexsort((y, x))
+    x, y = x[order] - x[order].mean(), y[order] - y[order].mean()
     return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
 
 

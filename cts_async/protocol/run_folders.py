@@ -70,8 +70,8 @@ def without_damaged(directories: Sequence[Path], tell: Tell) -> list[Path]:
             damaged.append(error)
     if damaged and not sound:
         raise damaged[0]
-    for error in damaged:
-        tell(f"Left out: {error}.")
+    for problem in damaged:
+        tell(f"Left out: {problem}.")
     return sound
 
 
