@@ -75,11 +75,18 @@ def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, .
 
 
 def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | None:
-    """The same judge's paired difference over the instances that both systems have a score for."""
+    """The same judge's paired difference over the instances that both systems have a score for.
+
+    Resamples go by the pairs in the order of their scores, so that it does not matter which finished first.
+    """
+    import numpy as np
+
     baseline = next((j for j in orig.judges if j.judge == scores.judge), None) if orig else None
     if baseline is None:
         return None
-    return paired_difference(*scores.scores.paired(baseline.scores))
+    own, theirs = scores.scores.paired(baseline.scores)
+    order = np.lexsort((theirs, own))
+    return paired_difference(own[order], theirs[order])
 
 
 def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:

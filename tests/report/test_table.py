@@ -116,3 +116,17 @@ def test_differences_pair_instances_of_the_same_judge() -> None:
     assert (found.n, found.mean) == (1, 30.0)
     assert difference_to(judged("gpt", 1.0), baseline) is None
     assert difference_to(other, None) is None
+
+
+def test_the_order_in_which_instances_finished_changes_no_interval() -> None:
+    """Were resamples to go by the order of the lines, these intervals would differ from the third digit on."""
+    pairs = [(float(7 * i % 31), float(5 * i % 23)) for i in range(40)]
+    found = set()
+    for ordered in (pairs, pairs[::-1], pairs[20:] + pairs[:20]):
+        named = {f"{own} {base}": (own, base) for own, base in ordered}
+        own, base = ({id: pair[i] for id, pair in named.items()} for i in (0, 1))
+        scores, orig = (
+            JudgeScores("ernie", Scores.of(of), scorer.summarise(of.values())) for of in (own, base)
+        )
+        found.add(difference_to(scores, summary("orig", orig)))
+    assert len(found) == 1
