@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -41,6 +41,8 @@ class JudgeScores:
     judge: str
     scores: Scores
     summary: scorer.Summary
+    failures: Sequence[Line] = ()
+    """Of a further judge, its own: answers that are there and have no label of it. The scoring judge's are the run's."""
 
 
 @dataclass(slots=True)
@@ -187,7 +189,7 @@ def _judges(directory: Path, lines: ResultColumns, n_expected: int) -> Iterator[
         unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
         n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
         scores = _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
-        yield scores, path
+        yield replace(scores, failures=_FailureLines(path, verdicts.failures_in(counts))), path
 
 
 def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> JudgeScores:
