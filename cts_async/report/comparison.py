@@ -18,6 +18,10 @@ from cts_async.analysis.stability import Stability, stability
 from cts_async.errors import UsageError
 
 ORIG = "orig"
+NO_ANSWERS = (
+    "no instance of these runs has an answer yet, so there is nothing to judge or compare: a run's own command "
+    "goes on with it, and with --retry-failed tries again what failed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,8 @@ def compare_board(
 
 
 def _chosen(board: Board, judges: Sequence[str]) -> tuple[str, ...]:
+    if not board.judges and not any(entrant.n_done for entrant in board.entrants):
+        raise UsageError(NO_ANSWERS)
     if not board.judges:
         raise UsageError(
             "none of these runs is judged: cts judge RUN --judge NAME judges one, --judge lexical free"

@@ -107,6 +107,13 @@ def test_runs_without_any_judge_are_refused_with_a_way_out(tmp_path: Path) -> No
         compare_runs([str(tmp_path)])
 
 
+def test_nobody_is_sent_to_judge_runs_without_an_answer(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("q1", error="search/turn/1")])
+    made_run(tmp_path, label="gpt-k1", rows=[], n_expected=1)
+    with pytest.raises(UsageError, match=r"^no instance of these runs has an answer yet.*--retry-failed"):
+        compare_runs([str(tmp_path)])
+
+
 def test_a_reader_is_told_of_unfinished_and_unjudged_runs(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1, 2), n_expected=5)
     made_run(tmp_path, label="gpt-k1", rows=[Row("q0"), Row("q1")])
