@@ -11,7 +11,7 @@ from cts_async.analysis.judged_files import read_judged
 from cts_async.analysis.runs import FinishedRun, data_of, read_run
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
+from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, results_of
 from cts_async.protocol.run_folders import (
     Tell,
     is_talk,
@@ -51,7 +51,7 @@ def reader(path: Path) -> Callable[[], FinishedRun]:
         return partial(read_judged, path)
     if (path / MANIFEST).exists():
         return partial(read_run, path, without=_TEXTS)
-    return partial(read_judged, path / PER_ITEM)
+    return partial(read_judged, path / results_of(path))
 
 
 def check_same_data(paths: Sequence[Path]) -> None:

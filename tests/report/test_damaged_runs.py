@@ -91,3 +91,15 @@ def test_where_too_few_are_left_to_compare_it_is_said_why(tmp_path: Path) -> Non
         UsageError, match=rf"one run alone \({orig}\).*Left out: {gpt}/run\.json.*kimi-k1/run"
     ):
         compare([str(tmp_path / "runs")])
+
+
+def test_a_run_that_has_lost_its_manifest_is_read_for_its_scores(tmp_path: Path) -> None:
+    """What remains is a file of judged answers: nuggets half covered, a score of 50."""
+    orig, gpt, kimi = three(tmp_path / "runs")
+    (kimi / "run.json").unlink()
+    (scored,) = compare_runs([str(orig), str(gpt), str(kimi)]).judged
+    assert [(one.system, one.scores.mean) for one in scored.standings if one.k == 1] == [
+        ("gpt-k1", 50.0),
+        ("made-kimi-k1", 50.0),
+    ]
+    assert report([str(tmp_path / "runs")])
