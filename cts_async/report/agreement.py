@@ -102,9 +102,9 @@ class _Labels:
             nuggets = () if failed(line) else line.get("nuggets") or ()
             ids.append(hash(id))
             scores.append(line.get("restore_score_100") or 0.0)
-            counts.append(len(nuggets))
             marks.append(mark(line))
             try:
+                counts.append(len(nuggets))
                 labels.extend([_CODES[nugget["coverage"]] for nugget in nuggets])
             except (KeyError, TypeError):
                 deque(checked_results(path), maxlen=0)  # raises what names the line

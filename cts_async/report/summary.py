@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -57,14 +57,16 @@ class Spent:
     """By model asked for: replies of each model that answered, by its own word (see `served_models`)."""
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Take in one step."""
+        """Take in one step. Raises AttributeError, TypeError or ValueError for one of another form."""
         model = record.get("model")
         if model is not None:
+            if not isinstance(model, str):
+                raise TypeError("a model is called by a text")
             self.calls += int(record.get("attempts", 1))
             self.failed_attempts += len(record.get("failed_attempts", ()))
             self.tokens.setdefault(model, Counter()).update(record.get("usage") or {})
             if response := record.get("response"):
-                self.served.setdefault(model, Counter())[response.get("served_model") or model] += 1
+                self.served.setdefault(model, Counter())[str(response.get("served_model") or model)] += 1
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Dollars; None where a model that was used has no price."""
@@ -197,10 +199,23 @@ def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> Judge
 
 
 def spent_by_system(journal: Path) -> dict[str, Spent]:
-    """What each of several systems caused whose answers were judged with one journal, by name."""
+    """What each of several systems caused whose answers were judged with one journal, by name. Raises InputError."""
+    return _spent_by(journal, lambda record: str(record.get("instance")).partition("/")[0])
+
+
+def _spent_by(journal: Path, name: Callable[[Mapping[str, Any]], str]) -> dict[str, Spent]:
+    """What the steps of a journal took, by what `name` calls them. InputError for steps that somebody broke."""
     found: dict[str, Spent] = {}
-    for record in read_jsonl(journal):
-        found.setdefault(str(record.get("instance")).partition("/")[0], Spent()).add(record)
+    try:
+        for record in read_jsonl(journal):
+            found.setdefault(name(record), Spent()).add(record)
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ):  # a look at every field beforehand would cost more than reading
+        problem = "a step's model, attempts, usage or response is not as a journal has it"
+        raise InputError(journal, problem) from None
     return found
 
 
@@ -208,7 +223,4 @@ def _spent(directory: Path, manifest: Mapping[str, Any], known: Mapping[str, Spe
     if shared := manifest.get("journal"):
         known = spent_by_system(directory / shared) if known is None else known
         return known.get(directory.name, Spent())
-    spent = Spent()
-    for record in read_jsonl(directory / STEPS):
-        spent.add(record)
-    return spent
+    return _spent_by(directory / STEPS, lambda record: "").get("", Spent())

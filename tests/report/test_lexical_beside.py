@@ -127,9 +127,10 @@ def test_verdicts_on_different_answers_are_not_compared(tmp_path: Path) -> None:
     assert len(found.scores) == 1
 
 
-@pytest.mark.parametrize("nugget", [{"id": "N1", "weight": 1, "coverage": "Full"}, {"id": "N1"}, "N1"])
+@pytest.mark.parametrize("nugget", [{"id": "N1", "weight": 1, "coverage": "Full"}, {"id": "N1"}, "N1", None])
 def test_a_verdict_that_somebody_broke_is_named_with_its_line(run: Path, nugget: object) -> None:
     with (run / "judgments" / "lexical.jsonl").open("a") as file:
-        file.write(json.dumps({"id": "a", "judge": "lexical", "nuggets": [nugget]}) + "\n")
+        nuggets = True if nugget is None else [nugget]
+        file.write(json.dumps({"id": "a", "judge": "lexical", "nuggets": nuggets}) + "\n")
     with pytest.raises(InputError, match=r"lexical\.jsonl:7: field 'nuggets': has to be a list of"):
         summarise_run(run)
