@@ -104,11 +104,16 @@ def _judged(world: JudgeWorld, url: str, n: int, workers: int, *, limited: bool 
 
 
 def _shares(world: JudgeWorld) -> Mapping[str, float]:
-    """Microseconds of CPU a call, by who takes them, start-up included, of a run with two workers."""
+    """Microseconds of CPU a call, by who takes them, of runs with two workers; start-up drops out here, too."""
+    small, large = (_cpu_s(world, n) for n in (SMALL, LARGE))
+    return {name: (large[name] - small.get(name, 0.0)) / (LARGE - SMALL) * 1e6 for name in sorted(large)}
+
+
+def _cpu_s(world: JudgeWorld, n: int) -> Mapping[str, float]:
     shares = Shares(NAMES)
     with static_endpoint(processes=2) as endpoint, watched(shares):
-        _judged(world, endpoint.url, LARGE, 2)
-    return {name: cpu_s / LARGE * 1e6 for name, cpu_s in sorted(shares.by_name().items())}
+        _judged(world, endpoint.url, n, 2)
+    return shares.by_name()
 
 
 def _different_lines(world: JudgeWorld) -> int:

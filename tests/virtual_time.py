@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import selectors
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -28,21 +29,22 @@ class _Selector(selectors.SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """`loop.time()` starts at 0 and moves only when everybody waits."""
+    """`loop.time()` starts at 0 and moves only when everybody waits, and by `creep_s` whenever somebody looks."""
 
-    def __init__(self) -> None:
-        self._virtual = _Selector()
+    def __init__(self, creep_s: float = 0.0) -> None:
+        self._virtual, self._creep_s = _Selector(), creep_s
         super().__init__(self._virtual)
         # Below this a timer counts as due; nothing here needs the default's coarseness.
         self._clock_resolution = 1e-9
 
     def time(self) -> float:
+        self._virtual.now += self._creep_s
         return self._virtual.now
 
 
-def run_virtual(main: Callable[[], Awaitable[T]]) -> T:
-    """Run `main()` in virtual time."""
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+def run_virtual(main: Callable[[], Awaitable[T]], creep_s: float = 0.0) -> T:
+    """Run `main()` in virtual time; with `creep_s` no two looks at the clock show the same, as in real life."""
+    with asyncio.Runner(loop_factory=partial(VirtualTimeLoop, creep_s)) as runner:
 
         async def entry() -> T:
             return await main()

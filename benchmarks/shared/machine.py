@@ -1,4 +1,4 @@
-"""Whose CPU a command takes, told by the names of all processes on the machine; and fewer cores for a while."""
+"""Whose CPU a command takes, told by the names of the processes beneath this one; and fewer cores for a while."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Shares:
     _seen: dict[int, tuple[str, float, float]] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Note what every process has taken so far; one that is gone keeps what was seen last."""
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                stat = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
+        """Note what every process beneath this one has taken so far; one that is gone keeps what was seen last."""
+        there = dict(_processes())
+        for pid, (parent, cpu_s, words) in there.items():
             name = next((self.names[part] for part in self.names if part in words), None)
-            if name is not None:
-                cpu_s = (int(stat[11]) + int(stat[12])) / TICKS
-                first = self._seen.get(int(folder.name), (name, cpu_s, cpu_s))[1]
-                self._seen[int(folder.name)] = name, first, cpu_s
+            if name is None:
+                continue
+            while parent in there and parent != os.getpid():
+                parent = there[parent][0]
+            # What was seen once belongs here, though its parent may be gone by now.
+            if parent == os.getpid() or pid in self._seen:
+                first = self._seen.get(pid, (name, cpu_s, cpu_s))[1]
+                self._seen[pid] = name, first, cpu_s
 
     def by_name(self) -> dict[str, float]:
         """Since each was first seen."""
@@ -53,6 +53,17 @@ class Shares:
         for name, first, last in self._seen.values():
             total[name] += last - first
         return dict(total)
+
+
+def _processes() -> Iterator[tuple[int, tuple[int, float, str]]]:
+    """Of each process on the machine its parent, the seconds of CPU it took, and its command line."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            stat = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        yield int(folder.name), (int(stat[1]), (int(stat[11]) + int(stat[12])) / TICKS, words)
 
 
 @contextmanager

@@ -127,7 +127,9 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     from cts_async.protocol.rejudge import run_judging
     from cts_async.report.summary import write_summary
 
-    plan = plan_judging(config, load_catalogue(config.config_file), os.environ)
+    plan = plan_judging(
+        config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
+    )
     works = [_work(plan, judge) for judge in plan.judges]
     with placed(run_judging, _on_a_cluster, ray, workers, quiet=quiet) as doer:
         stopped = drive(doer, plan, works, quiet=quiet)

@@ -61,7 +61,7 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     from cts_async.protocol.plan import make_plan
     from cts_async.report.summary import summarise_run, write_summary
 
-    plan = make_plan(config, load_catalogue(config.config_file), os.environ)
+    plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan)
@@ -132,6 +132,7 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
     places = ", ".join(f"{directory}/" for directory in plan.systems.values())
     out.print(
         f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)",
+        markup=False,
         highlight=False,
         soft_wrap=True,
     )

@@ -87,6 +87,8 @@ class LeasedAccount:
         self._asked = False
         """Whether the newest ask says that somebody waits."""
         self._asked_at = -inf
+        self._room_at = inf
+        """When it was last seen that there is room."""
         self._changed = asyncio.Event()
 
     # For its lane: see `Accounting`.
@@ -117,6 +119,7 @@ class LeasedAccount:
         now = _now()
         if not self._open or now < self._paused_until:
             return False
+        self._room_at = now
         return not self._counted or self._fit(now, tokens) is not None or self._stock.has_room(now, tokens)
 
     async def wait(self, tokens: float) -> None:
@@ -137,9 +140,11 @@ class LeasedAccount:
             self._log.add(now, 1.0, tokens * FIRST_CAUTION)
             return Permit(tokens, now, number=self._sent)
         self._stock.sent(tokens)
-        held = self._fit(now, tokens)
+        # A permit may end between two looks at the clock: what there was room for may go.
+        room_at = min(now, self._room_at)
+        held = self._fit(room_at, tokens)
         if held is None:
-            return self._take_of_stock(now, tokens)
+            return self._take_of_stock(now, tokens, room_at)
         self._in_hand.remove(held)
         let = held.let
         self._log.add(now, 1.0, let.tokens)
@@ -147,8 +152,8 @@ class LeasedAccount:
         self._report(Report(let.id, "used", self._clock.latest_there(now), late_s=late_s))
         return Leased(let.tokens, now, let.caution, self._sent, id=let.id, doubts=let.doubts, late_s=late_s)
 
-    def _take_of_stock(self, now: float, tokens: float) -> Permit:
-        lot = self._stock.take(now, tokens)
+    def _take_of_stock(self, now: float, tokens: float, room_at: float) -> Permit:
+        lot = self._stock.take(now, tokens, room_at)
         if lot is None:
             raise RuntimeError("a request was sent without a permit")
         charged = tokens * lot.lot.caution

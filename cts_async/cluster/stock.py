@@ -104,9 +104,12 @@ class Stock:
         """Whether a request of about `tokens` may be sent now."""
         return self.left > 0 and self._first(now, tokens) is not None
 
-    def take(self, now: float, tokens: float) -> InStock | None:
-        """Send a request of about `tokens`: of the lot that it is sent of; None where there is none for it."""
-        one = self._first(now, tokens) if self.left else None
+    def take(self, now: float, tokens: float, room_at: float | None = None) -> InStock | None:
+        """Send a request of about `tokens`, for which there was room at `room_at` (None: `now`).
+
+        Gives the lot that it is sent of; None where there is none for it.
+        """
+        one = self._first(now if room_at is None else room_at, tokens) if self.left else None
         if one is None:
             return None
         one.left -= 1

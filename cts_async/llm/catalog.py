@@ -138,6 +138,11 @@ class Catalogue:
         lacks = (None if address else spec.base_url_env, missing_key(spec, environ))
         return tuple(variable for variable in lacks if variable)
 
+    def missing_keys(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+        """The variable of `missing_variables` that holds the model's key, if it is one of them."""
+        lacks = missing_key(self._find(name)[0], environ)
+        return (lacks,) if lacks else ()
+
     def _find(self, name: str) -> tuple[ModelSpec, str]:
         """The entry that `name` means and the model id it asks for, "" if it asks for none."""
         alias, colon, model = name.partition(":")

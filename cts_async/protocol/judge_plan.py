@@ -77,16 +77,21 @@ def width_of(judge: str, judges: Collection[str], usual: int) -> int:
 
 
 def plan_judging(
-    config: JudgeConfig, catalogue: Catalogue, environ: Mapping[str, str], *, keyless: bool = False
+    config: JudgeConfig,
+    catalogue: Catalogue,
+    environ: Mapping[str, str],
+    *,
+    keyless: bool = False,
+    keys_elsewhere: bool = False,
 ) -> JudgePlan:
     """Check everything. Raises UsageError; starts and writes nothing.
 
-    With `keyless`, keys and addresses may be missing: such a plan is to be looked at only.
+    `keyless` and `keys_elsewhere` are as in `plan.make_plan`.
     """
     _check_asked(config)
     judges = config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,)
-    if keyless:
-        environ = with_stand_ins(judges, catalogue, environ)
+    if keyless or keys_elsewhere:
+        environ = with_stand_ins(judges, catalogue, environ, keys_only=not keyless)
     specs = {
         name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
         for name, spec in resolve_all(

@@ -129,11 +129,17 @@ class Plan:
 
 
 def make_plan(
-    config: RunConfig, catalogue: Catalogue, environ: Mapping[str, str], *, keyless: bool = False
+    config: RunConfig,
+    catalogue: Catalogue,
+    environ: Mapping[str, str],
+    *,
+    keyless: bool = False,
+    keys_elsewhere: bool = False,
 ) -> Plan:
     """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing.
 
-    With `keyless`, keys and addresses may be missing: such a plan is to be looked at only.
+    With `keyless`, keys and addresses may be missing: such a plan is to be looked at only. With `keys_elsewhere`, keys
+    may be: those have them who carry the plan out.
     """
     systems = systems_of(
         config.models, config.ks, config.references, schemes=config.schemes, modes=config.modes
@@ -153,13 +159,13 @@ def make_plan(
         web=search.web,
     )
     wanted = _wanted(config, roles)
-    if keyless:
-        environ = with_stand_ins(wanted, catalogue, environ)
+    if keyless or keys_elsewhere:
+        environ = with_stand_ins(wanted, catalogue, environ, keys_only=not keyless)
     specs = resolve_all(
         wanted,
         catalogue,
         environ,
-        also_missing=() if keyless else _missing(search, engines, environ),
+        also_missing=() if keyless or keys_elsewhere else _missing(search, engines, environ),
         options=_CHOOSE_BUILDERS if config.extractor else _CHOOSE_PLAYERS,
     )
     specs = with_embedded_file(specs, environ)

@@ -73,14 +73,12 @@ def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
     return players | ({"extractor": defaults["extractor"]} if "extractor" in defaults else {})
 
 
-def with_stand_ins(wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str]) -> dict[str, str]:
+def with_stand_ins(
+    wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str], *, keys_only: bool = False
+) -> dict[str, str]:
     """`environ` with something in place of every variable that is missing: enough to plan, not to call."""
-    missing = {
-        variable
-        for name in wanted
-        if name != LEXICAL
-        for variable in catalogue.missing_variables(name, environ)
-    }
+    lacks = catalogue.missing_keys if keys_only else catalogue.missing_variables
+    missing = {variable for name in wanted if name != LEXICAL for variable in lacks(name, environ)}
     return {**environ, **{name: f"http://{name.lower()}.invalid/v1" for name in missing}}
 
 

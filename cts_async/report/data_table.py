@@ -18,6 +18,7 @@ from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
+from cts_async.report.visible import visible
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
@@ -28,6 +29,8 @@ WIDE: Final = 100
 """From so many columns on there is more room between a table's columns."""
 NAME_WIDTH: Final = 6
 """A long name folds, but not into less."""
+_LIKE_FORMULAS: Final = ("=", "+", "-", "@", "\t")
+"""What a spreadsheet computes begins so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,7 @@ def print_table(console: Console, table: DataTable) -> None:
 def write_csv(folder: Path, table: DataTable) -> None:
     """Write all rows, unrounded, to NAME.csv, whole or not at all; a table without rows gives no file.
 
-    The folder is made if need be. Cells are as they are: a spreadsheet may take one that begins with = for a formula.
-    Raises UsageError.
+    The folder is made if need be. Raises UsageError.
     """
     if not table.rows:
         return
@@ -95,12 +97,26 @@ def write_csv(folder: Path, table: DataTable) -> None:
 
 
 def csv_text(table: DataTable) -> str:
-    """All rows as CSV, unrounded. The table has rows."""
-    lines = io.StringIO(newline="")
-    writer = csv.DictWriter(lines, list(table.rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(table.rows)
+    """All rows as CSV, unrounded. The table has rows.
+
+    Nobody's text is a formula in a spreadsheet, or moves the cursor of a terminal: see `_cell`.
+    """
+    lines, keys = io.StringIO(newline=""), list(table.rows[0])
+    writer = csv.DictWriter(lines, keys, lineterminator="\n")
+    writer.writer.writerow(map(_cell, keys))  # some are names of judges
+    writer.writerows({key: _cell(value) for key, value in row.items()} for row in table.rows)
     return lines.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    """A value as it is; of a text all that cannot be seen is shown, and one like a formula has an apostrophe first.
+
+    So a lone carriage return, which the csv module of Python 3.11 does not quote, ends no row.
+    """
+    if not isinstance(value, str):
+        return value
+    shown = visible(value)
+    return f"'{shown}" if shown.startswith(_LIKE_FORMULAS) else shown
 
 
 def make_folder(folder: Path) -> None:

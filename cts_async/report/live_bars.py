@@ -19,6 +19,11 @@ LEAST, USUAL, MOST = 6, 16, 30
 """Columns of the bar itself: on a very narrow terminal, below WIDE, from there on."""
 OUTLOOK: Final = 20
 """Columns that are left for what comes last; what is longer is cut at the terminal's edge."""
+LEAST_OUTLOOK: Final = 12
+"""And that it needs at least: `1:06:40 left`."""
+LEFT_OUT: Final = (2, 4, 3)
+"""Columns that a narrow terminal has no room for, the first one first: failures stand below, too. A mean that is cut
+would be another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,17 @@ def bar_lines(bars: Sequence[Bar], width: int) -> list[Text]:
     columns = [(bar.name, bar.count, bar.failed, bar.mean, bar.outlook) for bar in bars]
     widths = [max(map(cell_len, column)) for column in zip(*columns, strict=True)] if bars else [0] * 5
     widths[0] = min(widths[0], name_width(width))
+    for column in LEFT_OUT:
+        if _least(widths) > width:
+            widths[column] = 0
     gaps = sum(2 for column in widths if column) + 2
     room = width - sum(widths[:4]) - min(widths[4], OUTLOOK) - gaps
     return [_line(bar, widths, max(LEAST, min(MOST if width >= WIDE else USUAL, room))) for bar in bars]
+
+
+def _least(widths: Sequence[int]) -> int:
+    """Columns that a line needs, its bar included."""
+    return LEAST + sum(widths[:4]) + min(widths[4], LEAST_OUTLOOK) + 2 * sum(map(bool, widths))
 
 
 def name_width(width: int) -> int:
@@ -94,7 +107,7 @@ def _line(bar: Bar, widths: Sequence[int], columns: int) -> Text:
         line.append(f"  {bar.failed:>{widths[2]}}", "red")
     if widths[3]:
         line.append(f"  {set_cell_size(bar.mean, widths[3])}")
-    return line.append(f"  {bar.outlook}") if bar.outlook else line
+    return line.append(f"  {bar.outlook}") if bar.outlook and widths[4] else line
 
 
 def _filled(done: int, expected: int, columns: int) -> int:

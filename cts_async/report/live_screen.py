@@ -27,6 +27,8 @@ LEAST_BARS: Final = 2
 LANE_COLUMNS: Final = {"in flight": 9, "waiting": 7, "calls/min": 11, "tokens/min": 11, "429s": 5}
 LEFT_OUT: Final = ("waiting", "tokens/min", "429s", "calls/min")
 """Columns that a narrow terminal has no room for, the first ones first."""
+PAUSED: Final = 13
+"""Columns that need room behind them while somebody is paused: `  waiting 12 s`."""
 
 
 class LiveScreen:
@@ -103,8 +105,9 @@ def _lanes(lanes: Sequence[Lane], width: int, *, some: bool) -> Iterator[Text]:
     """A heading and a line for each provider."""
     names = min(20 if width >= WIDE else 16, max([8, *(cell_len(lane["name"]) for lane in lanes)]))
     columns = dict(LANE_COLUMNS)
+    behind = PAUSED if any(state_of(lane) and not lane["reason"] for lane in lanes) else 0
     for head in LEFT_OUT:
-        if names + sum(columns.values()) + 2 * len(columns) > width:
+        if names + sum(columns.values()) + 2 * len(columns) + behind > width:
             del columns[head]
     if some:
         heads = "".join(f"  {head:>{size}}" for head, size in columns.items())

@@ -56,6 +56,8 @@ def _progress(live: LiveFile) -> str:
 def lines_of(live: LiveFile) -> Iterator[str]:
     """The same in a plain line for each system, each provider and each worker."""
     yield f"process {live['pid']}, {duration(live['time'] - live['started'])} so far: {_progress(live)}"
+    if live["note"].startswith("stopping"):
+        yield live["note"]
     for part in live["parts"]:
         told = [f"{part['n_done']}/{part['n_expected']}"]
         told += [f"{part['n_failed']} failed"] if part["n_failed"] else []

@@ -9,6 +9,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from cts_async.protocol.effort import Effort, Work
 from cts_async.protocol.forecast import Forecast, actual
@@ -170,14 +171,14 @@ def _accounts(forecast: Forecast) -> Table:
     table = _table("account", "calls", "tokens in", "out", "cost", "time", "bound by")
     for lane in forecast.lanes:
         name = lane.name if len(lane.models) == 1 else f"{lane.name} (+{len(lane.models) - 1})"
-        table.add_row(name, *_cells(lane.effort), duration(lane.time_s), lane.binding)
+        table.add_row(Text(name), *_cells(lane.effort), duration(lane.time_s), lane.binding)
     return table
 
 
 def _systems(forecast: Forecast) -> Table:
     table = _table("system", "instances", "calls", "tokens in", "out", "cost")
     for label, left in forecast.left.items():
-        table.add_row(label, str(left), *_cells(forecast.of(label)))
+        table.add_row(Text(label), str(left), *_cells(forecast.of(label)))
     return table
 
 
@@ -192,7 +193,7 @@ def _steps(work: Iterable[Work]) -> Table:
         calls = max(effort.calls, 1e-9)
         origin = f"{same[0].observed} seen" if same[0].observed else "assumed"
         each = count(effort.input_tokens / calls), count(effort.output_tokens / calls)
-        table.add_row(kind, model, count(effort.calls), *each, f"{same[0].latency_s:.1f}", origin)
+        table.add_row(kind, Text(model), count(effort.calls), *each, f"{same[0].latency_s:.1f}", origin)
     return table
 
 

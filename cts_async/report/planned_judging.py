@@ -7,6 +7,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from cts_async.protocol.assumed import PER_NUGGET
 from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S
@@ -75,5 +76,5 @@ def _table(foreseen: JudgingForecast) -> Table:
         effort = one.work.effort
         tokens = count(effort.input_tokens), count(effort.output_tokens)
         left = f"{one.n_left:,}", f"{one.n_questions:,}"
-        table.add_row(one.judge, *left, count(effort.calls), *tokens, money(effort))
+        table.add_row(Text(one.judge), *left, count(effort.calls), *tokens, money(effort))
     return table

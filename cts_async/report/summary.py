@@ -59,14 +59,21 @@ class Spent:
     def add(self, record: Mapping[str, Any]) -> None:
         """Take in one step. Raises AttributeError, TypeError or ValueError for one of another form."""
         model = record.get("model")
-        if model is not None:
-            if not isinstance(model, str):
-                raise TypeError("a model is called by a text")
-            self.calls += int(record.get("attempts", 1))
-            self.failed_attempts += len(record.get("failed_attempts", ()))
-            self.tokens.setdefault(model, Counter()).update(record.get("usage") or {})
-            if response := record.get("response"):
-                self.served.setdefault(model, Counter())[str(response.get("served_model") or model)] += 1
+        if model is None:
+            return
+        if not isinstance(model, str):
+            raise TypeError("a model is called by a text")
+        self.calls += int(record.get("attempts", 1))
+        self.failed_attempts += len(record.get("failed_attempts", ()))
+        # A journal has millions of steps: a Counter made or updated for each takes longer than all the rest of this.
+        if (tokens := self.tokens.get(model)) is None:
+            tokens = self.tokens[model] = Counter()
+        for kind, used in (record.get("usage") or {}).items():
+            tokens[kind] += used
+        if response := record.get("response"):
+            if (served := self.served.get(model)) is None:
+                served = self.served[model] = Counter()
+            served[str(response.get("served_model") or model)] += 1
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Dollars; None where a model that was used has no price."""

@@ -74,18 +74,18 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     orig = next((s for s in summaries if s.label == "orig"), None)
     for summary in summaries:
         effort = (str(summary.spent.calls), _duration(summary.wall_s)) if wide else ()
-        for label, *cells in _rows(summary, orig if orig is not summary else None):
-            table.add_row(Folded(label), *cells, *(effort if label else ()))
+        for label, judge, *cells in _rows(summary, orig if orig is not summary else None):
+            # A run's files may be anybody's, and so the names in them.
+            table.add_row(Folded(plain(label)), Folded(plain(judge)), *cells, *(effort if label else ()))
         table.add_section()
     console.print(table)
     if not wide:
         for summary in summaries:
-            effort_text = f"{summary.spent.calls} calls in {_duration(summary.wall_s)}"
-            console.print(f"{summary.label}: {effort_text}", markup=False, highlight=False, soft_wrap=True)
+            _say(console, f"{summary.label}: {summary.spent.calls} calls in {_duration(summary.wall_s)}")
     for line in other_models(summaries):
-        console.print(line, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        _say(console, line, "yellow")
     for agreement in together(one for summary in summaries for one in summary.beside):
-        console.print(f"{sentence(agreement)}.", markup=False, highlight=False, soft_wrap=True)
+        _say(console, f"{sentence(agreement)}.")
     _print_tool_health(console, summaries)
 
 
@@ -130,8 +130,7 @@ def _print_tool_health(console: Console, summaries: Sequence[RunSummary]) -> Non
     for summary in summaries:
         for text in summary.tools.lines():
             # Hosts and reasons come from web pages and servers: nothing in them reaches the terminal but text.
-            shown = plain(f"{summary.label}: {text}")
-            console.print(shown, style="yellow", markup=False, highlight=False, soft_wrap=True)
+            _say(console, f"{summary.label}: {text}", "yellow")
 
 
 def print_failures(console: Console, summaries: Sequence[RunSummary]) -> None:
@@ -152,6 +151,11 @@ def _print_some(
         console.print(f"... and {n_failed - MOST_FAILURES} more in {where}", style="red")
     if n_failed:
         console.print(then)
+
+
+def _say(console: Console, text: str, style: str = "") -> None:
+    """A line of anybody's text: nothing in it is markup or moves the cursor."""
+    console.print(plain(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _number(value: float | None) -> str:

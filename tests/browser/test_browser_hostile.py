@@ -3,10 +3,15 @@ error, a breach of the content security policy, a request to anywhere but the vi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from hostile_world import HOSTILE, IDS, IMAGE, LINK, NAME, SCRIPT, SVG, TRACKER
+from made_runs import Row, made_run
 from playwright.sync_api import Page, expect
 
 from browser.checks import faults
@@ -24,6 +29,28 @@ SLIPPED = """() => new Promise((done) => {
 """Puts an inline script and an inline handler into the page, and waits until the handler had its occasion."""
 VISIBLE_TRICKS = "\u202e\u2066\u200b\x07\x1b\x08\x00"
 """What turns text round or hides in it; shown as such or not at all, never as it stands."""
+
+ENDLESS = "W" * 100_000
+TOGETHER = "pieces => pieces.map((piece) => piece.textContent).join('')"
+
+
+@pytest.fixture
+def endless(viewer: Viewer) -> Iterator[Path]:
+    """A run of an instance in which every text is a word of 100,000 letters, and one that failed with such a message."""
+    asked = Row("q0", (ENDLESS, ENDLESS), (ENDLESS, "unknown"), 10.0, answer=ENDLESS)
+    texts = {"fused_query": ENDLESS, "blurred_query": ENDLESS, "rewritten_query": ENDLESS + "!"}
+    rows = [replace(asked, **texts), Row("q1", error="search"), Row("I" * 20_000)]
+    directory = made_run(viewer.runs, label="gpt-k2", data="endless", rows=rows)
+    results = directory / "results.jsonl"
+    results.write_text(results.read_text().replace('"refused"', f'"{ENDLESS}"'))
+    yield directory
+    shutil.rmtree(directory)
+
+
+def to_run(page: Page, viewer: Viewer, run: Path) -> None:
+    """Wait until the viewer has found a run that was just made."""
+    page.goto(viewer.url)
+    page.get_by_text(run.name, exact=True).first.wait_for()
 
 
 def innocent(page: Page) -> None:
@@ -91,6 +118,38 @@ def test_a_hostile_instance_fits_a_narrow_screen(new_page: Callable[..., Page], 
         page.goto(address)
         page.locator(complete).first.wait_for()
         assert faults(page, ["wide", "overlaps"]) == {}
+
+
+def test_texts_without_end_are_cut_until_somebody_asks_for_them(
+    page: Page, viewer: Viewer, endless: Path
+) -> None:
+    """Each of them would fill some hundred screens."""
+    to_run(page, viewer, endless)
+    page.goto(viewer.at("instance", run=endless.name, id="q0"))
+    replies = page.locator(".bubble.replies")
+    more = replies.get_by_role("button")
+    expect(more).to_have_text("Show all (100 k characters)")
+    assert page.evaluate("document.documentElement.scrollHeight") < 10 * 800
+    assert len(page.locator("h1").inner_text()) < 400
+    more.press("Enter")
+    expect(replies.locator(".piece").last).to_be_attached()
+    assert replies.locator(".piece").evaluate_all(TOGETHER) == ENDLESS
+
+
+def test_an_id_without_end_has_a_row_like_others(page: Page, viewer: Viewer, endless: Path) -> None:
+    to_run(page, viewer, endless)
+    page.goto(viewer.at("run", run=endless.name))
+    expect(page.locator("tr[data-id]")).to_have_count(3)
+    assert page.locator("tr[data-id]").last.evaluate("row => row.offsetHeight") < 800
+    page.locator("tr[data-id] a").last.click()
+    expect(page.locator(".way")).to_contain_text("III …")
+    assert page.locator(".way").evaluate("way => way.offsetHeight") < 400
+
+
+def test_a_failure_without_end_is_cut_too(page: Page, viewer: Viewer, endless: Path) -> None:
+    to_run(page, viewer, endless)
+    page.goto(viewer.at("instance", run=endless.name, id="q1"))
+    expect(page.locator(".trouble").get_by_role("button")).to_have_text("Show all (100 k characters)")
 
 
 def test_a_hostile_address_is_only_a_page_that_is_not_there(page: Page, viewer: Viewer, watch: Watch) -> None:

@@ -93,6 +93,21 @@ def test_the_theme_chosen_is_kept_and_beats_the_systems(
     assert faults(page, ["contrast"]) == {}
 
 
+def test_on_paper_every_page_is_light_and_without_controls(
+    new_page: Callable[..., Page], viewer: Viewer
+) -> None:
+    page = new_page(color_scheme="dark")
+    show(page, viewer, "runs")
+    page.get_by_label("Theme").select_option("Dark")
+    for name in ("run", "instance"):
+        page.emulate_media(media="screen")
+        show(page, viewer, name)
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(251, 251, 249)"
+        for controls in page.locator(".top, .filters, .pager, .contents, .steps-way").all():
+            expect(controls).to_be_hidden()
+
+
 def test_chinese_is_one_choice_away_and_is_kept(new_page: Callable[..., Page], viewer: Viewer) -> None:
     page = new_page()
     show(page, viewer, "runs")

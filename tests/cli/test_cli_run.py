@@ -245,6 +245,19 @@ def test_further_judges_leave_the_answers_alone(provider: Provider, tmp_path: Pa
     assert provider.calls > calls
 
 
+def test_names_are_printed_as_they_are_whatever_brackets_mean_to_others(
+    provider: Provider, tmp_path: Path
+) -> None:
+    done = run(tmp_path, "--no-orig", "-q", "--runs-dir", "[b]runs[/i]", "--support", "support:[/red]")
+    assert done.returncode == 0, done.stderr
+    assert "Files: [b]runs[/i]/sample-clarifier-k1" in done.stdout
+    plan = cts(
+        tmp_path, "plan", *ROLES, "--judge", "judge", "--support", "support:other[high]", "--limit", "3"
+    )
+    assert plan.returncode == 0, plan.stderr
+    assert "other[high]" in plan.stdout.split("In all")[0]
+
+
 def test_a_full_disk_is_resumable_and_nothing_is_torn(provider: Provider, tmp_path: Path) -> None:
     done = run(tmp_path, "--no-orig", "-q", most_bytes=5500)
     assert done.returncode == 75, done.stdout + done.stderr

@@ -28,6 +28,7 @@ class Played:
         tokens: Sequence[int] = (),
         median_s: float = 0.8,
         delay_s: tuple[float, float] = (0.001, 0.05),
+        creep_s: float = 0.0,
     ) -> None:
         rng = random.Random(7)
         self.provider = Provider(allowance, lambda: median_s * rng.lognormvariate(0.0, 0.6))
@@ -46,7 +47,7 @@ class Played:
 
             await with_limiter(self.network, body)
 
-        run_virtual(main)
+        run_virtual(main, creep_s)
 
     def cycle_s(self, n: int) -> float:
         """Seconds, on the average, from a request to the n-th after it, while the flow is under way."""
@@ -154,6 +155,18 @@ def test_limits_that_do_not_bind_cost_a_worker_few_messages(kind: Any) -> None:
     assert played.network.asks <= 250
     status = played.status
     assert status["given"] == status["used"] + status["returned"] + status["forgotten"]
+
+
+@pytest.mark.parametrize("creep_s", [1e-5, 1e-4, 2e-4])
+@pytest.mark.parametrize("kind", ["paced", "sliding", "bucket", "auto"])
+def test_a_permit_that_ends_between_two_looks_at_the_clock_is_used(kind: Any, creep_s: float) -> None:
+    """First it is seen that something may go, then it goes: the time may be over by then."""
+    limits = LaneLimits(6e7, 6e11, max_concurrency=128, kind=kind)
+    played = Played(
+        Allowance(headers="none"), limits, workers=2, jobs=4000, tokens=(700,), median_s=0.01,
+        delay_s=(0.0005, 0.001), creep_s=creep_s,
+    )  # fmt: skip
+    assert (played.provider.served, played.provider.refused) == (4000, 0)
 
 
 @pytest.mark.parametrize("workers", [8])

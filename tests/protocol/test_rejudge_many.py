@@ -363,3 +363,4 @@ def test_a_dry_run_needs_no_key_and_counts_what_is_judged_already(here: Path) ->
     said = judge("--judge", "gpt", "--dry-run").stdout
     assert "10 answers of 2 systems" in said
     assert "gpt" in said
+    assert "\ngpt:x[high] " in judge("--judge", "gpt:x[high]", "--dry-run").stdout

@@ -25,14 +25,27 @@ def searching(
     return plan_search(RunConfig(**options), load_search(), environ or {}, documents)
 
 
-def planned(tmp_path: Path, environ: dict[str, str], *, keyless: bool = False, **options: Any) -> Plan:
+def planned(
+    tmp_path: Path,
+    environ: dict[str, str],
+    *,
+    keyless: bool = False,
+    keys_elsewhere: bool = False,
+    **options: Any,
+) -> Plan:
     config = tmp_path / "cts.toml"
     config.write_text(
         '[models.m]\nbase_url = "http://a.example/v1"\nmodel = "m-1"\n'
         '[models.reader]\nbase_url = "http://b.example/v1"\nmodel = "r-1"\ncontext_tokens = 4096\n'
     )
     asked = RunConfig(models=("m",), every_role="m", limit=2, runs_dir=tmp_path / "runs", config_file=config)
-    return make_plan(replace(asked, **options), load_catalogue(config), environ, keyless=keyless)
+    return make_plan(
+        replace(asked, **options),
+        load_catalogue(config),
+        environ,
+        keyless=keyless,
+        keys_elsewhere=keys_elsewhere,
+    )
 
 
 @pytest.fixture
@@ -98,6 +111,17 @@ def test_keys_of_tools_are_missed_together_with_those_of_models(tmp_path: Path) 
 def test_a_plan_to_look_at_needs_no_key(tmp_path: Path) -> None:
     made = planned(tmp_path, {}, keyless=True, search="serper", visit="jina")
     assert made.search.engine.name == "serper"
+
+
+def test_where_others_have_the_keys_only_addresses_are_missed(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"models": ("gpt",), "every_role": "gpt", "search": "serper", "visit": "jina"}
+    made = planned(tmp_path, {}, keys_elsewhere=True, **asked)
+    assert {spec.key_env for spec in made.specs.values()} == {"OPENAI_API_KEY"}
+    assert made.specs["gpt"].base_url == planned(tmp_path, {}, keyless=True, **asked).specs["gpt"].base_url
+    with pytest.raises(
+        UsageError, match=r"^missing in the environment: WEBDANCER_BASE_URL \(agent: webdancer\)"
+    ):
+        planned(tmp_path, {}, keys_elsewhere=True, **asked, agent="webdancer")
 
 
 def test_another_engine_is_another_run(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from pathlib import Path
 
@@ -81,6 +82,29 @@ def test_csv_has_every_field_unrounded(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_text() == (
         "who,rate,gain,gain_low,gain_high\ngpt,0.3333333333333333,1.005,-2.0,4.0\nkimi,,,,\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("=cmd|'/C calc'!A1", "'=cmd|'/C calc'!A1"),
+        ("+1 or -1", "'+1 or -1"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t=1"),
+        ("refused\rby the server", "refused[U+000D]by the server"),
+        ("nul\x00 red\x1b[31m \u202eturned", "nul[U+0000] red[U+001B][31m [U+202E]turned"),
+        ("half \ud83d", "half �"),
+        ("two\nlines, 1 = 1", "two\nlines, 1 = 1"),
+        ("gpt-k3", "gpt-k3"),
+    ],
+)
+def test_text_in_csv_is_a_text_for_spreadsheets_terminals_and_programs(
+    said: str, written: str, tmp_path: Path
+) -> None:
+    write_csv(tmp_path, DataTable("t", "", "", (), [{"who": said, said: -1.5}]))
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file)) == [["who", written], [written, "-1.5"]]
 
 
 def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path) -> None:

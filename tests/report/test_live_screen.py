@@ -98,6 +98,18 @@ def test_a_narrow_terminal_has_fewer_columns() -> None:
     assert all(len(line) <= 44 for line in lines)
 
 
+def test_on_a_narrow_terminal_no_number_is_cut() -> None:
+    kimi = part("kimi-k3", 40, 518, n_failed=6, eta_s=4000.0, **scored(54.2, 13.1))
+    paused = lane("openai", in_flight=5, calls_per_min=4321.0, calls_allowed=5000.0, paused_s=12.0)
+    lines = {width: drawn(live([kimi], [paused]), width=width) for width in (80, 60, 40, 30)}
+    assert lines[80][0] == "kimi-k3  ━───────────────  40/518  6 failed  54.2 ± 13.1  1:06:40 left"
+    assert lines[60][0] == "kimi-k3  ──────  40/518  6 failed  54.2 ± 13.1  1:06:40 left"
+    assert lines[40][0] == "kimi-k3  ────────  40/518  54.2 ± 13.1"
+    assert lines[30][0] == "kimi-k3  ───────────  40/518"
+    assert lines[60][2] == "openai          5/8  4,321/5,000      0  waiting 12 s"
+    assert lines[40][2] == "openai          5/8  waiting 12 s"
+
+
 def test_a_smoke_test_says_so_beside_its_mean() -> None:
     lines = drawn(live([part("a", 5, smoke_test=True, eta_s=60.0, **scored(26.6, 1.0))]))
     assert lines[0] == "a  ━━━━━━━━────────  5/10  26.6 ± 1.0 (smoke test)  1:00 left"

@@ -81,6 +81,11 @@ def test_plain_lines_have_one_for_each_run_and_provider() -> None:
     ]
 
 
+def test_from_another_shell_one_sees_that_a_run_is_stopping_and_why() -> None:
+    lines = list(lines_of(live([part("a", 4)], pid=7, note="stopping: interrupted")))
+    assert lines[:2] == ["process 7, 1:00 so far: 4/10 instances, 0 calls, 0 tokens", "stopping: interrupted"]
+
+
 @pytest.mark.parametrize(
     ("fields", "words"),
     [

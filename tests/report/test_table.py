@@ -106,6 +106,14 @@ def test_a_server_s_words_in_a_failure_do_not_move_the_cursor() -> None:
     assert "failed: orig s?1 at judge: no?[2J?failed: nothing" in printed(80, hostile)
 
 
+def test_nothing_in_a_name_is_markup_or_moves_the_cursor() -> None:
+    """Whoever wrote a run's files chose them; such a closing tag is an error to rich."""
+    text = printed(80, summary("a[b]\x1b[2J", judged("[/b]x", 1), judged("[red]y", 2)))
+    assert "a[b]?[2J [/b]x" in text
+    assert " [red]y " in text
+    assert "a[b]?[2J: 0 calls" in text
+
+
 def scored(scores: dict[str, float]) -> JudgeScores:
     return JudgeScores("ernie", Scores.of(scores), scorer.summarise(scores.values()))
 

@@ -5,6 +5,7 @@ import { conversation } from "./conversation.js";
 import { fill, h } from "./dom.js";
 import { crumbs } from "./header.js";
 import { answer, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
+import { beginning } from "./longtext.js";
 import { nuggetsBeside } from "./nuggets_beside.js";
 import { empty, frame, later, section, smokeBadge } from "./parts.js";
 import { remember, remembered } from "./prefs.js";
@@ -20,7 +21,7 @@ const SIDES = ["side side-a", "side side-b"];
 export function comparePage({ main, heading, query: asked, signal }) {
   const query = { a: "", b: "", ...asked };
   const steps = h("div", { class: "steps-way" });
-  const head = fill(heading(`${query.a} ↔ ${query.b}`), said(query.id ?? ""));
+  const head = fill(heading(`${query.a} ↔ ${query.b}`), said(beginning(query.id ?? "")));
   const page = frame(h("div", { class: "way" }, trail(query), steps), head);
   const way = { previous: null, next: null };
   const to = (id) => href("/compare", { ...query, id });
@@ -35,7 +36,7 @@ export function comparePage({ main, heading, query: asked, signal }) {
       Object.assign(way, found);
       fill(steps, wayLinks(found, to));
     }, () => {});
-    fill(head, said(titleOf(known)));
+    fill(head, said(beginning(titleOf(known))));
     return layout(query, [a, b], signal);
   }, signal);
   const up = () => go(href("/run", { run: query.a }));
@@ -62,7 +63,7 @@ async function first(query, signal) {
 
 function trail({ a, b, id }) {
   const to = (run) => [said(run), href("/run", { run })];
-  return crumbs([[t("runs"), "#/"], to(a), to(b), [said(id ?? "")]]);
+  return crumbs([[t("runs"), "#/"], to(a), to(b), [said(beginning(id ?? ""))]]);
 }
 
 function layout(query, both, signal) {

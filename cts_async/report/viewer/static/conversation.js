@@ -1,6 +1,7 @@
 // Questions and answers as a conversation; in a conversation by turns each turn with what was thought and offered.
 
 import { h } from "./dom.js";
+import { passage } from "./longtext.js";
 import { said } from "./said.js";
 import { t } from "./words.js";
 
@@ -18,13 +19,13 @@ export function conversation({ turns, mode }) {
 }
 
 function after(query) {
-  return h("p", { class: "turn-query" }, h("span", { class: "muted" }, t("turnQuery")), " ", said(query));
+  return h("div", { class: "turn-query" }, h("span", { class: "muted" }, t("turnQuery")), " ", passage(query, "span"));
 }
 
 function aside(turn) {
   return h("div", { class: "aside" },
     turn.types.map((type) => said(type, "span", { class: "badge quiet" })),
-    turn.reasoning ? h("details", {}, h("summary", {}, t("reasoning")), said(turn.reasoning, "p")) : null);
+    turn.reasoning ? h("details", {}, h("summary", {}, t("reasoning")), passage(turn.reasoning)) : null);
 }
 
 function exchanged(turn) {
@@ -42,14 +43,14 @@ function reply(answer) {
 }
 
 function bubble(side, who, text) {
-  return h("div", { class: `bubble ${side}` }, h("span", { class: "who" }, who), said(text, "p"));
+  return h("div", { class: `bubble ${side}` }, h("span", { class: "who" }, who), passage(text));
 }
 
 function offered(turn) {
   return h("ul", { class: "offered" }, turn.offered.map((query, index) => {
     const chosen = index === turn.chosen;
     return h("li", { class: chosen ? "chosen" : "" },
-      h("span", { class: "mark", "aria-hidden": "true" }, chosen ? "●" : "○"), said(query),
+      h("span", { class: "mark", "aria-hidden": "true" }, chosen ? "●" : "○"), passage(query, "span"),
       chosen ? h("span", { class: "badge accent" }, t("chosen")) : null);
   }));
 }

@@ -7,6 +7,7 @@ import { fill, h } from "./dom.js";
 import { crumbs } from "./header.js";
 import { answer, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
 import { nuggetTable } from "./nuggets.js";
+import { beginning } from "./longtext.js";
 import { empty, field, frame, later, section, select, smokeBadge } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
@@ -19,8 +20,8 @@ import { t } from "./words.js";
 export function instancePage({ main, heading, query, signal }) {
   const { run = "", id = "" } = query;
   const steps = h("div", { class: "steps-way" });
-  const trail = crumbs([[t("runs"), "#/"], [said(run), listOf(run)], [said(id)]]);
-  const head = fill(heading(`${id} · ${run}`), said(id));
+  const trail = crumbs([[t("runs"), "#/"], [said(run), listOf(run)], [said(beginning(id))]]);
+  const head = fill(heading(`${beginning(id)} · ${run}`), said(beginning(id)));
   const page = frame(h("div", { class: "way" }, trail, steps), head);
   const way = { previous: null, next: null };
   const to = (other) => href("/instance", { run, id: other });
@@ -32,7 +33,7 @@ export function instancePage({ main, heading, query, signal }) {
       Object.assign(way, around);
       fill(steps, wayLinks(around, to));
     }, () => {});
-    fill(head, said(titleOf(found)));
+    fill(head, said(beginning(titleOf(found))));
     fill(page.marks, smokeBadge(found.scores.some((one) => one.smoke_test)));
     requestAnimationFrame(() => toSection(query.at, false));
     return layout(found, signal);

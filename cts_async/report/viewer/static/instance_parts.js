@@ -1,7 +1,7 @@
 // What the page of one instance and that of two have in common.
 
 import { h, fill } from "./dom.js";
-import { longText } from "./longtext.js";
+import { isLong, longText, passage } from "./longtext.js";
 import { coverageStrip } from "./nuggets.js";
 import { facts, scoreBar, smokeNote } from "./parts.js";
 import { said, visible } from "./said.js";
@@ -19,11 +19,12 @@ export function queries(page) {
 function query(title, text, note) {
   if (!text) return null;
   return h("div", { class: "card" },
-    h("h3", {}, title), said(text, "p", { class: "query" }), h("p", { class: "muted small" }, note));
+    h("h3", {}, title), passage(text, "p", { class: "query" }), h("p", { class: "muted small" }, note));
 }
 
-/** The query that was searched, the words that q does not have marked. */
+/** The query that was searched, the words that q does not have marked, unless it is no query any more. */
 export function rewritten(page) {
+  if (isLong(page.rewritten_query)) return h("div", { class: "card" }, longText(page.rewritten_query, {}));
   const parts = page.rewritten.length ? page.rewritten : [{ text: page.rewritten_query, added: false }];
   const line = fill(said(page.rewritten_query, "p", { class: "query" }),
     parts.map((part) => (part.added ? h("mark", {}, visible(part.text)) : visible(part.text))));
@@ -51,5 +52,5 @@ export function verdicts(page) {
 /** An instance that failed: where, and why. */
 export function failure(error) {
   return h("div", { class: "trouble" }, h("strong", {}, "✕ ", t("failedAt"), " ", said(error.step, "code")),
-    facts([[t("kind"), said(error.kind)], [t("message"), said(error.message)]]));
+    facts([[t("kind"), said(error.kind)], [t("message"), passage(error.message, "span")]]));
 }

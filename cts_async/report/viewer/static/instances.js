@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { filterForm } from "./filters.js";
 import { count, NONE, rate } from "./format.js";
+import { beginning } from "./longtext.js";
 import { empty, held, scoreBar, stepRow, table, tableRow, trouble } from "./parts.js";
 import { go, href } from "./route.js";
 import { said, visible } from "./said.js";
@@ -127,11 +128,11 @@ function rowsTable(query, rows) {
 
 function cells(query, row) {
   const address = href("/instance", { run: query.run, id: row.id });
-  const title = row.blurred_query || row.fused_query || row.id;
+  const title = row.blurred_query || row.fused_query || beginning(row.id);
   const intent = title === row.fused_query ? null : said(row.fused_query, "small");
   return [
     [said(title, "a", { class: "row-link", href: address }), intent],
-    said(row.id, "code"),
+    said(beginning(row.id, 100), "code"),
     row.failed ? NONE : scoreBar(row.score),
     row.asked ? t("of", { n: row.unknown, all: row.asked }) : NONE,
     row.failed ? h("span", { class: "bad" }, "✕ ", said(row.failed)) : "",

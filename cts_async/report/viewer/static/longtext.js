@@ -10,6 +10,21 @@ import { t } from "./words.js";
 const PIECE = 12_000;
 const SHORT = 1_500;
 const CUT = 900;
+const HEADING = 300;
+
+/** A text in an element of its own; of one that may fill many screens the beginning, until the reader asks for it. */
+export function passage(text, tag = "p", attributes = {}) {
+  return isLong(text) ? longText(text, {}) : said(text, tag, attributes);
+}
+
+/** Whether a text is more than a few paragraphs. */
+export const isLong = (text) => text.length > SHORT;
+
+/** A text, or its beginning, for where there is no room to ask for more of it. */
+export function beginning(text, length = HEADING) {
+  if (text.length <= length) return text;
+  return `${text.slice(0, length).replace(/[\ud800-\udbff]$/, "").trimEnd()} …`;
+}
 
 /**
  * A text that may be long. `whole` is {run, at, part} where only its beginning is here; `length` counts all of it.
@@ -18,10 +33,10 @@ const CUT = 900;
 export function longText(text, { whole = null, length = text.length, signal = null }) {
   const body = h("div", { class: "text" });
   const place = h("div", { class: "long" }, body);
-  if (whole === null && text.length <= SHORT) return fill(place, pieces(text));
+  if (whole === null && !isLong(text)) return fill(place, pieces(text));
   const button = (words, click) => h("button", { type: "button", class: "more", on: { click } }, words);
   const cut = () => {
-    fill(body, said(`${text.slice(0, CUT).trimEnd()} …`, "p"));
+    fill(body, said(beginning(text, CUT), "p"));
     fill(place, body, button(t("showAll", { size: size(length, "") }), open));
   };
   const close = () => {

@@ -2,6 +2,7 @@
 
 import { h, webAddress } from "./dom.js";
 import { NONE, weight } from "./format.js";
+import { beginning, passage } from "./longtext.js";
 import { table, tableRow } from "./parts.js";
 import { said, visible } from "./said.js";
 import { t } from "./words.js";
@@ -44,8 +45,8 @@ export function nuggetTable({ nuggets, scores }) {
 
 /** A nugget's name, its text, and the sources that support it. */
 export function nuggetText(nugget) {
-  return h("div", { class: "nugget" }, said(nugget.id, "code"),
-    nugget.text === null ? h("p", { class: "muted" }, t("noNuggetText")) : said(nugget.text, "p"),
+  return h("div", { class: "nugget" }, said(beginning(nugget.id), "code"),
+    nugget.text === null ? h("p", { class: "muted" }, t("noNuggetText")) : passage(nugget.text),
     nugget.sources.length ? h("div", { class: "sources" }, h("span", { class: "muted" }, t("sources")),
       h("ul", { "aria-label": t("sources") }, nugget.sources.map((source) => h("li", {}, link(source))))) : null);
 }
@@ -53,6 +54,6 @@ export function nuggetText(nugget) {
 /** A source: an address of the web as a link that tells nobody where it was followed from, anything else as text. */
 export function link(source) {
   const address = webAddress(source);
-  if (address === null) return said(source);
-  return said(source, "a", { href: address, rel: "noreferrer noopener", target: "_blank" });
+  if (address === null) return said(beginning(source));
+  return said(beginning(source), "a", { href: address, rel: "noreferrer noopener", target: "_blank" });
 }

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { fill, h } from "./dom.js";
 import { count } from "./format.js";
-import { longText } from "./longtext.js";
+import { beginning, longText, passage } from "./longtext.js";
 import { facts, trouble } from "./parts.js";
 import { link } from "./nuggets.js";
 import { href } from "./route.js";
@@ -88,16 +88,16 @@ function turnView(page, turn, signal) {
       h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),
       h("h3", {}, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
       turn.failed ? h("span", { class: "badge failed" }, "✕ ", said(turn.failed)) : null),
-    turn.request ? said(turn.request, "p", { class: "request" }) : null,
+    turn.request ? passage(turn.request, "p", { class: "request" }) : null,
     found ? hits(turn.sources) : null,
     found ? h("details", {}, h("summary", {}, t("asRead")), body) : lengthy ? folded(turn, body) : body);
 }
 
 function hits(sources) {
   return h("ul", { class: "hits", "aria-label": t("sources") }, sources.map(({ url, title }) =>
-    h("li", {}, title ? said(title) : null, h("small", {}, link(url)))));
+    h("li", {}, title ? said(beginning(title)) : null, h("small", {}, link(url)))));
 }
 
 function folded(turn, body) {
-  return h("details", {}, h("summary", {}, said(`${turn.text.slice(0, 160).trimEnd()} …`)), body);
+  return h("details", {}, h("summary", {}, said(beginning(turn.text, 160))), body);
 }
