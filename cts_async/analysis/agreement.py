@@ -98,7 +98,7 @@ def agreement_of(judge: str, other: str, pairs: Pairs, scores: Numbers, other_sc
 def correlation(a: Numbers, b: Numbers) -> float | None:
     """Pearson's r in [-1, 1]; None for fewer than two pairs, and where one side never varies.
 
-    ValueError for unequal lengths.
+    The same to the last digit in whatever order the pairs are. ValueError for unequal lengths.
     """
     import numpy as np
 
@@ -106,9 +106,11 @@ def correlation(a: Numbers, b: Numbers) -> float | None:
         raise ValueError("scores must be of the same answers")
     if len(a) < 2:
         return None
-    x, y = (np.asarray(side, float) - np.mean(side) for side in (a, b))
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
+    x, y = (np.asarray(side, float) for side in (a, b))
+    order = np.lexsort((y, x))
+    x, y = x[order] - x[order].mean(), y[order] - y[order].mean()
     return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
 
 

@@ -55,7 +55,7 @@ def paired_differences(
     """One result for each column of `differences`, shape (instances, comparisons); NaN is a pair that lacks a score.
 
     Columns that have the same instances share their resamples, so a column's interval does not depend on
-    what it is computed beside. None for a column without any instance.
+    what it is computed beside, but for the rounding of its last digit. None for a column without any instance.
     """
     import numpy as np
 
@@ -66,8 +66,7 @@ def paired_differences(
         if not rows.any():
             continue
         values = differences[rows][:, columns]
-        drawn = _resampled_by_value if len(values) >= MANY else _resampled_means
-        means = drawn(values, seed, resamples)
+        means = _resampled(values, seed, resamples)
         for i, column in enumerate(columns):
             low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
             found[column] = Difference(len(values), float(values[:, i].mean()), float(low), float(high))
@@ -82,25 +81,38 @@ def same_instances(there: Array) -> list[list[int]]:
     return list(groups.values())
 
 
-def _resampled_by_value(values: Array, seed: int, resamples: int) -> Array:
-    """The same for very many instances, by the few values that they have: how often a resample draws each.
+def _resampled(values: Array, seed: int, resamples: int) -> Array:
+    """Means of every column, shape (resamples, columns), each column by the way that is cheap for it."""
+    import numpy as np
+
+    if len(values) < MANY:
+        return _resampled_means(values, seed, resamples)
+    means = np.empty((resamples, values.shape[1]))
+    one_by_one: list[int] = []
+    for i, column in enumerate(values.T):
+        distinct, times = np.unique(column, return_counts=True)
+        if len(distinct) > len(values) // _FEW:
+            one_by_one.append(i)
+        else:
+            means[:, i] = _resampled_by_value(distinct, times, seed, resamples)
+    if one_by_one:
+        means[:, one_by_one] = _resampled_means(values[:, one_by_one], seed, resamples)
+    return means
+
+
+def _resampled_by_value(distinct: Array, times: Array, seed: int, resamples: int) -> Array:
+    """Means of very many instances by the few values that they have, `times` each: how often a resample draws each.
 
     That is the same distribution, at the price of the values instead of the instances.
     """
     import numpy as np
 
-    n, means = len(values), []
-    for column in values.T:
-        distinct, times = np.unique(column, return_counts=True)
-        if len(distinct) > n // _FEW:
-            return _resampled_means(values, seed, resamples)
-        rng = np.random.default_rng(seed)
-        step = max(1, _DRAWN_AT_ONCE // len(distinct))
-        sizes = [min(step, resamples - done) for done in range(0, resamples, step)]
-        means.append(
-            np.concatenate([rng.multinomial(n, times / n, size=size) @ distinct / n for size in sizes])
-        )
-    return np.column_stack(means)
+    n = int(times.sum())
+    rng = np.random.default_rng(seed)
+    step = max(1, _DRAWN_AT_ONCE // len(distinct))
+    sizes = [min(step, resamples - done) for done in range(0, resamples, step)]
+    means = [rng.multinomial(n, times / n, size=size) @ distinct / n for size in sizes]
+    return np.concatenate(means)
 
 
 def _resampled_means(values: Array, seed: int, resamples: int) -> Array:

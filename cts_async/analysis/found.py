@@ -11,19 +11,27 @@ from cts_async.analysis.judged_files import read_judged
 from cts_async.analysis.runs import FinishedRun, data_of, read_run
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
-from cts_async.protocol.run_folders import is_talk, matching, without_gold_builds, without_talks
+from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, results_of
+from cts_async.protocol.run_folders import (
+    Tell,
+    is_talk,
+    matching,
+    without_damaged,
+    without_gold_builds,
+    without_talks,
+)
 
 _TEXTS: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 
 
-def find_runs(words: Sequence[str]) -> list[Path]:
+def find_runs(words: Sequence[str], tell: Tell) -> list[Path]:
     """Run directories and judged files, each once, in the order named. Raises InputError for a word that is neither.
 
     A folder that is no run stands for those in it; a pattern for all that match. Gold that was built beside runs is
-    none of them, nor are conversations without an answer (UsageError where there is nothing else).
+    none of them, nor are conversations without an answer (UsageError where there is nothing else). Damaged runs in
+    a folder with others are left out, which `tell` hears; one that is named itself stays, for its reader to refuse.
     """
-    scored = without_talks(find_all(words))
+    scored = without_talks(find_all(words, tell))
     if scored and is_talk(scored[0]):
         raise UsageError(
             f"{scored[0]}: conversations alone (cts converse): there is no score in it to compare"
@@ -31,9 +39,9 @@ def find_runs(words: Sequence[str]) -> list[Path]:
     return scored
 
 
-def find_all(words: Sequence[str]) -> list[Path]:
+def find_all(words: Sequence[str], tell: Tell) -> list[Path]:
     """What `find_runs` finds, and conversations without an answer as well."""
-    found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
+    found = [path for word in words for named in _matches(word) for path in _runs_at(named, tell)]
     return list({path.resolve(): path for path in without_gold_builds(found)}.values())
 
 
@@ -43,7 +51,7 @@ def reader(path: Path) -> Callable[[], FinishedRun]:
         return partial(read_judged, path)
     if (path / MANIFEST).exists():
         return partial(read_run, path, without=_TEXTS)
-    return partial(read_judged, path / PER_ITEM)
+    return partial(read_judged, path / results_of(path))
 
 
 def check_same_data(paths: Sequence[Path]) -> None:
@@ -86,7 +94,7 @@ def _matches(word: str) -> list[Path]:
     raise InputError(Path(word), "no such run, folder or file")
 
 
-def _runs_at(path: Path) -> Iterator[Path]:
+def _runs_at(path: Path, tell: Tell) -> Iterator[Path]:
     if path.is_file() or _has_results(path):
         yield path
         return
@@ -94,7 +102,7 @@ def _runs_at(path: Path) -> Iterator[Path]:
     inside = [child for child in sorted(path.iterdir()) if child.is_dir() and _is_run(child)]
     if not inside and not _is_run(path):
         raise InputError(path, f"no run in it (neither {MANIFEST} nor {PER_ITEM}, here or one folder below)")
-    yield from inside or [path]
+    yield from without_damaged(inside, tell) or [path]
 
 
 def _has_results(path: Path) -> bool:

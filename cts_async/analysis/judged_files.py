@@ -9,14 +9,15 @@ from typing import Any, cast
 from cts_async import scorer
 from cts_async.analysis.runs import UNNAMED, FinishedRun, Item, Verdict, named_system
 from cts_async.errors import InputError
+from cts_async.protocol.run_files import PER_ITEM, RESULTS
 from cts_async.records import Coverage
 
 
 def read_judged(path: Path) -> FinishedRun:
     """One file as a run: its scores are the scorer's, recomputed from its labels.
 
-    The system is called as the file is, or its folder where the file is a per_item.jsonl; a name that ends in k1 to
-    k9 says the budget. Raises InputError with the line at fault.
+    The system is called as the file is, or its folder where the file is a per_item.jsonl or results.jsonl; a name
+    that ends in k1 to k9 says the budget. Raises InputError with the line at fault.
     """
     try:
         outcomes = scorer.read_outcomes(path, report=_nobody)
@@ -26,9 +27,10 @@ def read_judged(path: Path) -> FinishedRun:
     scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
     judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
     judge = next(judges, UNNAMED)
-    system, k = named_system(path.parent.name if path.stem == "per_item" else path.stem)
+    by_folder = path.name in (PER_ITEM, RESULTS)
+    system, k = named_system(path.parent.name if by_folder else path.stem)
     return FinishedRun(
-        directory=path.parent if path.stem == "per_item" else path,
+        directory=path.parent if by_folder else path,
         label=system,
         clarifier="",
         k=k,

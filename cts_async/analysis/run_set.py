@@ -11,7 +11,7 @@ from typing import Any, Final
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_folders import matching, without_gold_builds
+from cts_async.protocol.run_folders import Tell, matching, without_damaged, without_gold_builds
 
 ORIG = "orig"
 NOT_ASKED: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
@@ -29,11 +29,12 @@ class RunSet:
     """What a reader of the numbers has to know: what was left out, and what is not finished."""
 
 
-def run_directories(paths: Iterable[str]) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def run_directories(paths: Iterable[str], tell: Tell) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """The directories that paths name, each once: those named themselves, and those found in a folder of runs.
 
-    A path is a run directory, a folder that holds run directories, or a pattern that matches either.
-    InputError for a path or pattern behind which there is no run.
+    A path is a run directory, a folder that holds run directories, or a pattern that matches either. Damaged ones
+    in a folder with others are left out, which `tell` hears. InputError for a path or pattern behind which there is
+    no run.
     """
     named: dict[Path, None] = {}
     found: dict[Path, None] = {}
@@ -42,7 +43,7 @@ def run_directories(paths: Iterable[str]) -> tuple[tuple[Path, ...], tuple[Path,
             if _is_run(candidate):
                 named[candidate] = None
             else:
-                found.update(dict.fromkeys(_runs_in(candidate)))
+                found.update(dict.fromkeys(without_damaged(list(_runs_in(candidate)), tell)))
     runs = without_gold_builds([*named, *found])
     return tuple(path for path in named if path in runs), tuple(
         path for path in found if path in runs and path not in named
@@ -55,11 +56,14 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
     In a folder of runs those that have not finished are left out; one that is named itself is read as far as
     it got. Raises UsageError where there is no Clarifier's run, or where runs are over different data.
     """
-    named, found = run_directories(paths)
+    notes: list[str] = []
+    named, found = run_directories(paths, notes.append)
     runs = [read_run(directory, without=NOT_ASKED) for directory in named]
     others = [read_run(directory, without=NOT_ASKED) for directory in found]
     complete = [run for run in others if not run.n_missing]
-    notes = [f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if run.n_missing]
+    notes += [
+        f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if run.n_missing
+    ]
     runs += complete
     _check_same_data(runs)
     asked = sorted((run for run in runs if run.clarifier and not run.unanswered), key=lambda run: run.k)

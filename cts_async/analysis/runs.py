@@ -64,7 +64,7 @@ class FinishedRun:
     judges: tuple[str, ...]
     """The scoring judge first; empty for a run without judging."""
     items: Mapping[str, Item] = field(repr=False)
-    """By id, in the order in which they finished."""
+    """By id, in the order of the ids: sums and resamples are the same to the last digit, whatever finished first."""
     n_failed: int
     n_expected: int
     data: Mapping[str, Any]
@@ -221,11 +221,11 @@ class _Lines:
         return digest is None or recorded is None or digest == recorded
 
     def items(self) -> dict[str, Item]:
-        """The items with their verdicts, in the order in which they finished."""
+        """The items with their verdicts, in the order of their ids."""
         for id, item in self.found.items():
             verdicts = {judge: of[id] for judge, of in self.verdicts.items() if id in of}
             self.found[id] = replace(item, verdicts=verdicts)
-        return self.found
+        return {id: self.found[id] for id in sorted(self.found)}
 
     def _verdict(self, line: Line) -> Verdict | None:
         if not line.get("nuggets") or line.get("restore_score_100") is None:

@@ -12,7 +12,7 @@ from cts_async.cli.standard_output import print_json
 HELP = """Compare runs: leaderboard, confidence intervals, tests of every pair, agreement of judges.
 
 RUN is a run directory, a folder of runs, a pattern, an --out directory of cts judge, or a per_item.jsonl.
-All of them have to be over the same data. Differences are to orig, or to --baseline.
+All of them have to be over the same data. Differences are to orig where it is among them, or to --baseline.
 
 Example: cts compare runs/
 

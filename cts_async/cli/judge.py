@@ -184,9 +184,9 @@ def _summaries(plan: JudgePlan) -> list[RunSummary]:
 
 
 def _conclude(out: Any, plan: JudgePlan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.table import SMOKE_TEST, print_results
+    from cts_async.report.table import SMOKE_TEST, print_judged
 
-    print_results(out, summaries)
+    print_judged(out, summaries, plan.judges)
     if plan.n_saved:
         out.print(
             f"{plan.repeats.n_repeated:,} of {plan.repeats.n_asked:,} answers repeat others: "

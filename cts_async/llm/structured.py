@@ -213,10 +213,12 @@ class CoverageList:
 
     def parse(self, text: str) -> tuple[tuple[str, Coverage], ...]:
         ids = self.ids
-        if (exact := _as_asked(loads_or_none(text), ids)) is not None:
+        more = text.count(_COVERAGE_KEY) > len(ids)
+        if not more and (exact := _as_asked(loads_or_none(text), ids)) is not None:
             return exact
         found = find_json(text)
-        if len(_LABELLED.findall(strip_thoughts(text))) > len(_LABELLED.findall(found.source)):
+        outside = len(_LABELLED.findall(strip_thoughts(text))) > len(_LABELLED.findall(found.source))
+        if outside or (more and _repeats_a_key(found)):
             # One of them may be quoted from what is judged: which one is the verdict nobody can tell.
             raise UnusableOutput("expected the results once and nothing else, got labels twice", text=text)
         labels: dict[str, Coverage | None] = {}
@@ -242,6 +244,28 @@ def _as_asked(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], .
 
 _LABELLED: Final = re.compile(rf"""[:：]\s*["'“‘](?:{"|".join(COVERAGES)})\b""", re.IGNORECASE)
 """A label where JSON has one."""
+
+_COVERAGE_KEY: Final = '"coverage"'
+_KEYS: Final = ("results", "id", "coverage")
+
+
+def _repeats_a_key(found: Found) -> bool:
+    """Whether an object has one of our own keys twice, of which JSON would take the last without a word."""
+    repeated = False
+
+    def looked_at(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal repeated
+        keys = [key for key, _ in pairs]
+        repeated = repeated or any(keys.count(key) > 1 for key in _KEYS)
+        return dict(pairs)
+
+    try:
+        if not found.repaired:
+            json.loads(found.source, object_pairs_hook=looked_at)
+    except RecursionError:  # nested deeper than any verdict is
+        return True
+    return repeated
+
 
 _LABELS: Final[dict[str, Coverage]] = {label: label for label in COVERAGES}
 

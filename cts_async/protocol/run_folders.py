@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
@@ -15,6 +15,9 @@ GOLDBUILD: Final = "goldbuild"
 """What `cts gold` writes in the place of a system's name."""
 TALK: Final = "talk"
 """What `cts converse` calls its task: conversations alone, without a search and an answer."""
+
+Tell: TypeAlias = Callable[[str], None]
+"""Takes a line that a reader of the numbers has to know."""
 
 
 def run_folders(words: Iterable[Path]) -> list[Path]:
@@ -50,6 +53,26 @@ def without_talks(paths: Iterable[Path]) -> list[Path]:
     """`paths` but for conversations without an answer; where there is nothing else they stay, as gold does."""
     every = list(paths)
     return [path for path in every if not is_talk(path)] or every
+
+
+def without_damaged(directories: Sequence[Path], tell: Tell) -> list[Path]:
+    """Runs that a folder holds but for those whose manifest cannot be read: `tell` hears of each of these.
+
+    Raises the InputError of the first where no other is left.
+    """
+    sound: list[Path] = []
+    damaged: list[InputError] = []
+    for directory in directories:
+        try:
+            read_manifest(directory)
+            sound.append(directory)
+        except InputError as error:
+            damaged.append(error)
+    if damaged and not sound:
+        raise damaged[0]
+    for problem in damaged:
+        tell(f"Left out: {problem}.")
+    return sound
 
 
 def is_gold_build(directory: Path) -> bool:

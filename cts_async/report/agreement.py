@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from cts_async.analysis.agreement import ASCENDING, Agreement, agreement_of
 from cts_async.engine.journal import read_jsonl
 from cts_async.protocol.latest import HASHES, latest_rows, unmarked
+from cts_async.protocol.line_form import checked_results
 from cts_async.protocol.results import failed, judged_mark
 from cts_async.protocol.run_files import RESULTS
 
@@ -74,7 +75,10 @@ def _figure(value: float | None) -> str:
 
 
 def beside(files: Sequence[tuple[str, Path]], other: str) -> Iterator[Beside]:
-    """Each judge's file beside that of the judge `other`; nothing where that has none. `files` by judge."""
+    """Each judge's file beside that of the judge `other`; nothing where that has none. `files` by judge.
+
+    Raises InputError for a line that somebody broke.
+    """
     others = [path for judge, path in files if judge == other]
     if not others or len(files) == 1:
         return
@@ -98,9 +102,13 @@ class _Labels:
             nuggets = () if failed(line) else line.get("nuggets") or ()
             ids.append(hash(id))
             scores.append(line.get("restore_score_100") or 0.0)
-            counts.append(len(nuggets))
             marks.append(mark(line))
-            labels.extend([_CODES[nugget["coverage"]] for nugget in nuggets])
+            try:
+                counts.append(len(nuggets))
+                labels.extend([_CODES[nugget["coverage"]] for nugget in nuggets])
+            except (KeyError, TypeError):
+                deque(checked_results(path), maxlen=0)  # raises what names the line
+                raise
         rows = latest_rows(ids)
         self.labels = np.frombuffer(labels, np.int8) if labels else np.empty(0, np.int8)
         given = ids, scores, counts, marks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,10 @@ from cts_async.analysis.stability import Stability, stability
 from cts_async.errors import UsageError
 
 ORIG = "orig"
+NO_ANSWERS = (
+    "no instance of these runs has an answer yet, so there is nothing to judge or compare: a run's own command "
+    "goes on with it, and with --retry-failed tries again what failed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,21 @@ def compare_runs(
 ) -> RunsCompared:
     """Compare what `words` name under `judges` (all where none are named). Raises UsageError.
 
-    Without a `baseline` the differences are to orig, and the family of tests is all pairs.
+    Without a `baseline` the differences are to orig, if it is there, and the family of tests is all pairs.
     """
-    paths = find_runs(words)
+    notes: list[str] = []
+    paths = find_runs(words, notes.append)
     if len(paths) < 2:
-        raise UsageError(f"one run alone ({paths[0]}): name at least two, or the folder that they are in")
+        alone = f"one run alone ({paths[0]}): name at least two, or the folder that they are in"
+        raise UsageError(". ".join([alone, *notes]))
     board = read_board(paths)
-    reference = baseline_of(board, baseline)
-    return compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
+    reference = ""
+    if baseline is None and not _called(board, ORIG):
+        notes.append(f"No differences: {_no_orig(board)}.")
+    else:
+        reference = baseline_of(board, baseline)
+    found = compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def read_board(paths: Sequence[Path]) -> Board:
@@ -95,6 +106,8 @@ def compare_board(
 
 
 def _chosen(board: Board, judges: Sequence[str]) -> tuple[str, ...]:
+    if not board.judges and not any(entrant.n_done for entrant in board.entrants):
+        raise UsageError(NO_ANSWERS)
     if not board.judges:
         raise UsageError(
             "none of these runs is judged: cts judge RUN --judge NAME judges one, --judge lexical free"
@@ -108,20 +121,28 @@ def _chosen(board: Board, judges: Sequence[str]) -> tuple[str, ...]:
 def baseline_of(board: Board, wanted: str | None = None) -> str:
     """The label of the system that differences refer to: orig, or another. Raises UsageError where that is not clear."""
     name = ORIG if wanted is None else wanted
-    if name in board.systems:
-        return name
-    alike = [e.label for e in board.entrants if name in (e.system, e.directory.name, str(e.directory))]
+    alike = _called(board, name)
     if len(alike) == 1:
         return alike[0]
     if alike:
         raise UsageError(f"several runs are {name}: {', '.join(alike)}; choose one with --baseline")
-    others = ", ".join(board.systems)
     if wanted is None:
-        raise UsageError(
-            "no orig among these runs, to which differences refer: add its directory, or choose another "
-            f"with --baseline ({others})"
-        )
-    raise UsageError(f"--baseline {wanted}: no such system here; there are {others}")
+        raise UsageError(_no_orig(board))
+    raise UsageError(f"--baseline {wanted}: no such system here; there are {', '.join(board.systems)}")
+
+
+def _called(board: Board, name: str) -> list[str]:
+    """Labels of the systems that are meant by a name: that one, else those of such a system or directory."""
+    if name in board.systems:
+        return [name]
+    return [e.label for e in board.entrants if name in (e.system, e.directory.name, str(e.directory))]
+
+
+def _no_orig(board: Board) -> str:
+    return (
+        "no orig among these runs, to which differences refer: add its directory, or choose another "
+        f"with --baseline ({', '.join(board.systems)})"
+    )
 
 
 def _stabilities(board: Board) -> Iterator[Stability]:
@@ -178,7 +199,7 @@ def comparison_json(found: RunsCompared) -> dict[str, Any]:
     board = found.board
     return {
         "data": next((dict(e.data) for e in board.entrants if e.data), {}),
-        "baseline": found.baseline,
+        "baseline": found.baseline or None,
         "seed": found.seed,
         "smoke_test": found.embedded,
         "systems": [_system_json(entrant) for entrant in board.entrants],

@@ -116,10 +116,12 @@ def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told
         family = f"all {tests} pairs" if tests > 1 else "one pair"
         if tests > MOST_PAIRS and not all_pairs:
             shown = tuple(pair for pair in judged.pairs if baseline in (pair.system, pair.other))
+            which = f"pairs with {baseline}" if shown else f"{MOST_PAIRS} pairs of the smallest p"
+            shown = shown or judged.pairs[:MOST_PAIRS]
             significant = sum(pair.p_holm <= ALPHA for pair in judged.pairs)
             remarks.insert(
                 0,
-                f"Shown are the pairs with {baseline}. Of all {tests} pairs {significant} differ at "
+                f"Shown are the {which}. Of all {tests} pairs {significant} differ at "
                 f"{_decimal(ALPHA)} after Holm's correction; --pairs shows them all.",
             )
     rows = [asdict(pair) for pair in shown]

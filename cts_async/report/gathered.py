@@ -16,7 +16,7 @@ from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.protocol.run_folders import is_gold_build, is_talk
-from cts_async.report.comparison import RunsCompared, baseline_of, compare_board, read_board
+from cts_async.report.comparison import NO_ANSWERS, RunsCompared, baseline_of, compare_board, read_board
 from cts_async.report.diagnosed import diagnose_board
 from cts_async.report.diagnosis import Report
 from cts_async.report.held_talks import evaluate_held
@@ -64,7 +64,8 @@ def gather(
 
     Raises UsageError and InputError where there are none, or none that belong together.
     """
-    found = find_all(words)
+    damaged: list[str] = []
+    found = find_all(words, damaged.append)
     if is_gold_build(found[0]):  # find_all leaves gold out where there is anything else
         raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
     talks = [path for path in found if is_talk(path)]
@@ -86,7 +87,7 @@ def gather(
         diagnosis=diagnosis,
         talks=held,
         talked=evaluate_held(held, evaluation) if held else None,
-        notes=(*beside, *more),
+        notes=(*damaged, *beside, *more),
     )
 
 
@@ -111,7 +112,8 @@ def _compared(
         return "", None, []
     if not board.judges and not judges:
         told = "None of these runs is judged, so nothing has a score: cts judge RUN --judge NAME judges one."
-        return "", None, [told]
+        answered = any(entrant.n_done for entrant in board.entrants)
+        return "", None, [told if answered else f"No scores: {NO_ANSWERS}."]
     try:
         baseline, notes = baseline_of(board, wanted), list[str]()
     except UsageError as error:

@@ -55,8 +55,10 @@ class ResultColumns:
         rows = latest_rows(ids)
         self.tools = health.of(rows)
         self.failed: Array = np.isin(rows, _array(failures))
-        self.failures: Array = _array(failed_at)[np.isin(_array(failures), rows)]
+        counting = np.isin(_array(failures), rows)
+        self.failures: Array = _array(failed_at)[counting]
         """Where the failures that count begin, in the order of the file."""
+        self._failed_ids = _array(ids)[_array(failures)[counting].astype(int)]
         self.ids, self.scores, self.asked, self.unknown, self._marks = (
             _array(column) if len(rows) == len(ids) or not column else _array(column)[rows]
             for column in (ids, scores, asked, unknown, marks)
@@ -69,6 +71,13 @@ class ResultColumns:
     @property
     def n_failed(self) -> int:
         return int(self.failed.sum())
+
+    def failures_in(self, rows: Array) -> Array:
+        """Where the failures of those rows (a mask) begin, in the order of the file."""
+        import numpy as np
+
+        found: Array = self.failures[np.isin(self._failed_ids, self.ids[rows & self.failed])]
+        return found
 
     def answered_in(self, results: ResultColumns) -> Array:
         """Which of these verdicts (a mask) are on answers in `results`: the very ones, as far as they say so."""

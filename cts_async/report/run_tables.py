@@ -9,6 +9,7 @@ from typing import Any, Final
 from cts_async.engine.manifest_form import sessions_of
 from cts_async.protocol.run_files import RESULTS
 from cts_async.report.data_table import Column, DataTable, Row, number, text
+from cts_async.report.ranked import ranked
 from cts_async.report.summary import RunSummary
 from cts_async.report.tool_health import MOST, TOOLS
 
@@ -94,7 +95,7 @@ def _effort_row(name: str, run: RunSummary) -> Row:
 
 
 def failures_table(runs: Named) -> DataTable:
-    """Failures by step and kind, the most frequent first, each with the first one's reason."""
+    """Failures by step and kind, the most frequent first, each with the reason of the first by id."""
     counted = [row for name, run in runs for row in _failures_of(name, run)]
     rows = sorted(counted, key=lambda row: -row["n"])[:MOST_KINDS]
     columns = (
@@ -115,8 +116,9 @@ def _failures_of(name: str, run: RunSummary) -> Iterator[Row]:
         step = str(error.get("step") or "").partition("/")[0]
         cause = step, str(error.get("kind") or "failed")
         counts[cause] += 1
-        examples.setdefault(cause, f"{line['id']}: {error.get('message', '')}"[:_MESSAGE_CHARS])
-    for (step, kind), n in counts.items():
+        example = f"{line['id']}: {error.get('message', '')}"[:_MESSAGE_CHARS]
+        examples[cause] = min(example, examples.get(cause, example))
+    for (step, kind), n in ranked(counts):
         yield {"system": name, "step": step, "kind": kind, "n": n, "example": examples[step, kind]}
 
 
@@ -150,7 +152,7 @@ def causes_table(runs: Named) -> DataTable:
     rows = [
         {"system": name, "tool": tool, "host": host, "reason": reason, "n": n}
         for name, run in runs
-        for (tool, host, reason), n in run.tools.failed.most_common(MOST)
+        for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]
     ]
     columns = (
         *(Column(key, text(key), numeric=False) for key in ("system", "tool", "host", "reason")),
@@ -165,9 +167,9 @@ def served_table(runs: Named) -> DataTable:
     rows = [
         {"system": name, "asked": asked, "served": served, "replies": n}
         for name, run in runs
-        for asked, by in run.spent.served.items()
+        for asked, by in sorted(run.spent.served.items())
         if set(by) != {asked}
-        for served, n in by.most_common()
+        for served, n in ranked(by)
     ]
     columns = (
         *(Column(key, text(key), numeric=False) for key in ("system", "asked", "served")),

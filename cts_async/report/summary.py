@@ -6,9 +6,10 @@ streamed: of a line no more is kept than its numbers and where it stands.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,6 +23,7 @@ from cts_async.protocol.latest import unmarked
 from cts_async.protocol.results import Line, judged_mark
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.report.agreement import Beside, beside
+from cts_async.report.ranked import ranked
 from cts_async.report.result_columns import ResultColumns
 from cts_async.report.scores import Scores
 from cts_async.report.tool_health import ToolHealth
@@ -39,6 +41,8 @@ class JudgeScores:
     judge: str
     scores: Scores
     summary: scorer.Summary
+    failures: Sequence[Line] = ()
+    """Of a further judge, its own: answers that are there and have no label of it. The scoring judge's are the run's."""
 
 
 @dataclass(slots=True)
@@ -53,10 +57,12 @@ class Spent:
     """By model asked for: replies of each model that answered, by its own word (see `served_models`)."""
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Take in one step."""
+        """Take in one step. Raises AttributeError, TypeError or ValueError for one of another form."""
         model = record.get("model")
         if model is None:
             return
+        if not isinstance(model, str):
+            raise TypeError("a model is called by a text")
         self.calls += int(record.get("attempts", 1))
         self.failed_attempts += len(record.get("failed_attempts", ()))
         # A journal has millions of steps: a Counter made or updated for each takes longer than all the rest of this.
@@ -67,18 +73,18 @@ class Spent:
         if response := record.get("response"):
             if (served := self.served.get(model)) is None:
                 served = self.served[model] = Counter()
-            served[response.get("served_model") or model] += 1
+            served[str(response.get("served_model") or model)] += 1
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Dollars; None where a model that was used has no price."""
-        total = 0.0
+        parts = []
         for model, used in self.tokens.items():
             for kind, tokens in used.items():
                 price = prices.get(model, {}).get(kind)
                 if price is None:
                     return None
-                total += tokens * price / 1e6
-        return total
+                parts.append(tokens * price / 1e6)
+        return math.fsum(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +155,10 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         "all_unknown_rate": summary.all_unknown_rate,
         "calls": summary.spent.calls,
         "failed_attempts": summary.spent.failed_attempts,
-        "tokens": {model: dict(used) for model, used in summary.spent.tokens.items()},
-        "served_models": {model: dict(served) for model, served in summary.spent.served.items()},
+        "tokens": {model: dict(used) for model, used in sorted(summary.spent.tokens.items())},
+        "served_models": {
+            model: dict(ranked(served)) for model, served in sorted(summary.spent.served.items())
+        },
         "cost_usd": summary.spent.cost_usd(prices),
         "wall_s": round(summary.wall_s, 3),
         "tool_health": summary.tools.as_json(),
@@ -190,7 +198,7 @@ def _judges(directory: Path, lines: ResultColumns, n_expected: int) -> Iterator[
         unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
         n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
         scores = _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
-        yield scores, path
+        yield replace(scores, failures=_FailureLines(path, verdicts.failures_in(counts))), path
 
 
 def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> JudgeScores:
@@ -198,10 +206,23 @@ def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> Judge
 
 
 def spent_by_system(journal: Path) -> dict[str, Spent]:
-    """What each of several systems caused whose answers were judged with one journal, by name."""
+    """What each of several systems caused whose answers were judged with one journal, by name. Raises InputError."""
+    return _spent_by(journal, lambda record: str(record.get("instance")).partition("/")[0])
+
+
+def _spent_by(journal: Path, name: Callable[[Mapping[str, Any]], str]) -> dict[str, Spent]:
+    """What the steps of a journal took, by what `name` calls them. InputError for steps that somebody broke."""
     found: dict[str, Spent] = {}
-    for record in read_jsonl(journal):
-        found.setdefault(str(record.get("instance")).partition("/")[0], Spent()).add(record)
+    try:
+        for record in read_jsonl(journal):
+            found.setdefault(name(record), Spent()).add(record)
+    except (
+        AttributeError,
+        TypeError,
+        ValueError,
+    ):  # a look at every field beforehand would cost more than reading
+        problem = "a step's model, attempts, usage or response is not as a journal has it"
+        raise InputError(journal, problem) from None
     return found
 
 
@@ -209,7 +230,4 @@ def _spent(directory: Path, manifest: Mapping[str, Any], known: Mapping[str, Spe
     if shared := manifest.get("journal"):
         known = spent_by_system(directory / shared) if known is None else known
         return known.get(directory.name, Spent())
-    spent = Spent()
-    for record in read_jsonl(directory / STEPS):
-        spent.add(record)
-    return spent
+    return _spent_by(directory / STEPS, lambda record: "").get("", Spent())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
 from rich.box import SIMPLE_HEAD
@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.analysis.bootstrap import Difference, paired_difference
+from cts_async.protocol.results import Line
+from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.report.agreement import sentence, together
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
@@ -20,6 +22,8 @@ from cts_async.scorer import Summary
 TITLE = "restore_score_100"
 HEADINGS = ("mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
 WIDE = 100
+MOST_FAILURES = 10
+RETRIED = "The same command with --retry-failed tries these again."
 SMOKE_TEST = (
     "Smoke test: a role was played by the small embedded model. Its scores show that everything works; "
     "they say nothing about clarification."
@@ -27,7 +31,29 @@ SMOKE_TEST = (
 
 
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """A table of restore_score_100 with differences to `orig`, what each system cost, how judges agree, failures.
+    """`print_scores`, then failures: what the command of the runs has to tell."""
+    print_scores(console, summaries)
+    print_failures(console, summaries)
+
+
+def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Collection[str]) -> None:
+    """`print_scores`, then failures: what a command has to tell that had answers judged by these judges.
+
+    What failed in finished runs it can only count: there is no answer, and their own command tries them again.
+    """
+    print_scores(console, summaries)
+    runs = [one for one in summaries if results_of(one.directory) == RESULTS]
+    _print_some(console, [(one, one.failures) for one in summaries if one not in runs], PER_ITEM, RETRIED)
+    further = [(one, own.failures) for one in summaries for own in one.judges if own.judge in judges]
+    _print_some(console, further, JUDGMENTS, "The same command tries these again.")
+    if n := sum(len(one.failures) for one in runs):
+        instances = "1 instance" if n == 1 else f"{n:,} instances"
+        told = f"Not judged: {instances} that failed in the runs; the runs' command with --retry-failed tries again."
+        console.print(told, highlight=False, soft_wrap=True)
+
+
+def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """A table of restore_score_100 with differences to `orig`, what each system cost, how judges agree, tools' failures.
 
     From WIDE columns on the cost stands in the table, else in lines of its own, so that 80 are enough.
     """
@@ -61,7 +87,6 @@ def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
     for agreement in together(one for summary in summaries for one in summary.beside):
         _say(console, f"{sentence(agreement)}.")
     _print_tool_health(console, summaries)
-    print_failures(console, summaries)
 
 
 def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, ...]]:
@@ -75,11 +100,18 @@ def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, .
 
 
 def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | None:
-    """The same judge's paired difference over the instances that both systems have a score for."""
+    """The same judge's paired difference over the instances that both systems have a score for.
+
+    Resamples go by the pairs in the order of their scores, so that it does not matter which finished first.
+    """
+    import numpy as np
+
     baseline = next((j for j in orig.judges if j.judge == scores.judge), None) if orig else None
     if baseline is None:
         return None
-    return paired_difference(*scores.scores.paired(baseline.scores))
+    own, theirs = scores.scores.paired(baseline.scores)
+    order = np.lexsort((theirs, own))
+    return paired_difference(own[order], theirs[order])
 
 
 def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:
@@ -101,21 +133,24 @@ def _print_tool_health(console: Console, summaries: Sequence[RunSummary]) -> Non
             _say(console, f"{summary.label}: {text}", "yellow")
 
 
-def print_failures(console: Console, summaries: Sequence[RunSummary], most: int = 10) -> None:
+def print_failures(console: Console, summaries: Sequence[RunSummary]) -> None:
     """The first failures with their reasons, how many more there are, and how they are tried again."""
-    n_failed = sum(len(s.failures) for s in summaries)
-    for summary, line in islice(((s, line) for s in summaries for line in s.failures), most):
+    _print_some(console, [(one, one.failures) for one in summaries], RESULTS, RETRIED)
+
+
+def _print_some(
+    console: Console, failures: Sequence[tuple[RunSummary, Sequence[Line]]], where: str, then: str
+) -> None:
+    """The first MOST_FAILURES, `where` the others stand, and `then` what tries them again; nothing for none."""
+    n_failed = sum(len(lines) for _, lines in failures)
+    for summary, line in islice(((one, line) for one, lines in failures for line in lines), MOST_FAILURES):
         error = line["error"]
-        console.print(
-            plain(f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}"),
-            style="red",
-            markup=False,
-            highlight=False,
-        )
-    if n_failed > most:
-        console.print(f"... and {n_failed - most} more in results.jsonl", style="red")
+        told = plain(f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}")
+        console.print(told, style="red", markup=False, highlight=False)
+    if n_failed > MOST_FAILURES:
+        console.print(f"... and {n_failed - MOST_FAILURES} more in {where}", style="red")
     if n_failed:
-        console.print("The same command with --retry-failed tries these again.")
+        console.print(then)
 
 
 def _say(console: Console, text: str, style: str = "") -> None:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from cts_async.report.ranked import ranked
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -48,7 +50,7 @@ class ToolHealth:
 
     def as_json(self) -> dict[str, Any]:
         """`searches` and `visits` with their shares, then the most frequent causes; `other` counts the rest."""
-        told = self.failed.most_common(MOST)
+        told = ranked(self.failed)[:MOST]
         return {
             **{
                 word: {
@@ -73,7 +75,7 @@ class ToolHealth:
             if share is None or share == 1:
                 continue
             causes = Counter({cause: n for cause, n in self.failed.items() if cause[0] == tool})
-            told = causes.most_common(MOST_SAID)
+            told = ranked(causes)[:MOST_SAID]
             parts = [f"{reason} at {host} {n}" if host else f"{reason} {n}" for (_, host, reason), n in told]
             rest = causes.total() - sum(n for _, n in told)
             parts += [f"others {rest}"] if rest else []
@@ -101,7 +103,8 @@ class HealthColumns:
 
     def add(self, row: int, line: Mapping[str, Any]) -> None:
         """Take in what the results line number `row` says; a line that says nothing, or nonsense, counts nothing."""
-        tools = (line.get("search") or {}).get("tools")
+        search = line.get("search")
+        tools = search.get("tools") if isinstance(search, Mapping) else None
         if not isinstance(tools, Mapping):
             return
         for name, word in (*TOOLS.items(), ("lexical", "lexical")):
@@ -109,13 +112,14 @@ class HealthColumns:
                 rows, counts = self._asked[name]
                 rows.append(row)
                 counts.append(n)
-        for failure in tools.get("failed") or ():
-            if not isinstance(failure, Mapping):
+        failed = tools.get("failed")
+        for failure in failed if isinstance(failed, list) else ():
+            if not isinstance(failure, Mapping) or not isinstance(n := failure.get("n", 1), int):
                 continue
             cause = tuple(_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
             self._rows.append(row)
             self._causes.append(self._known.setdefault(cause, len(self._known)))  # type: ignore[arg-type]
-            self._counts.append(int(failure.get("n", 1)))
+            self._counts.append(n)
 
     def of(self, rows: np.ndarray[Any, Any]) -> ToolHealth:
         """The health of those rows together."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from math import isclose, sqrt
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from cts_async.analysis.agreement import agreement_of, cohen_kappa, correlation, kappa_of
 from cts_async.records import COVERAGES
 
+SCORES = st.integers(0, 700).map(lambda sevenths: sevenths / 7)
 LABELS = st.lists(st.sampled_from(COVERAGES), min_size=1, max_size=30)
 
 
@@ -115,3 +117,11 @@ def test_two_judges_in_figures() -> None:
 def test_judges_without_anything_in_common_agree_on_nothing() -> None:
     found = agreement_of("ernie", "lexical", {}, [], [])
     assert (found.n_nuggets, found.exact, found.kappa, found.score_r) == (0, None, None, None)
+
+
+@given(st.lists(st.tuples(SCORES, SCORES), min_size=2, max_size=30), st.randoms())
+def test_the_order_of_the_pairs_changes_no_digit_of_the_correlation(
+    pairs: list[tuple[float, float]], rng: Random
+) -> None:
+    shuffled = rng.sample(pairs, len(pairs))
+    assert correlation(*zip(*shuffled, strict=True)) == correlation(*zip(*pairs, strict=True))

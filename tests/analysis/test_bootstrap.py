@@ -145,3 +145,9 @@ def test_very_many_instances_of_as_many_values_are_drawn_one_by_one() -> None:
     (few,) = paired_differences(values[:, None], resamples=50)
     assert few is not None
     assert few.low < 0.5 < few.high
+
+
+def test_very_many_differences_of_few_values_stay_what_they_are_beside_others_of_many() -> None:
+    few, many = np.tile([0.0, 10.0], MANY // 2), np.linspace(0, 1, MANY)
+    alone = paired_differences(few[:, None], resamples=50)
+    assert paired_differences(np.column_stack([few, many]), resamples=50)[0] == alone[0]

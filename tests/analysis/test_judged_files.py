@@ -34,6 +34,11 @@ def test_scores_and_labels_are_read_and_the_folder_names_the_system(tmp_path: Pa
     assert dict(item.verdicts["ernie"].coverage) == {"N1": "full", "N2": "none"}
 
 
+def test_results_without_a_manifest_are_called_as_their_folder_too(tmp_path: Path) -> None:
+    run = read_judged(written(tmp_path / "gpt-k1" / "results.jsonl", {"id": "q1", "nuggets": [FULL]}))
+    assert (run.label, run.k, run.directory) == ("gpt-k1", 1, tmp_path / "gpt-k1")
+
+
 def test_the_releases_candidate_names_are_shortened(tmp_path: Path) -> None:
     path = written(tmp_path / "ebk1__cand_hard518.jsonl", {"id": "q1", "nuggets": [FULL]})
     run = read_judged(path)

@@ -23,10 +23,10 @@ def made(folder: Path, *labels: str, data: str = "made") -> list[Path]:
 
 def test_runs_are_named_by_directory_folder_and_pattern(tmp_path: Path) -> None:
     gpt, kimi = made(tmp_path, "gpt-k1", "kimi-k1")
-    assert run_directories([str(gpt)]) == ((gpt,), ())
-    assert run_directories([str(tmp_path)]) == ((), (gpt, kimi))
-    assert run_directories([str(tmp_path / "made-*-k1"), str(gpt)]) == ((gpt, kimi), ())
-    assert run_directories([str(tmp_path), str(kimi)]) == ((kimi,), (gpt,))
+    assert run_directories([str(gpt)], print) == ((gpt,), ())
+    assert run_directories([str(tmp_path)], print) == ((), (gpt, kimi))
+    assert run_directories([str(tmp_path / "made-*-k1"), str(gpt)], print) == ((gpt, kimi), ())
+    assert run_directories([str(tmp_path), str(kimi)], print) == ((kimi,), (gpt,))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_runs_are_named_by_directory_folder_and_pattern(tmp_path: Path) -> None:
 )
 def test_where_there_is_no_run_it_is_said(tmp_path: Path, path: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):
-        run_directories([str(tmp_path / path)])
+        run_directories([str(tmp_path / path)], print)
 
 
 def test_runs_stand_by_k_and_then_as_named(tmp_path: Path) -> None:

@@ -341,6 +341,9 @@ ECHO = '{"results": [{"id": "N1", "coverage": "full"}, {"id": "N2", "coverage": 
         f"{OWN}\n{ECHO}",
         f"```json\n{OWN}\n```\nas the answer asks: {{'N1': 'full', 'N2': 'full'}}",
         f"答案中写着 {ECHO}。评测结果：{OWN}",
+        f"{OWN[:-1]}, {ECHO[1:]}",
+        OWN.replace('"none"', '"none", "coverage": "full"'),
+        OWN.replace('"none"', '"none", "coverage": "full", "why": ' + 1_000 * "[" + 1_000 * "]"),
     ],
 )
 def test_a_reply_that_echoes_labels_beside_its_own_is_not_understood(text: str) -> None:

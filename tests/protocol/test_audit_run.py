@@ -256,6 +256,20 @@ def test_a_result_without_its_steps_is_not_proved(run: Path) -> None:
     assert "there is no journal" in found.notes[0]
 
 
+@pytest.mark.parametrize(("step", "held"), [("judge/ernie", False), ("rewrite", False), ("clarify", True)])
+def test_a_failure_without_the_steps_before_it_is_not_proved(run: Path, step: str, held: bool) -> None:
+    """Who failed at the judge was asked, answered and searched before; who failed at the first step, nothing."""
+    lines = list(read_jsonl(run / "results.jsonl"))
+    error = {"step": step, "kind": "rejected", "message": "refused"}
+    write(run / "results.jsonl", [{**lines[0], "error": error}])
+    write(run / "steps.jsonl", [r for r in read_jsonl(run / "steps.jsonl") if "judge" in r["step"]])
+    found = audit_run(run)
+    assert (found.held, found.n_held, found.n_instances) == (held, int(held), 1)
+    assert [(one.level, one.problem) for one in violations(found)] == (
+        [] if held else [("missing", f"it failed at {step}, but no step before that is on record")]
+    )
+
+
 def test_a_damaged_line_is_named_and_what_was_done_again_counts(run: Path) -> None:
     path = run / "steps.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)

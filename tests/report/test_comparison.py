@@ -63,11 +63,24 @@ def test_one_run_alone_is_refused(tmp_path: Path) -> None:
         compare_runs([str(path), str(path)])
 
 
-def test_without_orig_a_baseline_has_to_be_named(tmp_path: Path) -> None:
-    for label in ("gpt-k1", "kimi-k1"):
-        made_run(tmp_path, label=label, rows=rows(1))
-    with pytest.raises(UsageError, match=r"no orig among these runs.*--baseline \(gpt-k1, kimi-k1\)"):
-        compare_runs([str(tmp_path)])
+def test_without_orig_systems_are_tested_against_each_other_and_have_no_differences(tmp_path: Path) -> None:
+    made_run(tmp_path, label="gpt-k1", rows=rows(11, 22, 33))
+    made_run(tmp_path, label="kimi-k1", rows=rows(10, 20, 30))
+    found = compare_runs([str(tmp_path)])
+    (judged,) = found.judged
+    assert [(one.system, one.scores.mean, one.delta) for one in judged.standings] == [
+        ("gpt-k1", 22.0, None),
+        ("kimi-k1", 20.0, None),
+    ]
+    assert [(pair.system, pair.other, pair.difference, pair.p) for pair in judged.pairs] == [
+        ("gpt-k1", "kimi-k1", 2.0, 0.25)
+    ]
+    (note,) = found.notes
+    assert note == (
+        "No differences: no orig among these runs, to which differences refer: add its directory, or choose "
+        "another with --baseline (gpt-k1, kimi-k1)."
+    )
+    assert comparison_json(found)["baseline"] is None
     assert compare_runs([str(tmp_path)], baseline="kimi-k1").baseline == "kimi-k1"
 
 
@@ -91,6 +104,13 @@ def test_runs_without_any_judge_are_refused_with_a_way_out(tmp_path: Path) -> No
     for label in ("orig", "gpt-k1"):
         made_run(tmp_path, label=label, rows=[Row("q1")])
     with pytest.raises(UsageError, match="cts judge RUN"):
+        compare_runs([str(tmp_path)])
+
+
+def test_nobody_is_sent_to_judge_runs_without_an_answer(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("q1", error="search/turn/1")])
+    made_run(tmp_path, label="gpt-k1", rows=[], n_expected=1)
+    with pytest.raises(UsageError, match=r"^no instance of these runs has an answer yet.*--retry-failed"):
         compare_runs([str(tmp_path)])
 
 

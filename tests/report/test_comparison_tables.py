@@ -123,6 +123,19 @@ def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:
     assert len(named(found, "pairs", all_pairs=True).table.rows) == 45
 
 
+def test_many_pairs_without_orig_are_shortened_to_those_of_the_smallest_p(tmp_path: Path) -> None:
+    """Ten systems, of which the last alone differs: 9 of the 45 pairs, with p 1/4 of three equal signs."""
+    for i in range(10):
+        score = 9.0 if i == 9 else 1.0
+        made_run(tmp_path, label=f"{'abcdefghij'[i]}-k1", rows=[Row(f"q{j}", score=score) for j in range(3)])
+    shortened = named(compare_runs([str(tmp_path)]), "pairs")
+    assert [row["system"] for row in shortened.table.rows[:9]] == ["j-k1"] * 9
+    assert len(shortened.table.rows) == 36
+    assert shortened.remarks[0].startswith(
+        "Shown are the 36 pairs of the smallest p. Of all 45 pairs 0 differ"
+    )
+
+
 def test_a_family_against_a_baseline_says_so(tmp_path: Path) -> None:
     for label in ("orig", "a-k1", "b-k1"):
         made_run(tmp_path, label=label, rows=[Row("q1", score=1.0), Row("q2", score=2.0)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cts_async.errors import InputError
 from cts_async.protocol.results import answer_digest
 from cts_async.report.agreement import beside, sentence, together
 from cts_async.report.summary import summarise_run, write_summary
@@ -124,3 +125,12 @@ def test_verdicts_on_different_answers_are_not_compared(tmp_path: Path) -> None:
     (found,) = beside([("ernie", first), ("lexical", second)], "lexical")
     assert found.pairs == {("full", "full"): 1, ("full", "none"): 1}
     assert len(found.scores) == 1
+
+
+@pytest.mark.parametrize("nugget", [{"id": "N1", "weight": 1, "coverage": "Full"}, {"id": "N1"}, "N1", None])
+def test_a_verdict_that_somebody_broke_is_named_with_its_line(run: Path, nugget: object) -> None:
+    with (run / "judgments" / "lexical.jsonl").open("a") as file:
+        nuggets = True if nugget is None else [nugget]
+        file.write(json.dumps({"id": "a", "judge": "lexical", "nuggets": nuggets}) + "\n")
+    with pytest.raises(InputError, match=r"lexical\.jsonl:7: field 'nuggets': has to be a list of"):
+        summarise_run(run)

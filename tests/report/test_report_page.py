@@ -254,6 +254,13 @@ def test_a_run_that_is_not_finished_says_how_much_is_missing(tmp_path: Path) -> 
     assert any(note.startswith("Unfinished: orig has 1 of 5 instances") for note in told)
 
 
+def test_nobody_is_sent_to_judge_a_run_of_failures_alone(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", error="clarify")])
+    page, told = reported(tmp_path / "runs")
+    assert told[1].startswith("No scores: no instance of these runs has an answer yet")
+    assert rows(page, "failures") == [["gpt-k1", "clarify", "rejected", "1", "a: refused"]]
+
+
 def test_runs_that_nobody_judged_have_no_scores_but_a_report(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["unknown"])])
     page, told = reported(tmp_path / "runs")

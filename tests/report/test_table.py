@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from made_runs import Row, made_run
 from rich.console import Console
 
 from cts_async import scorer
 from cts_async.report.scores import Scores
-from cts_async.report.summary import JudgeScores, RunSummary, Spent
-from cts_async.report.table import difference_to, print_results
+from cts_async.report.summary import JudgeScores, RunSummary, Spent, summarise_run
+from cts_async.report.table import difference_to, print_judged, print_results
 
 HEADINGS = ("system", "judge", "mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
 
@@ -124,3 +126,61 @@ def test_differences_pair_instances_of_the_same_judge() -> None:
     assert (found.n, found.mean) == (1, 30.0)
     assert difference_to(judged("gpt", 1.0), baseline) is None
     assert difference_to(other, None) is None
+
+
+def test_the_order_in_which_instances_finished_changes_no_interval() -> None:
+    """Were resamples to go by the order of the lines, these intervals would differ from the third digit on."""
+    pairs = [(float(7 * i % 31), float(5 * i % 23)) for i in range(40)]
+    found = set()
+    for ordered in (pairs, pairs[::-1], pairs[20:] + pairs[:20]):
+        named = {f"{own} {base}": (own, base) for own, base in ordered}
+        own, base = ({id: pair[i] for id, pair in named.items()} for i in (0, 1))
+        scores, orig = (
+            JudgeScores("ernie", Scores.of(of), scorer.summarise(of.values())) for of in (own, base)
+        )
+        found.add(difference_to(scores, summary("orig", orig)))
+    assert len(found) == 1
+
+
+def judged_again(folder: Path, *, results: str) -> RunSummary:
+    """q0 and q1 have answers, q2 failed; `strict`, a further judge, has labelled q0 and failed on q1."""
+    directory = made_run(
+        folder,
+        label="gpt-k1",
+        rows=[
+            Row("q0", labels={"ernie": "f", "strict": "n"}),
+            Row("q1", labels={"ernie": "f"}),
+            Row("q2", error="search/turn/1"),
+        ],
+    )
+    error = {"step": "judge/strict", "kind": "unusable_output", "message": "expected JSON"}
+    with (directory / "judgments" / "strict.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "q1", "judge": "strict", "error": error}) + "\n")
+        file.write(json.dumps({"id": "gone", "judge": "strict", "error": error}) + "\n")
+    (directory / "results.jsonl").rename(directory / results)
+    return summarise_run(directory)
+
+
+def told_after(summary: RunSummary, *judges: str) -> list[str]:
+    out = io.StringIO()
+    print_judged(Console(file=out, width=200, color_system=None), [summary], judges)
+    return [line for line in out.getvalue().splitlines() if line.startswith(("failed", "The same", "Not"))]
+
+
+def test_a_further_judge_s_failures_are_listed_and_those_of_its_runs_counted(tmp_path: Path) -> None:
+    found = judged_again(tmp_path, results="results.jsonl")
+    assert told_after(found, "strict") == [
+        "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
+        "The same command tries these again.",
+        "Not judged: 1 instance that failed in the runs; the runs' command with --retry-failed tries again.",
+    ]
+    assert told_after(found, "another")[1:] == []
+
+
+def test_of_candidates_both_the_results_failures_and_further_judges_are_listed(tmp_path: Path) -> None:
+    assert told_after(judged_again(tmp_path, results="per_item.jsonl"), "ernie", "strict") == [
+        "failed: made-gpt-k1 q2 at search/turn/1: refused",
+        "The same command with --retry-failed tries these again.",
+        "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
+        "The same command tries these again.",
+    ]

@@ -70,6 +70,12 @@ def test_shares_are_of_all_lines_that_count_together() -> None:
     assert found.lines() == ["visits worked: 62 % (http 404 at a.org 2, timeout at b.org 1)"]
 
 
+def test_nonsense_in_a_line_counts_nothing() -> None:
+    failed = {"tool": "visit", "host": "a.org", "reason": "timeout"}
+    told: list[Any] = [[1], {"tools": {"failed": 3}}, {"tools": {"failed": [{**failed, "n": "x"}, 3]}}]
+    assert health(*({"id": "1", "search": search} for search in told)).failed == {}
+
+
 def test_where_nothing_was_asked_there_is_no_share_and_no_line() -> None:
     found = health({"id": "1"}, {"id": "2", "search": {"tools": 3}}, {"id": "3", "error": {}})
     assert found == ToolHealth({"search": 0, "visit": 0})

@@ -72,12 +72,21 @@ class Evidence:
             if line.get(name) != query:
                 yield self._finding("provenance", f"its result's {name} is not that of the data")
         if failed(line):
+            if not self._records and (step := self._failed_later(line)):
+                yield self._finding("missing", f"it failed at {step}, but no step before that is on record")
             return
         steps = {str(record["step"]) for record in self._records if record.get("ok")}
         if lacking := [step for step in self._wanted(line) if step not in steps]:
             yield self._finding("missing", f"it has a result, but not these steps: {', '.join(lacking)}")
         elif not (follows(talk, line) if talk else self._follows(line, said, queries)):
             yield self._finding("provenance", "its result is not what its steps remember")
+
+    def _failed_later(self, line: Line) -> str:
+        """The step that it failed at, where others must have come before; "" where that was the first, or is unknown."""
+        error = line["error"]
+        step = str(error.get("step") or "") if isinstance(error, dict) else ""
+        first = ("clarify", "clarify/1") if self._book.kind == "clarify" else ("search/turn/1",)
+        return "" if step in first else step
 
     def _wanted(self, line: Line) -> list[str]:
         searched = ["search/turn/1"] * self._book.searches

@@ -1,0 +1,105 @@
+"""A run whose manifest is damaged stops nobody who named the folder that it lies in, and is never silently missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from made_runs import Row, made_run
+
+from cts_async.errors import InputError, UsageError
+from cts_async.report.comparison import compare_runs
+from cts_async.report.diagnosed import diagnose_named
+from cts_async.report.html.report import Origin
+from cts_async.report.reported import Asked, make_report
+
+ROWS = [Row("a", ["Which year?"], ["2024"], score=60), Row("b", ["Which year?"], ["unknown"], score=40)]
+
+
+def report(words: Sequence[str]) -> Sequence[str]:
+    out = Path(words[0]).parent / "page.html"
+    told = list(make_report(Asked(tuple(words), out=out), Origin("cts report", datetime.now(UTC))))
+    page = out.read_text(encoding="utf-8")
+    assert all(line in page for line in told[1:])
+    return told
+
+
+def compare(words: Sequence[str]) -> Sequence[str]:
+    return compare_runs(words).notes
+
+
+def diagnose(words: Sequence[str]) -> Sequence[str]:
+    return diagnose_named(words).notes
+
+
+COMMANDS = pytest.mark.parametrize("command", [report, compare, diagnose])
+
+
+def three(folder: Path) -> tuple[Path, Path, Path]:
+    """orig, gpt-k1, and kimi-k1 with what a full disk left of its manifest."""
+    runs = made_run(folder, label="orig", rows=[Row("a", score=50), Row("b", score=50)])
+    sound, damaged = (made_run(folder, label=label, rows=ROWS) for label in ("gpt-k1", "kimi-k1"))
+    (damaged / "run.json").write_text('{"identity": {')
+    return runs, sound, damaged
+
+
+@COMMANDS
+def test_in_a_folder_of_several_it_is_named_and_the_others_are_read(
+    tmp_path: Path, command: Callable[[Sequence[str]], Sequence[str]]
+) -> None:
+    damaged = three(tmp_path / "runs")[2]
+    (told,) = [line for line in command([str(tmp_path / "runs")]) if line.startswith("Left out:")]
+    assert told.startswith(f"Left out: {damaged / 'run.json'}: not a manifest")
+
+
+@COMMANDS
+def test_a_part_of_another_form_is_damage_too(
+    tmp_path: Path, command: Callable[[Sequence[str]], Sequence[str]]
+) -> None:
+    damaged = three(tmp_path / "runs")[2]
+    (damaged / "run.json").write_text('{"identity": {"k": "three"}}')
+    told = command([str(tmp_path / "runs")])
+    expected = f"Left out: {damaged / 'run.json'}: field 'identity.k': has to be a number of questions."
+    assert expected in told
+
+
+@COMMANDS
+def test_named_itself_it_is_refused(
+    tmp_path: Path, command: Callable[[Sequence[str]], Sequence[str]]
+) -> None:
+    orig, _, damaged = map(str, three(tmp_path / "runs"))
+    for words in ([damaged, orig], [str(tmp_path / "runs"), damaged]):
+        with pytest.raises(InputError, match=r"made-kimi-k1/run\.json: not a manifest"):
+            command(words)
+
+
+@COMMANDS
+def test_a_folder_with_nothing_else_is_refused(
+    tmp_path: Path, command: Callable[[Sequence[str]], Sequence[str]]
+) -> None:
+    made_run(tmp_path / "runs", label="gpt-k1", rows=ROWS).joinpath("run.json").write_text("{")
+    with pytest.raises(InputError, match="not a manifest"):
+        command([str(tmp_path / "runs")])
+
+
+def test_where_too_few_are_left_to_compare_it_is_said_why(tmp_path: Path) -> None:
+    orig, gpt, _ = three(tmp_path / "runs")
+    (gpt / "run.json").write_text("{")
+    with pytest.raises(
+        UsageError, match=rf"one run alone \({orig}\).*Left out: {gpt}/run\.json.*kimi-k1/run"
+    ):
+        compare([str(tmp_path / "runs")])
+
+
+def test_a_run_that_has_lost_its_manifest_is_read_for_its_scores(tmp_path: Path) -> None:
+    """What remains is a file of judged answers: nuggets half covered, a score of 50."""
+    orig, gpt, kimi = three(tmp_path / "runs")
+    (kimi / "run.json").unlink()
+    (scored,) = compare_runs([str(orig), str(gpt), str(kimi)]).judged
+    assert [(one.system, one.scores.mean) for one in scored.standings if one.k == 1] == [
+        ("gpt-k1", 50.0),
+        ("made-kimi-k1", 50.0),
+    ]
+    assert report([str(tmp_path / "runs")])
