@@ -187,7 +187,7 @@ def test_redirects_are_not_followed_and_the_key_goes_nowhere_else() -> None:
         paths.append(request.path)
         return web.Response(status=307, headers={"Location": "/other"})
 
-    assert type(failure(elsewhere)) is RejectedError
+    assert type(failure(elsewhere)) is ProviderRefused
     assert paths == ["/v1/chat/completions"]
 
 
