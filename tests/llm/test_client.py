@@ -18,7 +18,7 @@ from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import CTSError, ProviderRefused, RejectedError, StepError, TimedOut, TransientError
+from cts_async.errors import CTSError, ProviderRefused, StepError, TimedOut, TransientError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Reply
