@@ -76,7 +76,7 @@ def failure(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, 
         return ProviderRefused(
             f"{said} (is {spec.model!r} the right model, {spec.base_url} the right server?)"
         )
-    if status < 400 and status != 200:
+    if 300 <= status < 400:
         return ProviderRefused(f"{said} (its address has moved: correct base_url; the same command resumes)")
     wait_s = retry_after_s(head, now)
     if status == 429 and not _NEVER_FITS.search(message):
