@@ -51,7 +51,18 @@ def test_a_completion_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [None, "many", {}, {"prompt_tokens": None}, {"prompt_tokens": "x"}, [], {"prompt_tokens": []}]
+    "usage",
+    [
+        None,
+        "many",
+        {},
+        {"prompt_tokens": None},
+        {"prompt_tokens": "x"},
+        [],
+        {"prompt_tokens": []},
+        {"prompt_tokens": -7, "completion_tokens": 2},
+        {"prompt_tokens": 7, "completion_tokens": 1e300},
+    ],
 )
 def test_unreadable_usage_is_none(usage: Any) -> None:
     assert read(200, {**GOOD, "usage": usage}).usage is None
