@@ -1,6 +1,6 @@
 """What a provider's headers say of its limits: OpenAI's and Qianfan's names, and Anthropic's.
 
-A limit of 0 or less is a gateway's way of saying nothing, and a reset that has passed is a clock's that differs from
+A limit below 1 is a gateway's way of saying nothing, and a reset that has passed is a clock's that differs from
 ours. Most replies of servers nearby have no headers at all.
 """
 
@@ -59,7 +59,7 @@ def _both(headers: Mapping[str, str], name: str, now: float) -> Quotas | None:
 
 def _quota(headers: Mapping[str, str], name: str, what: str, now: float) -> Quota | None:
     limit = _number(headers.get(name.format(what, "limit")))
-    if limit is None or limit <= 0:
+    if limit is None or limit < 1:
         return None
     left = _number(headers.get(name.format(what, "remaining")))
     reset = headers.get(name.format(what, "reset"))
