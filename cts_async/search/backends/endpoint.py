@@ -74,11 +74,12 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that do not fit are replaced."""
+        """The body as text that can be written down; bytes that do not fit are replaced."""
         try:
-            return self.data.decode(self.charset, "replace")
-        except LookupError:
-            return self.data.decode("utf-8", "replace")
+            text = self.data.decode(self.charset, "replace")
+        except (LookupError, UnicodeError):  # Python has codecs that are no charset, and some do not replace
+            text = self.data.decode("utf-8", "replace")
+        return text.encode(errors="replace").decode()
 
 
 async def ask(
