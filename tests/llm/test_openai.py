@@ -62,6 +62,7 @@ def test_a_completion_is_read() -> None:
         {"prompt_tokens": []},
         {"prompt_tokens": -7, "completion_tokens": 2},
         {"prompt_tokens": 7, "completion_tokens": 1e300},
+        {"prompt_tokens": 7, "completion_tokens": 10**9},
     ],
 )
 def test_unreadable_usage_is_none(usage: Any) -> None:
