@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import scorer
 from cts_async.engine.journal import read_jsonl, record_at
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+_UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +66,12 @@ class Spent:
                 self.served.setdefault(model, Counter())[response.get("served_model") or model] += 1
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
-        """Dollars; None where a model that was used has no price."""
+        """Dollars; None where a model that was used has no price, or never says what it charges."""
         total = 0.0
         for model, used in self.tokens.items():
+            free = not any(price != 0 for price in prices.get(model, _UNPRICED).values())
+            if not used and self.served.get(model) and not free:
+                return None
             for kind, tokens in used.items():
                 price = prices.get(model, {}).get(kind)
                 if price is None:
