@@ -63,7 +63,7 @@ def failure(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, 
     """The error that an answer stands for. `now` is the wall clock (for dates in headers)."""
     error = _error_object(data)
     words = _words(error)
-    message = str(error.get("message") or error.get("error_msg") or excerpt(data))[:300]
+    message = " ".join(str(error.get("message") or error.get("error_msg") or excerpt(data)).split())[:300]
     said = f"{spec.name}: HTTP {status}: {message}"
     status = _status_within(error, words) if status == 200 else status
     if status == 402 or _out_of_money(spec, error, words, message):

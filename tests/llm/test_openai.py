@@ -130,6 +130,12 @@ def test_a_request_larger_than_a_minute_s_tokens_is_refused_for_good() -> None:
     assert said in str(refused)
 
 
+def test_what_a_provider_says_on_several_lines_is_told_on_one() -> None:
+    assert str(raised(400, error("bad", "2 errors:\n  top_k\n\n  seed"))).endswith(
+        "400: 2 errors: top_k seed"
+    )
+
+
 PER_DAY, PER_MINUTE = "RequestsPerDayPerProject", "RequestsPerMinutePerProject"
 
 
