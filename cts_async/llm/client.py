@@ -17,7 +17,7 @@ import aiohttp
 from cts_async.errors import TimedOut, TransientError
 from cts_async.llm import anthropic, openai
 from cts_async.llm.catalog import Api, ModelSpec
-from cts_async.llm.exchange import CONNECT_S, Exchange, header_lines, pool
+from cts_async.llm.exchange import CONNECT_S, Exchange, TooLarge, header_lines, pool
 from cts_async.llm.headers import spellings
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.values import value
@@ -89,7 +89,9 @@ class Client:
             raise TimedOut(f"{spec.name}: {_deadline(error, spec)}", unsent=unsent) from None
         except aiohttp.ClientError as error:
             unsent = isinstance(error, aiohttp.ClientConnectorError)
-            raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}", unsent=unsent) from None
+            status = 200 if isinstance(error, TooLarge) else None
+            said = f"{spec.name}: {spec.base_url}: {_plain(error)}"
+            raise TransientError(said, status=status, unsent=unsent) from None
         data = answer.data
         for secret in line.secrets:
             # An error may repeat the key it was sent, and so may a careless gateway anywhere.

@@ -27,6 +27,10 @@ MAX_BYTES = 16_000_000
 NO_TRACES: list[aiohttp.tracing.Trace] = []
 
 
+class TooLarge(aiohttp.ClientPayloadError):
+    """An answer has more than MAX_BYTES: there is a server, which may do well with other requests."""
+
+
 @value
 class Answer:
     """An HTTP answer, whole; header names are in any case. Of a plain 200 no header is kept."""
@@ -134,7 +138,7 @@ async def _whole(payload: aiohttp.StreamReader) -> bytes:
     async for block in payload.iter_any():
         data += block
         if len(data) > MAX_BYTES:
-            raise aiohttp.ClientPayloadError(f"an answer of more than {MAX_BYTES:,} bytes")
+            raise TooLarge(f"an answer of more than {MAX_BYTES:,} bytes")
     return bytes(data)
 
 
