@@ -9,6 +9,7 @@ an outage) is waited for by one long-lived dispatcher for everybody.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from itertools import count
 from math import inf
 
 from cts_async.engine.account import Account, Accounting, LaneLimits, Permit
-from cts_async.engine.circuit import Circuit
+from cts_async.engine.circuit import FEW, Circuit
 from cts_async.engine.concurrency import ConcurrencyWindow
 from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LimitLearned
 from cts_async.engine.lane_status import LaneStatus
@@ -29,6 +30,9 @@ __all__ = ["Lane", "LaneLimits", "Permit", "stop_all"]
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
 SHORT_PAUSE_S = 2.0
 """After a longer pause nobody knows how things stand: one request asks before the others follow."""
+UNHELPFUL = 4
+"""From the third refusal on with no answer in between, what the provider asks for is too little: a quarter of what
+a pause would be without its word is the least."""
 RARE_S = 10.0
 """Refusals further apart than this are exceptions where the limits are known."""
 _OVERLOADED = frozenset({503, 529})
@@ -64,6 +68,9 @@ class Lane:
         self._paused_until = 0.0
         self._pause_s = 0.0
         self._episode_began = -inf
+        self._refused_since = 0.0
+        self._refused_steps: Counter[str] = Counter()
+        """How often steps were refused for limits since anything was answered; the first of them at `_refused_since`."""
         self._stopped: RunStopped | None = None
         self._ended = asyncio.Event()
         self._hopeless: set[str] = set()
@@ -105,9 +112,10 @@ class Lane:
             gone=gone,
         )
 
-    async def admit(self, seq: int, tokens: float = 0.0) -> Permit:
+    async def admit(self, seq: int, tokens: float = 0.0, step_key: str = "") -> Permit:
         """Wait for leave to send one request of about `tokens`; lower `seq` (older instance) goes first.
 
+        A step that was refused for limits again, with nobody served in between, lets those go first who wait already.
         Raises RunStopped when the run ends while waiting. A cancelled waiter takes nothing with it.
         """
         if self._stopped:
@@ -115,6 +123,9 @@ class Lane:
         if not self._waiting and self._free_now(tokens):
             return self._send(tokens)
         granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        if self._waiting and self._refused_steps[step_key] > 1:
+            # One that is too large for the account would hold up all others for as long as it is tried.
+            seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
         heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, granted)))
         self._account.wanted()
         if self.in_flight < self.window.size:
@@ -156,6 +167,7 @@ class Lane:
         self._account.served(permit, tokens_used)
         self._tokens_used += tokens_used or 0.0
         self._pause_s = 0.0
+        self._refused_steps.clear()
         if permit.sent_at > self._episode_began:
             self.window.answered(self.in_flight)
         if self.circuit.succeeded():
@@ -166,11 +178,16 @@ class Lane:
         self._leave()
 
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
-        """The provider could not answer. True if an outage is under way, so that it costs no retry."""
+        """The provider could not answer. True if an outage is under way, so that it costs no retry.
+
+        Refusing everybody for limits is one, too.
+        """
         now = asyncio.get_running_loop().time()
         if isinstance(error, RateLimited):
             self._refused(permit, error, now)
             self._look_no_more(permit)
+            self._count_refusal(error, step_key, now)
+            outage = len(self._refused_steps) > FEW
         else:
             self._account.lost(permit)
             overloaded = error.status in _OVERLOADED or isinstance(error, TimedOut)
@@ -178,11 +195,12 @@ class Lane:
                 self._episode_began = now
                 self.window.refused(self.in_flight, gently=self._account.known)
             self._count_failure(permit, error, step_key, now)
-            self._refuse_to_wait(error, error.retry_after_s or 0.0)
+            self._refuse_to_wait(error)
+            outage = self.circuit.is_open
         self._leave()
         if self.circuit.is_open:
             self._work.set()  # an outage is timed even while everybody rests
-        return self.circuit.is_open
+        return outage
 
     def gave_up(self, step_key: str) -> bool:
         """Whether a step is not worth another attempt, though its provider is."""
@@ -273,7 +291,9 @@ class Lane:
         if new:
             self._begin_episode(now, expected=expected, rare=rare)
         pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
-        self._refuse_to_wait(error, pause_s)
+        self._refuse_to_wait(error)
+        if self._pause_s >= UNHELPFUL * FIRST_PAUSE_S:
+            pause_s = max(pause_s, self._pause_s / UNHELPFUL)
         if rare and error.retry_after_s is not None and pause_s <= SHORT_PAUSE_S:
             return  # an exception: the refused one waits, as its retry does by itself
         until = now + pause_s
@@ -283,8 +303,23 @@ class Lane:
             if new and not expected and not (known and pause_s <= SHORT_PAUSE_S):
                 self.window.restart()
 
-    def _refuse_to_wait(self, error: TransientError, pause_s: float) -> None:
+    def _count_refusal(self, error: RateLimited, step_key: str, now: float) -> None:
+        """Stop where nobody has been served for longer than an outage may last."""
+        if not self._refused_steps:
+            self._refused_since = now
+        self._refused_steps[step_key] += 1
+        lasted_s = now - self._refused_since
+        if lasted_s > self.limits.max_outage_s and len(self._refused_steps) > FEW:
+            self.stop(
+                ProviderDown(
+                    f"{self.name} has refused everything for {lasted_s:.0f} s ({error}); "
+                    "nothing is lost, the same command resumes"
+                )
+            )
+
+    def _refuse_to_wait(self, error: TransientError) -> None:
         """Stop where the provider asks for more patience than the user has."""
+        pause_s = error.retry_after_s or 0.0
         if pause_s > self.limits.max_outage_s:
             self.stop(
                 ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")

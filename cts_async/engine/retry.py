@@ -19,7 +19,8 @@ class RetryPolicy:
     max_transient: int = 6
     """Retries after timeouts, resets, 5xx and broken bodies; an open circuit costs none of them."""
     max_rate_limited: int = 40
-    """Retries after "slower, please": the lane slows down, so running out of these is a real refusal."""
+    """Retries after "slower, please" while others are served: the lane slows down, so running out of these is a
+    real refusal."""
     max_unusable: int = 3
     """Times a model is asked again because its output could not be used."""
     base_s: float = 0.5
@@ -44,13 +45,13 @@ def wait_before_retry(
 ) -> float | None:
     """Count `error` and give the seconds to wait before the next attempt; None when it is not worth one.
 
-    During an `outage` a transient failure is not counted: the circuit decides when it is over.
+    During an `outage` a transient failure is not counted: the lane decides when it is over.
     """
     if isinstance(error, UnusableOutput):
         failures.unusable += 1
         return 0.0 if failures.unusable <= policy.max_unusable else None
     if isinstance(error, RateLimited):
-        failures.rate_limited += 1
+        failures.rate_limited += not outage
         # The lane itself slows down for everybody: no jitter on top of what the provider asks for.
         return (error.retry_after_s or 0.0) if failures.rate_limited <= policy.max_rate_limited else None
     if not isinstance(error, TransientError):

@@ -334,7 +334,7 @@ class Runner:
                 if self._stopped:
                     raise self._stopped
                 if self._budget is None:
-                    permit = await step.lane.admit(ctx.seq, step.tokens) if step.lane else None
+                    permit = await step.lane.admit(ctx.seq, step.tokens, step.key) if step.lane else None
                 else:
                     permit = await self._admit_within(self._budget, ctx, step, attempts)
                 began = asyncio.get_running_loop().time()
@@ -386,7 +386,7 @@ class Runner:
             await budget.reserve(ctx.seq, most)
             attempts.reserved = most
         try:
-            permit = await step.lane.admit(ctx.seq, step.tokens) if step.lane else None
+            permit = await step.lane.admit(ctx.seq, step.tokens, step.key) if step.lane else None
             try:
                 self._check_time(budget, step)
             except DeadlineReached:

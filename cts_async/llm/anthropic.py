@@ -17,7 +17,7 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.endings import ABORTED, REFUSED, ending
 from cts_async.llm.failures import broken, failure
 from cts_async.llm.headers import common_headers
-from cts_async.llm.messages import ChatRequest, Message, Reply
+from cts_async.llm.messages import ChatRequest, Message, Reply, charged
 from cts_async.llm.rate_headers import quotas
 
 PATH: Final = "/messages"
@@ -105,6 +105,6 @@ def _usage(usage: Any) -> Usage | None:
     """Tokens charged; what a cache gave or took is input too, counted apart there."""
     try:
         cached = sum(int(usage.get(name) or 0) for name in _CACHED)
-        return Usage(int(usage["input_tokens"]) + cached, int(usage["output_tokens"]))
+        return charged(int(usage["input_tokens"]) + cached, int(usage["output_tokens"]))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None

@@ -14,15 +14,16 @@ from typing import Final, Protocol, Self
 
 import aiohttp
 
-from cts_async.errors import CTSError, TimedOut, TransientError
+from cts_async.errors import TimedOut, TransientError
 from cts_async.llm import anthropic, openai
 from cts_async.llm.catalog import Api, ModelSpec
-from cts_async.llm.exchange import CONNECT_S, Exchange, header_lines, pool
+from cts_async.llm.exchange import CONNECT_S, Exchange, TooLarge, header_lines, pool
+from cts_async.llm.headers import spellings
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.values import value
 
-SECRET_CHARS = 8
-"""A shorter key is a dummy, such as servers of one's own are given."""
+MAX_SAID = 200
+"""Characters of what a parser says of an answer that it cannot read: it quotes it."""
 
 
 class Adapter(Protocol):
@@ -50,6 +51,8 @@ class _Line:
     adapter: Adapter
     head: bytes
     exchange: Exchange
+    secrets: tuple[bytes, ...]
+    """The key as an answer could repeat it; none for a dummy."""
 
 
 class Client:
@@ -86,20 +89,19 @@ class Client:
             raise TimedOut(f"{spec.name}: {_deadline(error, spec)}", unsent=unsent) from None
         except aiohttp.ClientError as error:
             unsent = isinstance(error, aiohttp.ClientConnectorError)
-            raise TransientError(f"{spec.name}: {spec.base_url}: {_plain(error)}", unsent=unsent) from None
-        try:
-            return adapter.reply(spec, answer.status, answer.headers, answer.data, time.time())
-        except CTSError:
-            if len(key) < SECRET_CHARS or key.encode() not in answer.data:
-                raise
-        # An error may repeat the key it was sent: read it again without.
-        data = answer.data.replace(key.encode(), b"(key)")
+            status = 200 if isinstance(error, TooLarge) else None
+            said = f"{spec.name}: {spec.base_url}: {_plain(error)}"
+            raise TransientError(said, status=status, unsent=unsent) from None
+        data = answer.data
+        for secret in line.secrets:
+            # An error may repeat the key it was sent, and so may a careless gateway anywhere.
+            data = data.replace(secret, b"(key)")
         return adapter.reply(spec, answer.status, answer.headers, data, time.time())
 
     def _line(self, spec: ModelSpec, key: str) -> _Line:
         adapter = ADAPTERS[spec.api]
         head = header_lines(adapter.headers(spec, key))
-        line = _Line(adapter, head, self._exchange(spec.base_url + adapter.PATH))
+        line = _Line(adapter, head, self._exchange(spec.base_url + adapter.PATH), spellings(key))
         self._lines[spec.name, spec.base_url, key] = line
         return line
 
@@ -121,11 +123,11 @@ def _deadline(error: TimeoutError, spec: ModelSpec) -> str:
 
 
 def _plain(error: aiohttp.ClientError) -> str:
-    """An error's message without request headers, which could hold a key."""
+    """An error's message on one line, without request headers, which could hold a key."""
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{type(error).__name__} (HTTP {error.status})"
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         cause = error.os_error
         reason = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror or str(cause)
         return f"no connection ({reason})"
-    return str(error) or type(error).__name__
+    return " ".join(str(error).split())[:MAX_SAID] or type(error).__name__

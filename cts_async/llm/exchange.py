@@ -22,7 +22,13 @@ from yarl import URL
 from cts_async.values import value
 
 CONNECT_S = 15.0
+MAX_BYTES = 16_000_000
+"""No answer is longer, unpacked: an endless one would take all memory long before its time is over."""
 NO_TRACES: list[aiohttp.tracing.Trace] = []
+
+
+class TooLarge(aiohttp.ClientPayloadError):
+    """An answer has more than MAX_BYTES: there is a server, which may do well with other requests."""
 
 
 @value
@@ -50,6 +56,7 @@ class Exchange:
     async def post(self, headers: bytes, body: bytes, total_s: float, idle_s: float | None = None) -> Answer:
         """Send `body` and read the whole answer within `total_s`, no pause in it longer than `idle_s`.
 
+        An answer has at most MAX_BYTES.
         `headers` are `header_lines`. Raises TimeoutError (ConnectionTimeoutError where nothing was sent yet) and
         aiohttp.ClientError.
         """
@@ -95,7 +102,7 @@ class Exchange:
             message, payload = await protocol.read()
             while 100 <= message.code < 200:
                 message, payload = await protocol.read()
-            data = await payload.read()
+            data = await _whole(payload)
             if late:
                 raise TimeoutError  # where only the connection's end delimits a body, this was not the end of it
             whole = True
@@ -124,6 +131,15 @@ class Exchange:
         for transport, request in outbox:
             if not transport.is_closing():
                 transport.write(request)
+
+
+async def _whole(payload: aiohttp.StreamReader) -> bytes:
+    data = bytearray()
+    async for block in payload.iter_any():
+        data += block
+        if len(data) > MAX_BYTES:
+            raise TooLarge(f"an answer of more than {MAX_BYTES:,} bytes")
+    return bytes(data)
 
 
 class _Protocol(ResponseHandler):

@@ -1,7 +1,7 @@
 """What a provider's refusals and failures mean, whichever API it speaks: the one seam to our errors.
 
 Which answer is worth a retry follows the providers' documentation: 408, 409, 425, 429 and 5xx are; other 4xx
-never; an exhausted quota is no rate limit; an `error` object under HTTP 200 is an error.
+never; an exhausted quota is no rate limit; an `error` object under HTTP 200 is an error. Redirects are not followed.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ _OUT_OF_MONEY_SAID = re.compile(
     r"credit balance is too low|free allocated quota exceeded|\bTPD\b", re.IGNORECASE
 )
 """What some say only in words: Anthropic, DashScope, and Moonshot of its tokens per day."""
+_NEVER_FITS = re.compile(r"\brequest too large\b", re.IGNORECASE)
+"""What OpenAI says under 429 of a request with more tokens than a minute may have: waiting is of no use."""
 _RATE_LIMITED = frozenset(
     {"rate_limit_exceeded", "rate_limit_error", "resource_exhausted", "336501", "336502"}
 )
@@ -61,7 +63,7 @@ def failure(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, 
     """The error that an answer stands for. `now` is the wall clock (for dates in headers)."""
     error = _error_object(data)
     words = _words(error)
-    message = str(error.get("message") or error.get("error_msg") or excerpt(data))[:300]
+    message = " ".join(str(error.get("message") or error.get("error_msg") or excerpt(data)).split())[:300]
     said = f"{spec.name}: HTTP {status}: {message}"
     status = _status_within(error, words) if status == 200 else status
     if status == 402 or _out_of_money(spec, error, words, message):
@@ -74,8 +76,10 @@ def failure(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, 
         return ProviderRefused(
             f"{said} (is {spec.model!r} the right model, {spec.base_url} the right server?)"
         )
+    if 300 <= status < 400:
+        return ProviderRefused(f"{said} (its address has moved: correct base_url; the same command resumes)")
     wait_s = retry_after_s(head, now)
-    if status == 429:
+    if status == 429 and not _NEVER_FITS.search(message):
         for other in (_retry_delay_s(error), reset_s(head, now)):
             wait_s = other if wait_s is None else wait_s
         return RateLimited(said, retry_after_s=wait_s, status=status)

@@ -13,9 +13,11 @@ import orjson
 
 from cts_async.errors import UnusableOutput
 
-__all__ = ["Found", "extract_json", "find_json", "only_string", "strip_thoughts"]
+__all__ = ["Found", "extract_json", "find_json", "only_string", "repairable", "strip_thoughts"]
 
 MAX_REPAIR_CHARS: Final = 20_000
+MAX_REPAIR_WORK: Final = 24_000_000
+"""Characters times brackets and quotes: json_repair goes back at each, which takes a second or so for this much."""
 MAX_SPANS: Final = 5
 """Bracketed stretches that are tried, the longest first."""
 
@@ -156,9 +158,15 @@ def _spans(text: str) -> list[_Span]:
     return spans
 
 
+def repairable(text: str) -> bool:
+    """Whether json_repair will be done with `text` soon: its time may grow quadratically, and nobody else has a turn."""
+    marks = sum(map(text.count, '{}[]"'))
+    return len(text) <= MAX_REPAIR_CHARS and len(text) * marks <= MAX_REPAIR_WORK
+
+
 def _repaired(source: str, span: _Span) -> Found | None:
-    """What json_repair makes of `source`; a long one is left alone, as its time may grow quadratically."""
-    if len(source) > MAX_REPAIR_CHARS:
+    """What json_repair makes of `source`; nothing where that would take long."""
+    if not repairable(source):
         return None
     from json_repair import repair_json
 

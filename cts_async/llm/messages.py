@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, Final
 
 from cts_async.engine.events import Usage
 from cts_async.engine.quota import Quotas
@@ -46,3 +46,13 @@ class Reply:
     """What the provider gave apart from the text as the model's reasoning."""
     refused: str = ""
     """Why there is no answer, where the model or a content filter refused; `text` is none then."""
+
+
+MAX_TOKENS_SAID: Final = 20_000_000
+"""More than any model reads or writes at once: as a debt it would hold its account up for hours."""
+
+
+def charged(input_tokens: int, output_tokens: int) -> Usage | None:
+    """What a provider says it charged; None for what nobody can have been charged."""
+    sane = 0 <= input_tokens <= MAX_TOKENS_SAID and 0 <= output_tokens <= MAX_TOKENS_SAID
+    return Usage(input_tokens, output_tokens) if sane else None

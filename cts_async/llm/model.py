@@ -157,7 +157,10 @@ def _read(response: Mapping[str, Any], expect: Expect[T]) -> T:
     if not text.strip():
         only = "all reasoning and no answer" if response.get("reasoning") else "empty"
         raise UnusableOutput(f"the reply was {only}", text=text)
-    return expect.parse(text)
+    try:
+        return expect.parse(text)
+    except RecursionError:
+        raise UnusableOutput("the reply is nested too deeply", text=text) from None
 
 
 def _again(unusable: UnusableOutput | None) -> tuple[Message, ...]:

@@ -13,7 +13,7 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.endings import ABORTED, REFUSED, STOP, ending
 from cts_async.llm.failures import broken, failure
 from cts_async.llm.headers import common_headers
-from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.llm.messages import ChatRequest, Reply, charged
 from cts_async.llm.rate_headers import quotas
 
 PATH = "/chat/completions"
@@ -88,6 +88,6 @@ def _usage(usage: Any) -> Usage | None:
     try:
         asked, said = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
         beyond = int(usage.get("total_tokens") or 0) - asked
-        return Usage(asked, beyond if beyond > said else said)
+        return charged(asked, beyond if beyond > said else said)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None

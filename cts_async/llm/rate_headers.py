@@ -1,10 +1,12 @@
 """What a provider's headers say of its limits: OpenAI's and Qianfan's names, and Anthropic's.
 
-A limit of 0 or less is a gateway's way of saying nothing. Most replies of servers nearby have no headers at all.
+A limit below 1 is a gateway's way of saying nothing, and a reset that has passed is a clock's that differs from
+ours. Most replies of servers nearby have no headers at all.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -57,19 +59,21 @@ def _both(headers: Mapping[str, str], name: str, now: float) -> Quotas | None:
 
 def _quota(headers: Mapping[str, str], name: str, what: str, now: float) -> Quota | None:
     limit = _number(headers.get(name.format(what, "limit")))
-    if limit is None or limit <= 0:
+    if limit is None or limit < 1:
         return None
     left = _number(headers.get(name.format(what, "remaining")))
     reset = headers.get(name.format(what, "reset"))
+    reset_s = until_s(reset, now) if reset else None
     return Quota(
         limit,
         left if left is not None and 0 <= left <= limit else None,
-        until_s(reset, now) if reset else None,
+        reset_s if reset_s is not None and reset_s >= 0 else None,
     )
 
 
 def _number(text: str | None) -> float | None:
     try:
-        return float(text) if text is not None else None
+        number = float(text) if text is not None else math.nan
     except ValueError:
         return None
+    return number if math.isfinite(number) else None

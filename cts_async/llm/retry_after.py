@@ -14,8 +14,8 @@ from email.utils import parsedate_to_datetime
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smh])")
-_EPOCH = 1e9
-"""A number above this is a point in time, not a duration."""
+_EPOCH, _EPOCH_MS = 1e9, 1e11
+"""A number above this is a point in time, not a duration; above the second in milliseconds, as OpenRouter says it."""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
@@ -55,6 +55,8 @@ def until_s(text: str, now: float) -> float | None:
     """Seconds from `now` to the time that a reset header names, in any of its spellings; None if unreadable."""
     number = _number(text)
     if number is not None:
+        if number > _EPOCH_MS:
+            number /= 1000.0
         return number - now if number > _EPOCH else number
     duration = duration_s(text.strip())
     if duration is not None:

@@ -22,7 +22,7 @@ def notable(event: Event) -> str | None:
     if isinstance(event, CircuitChanged):
         return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({_unnamed(event.lane, event.reason)})"
     if isinstance(event, LanePaused) and event.seconds >= 1:
-        return f"{event.lane} asks for a pause of {event.seconds:.0f} s"
+        return f"{event.lane} asks for less: a pause of {event.seconds:.0f} s"
     if isinstance(event, LimitLearned):
         return f"{event.lane}: its answers name a limit of {event.per_min:,.0f} {event.what} a minute"
     if isinstance(event, Notice):

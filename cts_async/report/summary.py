@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import scorer
 from cts_async.engine.journal import read_jsonl, record_at
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+_UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,12 @@ class Spent:
             served[str(response.get("served_model") or model)] += 1
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
-        """Dollars; None where a model that was used has no price."""
+        """Dollars; None where a model that was used has no price, or never says what it charges."""
         parts = []
         for model, used in self.tokens.items():
+            free = not any(price != 0 for price in prices.get(model, _UNPRICED).values())
+            if not used and self.served.get(model) and not free:
+                return None
             for kind, tokens in used.items():
                 price = prices.get(model, {}).get(kind)
                 if price is None:

@@ -16,6 +16,7 @@ import orjson
 
 from cts_async.llm.fence import fence_pattern, harmless
 from cts_async.llm.gbnf import literal
+from cts_async.llm.json_text import repairable
 
 MAX_QUERIES: Final = 3
 MAX_QUERY_CHARS: Final = 500
@@ -230,6 +231,8 @@ def _loads(text: str) -> Any:
         return orjson.loads(text)
     except ValueError:
         pass
+    if not repairable(text):
+        return None
     import json_repair
 
     try:

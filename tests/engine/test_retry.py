@@ -38,13 +38,12 @@ def test_retry_after_is_a_floor_under_the_jitter() -> None:
         assert 7.0 <= wait <= 8.0
 
 
-def test_an_outage_costs_no_retry() -> None:
+@pytest.mark.parametrize("kind", [TransientError, RateLimited])
+def test_an_outage_costs_no_retry(kind: type[TransientError]) -> None:
     failures = Failures()
     for _ in range(100):
-        assert (
-            wait_before_retry(TransientError("down"), failures, POLICY, random.Random(3), outage=True) == 0.0
-        )
-    assert failures.transient == 0
+        assert wait_before_retry(kind("down"), failures, POLICY, random.Random(3), outage=True) == 0.0
+    assert failures == Failures()
 
 
 def test_jitter_is_uniform_up_to_the_doubling_bound_and_no_further_than_the_cap() -> None:

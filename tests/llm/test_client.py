@@ -18,7 +18,7 @@ from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import CTSError, ProviderRefused, RejectedError, StepError, TimedOut, TransientError
+from cts_async.errors import CTSError, ProviderRefused, StepError, TimedOut, TransientError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Reply
@@ -187,7 +187,7 @@ def test_redirects_are_not_followed_and_the_key_goes_nowhere_else() -> None:
         paths.append(request.path)
         return web.Response(status=307, headers={"Location": "/other"})
 
-    assert type(failure(elsewhere)) is RejectedError
+    assert type(failure(elsewhere)) is ProviderRefused
     assert paths == ["/v1/chat/completions"]
 
 
@@ -236,6 +236,71 @@ def echo(status: int) -> Handler:
 def test_an_error_never_repeats_the_key(status: int) -> None:
     error = failure(echo(status))
     assert not any(KEY[:n] in f"{error} {error!r} {error.args}" for n in range(8, len(KEY) + 1))
+
+
+BCE_KEY = "bce-v3/ALTAK-0123456789/ab+cd=="
+
+
+@pytest.mark.parametrize(
+    "escaped",
+    [BCE_KEY, BCE_KEY.replace("/", "\\/"), "bce-v3\\u002FALTAK-0123456789\\u002Fab\\u002Bcd\\u003D\\u003D"],
+)
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_key_is_known_again_as_json_may_spell_it(escaped: str, status: int) -> None:
+    async def tells(request: web.Request) -> web.Response:
+        body = f'{{"error": {{"message": "Incorrect API key: {escaped}"}}}}'
+        return web.Response(text=body, status=status, content_type="application/json")
+
+    error = failure(tells, BCE_KEY)
+    assert "Incorrect API key: (key)" in str(error)
+    assert "0123456789" not in repr(error)
+
+
+def test_a_good_answer_that_repeats_the_key_loses_it() -> None:
+    async def careless(request: web.Request) -> web.Response:
+        key = request.headers["Authorization"]
+        return web.json_response({"model": key, "choices": [{"message": {"content": f"hello {key}"}}]})
+
+    reply = asyncio.run(served(careless, lambda url: chat(spec_at(url))))
+    assert (reply.text, reply.model) == ("hello Bearer (key)", "Bearer (key)")
+
+
+def test_an_answer_without_an_end_is_given_up_before_it_takes_all_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cts_async.llm.exchange.MAX_BYTES", 1_000_000)
+    sent = 0
+
+    async def endless(request: web.Request) -> web.StreamResponse:
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b" " * 65_536)
+            sent += 65_536
+
+    error = failure(endless)
+    assert type(error) is TransientError
+    assert "an answer of more than 1,000,000 bytes" in str(error)
+    assert error.status == 200  # it may be this request's fault: no outage
+    assert sent < 20_000_000  # the last of it lies in the sockets' buffers
+
+
+def test_what_is_no_http_is_told_on_one_line() -> None:
+    async def main() -> CTSError:
+        async def other(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"\x00\xffSSH-2.0-foo\r\n\r\n")
+            writer.close()
+
+        async with await asyncio.start_server(other, "127.0.0.1", 0) as server:
+            with pytest.raises(TransientError) as caught:
+                await chat(spec_at(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"))
+        return caught.value
+
+    said = str(asyncio.run(main()))
+    assert "no HTTP answer" in said
+    assert "\n" not in said
 
 
 @pytest.mark.parametrize("fault", ["reset", "truncated", "html", "error_200", "500", "429"])

@@ -19,8 +19,9 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
+from cts_async.llm.scheme_forms import Choice
 from cts_async.llm.served import ServedModels
-from cts_async.llm.structured import Expect, FreeText
+from cts_async.llm.structured import CoverageList, Expect, FreeText
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
 TEXT = FreeText()
@@ -124,6 +125,22 @@ def test_without_a_whole_answer_the_model_is_told_so(tmp_path: Path, reply: Repl
     complaint = client.asked[1].messages[-1]["content"]
     assert problem in complaint
     assert not any("Hm" in message["content"] for message in client.asked[1].messages)
+
+
+@pytest.mark.parametrize(
+    ("expect", "text"),
+    [
+        (CoverageList(("N1",)), '{"a":' * 1015 + "1" + "}" * 1015),
+        (CoverageList(("N1",)), '{"results":{"N1":' + "[" * 990 + "]" * 990 + "}}"),
+        (Choice(("this", "that")), "[" * 1010 + "]" * 1010),
+    ],
+)
+def test_a_reply_of_nothing_but_brackets_is_unusable_and_stops_nobody(
+    tmp_path: Path, expect: Expect[Any], text: str
+) -> None:
+    error, record = ask(tmp_path, Says(*[replace(GOOD, text=text)] * 4), expect=expect)
+    assert (type(error), len(record["failed_attempts"])) == (UnusableOutput, 4)
+    assert record["usage"] == {"input": 4 * 7, "output": 4 * 2}
 
 
 def test_a_refusal_ends_the_step_and_is_charged(tmp_path: Path) -> None:

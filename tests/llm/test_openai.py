@@ -51,7 +51,19 @@ def test_a_completion_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [None, "many", {}, {"prompt_tokens": None}, {"prompt_tokens": "x"}, [], {"prompt_tokens": []}]
+    "usage",
+    [
+        None,
+        "many",
+        {},
+        {"prompt_tokens": None},
+        {"prompt_tokens": "x"},
+        [],
+        {"prompt_tokens": []},
+        {"prompt_tokens": -7, "completion_tokens": 2},
+        {"prompt_tokens": 7, "completion_tokens": 1e300},
+        {"prompt_tokens": 7, "completion_tokens": 10**9},
+    ],
 )
 def test_unreadable_usage_is_none(usage: Any) -> None:
     assert read(200, {**GOOD, "usage": usage}).usage is None
@@ -92,7 +104,7 @@ def test_these_statuses_are_worth_a_retry(status: int) -> None:
     assert failed.status == status
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 400, 405, 413, 422])
+@pytest.mark.parametrize("status", [400, 405, 413, 422])
 def test_these_statuses_refuse_the_request_for_good(status: int) -> None:
     assert type(raised(status, b"")) is RejectedError
 
@@ -102,6 +114,26 @@ def test_these_statuses_stop_the_run(status: int) -> None:
     stopped = raised(status, error("who_are_you"))
     assert type(stopped) is ProviderRefused
     assert stopped.exit_code == 75
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_an_address_that_has_moved_stops_the_run_and_fails_no_instance(status: int) -> None:
+    stopped = raised(status, b"")
+    assert type(stopped) is ProviderRefused
+    assert "its address has moved: correct base_url" in str(stopped)
+
+
+def test_a_request_larger_than_a_minute_s_tokens_is_refused_for_good() -> None:
+    said = "Request too large for gpt-5.2 on tokens per min (TPM): Limit 30000, Requested 42000."
+    refused = raised(429, error("rate_limit_exceeded", said))
+    assert type(refused) is RejectedError
+    assert said in str(refused)
+
+
+def test_what_a_provider_says_on_several_lines_is_told_on_one() -> None:
+    assert str(raised(400, error("bad", "2 errors:\n  top_k\n\n  seed"))).endswith(
+        "400: 2 errors: top_k seed"
+    )
 
 
 PER_DAY, PER_MINUTE = "RequestsPerDayPerProject", "RequestsPerMinutePerProject"

@@ -37,7 +37,17 @@ NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
             },
             Quotas(Quota(50, 0, 10.0)),
         ),
+        (
+            {  # our clock is ten seconds ahead of theirs
+                "anthropic-ratelimit-requests-limit": "50",
+                "anthropic-ratelimit-requests-remaining": "10",
+                "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:10Z",
+            },
+            Quotas(Quota(50, 10, None)),
+        ),
         ({"x-ratelimit-limit-requests": "-1"}, None),
+        ({"x-ratelimit-limit-requests": "0.5", "x-ratelimit-limit-tokens": "1e-3"}, None),
+        ({"x-ratelimit-limit-requests": "inf", "x-ratelimit-limit-tokens": "nan"}, None),
         ({"x-ratelimit-limit-requests": "0", "x-ratelimit-limit-tokens": "many"}, None),
         (
             {"x-ratelimit-limit-requests": "10", "x-ratelimit-remaining-requests": "-1"},

@@ -61,6 +61,7 @@ def test_a_date_without_zone_is_in_utc_wherever_we_are(monkeypatch: pytest.Monke
         ({"x-ratelimit-reset-requests": "12ms", "x-ratelimit-reset-tokens": "6m0s"}, 360.0),
         ({"X-RateLimit-Reset": "20"}, 20.0),
         ({"X-RateLimit-Reset": "1700000020"}, 20.0),
+        ({"X-RateLimit-Reset": "1700000020500"}, 20.5),
         ({"anthropic-ratelimit-tokens-reset": "2023-11-14T22:13:40Z"}, 20.0),
         ({"x-ratelimit-reset-requests": "-1"}, None),
         ({"x-ratelimit-reset-requests": "0"}, None),

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.json_text import extract_json, find_json, strip_thoughts
+from cts_async.llm.json_text import extract_json, find_json, repairable, strip_thoughts
 from cts_async.llm.structured import (
     CoverageList,
     Expect,
@@ -68,6 +68,26 @@ def test_broken_json_is_repaired_and_says_so(text: str) -> None:
     assert found.value == AB
     assert found.repaired
     assert not found.cut_off
+
+
+@pytest.mark.parametrize(
+    "again", ['{"', '["\\', '{"a": {"a": ', '["a?", "b?", ', '{"N1": "full" "N2": "none" ']
+)
+@pytest.mark.parametrize("before", ["", '{"results": [', '["'])
+def test_a_model_that_says_the_same_for_ever_is_not_pondered_over(again: str, before: str) -> None:
+    """json_repair takes up to half a minute for 20,000 characters of these, and for longer ones hours."""
+    text = (before + again * 20_000)[:19_999]
+    assert not repairable(text)
+    with pytest.raises(UnusableOutput):
+        extract_json(text)
+
+
+def test_a_long_reply_with_one_mistake_is_repaired() -> None:
+    nugget = {"id": "N1", "text": "A sentence of some eighty characters, as a nugget often is one of. " * 2}
+    broken = json.dumps([nugget] * 100)[:-1] + ",]"
+    assert 15_000 < len(broken) < 20_000
+    assert find_json(broken).repaired
+    assert extract_json(broken) == [nugget] * 100
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ def test_of_a_budget_all_sessions_count() -> None:
 def test_what_a_person_should_know_is_said_once() -> None:
     told = doing(("a", 4))
     hear(told, *job("a", "q1"), LanePaused("gpt", 0.2), LanePaused("gpt", 12.0), Notice("line 3 is damaged"))
-    assert told.said() == ["gpt asks for a pause of 12 s", "line 3 is damaged"]
+    assert told.said() == ["gpt asks for less: a pause of 12 s", "line 3 is damaged"]
     assert told.said() == []
     hear(told, Stopping("interrupted"))
     assert told.said() == ["stopping: interrupted"]

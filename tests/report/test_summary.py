@@ -107,6 +107,28 @@ def test_a_model_without_a_price_makes_the_cost_unknown(run: Path) -> None:
     assert write_summary(summarise_run(run))["cost_usd"] is None
 
 
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        ({"big": {"input": 2.0, "output": 10.0}}, None),
+        ({}, None),
+        ({"big": {"input": None, "output": None}}, None),
+        ({"big": {"input": 0.0, "output": 0.0}}, 0.0),
+    ],
+)
+def test_a_model_that_never_says_what_it_charges_is_not_taken_for_free(
+    run: Path, prices: dict[str, Any], cost: float | None
+) -> None:
+    write(run / "steps.jsonl", {"step": "judge", "model": "big", "response": {"text": "full"}})
+    (run / "run.json").write_text(json.dumps({**MANIFEST, "prices": prices}))
+    assert write_summary(summarise_run(run))["cost_usd"] == cost
+
+
+def test_what_was_never_answered_cost_nothing(run: Path) -> None:
+    write(run / "steps.jsonl", {"step": "judge", "model": "big", "attempts": 1, "failed_attempts": [{}]})
+    assert write_summary(summarise_run(run))["cost_usd"] == 0.0
+
+
 def test_a_further_judge_counts_only_answers_on_record(run: Path) -> None:
     _, lexical = summarise_run(run).judges
     assert lexical.judge == "lexical"

@@ -177,6 +177,12 @@ def test_an_answer_s_text_is_read_by_its_charset() -> None:
     assert text("text/plain; charset=nonsense", b"a\xff") == "a\ufffd"
 
 
+@pytest.mark.parametrize("codec", ["idna", "undefined", "punycode", "unicode_escape", "zlib", "utf-7"])
+def test_a_codec_that_is_no_charset_gives_text_that_can_be_written_down(codec: str) -> None:
+    answer = Answer({"Content-Type": f"text/plain; charset={codec}"}, b"a\xc3\xa9 \\ud800 +2AA- b")
+    assert answer.text.encode().startswith(b"a")
+
+
 # --- Over HTTP ------------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,14 @@ def call_of(arguments: str) -> object:
     return call
 
 
+@pytest.mark.parametrize("again", ['{"', '["\\'])
+def test_a_call_of_nothing_but_brackets_is_invalid_at_once(again: str) -> None:
+    """Two seconds of json_repair each, and a turn may have twenty of them."""
+    call = call_of(again * (4_990 // len(again)))
+    assert isinstance(call, InvalidCall)
+    assert call.reason == "not a JSON object"
+
+
 def test_a_proper_turn_is_read_in_full():
     turn = parse_turn(FULL_TURN)
     assert turn.thoughts == ("I look.",)

@@ -21,13 +21,12 @@ from yarl import URL
 
 from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
+from cts_async.llm.headers import spellings
 from cts_async.llm.retry_after import reset_s, retry_after_s
 from cts_async.search.backends.network_errors import trouble_of
 from cts_async.search.backends.text import as_text, one_line
 
 CONNECT_S: Final = 10.0
-SECRET_CHARS: Final = 8
-"""A shorter key is a dummy, such as servers of one's own are given."""
 _BLOCK: Final = 65_536
 
 SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
@@ -75,11 +74,12 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The body as text; bytes that do not fit are replaced."""
+        """The body as text that can be written down; bytes that do not fit are replaced."""
         try:
-            return self.data.decode(self.charset, "replace")
-        except LookupError:
-            return self.data.decode("utf-8", "replace")
+            text = self.data.decode(self.charset, "replace")
+        except (LookupError, UnicodeError):  # Python has codecs that are no charset, and some do not replace
+            text = self.data.decode("utf-8", "replace")
+        return text.encode(errors="replace").decode()
 
 
 async def ask(
@@ -132,9 +132,9 @@ async def _read(response: aiohttp.ClientResponse, service: Service, host: str) -
 
 def _without_key(data: bytes, service: Service) -> bytes:
     """`data` without the key, also where an address that it stood in is repeated."""
-    if len(service.key) >= SECRET_CHARS:
-        for spelling in (service.key, quote(service.key, safe=""), quote_plus(service.key)):
-            data = data.replace(spelling.encode(), b"(key)")
+    if secrets := spellings(service.key):
+        for secret in (*secrets, quote(service.key, safe="").encode(), quote_plus(service.key).encode()):
+            data = data.replace(secret, b"(key)")
     return data
 
 
