@@ -399,5 +399,5 @@ def test_a_file_where_a_directory_belongs_is_called_what_it_is_not(
     done = cts(tmp_path, "run", *given, "--runs-dir", corpus, "-q")
     assert (done.returncode, done.stderr) == (
         2,
-        f"cts: {corpus}/queries-orig: cannot write there (Not a directory)\n",
+        f"cts: {corpus}/queries-orig+agent-local: cannot write there (Not a directory)\n",
     )
