@@ -15,6 +15,7 @@ from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 from cts_async.report.served_models import other_models
 from cts_async.report.summary import JudgeScores, RunSummary
+from cts_async.report.whole_table import print_whole
 from cts_async.scorer import Summary
 
 TITLE = "restore_score_100"
@@ -51,7 +52,7 @@ def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
         for label, *cells in _rows(summary, orig if orig is not summary else None):
             table.add_row(Folded(label), *cells, *(effort if label else ()))
         table.add_section()
-    console.print(table)
+    print_whole(console, table)
     if not wide:
         for summary in summaries:
             effort_text = f"{summary.spent.calls} calls in {_duration(summary.wall_s)}"
