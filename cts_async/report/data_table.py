@@ -18,7 +18,7 @@ from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
-from cts_async.report.whole_table import print_whole
+from cts_async.report.whole_table import NAME_WIDTH, print_whole
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
@@ -27,8 +27,6 @@ Rank: TypeAlias = Callable[[Row], float | None]
 
 WIDE: Final = 100
 """From so many columns on there is more room between a table's columns."""
-NAME_WIDTH: Final = 6
-"""A long name folds, but not into less."""
 
 
 @dataclass(frozen=True, slots=True)
