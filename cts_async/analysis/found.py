@@ -12,7 +12,13 @@ from cts_async.analysis.runs import FinishedRun, data_of, read_run
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS
-from cts_async.protocol.run_folders import is_talk, matching, without_gold_builds, without_talks
+from cts_async.protocol.run_folders import (
+    is_talk,
+    matching,
+    without_gold_builds,
+    without_reports,
+    without_talks,
+)
 
 _TEXTS: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
 
@@ -33,7 +39,8 @@ def find_runs(words: Sequence[str]) -> list[Path]:
 
 def find_all(words: Sequence[str]) -> list[Path]:
     """What `find_runs` finds, and conversations without an answer as well."""
-    found = [path for word in words for named in _matches(word) for path in _runs_at(named)]
+    meant = without_reports(path for word in words for path in _matches(word))
+    found = [path for named in meant for path in _runs_at(named)]
     return list({path.resolve(): path for path in without_gold_builds(found)}.values())
 
 
