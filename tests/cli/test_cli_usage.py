@@ -163,6 +163,8 @@ def test_a_bare_group_shows_its_help(
         (["rnu"], "cts: No such command 'rnu'. Did you mean 'run'? (see cts --help)"),
         (["run", "--modle", "gpt"], "cts: No such option: --modle"),
         (["run", "--max-calls", "many"], "cts: Invalid value for '--max-calls'"),
+        (["run", "--max-outage", "-1"], "cts: Invalid value for '--max-outage'"),
+        (["judge", "--max-outage", "nan"], "cts: Invalid value for '--max-outage'"),
         (["judge", "--gold"], "cts: Option '--gold' requires an argument."),
     ],
 )
