@@ -226,6 +226,11 @@ def test_an_unknown_model_gets_the_closest_name(tmp_path: Path) -> None:
     assert "did you mean 'deepseek'?" in said
 
 
+@pytest.mark.parametrize("role", ["--all", "--support", "--agent", "--judge", "--model"])
+def test_a_name_that_a_shell_left_empty_is_no_default(role: str, tmp_path: Path) -> None:
+    assert refused(tmp_path, "plan", role, "").startswith("cts: unknown model ''; known: ")
+
+
 def test_an_unknown_judge_is_refused_too(tmp_path: Path) -> None:
     assert "'nobody'" in refused(tmp_path, "run", "--judge", "nobody")
 
