@@ -260,6 +260,17 @@ def test_a_bad_field_in_gold_is_located(queries: str, corpus: str, tmp_path: Pat
     assert "gold.jsonl:3: field 'gold.nuggets[0].weight'" in said
 
 
+def test_judged_candidates_are_judged_again_by_their_own_command(tmp_path: Path) -> None:
+    jsonl(tmp_path / "gold.jsonl", {"id": "q1", "gold": {"nuggets": [NUGGET]}})
+    jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
+    command = "cts judge --gold gold.jsonl --candidates answers.jsonl --judge lexical --out judged"
+    assert cts(tmp_path, *command.split()[1:]).returncode == 0
+    (tmp_path / "cts.toml").write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n')
+    said = refused(tmp_path, "judge", "judged", "--judge", "m")
+    assert said.startswith("cts: judged: candidates that cts judge has judged, no run; for another judge")
+    assert said.rstrip().endswith(f"one more --judge: {command}")
+
+
 def test_qulac_needs_documents(tmp_path: Path) -> None:
     columns = {"topic_facet_id": {"0": "1-1"}, "topic": {"0": "ferry"}, "facet_desc": {"0": "winter ferry"}}
     (tmp_path / "qulac.json").write_text(json.dumps(columns))
