@@ -18,6 +18,7 @@ from cts_async.protocol.run_folders import (
     matching,
     without_damaged,
     without_gold_builds,
+    without_reports,
     without_talks,
 )
 
@@ -41,7 +42,8 @@ def find_runs(words: Sequence[str], tell: Tell) -> list[Path]:
 
 def find_all(words: Sequence[str], tell: Tell) -> list[Path]:
     """What `find_runs` finds, and conversations without an answer as well."""
-    found = [path for word in words for named in _matches(word) for path in _runs_at(named, tell)]
+    meant = without_reports(path for word in words for path in _matches(word))
+    found = [path for named in meant for path in _runs_at(named, tell)]
     return list({path.resolve(): path for path in without_gold_builds(found)}.values())
 
 

@@ -11,7 +11,13 @@ from typing import Any, Final
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_folders import Tell, matching, without_damaged, without_gold_builds
+from cts_async.protocol.run_folders import (
+    Tell,
+    matching,
+    without_damaged,
+    without_gold_builds,
+    without_reports,
+)
 
 ORIG = "orig"
 NOT_ASKED: Final = frozenset({"fused_query", "blurred_query", "rewritten_query", "answer"})
@@ -38,12 +44,11 @@ def run_directories(paths: Iterable[str], tell: Tell) -> tuple[tuple[Path, ...],
     """
     named: dict[Path, None] = {}
     found: dict[Path, None] = {}
-    for path in paths:
-        for candidate in _matches(path):
-            if _is_run(candidate):
-                named[candidate] = None
-            else:
-                found.update(dict.fromkeys(without_damaged(list(_runs_in(candidate)), tell)))
+    for candidate in without_reports(match for path in paths for match in _matches(path)):
+        if _is_run(candidate):
+            named[candidate] = None
+        else:
+            found.update(dict.fromkeys(without_damaged(list(_runs_in(candidate)), tell)))
     runs = without_gold_builds([*named, *found])
     return tuple(path for path in named if path in runs), tuple(
         path for path in found if path in runs and path not in named

@@ -33,7 +33,7 @@ Fields = Annotated[
     typer.Option("--field", metavar="OURS=THEIRS", help="A column under another name, e.g. fused_query=OQ."),
 ]
 MaxOutage = Annotated[
-    float, typer.Option(help="Seconds that a provider may be down before the run stops (exit 75).")
+    float, typer.Option(min=0, help="Seconds that a provider may be down before the run stops (exit 75).")
 ]
 InFlight = Annotated[
     int | None, typer.Option(min=1, help="Instances worked on at once [default: from the models' limits].")

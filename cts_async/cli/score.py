@@ -52,9 +52,10 @@ def _judged(words: Iterable[str]) -> list[str]:
     """
     from cts_async import scorer
     from cts_async.errors import UsageError
-    from cts_async.protocol.run_folders import is_gold_build, is_talk
+    from cts_async.protocol.run_folders import REPORT, is_gold_build, is_talk
 
-    files = [file for word in words for file in scorer.judged_files(word)]
+    named = [file for word in words for file in scorer.judged_files(word)]
+    files = [file for file in named if Path(file).name != REPORT] or named
     folders = {file: Path(file).parent for file in files}
     judged = [file for file in files if not (is_gold_build(folders[file]) or is_talk(folders[file]))]
     if files and all(map(is_talk, folders.values())):

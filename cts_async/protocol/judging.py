@@ -106,6 +106,11 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     if is_talk(run):
         raise UsageError(f"{run}: conversations alone (cts converse): there is no answer in it to judge")
     data = manifest.get("data")
+    if data is None and str(manifest.get("command")).startswith("cts judge "):
+        raise UsageError(
+            f"{run}: candidates that cts judge has judged, no run; for another judge type that command again "
+            f"with one more --judge: {manifest['command']}"
+        )
     if not isinstance(data, dict) or "spec" not in data:
         raise InputError(run / "run.json", "does not say which data the run was over", field="data")
     gold = Path(data["gold"]) if data.get("gold") else None

@@ -200,15 +200,23 @@ def _marks(
     systems: Sequence[System], roles: RoleNames, search: SearchPlan, config: RunConfig, catalogue: Catalogue
 ) -> dict[System, str]:
     """What tells this command's runs from those with the roles and the search that nobody had to name."""
-    usual = choose_roles(config.models, catalogue.roles, support=None, judges=(), agent=None, every_role=None)
     judged = not config.no_judge
     people = f"+answers-{config.answers}" if config.answers else ""
     return {
-        system: mark(system, roles, usual, judged=judged)
+        system: mark(system, roles, _usual(system, catalogue), judged=judged)
         + people * (system.kind == "clarify")
         + search.mark(config)
         for system in systems
     }
+
+
+def _usual(system: System, catalogue: Catalogue) -> RoleNames:
+    """Who plays the fixed roles of a system where nobody is named, whatever else is compared with it.
+
+    A reference has no Clarifier in its label: that of the embedded model's own trial is not the usual one.
+    """
+    clarifiers = [system.clarifier] * (system.kind == "clarify")
+    return choose_roles(clarifiers, catalogue.roles, support=None, judges=(), agent=None, every_role=None)
 
 
 def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:

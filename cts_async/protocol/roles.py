@@ -46,14 +46,16 @@ def choose_roles(
     paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
 
     def name(role: str) -> str:
-        return every_role or defaults.get(role) or ("local" if embedded else paper[role])
+        if every_role is not None:
+            return every_role
+        return defaults.get(role) or ("local" if embedded else paper[role])
 
-    support = support or name("support")
+    support = name("support") if support is None else support
     reader = visit or (every_role if web else None) or defaults.get("visit") or (support if web else LEXICAL)
     return RoleNames(
         support,
         tuple(judges) or (name("judge"),),
-        agent or name("agent"),
+        name("agent") if agent is None else agent,
         None if reader == LEXICAL else reader,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -15,6 +15,8 @@ GOLDBUILD: Final = "goldbuild"
 """What `cts gold` writes in the place of a system's name."""
 TALK: Final = "talk"
 """What `cts converse` calls its task: conversations alone, without a search and an answer."""
+REPORT: Final = "report.html"
+"""What `cts report` writes beside the runs that it is of."""
 
 Tell: TypeAlias = Callable[[str], None]
 """Takes a line that a reader of the numbers has to know."""
@@ -25,7 +27,8 @@ def run_folders(words: Iterable[Path]) -> list[Path]:
 
     A word behind which there is nothing stays as it is: what reads it says so. Built gold is left out.
     """
-    return without_gold_builds(path for word in words for path in _named_by(word))
+    meant = without_reports(path for word in words for path in matching(word) or [word])
+    return without_gold_builds(path for named in meant for path in _runs_at(named))
 
 
 def matching(word: Path | str) -> list[Path]:
@@ -34,10 +37,15 @@ def matching(word: Path | str) -> list[Path]:
     return [path] if path.exists() else sorted(map(Path, glob.glob(str(word), recursive=True)))
 
 
-def _named_by(word: Path) -> Iterator[Path]:
-    for path in matching(word) or [word]:
-        within = [] if (path / MANIFEST).exists() else sorted(path.glob(f"*/{MANIFEST}"))
-        yield from [manifest.parent for manifest in within] or [path]
+def _runs_at(path: Path) -> list[Path]:
+    within = [] if (path / MANIFEST).exists() else sorted(path.glob(f"*/{MANIFEST}"))
+    return [manifest.parent for manifest in within] or [path]
+
+
+def without_reports(paths: Iterable[Path]) -> list[Path]:
+    """`paths` but for reports, which `runs/*` names as well as runs; where there is nothing else they stay."""
+    every = list(paths)
+    return [path for path in every if path.name != REPORT] or every
 
 
 def without_gold_builds(paths: Iterable[Path]) -> list[Path]:

@@ -19,6 +19,7 @@ from cts_async.errors import UsageError
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 from cts_async.report.visible import visible
+from cts_async.report.whole_table import NAME_WIDTH, print_whole
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
@@ -27,8 +28,6 @@ Rank: TypeAlias = Callable[[Row], float | None]
 
 WIDE: Final = 100
 """From so many columns on there is more room between a table's columns."""
-NAME_WIDTH: Final = 6
-"""A long name folds, but not into less."""
 _LIKE_FORMULAS: Final = ("=", "+", "-", "@", "\t")
 """What a spreadsheet computes begins so."""
 
@@ -61,7 +60,10 @@ class DataTable:
 
 
 def print_table(console: Console, table: DataTable) -> None:
-    """Print a table that fits 80 columns; a table without rows to show is left out."""
+    """Print a table that fits 80 columns; a table without rows to show is left out.
+
+    On a terminal with far less it runs over the edge: see `print_whole`.
+    """
     if not table.rows or table.shown == 0:
         return
     padding = (0, 1 if console.width >= WIDE else 0)
@@ -80,7 +82,7 @@ def print_table(console: Console, table: DataTable) -> None:
         drawn.add_row(*(Folded(printable(column.show(row))) for column in table.columns), end_section=last)
     console.print(Text(table.title, style="bold"))
     console.print(Text(table.caption, style="dim"))
-    console.print(drawn)
+    print_whole(console, drawn)
     console.print()
 
 

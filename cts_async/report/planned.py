@@ -16,6 +16,7 @@ from cts_async.protocol.forecast import Forecast, actual
 from cts_async.protocol.observed import Observed
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.systems import System
+from cts_async.report.whole_table import NAME_WIDTH, print_whole
 
 Runs = Mapping[System, Observed]
 
@@ -131,9 +132,8 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
     if not any(forecast.left.values()):
         say(f"Nothing is left to do: {_said(spent)} so far.")
     else:
-        console.print(_accounts(forecast))
-        console.print(_systems(forecast))
-        console.print(_steps(forecast.work))
+        for table in (_accounts(forecast), _systems(forecast), _steps(forecast.work)):
+            print_whole(console, table)
         say(
             f"In all {_said(forecast.total)}; at least {duration(forecast.time_s)}, bound by {forecast.binding}."
             + (f" Spent before: {_said(spent)}." if spent.calls else "")
@@ -201,7 +201,10 @@ def _table(*headings: str) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), pad_edge=False)
     for i, heading in enumerate(headings):
         text = i == 0 or heading in ("by", "bound by", "from")
-        table.add_column(heading, justify="left" if text else "right", overflow="fold")
+        if text:
+            table.add_column(heading, overflow="fold", min_width=NAME_WIDTH)
+        else:
+            table.add_column(heading, justify="right", no_wrap=True)
     return table
 
 

@@ -14,6 +14,7 @@ from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S
 from cts_async.protocol.judge_forecast import JudgingForecast
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.report.planned import count, duration, money
+from cts_async.report.whole_table import NAME_WIDTH, print_whole
 
 HEADINGS = ("judge", "left", "distinct", "calls", "tokens in", "out", "cost")
 
@@ -59,7 +60,7 @@ def print_foreseen(console: Console, plan: JudgePlan, foreseen: JudgingForecast)
     if not foreseen.total.calls:
         say("Every one of them is judged: nothing is left to do.")
         return
-    console.print(_table(foreseen))
+    print_whole(console, _table(foreseen))
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in foreseen.lanes]
     say(f"At least {duration(foreseen.time_s)} ({'; '.join(times)}).")
     say(
@@ -70,8 +71,9 @@ def print_foreseen(console: Console, plan: JudgePlan, foreseen: JudgingForecast)
 
 def _table(foreseen: JudgingForecast) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), pad_edge=False)
-    for i, heading in enumerate(HEADINGS):
-        table.add_column(heading, justify="right" if i else "left", overflow="fold")
+    table.add_column(HEADINGS[0], overflow="fold", min_width=NAME_WIDTH)
+    for heading in HEADINGS[1:]:
+        table.add_column(heading, justify="right", no_wrap=True)
     for one in foreseen.judges:
         effort = one.work.effort
         tokens = count(effort.input_tokens), count(effort.output_tokens)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from cts_async.config import EvaluationConfig
 from cts_async.errors import UsageError
+from cts_async.protocol.run_folders import REPORT
 from cts_async.report.all_tables import all_tables
 from cts_async.report.gathered import Gathered, gather
 from cts_async.report.html.report import Origin, write_report
@@ -19,8 +19,6 @@ from cts_async.report.opened_talks import open_talks
 from cts_async.report.plain import plain
 from cts_async.report.plots import Material, check_export, export, figures
 from cts_async.report.table_files import write_table_files
-
-NAME: Final = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +67,10 @@ def place_of(gathered: Gathered) -> Path:
     """report.html in the run, or in the folder that the runs have in common."""
     folders = [path if path.is_dir() else path.parent for path in gathered.named]
     if len(folders) == 1:
-        return folders[0] / NAME
+        return folders[0] / REPORT
     common = Path(os.path.commonpath([folder.resolve() for folder in folders]))
     near = common.relative_to(Path.cwd()) if common.is_relative_to(Path.cwd()) else common
-    return near / NAME
+    return near / REPORT
 
 
 def _contents(gathered: Gathered) -> Contents:
@@ -101,7 +99,7 @@ def _check_writable(out: Path) -> None:
     if out == Path("-"):
         raise UsageError("--out -: a report is written to a file; name one, such as report.html")
     if out.is_dir():
-        raise UsageError(f"{out}: is a folder; name a file in it with --out, such as {out / NAME}")
+        raise UsageError(f"{out}: is a folder; name a file in it with --out, such as {out / REPORT}")
     if not out.parent.is_dir():
         raise UsageError(f"{out}: there is no folder {out.parent}; choose another place with --out")
     if not os.access(out if out.exists() else out.parent, os.W_OK):

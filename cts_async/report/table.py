@@ -17,6 +17,7 @@ from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 from cts_async.report.served_models import other_models
 from cts_async.report.summary import JudgeScores, RunSummary
+from cts_async.report.whole_table import print_whole
 from cts_async.scorer import Summary
 
 TITLE = "restore_score_100"
@@ -78,7 +79,7 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
             # A run's files may be anybody's, and so the names in them.
             table.add_row(Folded(plain(label)), Folded(plain(judge)), *cells, *(effort if label else ()))
         table.add_section()
-    console.print(table)
+    print_whole(console, table)
     if not wide:
         for summary in summaries:
             _say(console, f"{summary.label}: {summary.spent.calls} calls in {_duration(summary.wall_s)}")

@@ -295,7 +295,7 @@ def test_a_real_run_with_the_embedded_model(tmp_path: Path) -> None:
     done = cts(tmp_path, *command, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Smoke test" in done.stdout
-    directories = [tmp_path / "kept" / "sample-orig", tmp_path / "kept" / "sample-local-k1"]
+    directories = [tmp_path / "kept" / "sample-orig+all-local", tmp_path / "kept" / "sample-local-k1"]
     for directory in directories:
         summary = json.loads((directory / "summary.json").read_text())
         assert summary["smoke_test"] is True

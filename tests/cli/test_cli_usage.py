@@ -163,6 +163,8 @@ def test_a_bare_group_shows_its_help(
         (["rnu"], "cts: No such command 'rnu'. Did you mean 'run'? (see cts --help)"),
         (["run", "--modle", "gpt"], "cts: No such option: --modle"),
         (["run", "--max-calls", "many"], "cts: Invalid value for '--max-calls'"),
+        (["run", "--max-outage", "-1"], "cts: Invalid value for '--max-outage'"),
+        (["judge", "--max-outage", "nan"], "cts: Invalid value for '--max-outage'"),
         (["judge", "--gold"], "cts: Option '--gold' requires an argument."),
     ],
 )
@@ -224,6 +226,11 @@ def test_an_unknown_model_gets_the_closest_name(tmp_path: Path) -> None:
     assert "did you mean 'deepseek'?" in said
 
 
+@pytest.mark.parametrize("role", ["--all", "--support", "--agent", "--judge", "--model"])
+def test_a_name_that_a_shell_left_empty_is_no_default(role: str, tmp_path: Path) -> None:
+    assert refused(tmp_path, "plan", role, "").startswith("cts: unknown model ''; known: ")
+
+
 def test_an_unknown_judge_is_refused_too(tmp_path: Path) -> None:
     assert "'nobody'" in refused(tmp_path, "run", "--judge", "nobody")
 
@@ -251,6 +258,17 @@ def test_a_bad_field_in_gold_is_located(queries: str, corpus: str, tmp_path: Pat
     jsonl(tmp_path / "gold.jsonl", *good, bad)
     said = refused(tmp_path, "run", "--data", queries, "--gold", "gold.jsonl", "--corpus", corpus)
     assert "gold.jsonl:3: field 'gold.nuggets[0].weight'" in said
+
+
+def test_judged_candidates_are_judged_again_by_their_own_command(tmp_path: Path) -> None:
+    jsonl(tmp_path / "gold.jsonl", {"id": "q1", "gold": {"nuggets": [NUGGET]}})
+    jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
+    command = "cts judge --gold gold.jsonl --candidates answers.jsonl --judge lexical --out judged"
+    assert cts(tmp_path, *command.split()[1:]).returncode == 0
+    (tmp_path / "cts.toml").write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n')
+    said = refused(tmp_path, "judge", "judged", "--judge", "m")
+    assert said.startswith("cts: judged: candidates that cts judge has judged, no run; for another judge")
+    assert said.rstrip().endswith(f"one more --judge: {command}")
 
 
 def test_qulac_needs_documents(tmp_path: Path) -> None:
@@ -399,5 +417,5 @@ def test_a_file_where_a_directory_belongs_is_called_what_it_is_not(
     done = cts(tmp_path, "run", *given, "--runs-dir", corpus, "-q")
     assert (done.returncode, done.stderr) == (
         2,
-        f"cts: {corpus}/queries-orig: cannot write there (Not a directory)\n",
+        f"cts: {corpus}/queries-orig+agent-local: cannot write there (Not a directory)\n",
     )

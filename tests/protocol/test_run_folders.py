@@ -28,6 +28,13 @@ def test_built_gold_is_left_out_unless_there_is_nothing_else(tmp_path: Path) -> 
     assert run_folders([gold]) == [gold]
 
 
+def test_a_report_beside_runs_is_none_of_them(tmp_path: Path) -> None:
+    run, report = made(tmp_path / "runs" / "a", "orig"), tmp_path / "runs" / "report.html"
+    report.write_text("<!doctype html>")
+    assert run_folders([tmp_path / "runs" / "*"]) == run_folders([run, report]) == [run]
+    assert run_folders([report]) == [report]
+
+
 def test_a_torn_manifest_is_no_gold(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"identity"')
     assert not is_gold_build(tmp_path)

@@ -100,6 +100,14 @@ def test_tables_name_accounts_systems_and_steps_and_every_assumption(plan: Plan)
     assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
 
 
+def test_a_narrow_terminal_breaks_no_number(plan: Plan) -> None:
+    narrow, wide = (printed(plan, {}, width).splitlines() for width in (30, 80))
+    numbers = [line.split()[2:5] for line in wide if line.startswith(("clarify", "answer", "rewrite"))]
+    assert len(numbers) == 3
+    for cells in numbers:
+        assert any(line.split()[2:5] == cells or line.split()[1:4] == cells for line in narrow)
+
+
 def test_unknown_prices_are_named_with_what_to_do(plan: Plan, tmp_path: Path) -> None:
     assert "unknown" not in printed(plan, {})
     asked = RunConfig(models=("fake",), every_role="free", limit=2, runs_dir=tmp_path / "runs")
