@@ -27,13 +27,14 @@ FEW = 3
 def locked(directory: Path) -> Iterator[Path]:
     """Hold the directory for writing; it is made if need be. The lock dies with the process.
 
-    Raises RunLocked naming the process that holds it, UsageError where nothing can be written.
+    Raises RunLocked naming the process that holds it, UsageError where nothing can be written, StorageFull where
+    there is no room.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         fd = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
+        raise unwritable(directory, error, verb="write there") from None
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -46,7 +47,7 @@ def locked(directory: Path) -> Iterator[Path]:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
         except OSError as error:
-            raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
+            raise unwritable(directory, error, verb="write there") from None
         yield directory
     finally:
         os.close(fd)
@@ -90,13 +91,21 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a small JSON file so that a reader, or a crash, sees the old one or the new one whole."""
+    replace_file(path, json_bytes(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Write a small file as `write_json` does; without `sync` a power cut may leave nothing in it.
+
+    Raises StorageFull, UsageError.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    content = json_bytes(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     try:
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
+            if sync:
+                os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):

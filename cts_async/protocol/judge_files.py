@@ -21,7 +21,7 @@ from typing import Any, Final
 from cts_async.engine.journal import Journal
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.shards import recovered
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, unwritable
 from cts_async.protocol.judging import Answers
 from cts_async.protocol.run_files import (
     JUDGMENTS,
@@ -142,7 +142,10 @@ def opened_targets(
             stack.enter_context(
                 noted(out, identity, {**notes, **systems}, prompts=prompts, place=PLACE, also=also)
             )
-            journal = recovered(out / STEPS, sync=sync)
+            try:
+                journal = recovered(out / STEPS, sync=sync)
+            except OSError as error:
+                raise unwritable(out, error, verb="write there") from None
             stack.callback(journal.close)
             prompts = {}
         yield [stack.enter_context(_own(one, notes, journal, prompts, sync, also)) for one in targets]

@@ -95,7 +95,10 @@ def test_a_lock_that_cannot_be_signed_is_refused_and_let_go(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", full)
-        with pytest.raises(UsageError, match="No space left"), locked(tmp_path):
+        with (
+            pytest.raises(StorageFull, match="cannot write there .No space left.*make room"),
+            locked(tmp_path),
+        ):
             pass
     with locked(tmp_path):
         pass
