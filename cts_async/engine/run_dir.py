@@ -12,13 +12,17 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from cts_async.engine.manifest_form import check_manifest
 from cts_async.errors import InputError, RunLocked, UsageError, unwritable
 
+_DAMAGED: Final = (
+    ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
+    "steps.jsonl, and pays for nothing that is there"
+)
 FEW = 3
 """Differences below one name that a refusal tells."""
 
@@ -73,9 +77,9 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except orjson.JSONDecodeError as error:
-        raise InputError(path, f"not a manifest ({error}): damaged; move its folder aside") from None
+        raise InputError(path, f"not a manifest ({error}){_DAMAGED}") from None
     if not isinstance(manifest, dict):
-        raise InputError(path, "not a manifest (no JSON object): damaged; move its folder aside")
+        raise InputError(path, f"not a manifest (no JSON object){_DAMAGED}")
     check_manifest(path, manifest)
     return manifest
 

@@ -17,7 +17,7 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.run_dir import check_identity, locked, read_manifest, replace_file, write_json
 from cts_async.engine.runner import interrupted
 from cts_async.engine.shards import recovered
-from cts_async.errors import RunStopped, unwritable
+from cts_async.errors import RunStopped, UsageError, unwritable
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, judged_mark
 
@@ -169,7 +169,10 @@ def noted(
     """`opened_files` without the files: the lock, the manifest with a note of this command, the prompts."""
     with locked(directory):
         check_identity(directory, identity, place=place)
-        manifest = read_manifest(directory) or {}
+        manifest = read_manifest(directory)
+        if manifest is None:
+            _check_nothing_is_there(directory, place)
+            manifest = {}
         expected = max(int(notes.get("n_expected", 0)), int(manifest.get("n_expected", 0)))
         sessions = manifest.get("sessions", [])
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
@@ -208,6 +211,17 @@ def further_files(
             yield files
         finally:
             files.close()
+
+
+def _check_nothing_is_there(directory: Path, place: str) -> None:
+    """Refuse results of which nobody knows what they are of: resuming would take them for this run's own."""
+    for name in (RESULTS, PER_ITEM):
+        path = directory / name
+        if path.exists() and path.stat().st_size:
+            raise UsageError(
+                f"{directory} holds {name} but no {MANIFEST} that says what it is of: choose another {place}, or move "
+                f"{name} and {JUDGMENTS}/ aside: the same command makes them again from {STEPS}, if that is there"
+            )
 
 
 def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
