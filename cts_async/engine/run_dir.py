@@ -21,7 +21,7 @@ from cts_async.errors import InputError, RunLocked, UsageError, unwritable
 
 _DAMAGED: Final = (
     ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
-    "steps.jsonl, and pays for nothing that is there"
+    "what steps.jsonl has"
 )
 FEW = 3
 """Differences below one name that a refusal tells."""

@@ -220,7 +220,7 @@ def _check_nothing_is_there(directory: Path, place: str) -> None:
         if path.exists() and path.stat().st_size:
             raise UsageError(
                 f"{directory} holds {name} but no {MANIFEST} that says what it is of: choose another {place}, or move "
-                f"{name} and {JUDGMENTS}/ aside: the same command makes them again from {STEPS}, if that is there"
+                f"{name} and {JUDGMENTS}/ aside: the same command makes them again from what {STEPS} has"
             )
 
 
