@@ -10,7 +10,6 @@ in the release's form; several into a directory each, OUT/NAME/, with one journa
 
 from __future__ import annotations
 
-import resource
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.journal import Journal
+from cts_async.engine.open_files import allow_more_files
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.shards import recovered
 from cts_async.errors import UsageError, unwritable
@@ -41,7 +41,6 @@ _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are known by their directory's name."""
 _TAKEN: Final = (JUDGMENTS, "prompts")
 _FILES_EACH: Final = 4
-_OTHER_FILES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def opened_targets(
     also: Also = dict,
 ) -> Iterator[list[RunFiles]]:
     """The files of every target, in order. Of finished runs (no `identity`) each finds the others' verdicts."""
-    _allow_files(len(targets) * _FILES_EACH + _OTHER_FILES)
+    allow_more_files(len(targets) * _FILES_EACH)
     with ExitStack() as stack:
         if identity is None:
             runs = [stack.enter_context(_further(one, notes, sync)) for one in targets]
@@ -177,11 +176,3 @@ def _own(
         place=PLACE,
         also=also,
     )
-
-
-def _allow_files(n: int) -> None:
-    """Let the process open so many files, as far as the system lets it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < n:
-        most = n if hard == resource.RLIM_INFINITY else min(n, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
