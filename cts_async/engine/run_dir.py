@@ -122,16 +122,15 @@ def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str =
     manifest = read_manifest(directory)
     if manifest is None:
         return
-    before = manifest.get("identity", {})
-    differences = list(_told(before, identity))
-    if differences:
+    told = list(differences(manifest.get("identity", {}), identity))
+    if told:
         raise UsageError(
-            f"{directory} was made with other settings: {'; '.join(differences)}. "
+            f"{directory} was made with other settings: {'; '.join(told)}. "
             f"Choose another {place} for the new ones, or type the old ones to resume"
         )
 
 
-def _told(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Fields that differ: plain ones first, since the many below one name mostly follow from them, and few of these."""
     pairs = {name: (before.get(name), now.get(name)) for name in sorted({*before, *now})}
     for name in sorted(pairs, key=lambda name: any(isinstance(value, Mapping) for value in pairs[name])):

@@ -196,23 +196,6 @@ def noted(
             write_json(directory / MANIFEST, manifest)
 
 
-@contextmanager
-def further_files(
-    directory: Path, prices: Mapping[str, Any], *, embedded: bool, sync: bool = False
-) -> Iterator[RunFiles]:
-    """Lock a finished run to add judgments to it; its identity stays, the new judges' prices are noted."""
-    with locked(directory):
-        manifest = read_manifest(directory) or {}
-        manifest["prices"] = {**manifest.get("prices", {}), **prices}
-        manifest["embedded"] = bool(manifest.get("embedded")) or embedded
-        write_json(directory / MANIFEST, manifest)
-        files = RunFiles(directory, sync=sync)
-        try:
-            yield files
-        finally:
-            files.close()
-
-
 def _check_nothing_is_there(directory: Path, place: str) -> None:
     """Refuse results of which nobody knows what they are of: resuming would take them for this run's own."""
     for name in (RESULTS, PER_ITEM):

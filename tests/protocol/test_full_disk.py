@@ -57,7 +57,7 @@ def test_so_it_is_with_the_journal_of_several_files_of_candidates(
     monkeypatch.setattr("cts_async.engine.append_log.set_torn_tail_aside", refuse)
     with (
         pytest.raises(StorageFull, match=NO_ROOM),
-        opened_targets([target], tmp_path, {}, {}, prompts={}, sync=False),
+        opened_targets([target], tmp_path, {}, {}, judges={}, prompts={}, sync=False),
     ):
         pass
 
