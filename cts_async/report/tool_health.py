@@ -101,7 +101,8 @@ class HealthColumns:
 
     def add(self, row: int, line: Mapping[str, Any]) -> None:
         """Take in what the results line number `row` says; a line that says nothing, or nonsense, counts nothing."""
-        tools = (line.get("search") or {}).get("tools")
+        search = line.get("search")
+        tools = search.get("tools") if isinstance(search, Mapping) else None
         if not isinstance(tools, Mapping):
             return
         for name, word in (*TOOLS.items(), ("lexical", "lexical")):
@@ -109,13 +110,14 @@ class HealthColumns:
                 rows, counts = self._asked[name]
                 rows.append(row)
                 counts.append(n)
-        for failure in tools.get("failed") or ():
-            if not isinstance(failure, Mapping):
+        failed = tools.get("failed")
+        for failure in failed if isinstance(failed, list) else ():
+            if not (isinstance(failure, Mapping) and isinstance(failure.get("n", 1), int)):
                 continue
             cause = tuple(_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
             self._rows.append(row)
             self._causes.append(self._known.setdefault(cause, len(self._known)))  # type: ignore[arg-type]
-            self._counts.append(int(failure.get("n", 1)))
+            self._counts.append(failure.get("n", 1))
 
     def of(self, rows: np.ndarray[Any, Any]) -> ToolHealth:
         """The health of those rows together."""
