@@ -197,5 +197,10 @@ def unwritable(what: object, error: OSError, *, verb: str = "write") -> CTSError
     """A write to `what` (a path, or what a person would call it) that failed, as the error to raise for it."""
     problem = f"{what}: cannot {verb} ({error.strerror or error})"
     if error.errno in _NO_ROOM:
-        return StorageFull(f"{problem}; make room and type the same command again")
+        return StorageFull(f"{problem}; {what_to_do(error)}")
     return UsageError(problem)
+
+
+def what_to_do(error: OSError) -> str:
+    """What somebody has to do about a disk that refused a write."""
+    return f"{'see to the disk' if error.errno == errno.EIO else 'make room'} and type the same command again"

@@ -28,9 +28,10 @@ FEW = 3
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[Path]:
+def locked(directory: Path, *, place: str = "") -> Iterator[Path]:
     """Hold the directory for writing; it is made if need be. The lock dies with the process.
 
+    `place` is the option that chooses another, where there is one.
     Raises RunLocked naming the process that holds it, UsageError where nothing can be written, StorageFull where
     there is no room.
     """
@@ -44,9 +45,8 @@ def locked(directory: Path) -> Iterator[Path]:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(fd, 64, 0).decode(errors="replace").strip() or "another process"
-            raise RunLocked(
-                f"{directory}: {holder} is writing this run; wait for it, or choose another --name"
-            ) from None
+            other = f", or choose another {place}" if place else ""
+            raise RunLocked(f"{directory}: {holder} is writing this run; wait for it{other}") from None
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"process {os.getpid()}".encode(), 0)

@@ -167,7 +167,7 @@ def noted(
     also: Also = dict,
 ) -> Iterator[None]:
     """`opened_files` without the files: the lock, the manifest with a note of this command, the prompts."""
-    with locked(directory):
+    with locked(directory, place=place):
         check_identity(directory, identity, place=place)
         manifest = read_manifest(directory)
         if manifest is None:
