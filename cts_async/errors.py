@@ -193,9 +193,14 @@ _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 """What a full or failing disk says."""
 
 
-def unwritable(what: object, error: OSError) -> CTSError:
+def unwritable(what: object, error: OSError, *, verb: str = "write") -> CTSError:
     """A write to `what` (a path, or what a person would call it) that failed, as the error to raise for it."""
-    problem = f"{what}: cannot write ({error.strerror or error})"
+    problem = f"{what}: cannot {verb} ({error.strerror or error})"
     if error.errno in _NO_ROOM:
-        return StorageFull(f"{problem}; make room and type the same command again")
+        return StorageFull(f"{problem}; {what_to_do(error)}")
     return UsageError(problem)
+
+
+def what_to_do(error: OSError) -> str:
+    """What somebody has to do about a disk that refused a write."""
+    return f"{'see to the disk' if error.errno == errno.EIO else 'make room'} and type the same command again"

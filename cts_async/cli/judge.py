@@ -134,6 +134,8 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     with placed(run_judging, _on_a_cluster, ray, workers, quiet=quiet) as doer:
         stopped = drive(doer, plan, works, quiet=quiet)
     summaries = _summaries(plan)
+    if stopped and not summaries:
+        raise stopped
     written = [
         {"run": str(summary.directory), "system": summary.label, **write_summary(summary)}
         for summary in summaries
@@ -175,12 +177,14 @@ def _work(plan: JudgePlan, judge: str) -> Work:
 
 
 def _summaries(plan: JudgePlan) -> list[RunSummary]:
-    """Every system's, in the order given; a journal of several is read once."""
+    """Every system's that was begun, in the order given; a journal of several is read once."""
+    from cts_async.protocol.run_files import MANIFEST
     from cts_async.report.summary import spent_by_system, summarise_run
 
     shared = plan.targets[0].shared_journal
     spent = spent_by_system(plan.journals[0]) if shared else None
-    return [summarise_run(target.directory, spent) for target in plan.targets]
+    begun = [target.directory for target in plan.targets if (target.directory / MANIFEST).exists()]
+    return [summarise_run(directory, spent) for directory in begun]
 
 
 def _conclude(out: Any, plan: JudgePlan, summaries: list[RunSummary]) -> None:

@@ -34,7 +34,7 @@ from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
 from cts_async.cli.standard_error import open_closed_streams, tolerate_deaf_ears
 from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
-from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, StorageFull, UsageError, unwritable
+from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, unwritable
 from cts_async.report.plain import plain
 
 app = typer.Typer(
@@ -82,6 +82,7 @@ _Misused: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1]
 """What typer refuses options, arguments and commands with; it exports this one of its kinds only."""
 _BY_CTRL_C: Final = 130
 """What typer makes of a KeyboardInterrupt."""
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RESUMED: Final = frozenset({"run", "converse", "gold", "judge"})
 """The commands that keep a journal."""
 _BEYOND_ONE_PROCESS: Final = frozenset({"--ray", "--workers"})
@@ -125,20 +126,18 @@ def main() -> None:
     except BaseExceptionGroup as group:
         errors = list(_leaves(group))
         expected = [error for error in errors if isinstance(error, CTSError)]
-        if len(expected) < len(errors):
+        of_files = [error for error in errors if isinstance(error, OSError) and _is_of_a_file(error)]
+        if len(expected) + len(of_files) < len(errors):
             raise
+        if of_files:
+            _fail_of_file(of_files[0])
         _fail(expected[0])
     except BrokenPipeError:
         sys.exit(EXIT_USAGE)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        if error.filename is not None:
-            _fail((StorageFull if full else UsageError)(f"{error.filename}: {error.strerror}"))
-        # Without a path it is no file of the user's, but a bug, unless a disk got full as it was written to.
-        if not full:
+        if not _is_of_a_file(error):
             raise
-        abandon_stdout()
-        _fail(unwritable("standard output, or a file", error))
+        _fail_of_file(error)
 
 
 def _explain(error: typer.BadParameter) -> None:
@@ -153,6 +152,19 @@ def _explain(error: typer.BadParameter) -> None:
             said = f"No such option: {option}; only cts run and cts judge work in several processes"
         print(f"cts: {said} (see {command} --help)", file=sys.stderr)
     sys.exit(EXIT_USAGE)
+
+
+def _is_of_a_file(error: OSError) -> bool:
+    """Without a path it is no file of the user's, but a bug, unless a disk got full as it was written to."""
+    return error.filename is not None or error.errno in _FULL
+
+
+def _fail_of_file(error: OSError) -> None:
+    if error.errno not in _FULL:
+        _fail(UsageError(f"{error.filename}: {error.strerror}"))
+    if error.filename is None:
+        abandon_stdout()
+    _fail(unwritable(error.filename or "standard output, or a file", error))
 
 
 def _fail(error: CTSError) -> None:

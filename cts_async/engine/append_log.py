@@ -16,7 +16,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async.engine.torn_tail import set_torn_tail_aside
-from cts_async.errors import StorageFull
+from cts_async.errors import StorageFull, what_to_do
 
 ROUNDS: Final = 3
 """Turns of the loop that a line waits for others before it is written: microseconds."""
@@ -177,8 +177,7 @@ class AppendLog:
         with suppress(OSError):
             os.ftruncate(self._fd, self._end)
         self._broken = StorageFull(
-            f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: "
-            "make room and type the same command again"
+            f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: {what_to_do(error)}"
         )
         for _, written in pending:
             if written is None:
@@ -202,7 +201,9 @@ class AppendLog:
             await asyncio.get_running_loop().run_in_executor(None, os.fsync, self._fd)
             self._on_disk = end
         except OSError as error:
-            self._broken = StorageFull(f"{self.path}: cannot flush to the disk ({error.strerror})")
+            self._broken = StorageFull(
+                f"{self.path}: cannot flush to the disk ({error.strerror}); {what_to_do(error)}"
+            )
         finally:
             self._syncing = None
 

@@ -65,6 +65,10 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
         ),
         "an object of names",
     ),
+    "further_judges": (
+        lambda value: isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()),
+        "an object of judges by name",
+    ),
     "prices": (_are_prices, "an object of prices by model"),
     "n_expected": (_is_count, "a number of instances"),
 }

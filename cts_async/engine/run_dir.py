@@ -12,41 +12,46 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
 from cts_async.engine.manifest_form import check_manifest
 from cts_async.errors import InputError, RunLocked, UsageError, unwritable
 
+_DAMAGED: Final = (
+    ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
+    "what steps.jsonl has"
+)
 FEW = 3
 """Differences below one name that a refusal tells."""
 
 
 @contextmanager
-def locked(directory: Path) -> Iterator[Path]:
+def locked(directory: Path, *, place: str = "") -> Iterator[Path]:
     """Hold the directory for writing; it is made if need be. The lock dies with the process.
 
-    Raises RunLocked naming the process that holds it, UsageError where nothing can be written.
+    `place` is the option that chooses another, where there is one.
+    Raises RunLocked naming the process that holds it, UsageError where nothing can be written, StorageFull where
+    there is no room.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         fd = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
+        raise unwritable(directory, error, verb="write there") from None
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             holder = os.pread(fd, 64, 0).decode(errors="replace").strip() or "another process"
-            raise RunLocked(
-                f"{directory}: {holder} is writing this run; wait for it, or choose another --name"
-            ) from None
+            other = f", or choose another {place}" if place else ""
+            raise RunLocked(f"{directory}: {holder} is writing this run; wait for it{other}") from None
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
         except OSError as error:
-            raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
+            raise unwritable(directory, error, verb="write there") from None
         yield directory
     finally:
         os.close(fd)
@@ -72,9 +77,9 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except orjson.JSONDecodeError as error:
-        raise InputError(path, f"not a manifest ({error}): damaged; move its folder aside") from None
+        raise InputError(path, f"not a manifest ({error}){_DAMAGED}") from None
     if not isinstance(manifest, dict):
-        raise InputError(path, "not a manifest (no JSON object): damaged; move its folder aside")
+        raise InputError(path, f"not a manifest (no JSON object){_DAMAGED}")
     check_manifest(path, manifest)
     return manifest
 
@@ -90,13 +95,21 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a small JSON file so that a reader, or a crash, sees the old one or the new one whole."""
+    replace_file(path, json_bytes(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Write a small file as `write_json` does; without `sync` a power cut may leave nothing in it.
+
+    Raises StorageFull, UsageError.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    content = json_bytes(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     try:
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
+            if sync:
+                os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
         temporary.replace(path)
     except OSError as error:
         with suppress(OSError):
@@ -109,16 +122,15 @@ def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str =
     manifest = read_manifest(directory)
     if manifest is None:
         return
-    before = manifest.get("identity", {})
-    differences = list(_told(before, identity))
-    if differences:
+    told = list(differences(manifest.get("identity", {}), identity))
+    if told:
         raise UsageError(
-            f"{directory} was made with other settings: {'; '.join(differences)}. "
+            f"{directory} was made with other settings: {'; '.join(told)}. "
             f"Choose another {place} for the new ones, or type the old ones to resume"
         )
 
 
-def _told(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     """Fields that differ: plain ones first, since the many below one name mostly follow from them, and few of these."""
     pairs = {name: (before.get(name), now.get(name)) for name in sorted({*before, *now})}
     for name in sorted(pairs, key=lambda name: any(isinstance(value, Mapping) for value in pairs[name])):

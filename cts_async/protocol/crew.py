@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.open_files import allow_more_files
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.local import serving
@@ -89,6 +90,7 @@ async def opened(
                 crew.accounts.setdefault(spec.account, Lane(name, limits, events))
             lane = crew.lane(spec.account, name, limits)
             models[name] = Model(ready, client, lane, served)
+        allow_more_files(sum(lane.limits.max_concurrency for lane in crew.lanes))
         yield crew
 
 

@@ -10,7 +10,7 @@ is therefore nobody's but its editor's.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.errors import UsageError, unwritable
+from cts_async.errors import InputError, UsageError, unwritable
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.run_files import RESULTS
 
@@ -26,12 +26,17 @@ _DEBUGGING: Final = ("answer", "sources", "evidence", "grounding", "repairs", "p
 
 
 def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[bytes]:
-    """The lines of the intents that are done, in order; `intents` are pairs (id, ids of all that share it)."""
+    """The lines of the intents that are done, in order; `intents` are pairs (id, ids of all that share it).
+
+    Raises InputError for a result that is not as a build writes it.
+    """
     results = LatestLines(directory / RESULTS)
     for id, ids in intents:
         line = results.line(id) if results.failed(id) is False else None
         if line is None:
             continue
+        if not _is_built(line):
+            raise not_as_built(directory / RESULTS, id)
         record: dict[str, Any] = {
             "id": id,
             "fused_query": line["fused_query"],
@@ -40,6 +45,25 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
             **{name: line[name] for name in _DEBUGGING if name in line},
         }
         yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def not_as_built(path: Path, id: str) -> InputError:
+    """What to say of a result that somebody broke."""
+    problem = (
+        f"the line of {id!r} is not as a build writes it: remove it, and the same command makes it again"
+    )
+    return InputError(path, problem)
+
+
+def _is_built(line: Mapping[str, Any]) -> bool:
+    """Whether a reader of gold could do with it."""
+    gold = line.get("gold")
+    nuggets = gold.get("nuggets") if isinstance(gold, dict) else None
+    return (
+        isinstance(line.get("fused_query"), str)
+        and isinstance(nuggets, list)
+        and all(isinstance(one, dict) and one.keys() >= {"id", "text", "weight"} for one in nuggets)
+    )
 
 
 def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:

@@ -10,7 +10,6 @@ in the release's form; several into a directory each, OUT/NAME/, with one journa
 
 from __future__ import annotations
 
-import resource
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,9 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.journal import Journal
+from cts_async.engine.open_files import allow_more_files
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.shards import recovered
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, unwritable
+from cts_async.protocol.further_judges import FURTHER, further_files, with_judges
 from cts_async.protocol.judging import Answers
 from cts_async.protocol.run_files import (
     JUDGMENTS,
@@ -29,7 +30,6 @@ from cts_async.protocol.run_files import (
     STEPS,
     Also,
     RunFiles,
-    further_files,
     noted,
     opened_files,
 )
@@ -41,7 +41,6 @@ _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are known by their directory's name."""
 _TAKEN: Final = (JUDGMENTS, "prompts")
 _FILES_EACH: Final = 4
-_OTHER_FILES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,15 +121,19 @@ def opened_targets(
     identity: Mapping[str, Any] | None,
     notes: Mapping[str, Any],
     *,
+    judges: Mapping[str, Mapping[str, Any]],
     prompts: Mapping[str, str],
     sync: bool,
     also: Also = dict,
 ) -> Iterator[list[RunFiles]]:
-    """The files of every target, in order. Of finished runs (no `identity`) each finds the others' verdicts."""
-    _allow_files(len(targets) * _FILES_EACH + _OTHER_FILES)
+    """The files of every target, in order. Of finished runs (no `identity`) each finds the others' verdicts.
+
+    `judges` are those who will be asked, see `further_judges.with_judges`. Raises UsageError, StorageFull.
+    """
+    allow_more_files(len(targets) * _FILES_EACH)
     with ExitStack() as stack:
         if identity is None:
-            runs = [stack.enter_context(_further(one, notes, sync)) for one in targets]
+            runs = [stack.enter_context(_further(one, judges, notes, sync)) for one in targets]
             for files in runs:
                 files.journal.beside = [other.journal for other in runs if other is not files]
             yield runs
@@ -142,18 +145,24 @@ def opened_targets(
             stack.enter_context(
                 noted(out, identity, {**notes, **systems}, prompts=prompts, place=PLACE, also=also)
             )
-            journal = recovered(out / STEPS, sync=sync)
+            try:
+                journal = recovered(out / STEPS, sync=sync)
+            except OSError as error:
+                raise unwritable(out, error, verb="write there") from None
             stack.callback(journal.close)
             prompts = {}
-        yield [stack.enter_context(_own(one, notes, journal, prompts, sync, also)) for one in targets]
+        yield [stack.enter_context(_own(one, judges, notes, journal, prompts, sync, also)) for one in targets]
 
 
-def _further(target: Target, notes: Mapping[str, Any], sync: bool) -> Any:
-    return further_files(target.directory, notes["prices"], embedded=notes["embedded"], sync=sync)
+def _further(
+    target: Target, judges: Mapping[str, Mapping[str, Any]], notes: Mapping[str, Any], sync: bool
+) -> Any:
+    return further_files(target.directory, judges, notes["prices"], embedded=notes["embedded"], sync=sync)
 
 
 def _own(
     target: Target,
+    judges: Mapping[str, Mapping[str, Any]],
     notes: Mapping[str, Any],
     journal: Journal | None,
     prompts: Mapping[str, str],
@@ -161,6 +170,9 @@ def _own(
     also: Also,
 ) -> Any:
     own = {**notes, "n_expected": len(target.answers)}
+    further = {name: how for name, how in judges.items() if name != target.scoring}
+    if noted_judges := with_judges(target.directory, read_manifest(target.directory) or {}, further):
+        own[FURTHER] = noted_judges
     if journal is not None:
         own["journal"] = f"../{STEPS}"
     return opened_files(
@@ -174,11 +186,3 @@ def _own(
         place=PLACE,
         also=also,
     )
-
-
-def _allow_files(n: int) -> None:
-    """Let the process open so many files, as far as the system lets it."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < n:
-        most = n if hard == resource.RLIM_INFINITY else min(n, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

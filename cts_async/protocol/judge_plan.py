@@ -56,6 +56,12 @@ class JudgePlan:
         return _judge_prompts(self.prompts)
 
     @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """What determines each model judge's verdicts, by its name."""
+        prompts = {name: self.prompts.sha256[name] for name in self.prompt_names}
+        return {name: {"model": spec.identity, "prompts": prompts} for name, spec in self.specs.items()}
+
+    @property
     def journals(self) -> list[Path]:
         """Where calls are recorded."""
         return list(dict.fromkeys(target.journal(self.out) for target in self.targets))

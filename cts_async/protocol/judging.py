@@ -26,7 +26,7 @@ from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
 from cts_async.protocol.results import answer_digest, mark_of
-from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.run_files import MANIFEST, RESULTS
 from cts_async.protocol.run_folders import is_talk
 from cts_async.records import Instance, Nugget
 from cts_async.values import value
@@ -121,7 +121,11 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
             f"{run}: the data it was over cannot be read: {error}. Paths count from where the run was made: "
             "judge it from there"
         ) from None
-    recorded = manifest["identity"]["data"]["sha256"]
+    recorded = ((manifest.get("identity") or {}).get("data") or {}).get("sha256")
+    if recorded is None:
+        raise InputError(
+            run / MANIFEST, "does not say which data the run was over", field="identity.data.sha256"
+        )
     if dataset.sha256() != recorded:
         raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")
     lines = LatestLines(run / RESULTS)
@@ -130,7 +134,9 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
         judgeable = (one for one in dataset.instances() if one.nuggets and lines.failed(one.id) is False)
         for instance in islice(judgeable, limit):
             if wanted(instance.id) and (line := lines.line(instance.id)):
-                yield Judging(instance, str(line["answer"]))
+                if not isinstance(line.get("answer"), str):
+                    raise InputError(run / RESULTS, f"of {instance.id!r} there is no text", field="answer")
+                yield Judging(instance, line["answer"])
 
     if len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")

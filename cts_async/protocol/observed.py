@@ -71,13 +71,18 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
     # Of each instance's latest line no more than its turns: the lines themselves are long.
     turns: dict[str, int | None] = {}
     for line in read_results(directory / RESULTS):
-        search = line.get("search") or {}
-        turns[line["id"]] = None if failed(line) else int(search.get("model_calls", 0))
+        turns[line["id"]] = None if failed(line) else _turns_of(line.get("search"))
     finished = [n for n in turns.values() if n is not None]
     observed.searches, observed.turns = len(finished), sum(finished)
     observed.done = {id for id, n in turns.items() if n is not None or not retry_failed}
     _read_steps(directory / STEPS, {f"{JUDGING}{judge}" for judge in judges}, observed)
     return observed
+
+
+def _turns_of(search: Any) -> int:
+    """The turns of a results line's search; 0 for what is none."""
+    n = search.get("model_calls") if isinstance(search, Mapping) else None
+    return n if isinstance(n, int) else 0
 
 
 def _read_steps(path: Path, judging: set[str], observed: Observed) -> None:

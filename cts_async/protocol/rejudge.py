@@ -77,7 +77,14 @@ def opened_verdicts(plan: JudgePlan, events: Events, also: Also = dict) -> Itera
     texts = {name: plan.prompts.text(name) for name in plan.prompt_names}
     sync = plan.config.sync
     with opened_targets(
-        plan.targets, plan.out, plan.identity, notes, prompts=texts, sync=sync, also=also
+        plan.targets,
+        plan.out,
+        plan.identity,
+        notes,
+        judges=plan.settings,
+        prompts=texts,
+        sync=sync,
+        also=also,
     ) as files:
         _tell(plan, files, events)
         yield files

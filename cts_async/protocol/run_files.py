@@ -14,10 +14,10 @@ from cts_async import __version__
 from cts_async.engine.append_log import AppendLog
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
-from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
+from cts_async.engine.run_dir import check_identity, locked, read_manifest, replace_file, write_json
 from cts_async.engine.runner import interrupted
 from cts_async.engine.shards import recovered
-from cts_async.errors import RunStopped, UsageError
+from cts_async.errors import RunStopped, UsageError, unwritable
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, judged_mark
 
@@ -39,7 +39,7 @@ class RunFiles:
     """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
 
     A `journal` that several directories share is given, and closed by whoever gave it. Raises as `recovered`, and
-    UsageError where nothing can be written.
+    UsageError where nothing can be written, StorageFull where there is no room.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RunFiles:
             self.journal = recovered(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
-            raise UsageError(f"{directory}: cannot write there ({error.strerror})") from None
+            raise unwritable(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
         # Answers of candidates may change under their ids; those of a run cannot.
         mark = {"mark": judged_mark} if results == PER_ITEM else {}
@@ -111,8 +111,11 @@ class RunFiles:
     def _log(self, judge: str) -> AppendLog:
         if judge not in self._judgments:
             path = judgments_path(self.directory, judge)
-            path.parent.mkdir(exist_ok=True)
-            self._judgments[judge] = AppendLog(path, sync=self._sync)
+            try:
+                path.parent.mkdir(exist_ok=True)
+                self._judgments[judge] = AppendLog(path, sync=self._sync)
+            except OSError as error:
+                raise unwritable(path, error) from None
         return self._judgments[judge]
 
 
@@ -143,7 +146,7 @@ def opened_files(
     """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
 
     `notes` may differ between sessions; of `n_expected` the largest is kept. `place` is the option that chooses
-    the directory. Raises UsageError; StorageFull where there is no room for what lies in shards.
+    the directory. Raises UsageError; StorageFull where there is no room, for what lies in shards too.
     """
     with noted(directory, identity, notes, prompts=prompts, place=place, also=also):
         files = RunFiles(directory, results=results, sync=sync, journal=journal)
@@ -164,9 +167,12 @@ def noted(
     also: Also = dict,
 ) -> Iterator[None]:
     """`opened_files` without the files: the lock, the manifest with a note of this command, the prompts."""
-    with locked(directory):
+    with locked(directory, place=place):
         check_identity(directory, identity, place=place)
-        manifest = read_manifest(directory) or {}
+        manifest = read_manifest(directory)
+        if manifest is None:
+            _check_nothing_is_there(directory, place)
+            manifest = {}
         expected = max(int(notes.get("n_expected", 0)), int(manifest.get("n_expected", 0)))
         sessions = manifest.get("sessions", [])
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
@@ -178,9 +184,9 @@ def noted(
             "sessions": [*sessions, session],
         }
         write_json(directory / MANIFEST, manifest)
-        _keep_prompts(directory, prompts)
         began = time.monotonic()
         try:
+            _keep_prompts(directory, prompts)
             yield
         except (RunStopped, asyncio.CancelledError) as reason:
             session["stopped"] = str(reason if isinstance(reason, RunStopped) else interrupted())
@@ -190,31 +196,35 @@ def noted(
             write_json(directory / MANIFEST, manifest)
 
 
-@contextmanager
-def further_files(
-    directory: Path, prices: Mapping[str, Any], *, embedded: bool, sync: bool = False
-) -> Iterator[RunFiles]:
-    """Lock a finished run to add judgments to it; its identity stays, the new judges' prices are noted."""
-    with locked(directory):
-        manifest = read_manifest(directory) or {}
-        manifest["prices"] = {**manifest.get("prices", {}), **prices}
-        manifest["embedded"] = bool(manifest.get("embedded")) or embedded
-        write_json(directory / MANIFEST, manifest)
-        files = RunFiles(directory, sync=sync)
-        try:
-            yield files
-        finally:
-            files.close()
+def _check_nothing_is_there(directory: Path, place: str) -> None:
+    """Refuse results of which nobody knows what they are of: resuming would take them for this run's own."""
+    for name in (RESULTS, PER_ITEM):
+        path = directory / name
+        if path.exists() and path.stat().st_size:
+            raise UsageError(
+                f"{directory} holds {name} but no {MANIFEST} that says what it is of: choose another {place}, or move "
+                f"{name} and {JUDGMENTS}/ aside: the same command makes them again from what {STEPS} has"
+            )
 
 
 def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
-    """Copy the prompts' text: the journal stores a prompt's name and fields, not its constant text again."""
+    """Copy the prompts' text: the journal stores a prompt's name and fields, not its constant text again.
+
+    Raises UsageError, StorageFull.
+    """
     if not prompts:
         return
     folder = directory / "prompts"
-    folder.mkdir(exist_ok=True)
-    for name, text in prompts.items():
-        (folder / f"{name}.txt").write_text(text, encoding="utf-8")
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, text in prompts.items():
+            path, content = folder / f"{name}.txt", text.encode()
+            if not (path.exists() and path.read_bytes() == content):
+                replace_file(
+                    path, content, sync=False
+                )  # whatever is lost of them the next session writes again
+    except OSError as error:
+        raise unwritable(folder, error) from None
 
 
 def _stamp() -> str:

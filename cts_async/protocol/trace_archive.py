@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.engine.append_log import AppendLog
-from cts_async.errors import UsageError
+from cts_async.errors import unwritable
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.sources import NumberedSource, source_json, source_key
 from cts_async.records import Instance, Trace
@@ -23,7 +23,7 @@ class TraceArchive:
         try:
             self._log = AppendLog(path, sync=sync)
         except OSError as error:
-            raise UsageError(f"{path}: cannot write there ({error.strerror})") from None
+            raise unwritable(path, error, verb="write there") from None
         self._known = LatestLines(path)
 
     async def keep(self, line: dict[str, Any]) -> None:

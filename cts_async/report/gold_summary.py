@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.engine.run_dir import write_json
+from cts_async.protocol.gold_file import not_as_built
 from cts_async.protocol.results import Line, failed, read_results
 from cts_async.protocol.run_files import RESULTS, SUMMARY
 from cts_async.report.summary import RunSummary, summarise_run
@@ -60,10 +61,13 @@ class GoldSummary:
 
 
 def summarise_gold(directory: Path) -> GoldSummary:
-    """Read a build's directory. Raises InputError where there is none."""
+    """Read a build's directory. Raises InputError where there is none, and for a line that somebody broke."""
     parts: dict[str, _Part | None] = {}
     for line in read_results(directory / RESULTS):
-        parts[line["id"]] = None if failed(line) else _part(line)
+        try:
+            parts[line["id"]] = None if failed(line) else _part(line)
+        except (KeyError, TypeError):
+            raise not_as_built(directory / RESULTS, line["id"]) from None
     done = [part for part in parts.values() if part]
     suspects = sorted((suspect for part in done for suspect in part.suspects), key=_most_suspect_first)
     weights = Counter(weight for part in done for weight in part.weights)

@@ -49,7 +49,13 @@ def test_a_second_process_is_told_who_writes_and_a_killed_one_holds_nothing(tmp_
         with pytest.raises(RunLocked, match=rf"process {holder.pid} is writing") as raised, locked(tmp_path):
             pass
         assert raised.value.exit_code == EXIT_USAGE
-        assert str(tmp_path) in str(raised.value)
+        assert str(raised.value).startswith(str(tmp_path))
+        assert str(raised.value).endswith("is writing this run; wait for it")
+        with (
+            pytest.raises(RunLocked, match="wait for it, or choose another --out$"),
+            locked(tmp_path, place="--out"),
+        ):
+            pass
         holder.send_signal(signal.SIGKILL)
         holder.wait(10)
         with locked(tmp_path):
@@ -95,7 +101,10 @@ def test_a_lock_that_cannot_be_signed_is_refused_and_let_go(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "pwrite", full)
-        with pytest.raises(UsageError, match="No space left"), locked(tmp_path):
+        with (
+            pytest.raises(StorageFull, match="cannot write there .No space left.*make room"),
+            locked(tmp_path),
+        ):
             pass
     with locked(tmp_path):
         pass

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from cts_async.datasets import read_gold
-from cts_async.errors import UsageError
+from cts_async.engine.run_dir import write_json
+from cts_async.errors import InputError, UsageError
 from cts_async.protocol.gold_file import check_target, gold_lines, write_gold
+from cts_async.report.gold_summary import summarise_gold
 
 NUGGET = {"id": "N1", "text": "at nine", "weight": 3, "source_ids": ["S1"]}
 
@@ -41,6 +43,23 @@ def test_lines_come_in_the_order_of_the_intents_without_those_that_failed(tmp_pa
         "instance_ids": ["a"],
         "answer": "later",
     }
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"gold": None}, {"gold": 5}, {"gold": {"nuggets": 4}}, {"gold": {"nuggets": [4]}}, {"fused_query": 3}],
+)
+def test_a_line_that_somebody_broke_is_named_and_nothing_is_written(
+    tmp_path: Path, broken: dict[str, Any]
+) -> None:
+    results = directory(tmp_path, done("a"), done("b", **broken))
+    told = "results.jsonl: the line of 'b' is not as a build writes it: remove it"
+    with pytest.raises(InputError, match=told):
+        write_gold(tmp_path / "GOLD.jsonl", gold_lines(results, [(id, (id,)) for id in "ab"]))
+    assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]
+    write_json(tmp_path / "run.json", {})
+    with pytest.raises(InputError, match=told.replace("'b'", "'a'")):
+        summarise_gold(tmp_path)  # which wants to know of the grounding, too
 
 
 def test_what_is_written_can_be_read_as_gold_and_leaves_nothing_beside_it(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from cts_async.protocol.observed import Observed, Seen, kind_of, observe, pooled
 
 
@@ -59,6 +61,15 @@ def test_what_failed_needs_work_only_if_it_is_tried_again(tmp_path: Path) -> Non
     a_run(tmp_path)
     assert observe(tmp_path, ["m"]).done == {"q1", "q2"}
     assert observe(tmp_path, ["m"], retry_failed=True).done == {"q1"}
+
+
+@pytest.mark.parametrize("search", [4, {"model_calls": "four"}, {"model_calls": None}])
+def test_a_search_that_somebody_broke_shows_no_turns(tmp_path: Path, search: Any) -> None:
+    a_run(tmp_path)
+    write(
+        tmp_path / "results.jsonl", {"id": "q1", "search": search}, {"id": "q2", "search": {"model_calls": 3}}
+    )
+    assert (observe(tmp_path, ["m"]).searches, observe(tmp_path, ["m"]).turns) == (2, 3)
 
 
 def test_begun_are_the_finished_steps_of_unfinished_instances(tmp_path: Path) -> None:

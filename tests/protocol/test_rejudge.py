@@ -100,6 +100,30 @@ def test_a_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
     assert "world.jsonl: no such file" in str(said.value)
 
 
+@pytest.mark.parametrize("answer", [{}, {"answer": None}, {"answer": 5}])
+def test_a_result_whose_answer_somebody_broke_is_named_and_nothing_is_judged(
+    run: Path, provider: Remote, answer: dict[str, Any]
+) -> None:
+    whole = lines(run / "results.jsonl")
+    del whole[2]["answer"]
+    whole[2].update(answer)
+    (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in whole))
+    asked = len(provider.seen())
+    with pytest.raises(
+        InputError, match=f"results.jsonl: field 'answer': of '{whole[2]['id']}' there is no text"
+    ):
+        cts("judge", run, "--judge", "mine", "-q")
+    assert len(provider.seen()) == asked
+
+
+def test_a_manifest_without_identity_says_nothing_of_the_data(run: Path) -> None:
+    manifest = json.loads((run / "run.json").read_bytes())
+    del manifest["identity"]
+    (run / "run.json").write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="field 'identity.data.sha256': does not say which data"):
+        answers_of_run(run, None)
+
+
 def test_an_answer_without_nuggets_is_left_alone(here: Path, provider: Remote) -> None:
     """A run over data of which only a part can be judged."""
     rows = lines(sample_dir() / "queries.jsonl")[:3]

@@ -10,7 +10,7 @@ import pytest
 from cts_async.engine.manifest_form import sessions_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.worker_status import WorkerStatus, census
-from cts_async.errors import Interrupted
+from cts_async.errors import Interrupted, UsageError
 from cts_async.protocol.run_files import noted
 from cts_async.report.run_state import state_of_run
 from cts_async.report.viewer.about import read_about
@@ -41,3 +41,23 @@ def test_a_session_notes_its_workers_at_its_end_however_it_ends(tmp_path: Path) 
     about = read_about(tmp_path)
     assert about is not None
     assert (about.started, about.ended) == (first["start"], second["end"])
+
+
+@pytest.mark.parametrize("name", ["results.jsonl", "per_item.jsonl"])
+def test_results_without_a_manifest_are_nobodys(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"id": "q1", "restore_score_100": 50.0}\n')
+    with (
+        pytest.raises(UsageError, match=f"holds {name} but no run.json.*another --out, or move {name}"),
+        noted(tmp_path, {"k": 3}, {}, prompts={}, place="--out"),
+    ):
+        pass
+    assert read_manifest(tmp_path) is None
+    (tmp_path / name).write_text("")  # opened, and killed before there was any
+    with noted(tmp_path, {"k": 3}, {}, prompts={}, place="--out"):
+        pass
+
+
+def test_a_journal_without_a_manifest_is_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "steps.jsonl").write_text("{}\n")
+    with noted(tmp_path, {}, {}, prompts={}, place="--name"):
+        pass

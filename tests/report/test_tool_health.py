@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pytest
 from rich.console import Console
 
 from cts_async.protocol.results import outcome_line
@@ -82,6 +83,14 @@ def test_where_nothing_was_asked_there_is_no_share_and_no_line() -> None:
     assert found.share("visit") is None
     assert found.lines() == []
     assert found.as_json()["visits"] == {"asked": 0, "failed": 0, "worked": None}
+
+
+@pytest.mark.parametrize(
+    "search", [4, "text", {"tools": 4}, {"tools": {"failed": 4}}, {"tools": {"failed": [4, {"n": "x"}]}}]
+)
+def test_nonsense_counts_nothing(search: Any) -> None:
+    found = health({"id": "q1", "search": search}, line("q2", visits(2, ("a.example", "timeout"))))
+    assert (found.asked["visit"], found.failed.total()) == (2, 1)
 
 
 def test_a_hundred_percent_is_said_of_nothing_that_failed() -> None:

@@ -1,0 +1,42 @@
+"""More calls at once than a process may have files open to begin with: no connection is refused for that."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from fake_provider import provider_process
+
+import cts_async
+from cts_async.engine.journal import read_jsonl
+
+OURS = str(Path(cts_async.__file__).parents[1])
+FEW, MANY = 50, 80
+
+
+def test_a_small_limit_on_open_files_is_no_outage(tmp_path: Path) -> None:
+    def few_files() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, 4096))
+
+    with provider_process(latency_s=0.5) as provider:
+        table = f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "mine-1"\nmax_concurrency = {MANY}\n'
+        (tmp_path / "cts.toml").write_text(table)
+        command = ["run", "--all", "mine", "-k", "3", "--no-orig", "--name", "r", "--max-outage", "5"]
+        done = subprocess.run(
+            [sys.executable, "-m", "cts_async.cli.main", *command],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": OURS},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            preexec_fn=few_files,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert provider.stats()["max_in_flight"] > FEW
+    assert not [
+        record for record in read_jsonl(tmp_path / "runs/r/steps.jsonl") if "failed_attempts" in record
+    ]
