@@ -5,11 +5,12 @@ SIGTERM counts as one, and so does SIGHUP, the end of the terminal, unless someb
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Protocol
 
 import anyio
@@ -95,10 +96,27 @@ async def _listen(
     stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     hung_up, stops = False, StopsHeard()
-    with anyio.open_signal_receiver(*stop_signals(), PASSED_ON) as signals:
+    with _arriving() as signals:
         task_status.started()
-        async for number in signals:
+        while True:
+            number = await signals.get()
             repeated = number == signal.SIGHUP and hung_up  # the shell repeats what the terminal says
             hung_up |= number == signal.SIGHUP
             if not repeated and stops.another(number):
                 stopper.signal()
+
+
+@contextmanager
+def _arriving() -> Iterator[asyncio.Queue[int]]:
+    """Signals as they come, each once: uvloop's own handlers may hear the second of two twice."""
+    loop, signals = asyncio.get_running_loop(), asyncio.Queue[int]()
+
+    def hear(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(signals.put_nowait, number)
+
+    before = {number: signal.signal(number, hear) for number in (*stop_signals(), PASSED_ON)}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
