@@ -67,7 +67,8 @@ def drive_placed(
     except Vanished as end:
         _tidy_terminal()
         raise RunStopped(
-            f"Ray has ended the process that led the workers ({end}); nothing is lost, the same command resumes"
+            f"the process that led the workers {end}, perhaps because Ray itself has ended; "
+            "nothing is lost, the same command resumes"
         ) from None
 
 

@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 class Vanished(Exception):
-    """The process ended without having told anything; `str()` is how."""
+    """The process ended without having told anything; `str()` says how, as in "ended with exit code 1"."""
 
 
 def apart(work: Callable[[Tell], None]) -> RunStopped | None:
@@ -43,10 +43,10 @@ def apart(work: Callable[[Tell], None]) -> RunStopped | None:
         parent, child = os.getpid(), os.fork()
         if child == 0:
             _be_the_other(parent, before, work, told)
-        with _passed_on(child) as passed:
+        with _passed_on(child):
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             _, status = os.waitpid(child, 0)
-        return _heard(told, status, interrupted=bool(passed))
+        return _heard(told, status)
     finally:
         os.close(told)
 
@@ -61,8 +61,8 @@ def _here(work: Callable[[Tell], None]) -> RunStopped | None:
 
 
 @contextmanager
-def _passed_on(child: int) -> Iterator[list[int]]:
-    """Pass on what is to stop the run; gives all that was heard. The end of the terminal is told by many, and once."""
+def _passed_on(child: int) -> Iterator[None]:
+    """Pass on what is to stop the run. The end of the terminal is told by many, and once."""
     heard: list[int] = []
 
     def pass_on(number: int, frame: object) -> None:
@@ -73,13 +73,13 @@ def _passed_on(child: int) -> Iterator[list[int]]:
 
     before = {number: signal.signal(number, pass_on) for number in stop_signals()}
     try:
-        yield heard
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _heard(told: int, status: int, *, interrupted: bool) -> RunStopped | None:
+def _heard(told: int, status: int) -> RunStopped | None:
     os.lseek(told, 0, os.SEEK_SET)
     with os.fdopen(told, "rb", closefd=False) as file:
         said = file.read()
@@ -88,10 +88,10 @@ def _heard(told: int, status: int, *, interrupted: bool) -> RunStopped | None:
         if error is not None:
             raise error
         return RunStopped(stopped) if stopped else None
-    if interrupted:
-        raise KeyboardInterrupt
     code = os.waitstatus_to_exitcode(status)
-    raise Vanished(f"exit code {code}" if code >= 0 else signal.Signals(-code).name)
+    raise Vanished(
+        f"ended with exit code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
+    )
 
 
 # --- The process that works

@@ -70,7 +70,10 @@ def test_a_bug_says_where_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("end", "how"),
-    [(lambda: os._exit(1), "exit code 1"), (lambda: os.kill(os.getpid(), signal.SIGKILL), "SIGKILL")],
+    [
+        (lambda: os._exit(1), "ended with exit code 1"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "was killed by SIGKILL"),
+    ],
 )
 def test_a_process_that_ends_without_a_word_has_vanished(end: Callable[[], None], how: str) -> None:
     with pytest.raises(Vanished, match=f"^{how}$"):

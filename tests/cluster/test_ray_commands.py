@@ -118,7 +118,7 @@ def test_when_ray_ends_its_driver_somebody_says_so_and_that_nothing_is_lost(
     done = cts(*words, "--workers", "2")
     assert (done.code, done.out) == (75, "")
     assert done.err.splitlines()[-1] == (
-        "cts: Ray has ended the process that led the workers (exit code 1); "
+        "cts: the process that led the workers ended with exit code 1, perhaps because Ray itself has ended; "
         "nothing is lost, the same command resumes"
     )
 
