@@ -40,22 +40,40 @@ def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -
     return None
 
 
-@contextmanager
-def placed(
+def drive_placed(
     here: Doer[Plan],
     there: Callable[[], DoerOn[Plan]],
+    plan: Plan,
+    works: Sequence[Work],
+    *,
     ray: str | None,
     workers: int | None,
-    *,
     quiet: bool,
-) -> Iterator[Doer[Plan]]:
-    """Who does the work where the user wants it: `here`, in this process, or on a cluster what `there` gives.
+) -> RunStopped | None:
+    """`drive` where the user wants it: `here`, in this process, or on a cluster what `there` gives.
 
-    The cluster stands ready while the block runs. Raises UsageError where there is none.
+    The cluster is led by a process of its own, which Ray may end. Raises UsageError where there is no cluster.
     """
     if ray is None and workers is None:
-        yield here
-        return
+        return drive(here, plan, works, quiet=quiet)
+    from cts_async.cluster.apart import Tell, Vanished, apart
+
+    def lead(tell: Tell) -> None:
+        with _connected(ray, workers, quiet=quiet) as cluster:
+            tell(drive(partial(there(), cluster), plan, works, quiet=quiet))
+
+    try:
+        return apart(lead)
+    except Vanished as end:
+        _tidy_terminal()
+        raise RunStopped(
+            f"the process that led the workers {end}, perhaps because Ray itself has ended; "
+            "nothing is lost, the same command resumes"
+        ) from None
+
+
+@contextmanager
+def _connected(ray: str | None, workers: int | None, *, quiet: bool) -> Iterator[RayCluster]:
     from cts_async.cluster.ray_cluster import connect
 
     def tell(said: str) -> None:
@@ -65,4 +83,12 @@ def placed(
     with connect(ray, workers, tell=tell) as cluster:
         for note in cluster.notes:
             tell(note)
-        yield partial(there(), cluster)
+        yield cluster
+
+
+def _tidy_terminal() -> None:
+    """A screen that nobody has cleared stays where it is, and what is printed next begins below it."""
+    err = Console(stderr=True)
+    if err.is_terminal:
+        err.show_cursor()
+        err.line()

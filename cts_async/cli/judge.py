@@ -120,7 +120,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
 
     from rich.console import Console
 
-    from cts_async.cli.drive import drive, placed
+    from cts_async.cli.drive import drive_placed
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.judge_plan import plan_judging
@@ -131,8 +131,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
         config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
     )
     works = [_work(plan, judge) for judge in plan.judges]
-    with placed(run_judging, _on_a_cluster, ray, workers, quiet=quiet) as doer:
-        stopped = drive(doer, plan, works, quiet=quiet)
+    stopped = drive_placed(run_judging, _on_a_cluster, plan, works, ray=ray, workers=workers, quiet=quiet)
     summaries = _summaries(plan)
     if stopped and not summaries:
         raise stopped

@@ -54,7 +54,7 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
 
     from rich.console import Console
 
-    from cts_async.cli.drive import drive, placed
+    from cts_async.cli.drive import drive_placed
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.campaign import run_campaign
@@ -65,8 +65,9 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan)
-    with placed(run_campaign, _on_a_cluster, ray, workers, quiet=quiet) as doer:
-        stopped = drive(doer, plan, _works(plan), quiet=quiet)
+    stopped = drive_placed(
+        run_campaign, _on_a_cluster, plan, _works(plan), ray=ray, workers=workers, quiet=quiet
+    )
     summaries = [
         summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
     ]

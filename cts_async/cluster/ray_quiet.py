@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
+from cts_async.engine.stop import PASSED_ON
+
 INLINE_BYTES: Final = 8_000_000
 """Messages of up to so many bytes do not go through Ray's object store: news always, and all but enormous leases."""
 
@@ -66,12 +68,12 @@ def deaf_children() -> Iterator[None]:
         yield
         return
     on_term = signal.getsignal(signal.SIGTERM)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP, PASSED_ON})
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, on_term)  # Ray has put an exit of its own there
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGHUP})
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager

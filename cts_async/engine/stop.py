@@ -5,17 +5,44 @@ SIGTERM counts as one, and so does SIGHUP, the end of the terminal, unless someb
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Protocol
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final, Protocol
 
 import anyio
 import anyio.abc
 
 from cts_async.engine.runner import interrupted
 from cts_async.errors import CTSError, RunStopped
+
+PASSED_ON: Final = signal.SIGURG
+"""By which a process that waits for this one passes on what it was sent; where nobody listens it does nothing."""
+
+
+def stop_signals() -> list[signal.Signals]:
+    """What stops a run."""
+    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
+
+
+class StopsHeard:
+    """How often somebody wanted a stop: what was passed on may be what this process was sent as well."""
+
+    def __init__(self) -> None:
+        self._times: Counter[bool] = Counter()
+        self._n = 0
+
+    def another(self, number: int) -> bool:
+        """Whether a signal is news: the second to be passed on, or to be sent, is, after one of each."""
+        passed_on = number == PASSED_ON
+        self._times[passed_on] += 1
+        news = self._times[passed_on] > self._n
+        self._n += news
+        return news
 
 
 class Stoppable(Protocol):
@@ -68,12 +95,28 @@ async def stoppable() -> AsyncIterator[Stopper]:
 async def _listen(
     stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    heard, hung_up = [signal.SIGINT, signal.SIGTERM], False
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        heard.append(signal.SIGHUP)
-    with anyio.open_signal_receiver(*heard) as signals:
+    hung_up, stops = False, StopsHeard()
+    with _arriving() as signals:
         task_status.started()
-        async for number in signals:
-            if not (number == signal.SIGHUP and hung_up):  # the shell repeats what the terminal says
-                stopper.signal()
+        while True:
+            number = await signals.get()
+            repeated = number == signal.SIGHUP and hung_up  # the shell repeats what the terminal says
             hung_up |= number == signal.SIGHUP
+            if not repeated and stops.another(number):
+                stopper.signal()
+
+
+@contextmanager
+def _arriving() -> Iterator[asyncio.Queue[int]]:
+    """Signals as they come, each once: uvloop's own handlers may hear the second of two twice."""
+    loop, signals = asyncio.get_running_loop(), asyncio.Queue[int]()
+
+    def hear(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(signals.put_nowait, number)
+
+    before = {number: signal.signal(number, hear) for number in (*stop_signals(), PASSED_ON)}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

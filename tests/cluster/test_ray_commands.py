@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,10 @@ from typing import Any
 import pytest
 from typed_commands import Cts, typed
 
+from cts_async.cluster import ray_cluster
+
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
+FILES = ("--gold", "gold.jsonl", "--candidates", "answers.jsonl", "--out", "judged")
 
 
 @pytest.fixture
@@ -102,6 +107,29 @@ def test_a_key_is_asked_of_those_who_call(cts: Cts, tmp_path: Path) -> None:
         file.write('key_env = "NOBODYS_KEY"\n')
     assert "missing in the environment: NOBODYS_KEY" in refused(cts, "--workers", "2")
     assert "Connection refused; is Ray running" in refused(cts, "--ray", "127.0.0.1:9")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there it has no process of its own")
+@pytest.mark.parametrize("words", [("run", "--all", "fake"), ("judge", "--judge", "fake", *FILES)])
+def test_when_ray_ends_its_driver_somebody_says_so_and_that_nothing_is_lost(
+    cts: Cts, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    @contextmanager
+    def ending(*asked: object, **told: object) -> Iterator[None]:
+        os._exit(1)  # as Ray does it
+        yield
+
+    Path("gold.jsonl").write_text(
+        '{"fused_query": "q", "gold": {"nuggets": [{"id": "N1", "text": "n", "weight": 1}]}}\n'
+    )
+    Path("answers.jsonl").write_text('{"fused_query": "q", "answer": "a"}\n')
+    monkeypatch.setattr(ray_cluster, "connect", ending)
+    done = cts(*words, "--workers", "2")
+    assert (done.code, done.out) == (75, "")
+    assert done.err.splitlines()[-1] == (
+        "cts: the process that led the workers ended with exit code 1, perhaps because Ray itself has ended; "
+        "nothing is lost, the same command resumes"
+    )
 
 
 @pytest.mark.parametrize("command", ["plan", "converse", "gold"])
