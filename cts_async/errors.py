@@ -189,14 +189,14 @@ class Interrupted(RunStopped):
     """The user asked the run to stop."""
 
 
-_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-"""What a full or failing disk says."""
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What a full disk says."""
 
 
 def unwritable(what: object, error: OSError, *, verb: str = "write") -> CTSError:
     """A write to `what` (a path, or what a person would call it) that failed, as the error to raise for it."""
     problem = f"{what}: cannot {verb} ({error.strerror or error})"
-    if error.errno in _NO_ROOM:
+    if error.errno in NO_ROOM or error.errno == errno.EIO:
         return StorageFull(f"{problem}; {what_to_do(error)}")
     return UsageError(problem)
 

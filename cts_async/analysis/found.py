@@ -15,10 +15,9 @@ from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, results_of
 from cts_async.protocol.run_folders import (
     Tell,
     is_talk,
-    matching,
+    named,
     without_damaged,
     without_gold_builds,
-    without_reports,
     without_talks,
 )
 
@@ -42,8 +41,8 @@ def find_runs(words: Sequence[str], tell: Tell) -> list[Path]:
 
 def find_all(words: Sequence[str], tell: Tell) -> list[Path]:
     """What `find_runs` finds, and conversations without an answer as well."""
-    meant = without_reports(path for word in words for path in _matches(word))
-    found = [path for named in meant for path in _runs_at(named, tell)]
+    meant = named(words, "no such run, folder or file")
+    found = [path for one in meant for path in _runs_at(one, tell)]
     return list({path.resolve(): path for path in without_gold_builds(found)}.values())
 
 
@@ -88,12 +87,6 @@ def _named(data: Mapping[str, Any]) -> str:
         return f"gold {gold[:8]}"
     name = f"{data.get('name')} (sha256 {sha256[:8]}"
     return f"{name})" if gold == sha256 else f"{name}, gold {gold[:8]})"
-
-
-def _matches(word: str) -> list[Path]:
-    if found := matching(word):
-        return found
-    raise InputError(Path(word), "no such run, folder or file")
 
 
 def _runs_at(path: Path, tell: Tell) -> Iterator[Path]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -34,7 +33,7 @@ from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
 from cts_async.cli.standard_error import open_closed_streams, tolerate_deaf_ears
 from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
-from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, unwritable
+from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, NO_ROOM, CTSError, UsageError, unwritable
 from cts_async.report.plain import plain
 
 app = typer.Typer(
@@ -82,7 +81,6 @@ _Misused: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1]
 """What typer refuses options, arguments and commands with; it exports this one of its kinds only."""
 _BY_CTRL_C: Final = 130
 """What typer makes of a KeyboardInterrupt."""
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _RESUMED: Final = frozenset({"run", "converse", "gold", "judge"})
 """The commands that keep a journal."""
 _BEYOND_ONE_PROCESS: Final = frozenset({"--ray", "--workers"})
@@ -156,11 +154,11 @@ def _explain(error: typer.BadParameter) -> None:
 
 def _is_of_a_file(error: OSError) -> bool:
     """Without a path it is no file of the user's, but a bug, unless a disk got full as it was written to."""
-    return error.filename is not None or error.errno in _FULL
+    return error.filename is not None or error.errno in NO_ROOM
 
 
 def _fail_of_file(error: OSError) -> None:
-    if error.errno not in _FULL:
+    if error.errno not in NO_ROOM:
         _fail(UsageError(f"{error.filename}: {error.strerror}"))
     if error.filename is None:
         abandon_stdout()

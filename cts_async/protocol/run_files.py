@@ -220,9 +220,8 @@ def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
         for name, text in prompts.items():
             path, content = folder / f"{name}.txt", text.encode()
             if not (path.exists() and path.read_bytes() == content):
-                replace_file(
-                    path, content, sync=False
-                )  # whatever is lost of them the next session writes again
+                # What a power cut takes of them the next session writes again.
+                replace_file(path, content, sync=False)
     except OSError as error:
         raise unwritable(folder, error) from None
 

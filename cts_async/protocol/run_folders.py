@@ -42,6 +42,17 @@ def _runs_at(path: Path) -> list[Path]:
     return [manifest.parent for manifest in within] or [path]
 
 
+def named(words: Iterable[Path | str], missing: str) -> list[Path]:
+    """What paths and patterns name, but for reports. InputError with `missing` for one behind which there is nothing."""
+    found: list[Path] = []
+    for word in words:
+        paths = matching(word)
+        if not paths:
+            raise InputError(Path(word), missing)
+        found += paths
+    return without_reports(found)
+
+
 def without_reports(paths: Iterable[Path]) -> list[Path]:
     """`paths` but for reports, which `runs/*` names as well as runs; where there is nothing else they stay."""
     every = list(paths)

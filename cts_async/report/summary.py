@@ -222,11 +222,8 @@ def _spent_by(journal: Path, name: Callable[[Mapping[str, Any]], str]) -> dict[s
     try:
         for record in read_jsonl(journal):
             found.setdefault(name(record), Spent()).add(record)
-    except (
-        AttributeError,
-        TypeError,
-        ValueError,
-    ):  # a look at every field beforehand would cost more than reading
+    except (AttributeError, TypeError, ValueError):
+        # A look at every field beforehand would cost more than reading.
         problem = "a step's model, attempts, usage or response is not as a journal has it"
         raise InputError(journal, problem) from None
     return found

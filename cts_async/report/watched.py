@@ -9,7 +9,7 @@ from typing import cast
 from cts_async.errors import InputError
 from cts_async.protocol.judge_files import SYSTEMS
 from cts_async.protocol.run_files import MANIFEST
-from cts_async.protocol.run_folders import manifest_of, matching, without_reports
+from cts_async.protocol.run_folders import manifest_of, named
 from cts_async.report.doing import longest
 from cts_async.report.live import read_live
 from cts_async.report.live_shapes import LiveFile, LivePart
@@ -21,15 +21,9 @@ def watched(words: Iterable[Path]) -> list[Path]:
 
     Raises InputError for a word behind which there is none.
     """
-    meant = without_reports(path for word in words for path in _named_by(word))
+    meant = named(words, "no such run or folder")
     found = [directory for path in meant for directory in _found_at(path)]
     return list({directory.resolve(): directory for directory in found}.values())
-
-
-def _named_by(word: Path) -> list[Path]:
-    if paths := matching(word):
-        return paths
-    raise InputError(word, "no such run or folder")
 
 
 def _found_at(path: Path) -> list[Path]:
