@@ -7,6 +7,7 @@ from cts_async.datasets.candidates import CandidateLine, FailedLine, candidate_f
 from cts_async.datasets.dataset import Dataset, sha256_of
 from cts_async.datasets.gold import GoldIndex, GoldRecord, normalise, read_gold
 from cts_async.datasets.kinds import KINDS, open_dataset
+from cts_async.datasets.lines import check_read_again
 from cts_async.datasets.sample import sample_dir
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "GoldIndex",
     "GoldRecord",
     "candidate_files",
+    "check_read_again",
     "normalise",
     "open_dataset",
     "read_candidates",

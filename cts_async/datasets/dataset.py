@@ -10,7 +10,7 @@ from typing import Final
 
 from cts_async.datasets.annotations import ReadAnnotations
 from cts_async.datasets.gold import GoldIndex
-from cts_async.datasets.lines import unreadable
+from cts_async.datasets.lines import check_read_again, unreadable
 from cts_async.records import Instance
 
 _WALKED_WHEN_OPENED_BYTES: Final = 16 * 1024 * 1024
@@ -66,7 +66,8 @@ def make_dataset(
 
 
 def sha256_of(path: Path) -> str:
-    """The file's sha256 in hexadecimal, read as a stream; InputError if it cannot be read."""
+    """The file's sha256 in hexadecimal, read as a stream; InputError if it cannot be read, or only once."""
+    check_read_again(path)
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

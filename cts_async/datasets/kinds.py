@@ -15,6 +15,7 @@ from cts_async.datasets.dataset import Dataset, make_dataset
 from cts_async.datasets.fields import check_mapping
 from cts_async.datasets.gold import read_gold
 from cts_async.datasets.hard518 import open_hard518
+from cts_async.datasets.lines import check_read_again
 from cts_async.datasets.mimics_duo import FILES as PANE_FILES
 from cts_async.datasets.queries import read_queries
 from cts_async.datasets.qulac import open_qulac
@@ -47,6 +48,9 @@ def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] 
     """
     mapping = dict(fields or {})
     check_mapping(mapping)
+    for path in (Path(spec), Path(spec.partition(":")[2]), gold):
+        if path is not None:
+            check_read_again(path)
     if Path(spec).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES) and not _kind(spec):
         return _open_file(Path(spec), gold, mapping)
     match = _SPEC.fullmatch(spec)

@@ -54,6 +54,12 @@ def byte_lines(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[
         raise unreadable(path, error) from None
 
 
+def check_read_again(path: Path) -> None:
+    """InputError for a pipe or the like: who reads it a second time finds nothing."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise InputError(path, "is a pipe, which can be read only once; save it as a file and name that")
+
+
 def decode(path: Path, line: NumberedLine) -> str:
     """Give the line as text; InputError where it is not UTF-8 or holds a NUL byte."""
     if (nul := line.raw.find(b"\0")) >= 0:

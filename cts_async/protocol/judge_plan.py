@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.config import JudgeConfig
-from cts_async.datasets import GoldIndex, candidate_files, read_gold, sha256_of
+from cts_async.datasets import GoldIndex, candidate_files, check_read_again, read_gold, sha256_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -174,6 +174,8 @@ def _targets_of_candidates(
     assert config.out
     given = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
     files = candidate_files(given)
+    for file in (config.gold, *files):
+        check_read_again(file)
     apart = several(config.out, len(files))
     begun = config.out.exists()
     gold = read_gold(config.gold, config.fields)

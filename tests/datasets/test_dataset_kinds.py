@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -89,6 +91,20 @@ def test_the_digest_is_that_of_the_bytes(write: Write, tmp_path: Path) -> None:
     assert sha256_of(write("a", b"abc")) == hashlib.sha256(b"abc").hexdigest()
     with pytest.raises(InputError, match="no such file"):
         sha256_of(tmp_path / "none")
+
+
+def test_what_can_be_read_only_once_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """Its digest would be that of nothing, since it is taken when all has been read."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refusal = r"pipe: is a pipe, which can be read only once; save it as a file and name that"
+    for opening in (
+        partial(sha256_of, pipe),
+        partial(open_dataset, f"qulac:{pipe}"),
+        partial(open_dataset, "sample", pipe),
+    ):
+        with pytest.raises(InputError, match=refusal):
+            opening()
 
 
 def test_every_public_name_is_there() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,16 @@ def test_another_judge_into_the_same_directory_is_refused(here: Path) -> None:
     assert cts(*command, "--judge", "mine") == 0
     with pytest.raises(UsageError, match="judges"):
         cts(*command, "--judge", "other")
+
+
+@pytest.mark.parametrize("piped", ["--gold", "--candidates"])
+def test_what_a_shell_pipes_in_is_refused_since_it_is_read_twice(here: Path, piped: str) -> None:
+    os.mkfifo(here / "pipe")
+    files = {"--gold": GOLD, "--candidates": candidates(here)} | {piped: "pipe"}
+    words = [word for option in files.items() for word in option]
+    with pytest.raises(InputError, match="pipe: is a pipe, which can be read only once"):
+        cts("judge", *words, "--out", "out", "--judge", "mine", "-q")
+    assert not (here / "out").exists()
 
 
 def test_dollars_without_a_price_start_nothing(here: Path, provider: Remote) -> None:
