@@ -11,8 +11,7 @@ import pickle
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection
 from typing import Final, NoReturn
 
 from cts_async.engine.stop import PASSED_ON, StopsHeard, stop_signals
@@ -20,6 +19,8 @@ from cts_async.errors import RunStopped, UsageError
 
 Tell = Callable[[RunStopped | None], None]
 """Why the work ended early, if it did: from then on that is what it came to, however its process ends."""
+LOOK_EVERY_S: Final = 1.0
+"""Should another thread be told of the child's end, this one sees it by then."""
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -39,13 +40,15 @@ def apart(work: Callable[[Tell], None]) -> RunStopped | None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {*stop_signals(), PASSED_ON})
+        stops = stop_signals()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {*stops, PASSED_ON, signal.SIGCHLD})
         parent, child = os.getpid(), os.fork()
         if child == 0:
             _be_the_other(parent, before, work, told)
-        with _passed_on(child):
+        try:
+            status = _waited_for(child, stops)
+        finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            _, status = os.waitpid(child, 0)
         return _heard(told, status)
     finally:
         os.close(told)
@@ -60,23 +63,21 @@ def _here(work: Callable[[Tell], None]) -> RunStopped | None:
 # --- The process that waits
 
 
-@contextmanager
-def _passed_on(child: int) -> Iterator[None]:
-    """Pass on what is to stop the run. The end of the terminal is told by many, and once."""
-    heard: list[int] = []
+def _waited_for(child: int, stops: Collection[int]) -> int:
+    """How it ended. Until then what is to stop the run is passed on; the end of the terminal is told by many, and once.
 
-    def pass_on(number: int, frame: object) -> None:
-        if number != signal.SIGHUP or number not in heard:
-            with suppress(ProcessLookupError):
-                os.kill(child, PASSED_ON)
-        heard.append(number)
-
-    before = {number: signal.signal(number, pass_on) for number in stop_signals()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    Signals are blocked and waited for: a handler that is due just before a process waits for another runs too late.
+    """
+    hung_up = False
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        came = signal.sigtimedwait({*stops, signal.SIGCHLD}, LOOK_EVERY_S)
+        if came is None or came.si_signo == signal.SIGCHLD or (came.si_signo == signal.SIGHUP and hung_up):
+            continue
+        hung_up |= came.si_signo == signal.SIGHUP
+        os.kill(child, PASSED_ON)
 
 
 def _heard(told: int, status: int) -> RunStopped | None:

@@ -19,6 +19,7 @@ from cts_async.errors import BudgetSpent, InputError, RunStopped, StorageFull, U
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
 
 
+@pytest.mark.alone
 def test_what_the_work_came_to_is_told_from_another_process() -> None:
     apart_from = os.getpid()
 
@@ -29,6 +30,7 @@ def test_what_the_work_came_to_is_told_from_another_process() -> None:
     assert apart(lambda tell: tell(None)) is None
 
 
+@pytest.mark.alone
 def test_a_reason_that_cannot_be_made_of_its_text_arrives_all_the_same() -> None:
     spent = BudgetSpent("3 of 3 calls", line="calls", limit=3, spent=3, next=1)
     assert str(apart(lambda tell: tell(spent))) == "3 of 3 calls"
@@ -41,6 +43,7 @@ def raising(error: BaseException) -> Callable[[Tell], None]:
     return work
 
 
+@pytest.mark.alone
 def test_an_error_comes_out_with_its_words_and_its_exit_code() -> None:
     with pytest.raises(UsageError, match=r"^gold.jsonl:3: no id$"):
         apart(raising(InputError("gold.jsonl", "no id", line=3)))
@@ -60,6 +63,7 @@ class Odd(Exception):
         super().__init__(one)
 
 
+@pytest.mark.alone
 def test_a_bug_says_where_it_is() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         apart(lambda tell: print(1 // 0))
@@ -68,6 +72,7 @@ def test_a_bug_says_where_it_is() -> None:
         apart(raising(Odd("one", "other")))
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("end", "how"),
     [
@@ -80,6 +85,7 @@ def test_a_process_that_ends_without_a_word_has_vanished(end: Callable[[], None]
         apart(lambda tell: end())
 
 
+@pytest.mark.alone
 def test_what_was_told_counts_however_the_process_ends() -> None:
     def work(tell: Tell) -> None:
         tell(RunStopped("enough"))

@@ -109,6 +109,7 @@ def test_a_key_is_asked_of_those_who_call(cts: Cts, tmp_path: Path) -> None:
     assert "Connection refused; is Ray running" in refused(cts, "--ray", "127.0.0.1:9")
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="there it has no process of its own")
 @pytest.mark.parametrize("words", [("run", "--all", "fake"), ("judge", "--judge", "fake", *FILES)])
 def test_when_ray_ends_its_driver_somebody_says_so_and_that_nothing_is_lost(
