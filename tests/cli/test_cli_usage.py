@@ -174,18 +174,40 @@ def test_a_word_that_is_not_understood_is_one_line(arguments: list[str], said: s
     assert line.rstrip().endswith("--help)")
 
 
+READING = """
+import time
+from cts_async.cli.start import start
+from cts_async.protocol import judge_plan
+
+def reading(*asked):
+    print("reading", flush=True)
+    time.sleep(60)
+
+judge_plan.read_gold = reading
+start()
+"""
+
+
 def test_ctrl_c_before_anything_has_started_is_resumable_too(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "gold.jsonl")
+    jsonl(tmp_path / "gold.jsonl", {"id": "q1", "gold": {"nuggets": [NUGGET]}})
     jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
-    command = [sys.executable, "-m", "cts_async.cli.main", "judge", "--judge", "lexical"]
+    command = [sys.executable, "-c", READING, "judge", "--judge", "lexical"]
     command += ["--gold", "gold.jsonl", "--candidates", "answers.jsonl", "--out", "out"]
-    environ = {**os.environ, "PYTHONPATH": OURS}
-    process = subprocess.Popen(command, cwd=tmp_path, env=environ, stderr=subprocess.PIPE, text=True)
-    with (tmp_path / "gold.jsonl").open("w"):  # returns once the process reads
+    with subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": OURS},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "reading\n"
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=30)[1]
     assert process.returncode == 75
     assert said == "cts: interrupted; the same command resumes\n"
+    assert not (tmp_path / "out").exists()
 
 
 def test_ctrl_c_promises_to_resume_only_what_resumes(
