@@ -25,6 +25,14 @@ def shared_data() -> Path:
 ALONE = "CTS_TEST_ALONE"
 
 
+def _no_fork(event: str, asked: tuple[object, ...]) -> None:
+    if event == "os.fork" and ALONE not in os.environ:
+        raise RuntimeError("a test that forks is to be marked `alone`")
+
+
+sys.addaudithook(_no_fork)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that forks (mark `alone`) in a fresh process: of threads that others left here a fork may hang."""

@@ -19,6 +19,7 @@ from cts_async.report.live_writer import told_live
 from cts_async.report.works import Work
 
 if TYPE_CHECKING:
+    from cts_async.cluster.ray_cluster import Wanted
     from cts_async.cluster.ray_hire import RayCluster
 
 Plan = TypeVar("Plan")
@@ -57,9 +58,12 @@ def drive_placed(
     if ray is None and workers is None:
         return drive(here, plan, works, quiet=quiet)
     from cts_async.cluster.apart import Tell, Vanished, apart
+    from cts_async.cluster.ray_cluster import wanted
+
+    cluster_wanted = wanted(ray, workers)
 
     def lead(tell: Tell) -> None:
-        with _connected(ray, workers, quiet=quiet) as cluster:
+        with _connected(cluster_wanted, quiet=quiet) as cluster:
             tell(drive(partial(there(), cluster), plan, works, quiet=quiet))
 
     try:
@@ -73,14 +77,14 @@ def drive_placed(
 
 
 @contextmanager
-def _connected(ray: str | None, workers: int | None, *, quiet: bool) -> Iterator[RayCluster]:
+def _connected(wanted: Wanted, *, quiet: bool) -> Iterator[RayCluster]:
     from cts_async.cluster.ray_cluster import connect
 
     def tell(said: str) -> None:
         if not quiet:
             Console(stderr=True).print(said, markup=False, highlight=False, soft_wrap=True)
 
-    with connect(ray, workers, tell=tell) as cluster:
+    with connect(wanted, tell=tell) as cluster:
         for note in cluster.notes:
             tell(note)
         yield cluster

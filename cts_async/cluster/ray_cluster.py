@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from cts_async.cluster.ray_address import Address, address_meant, check_listening
@@ -27,29 +28,48 @@ def _to_nobody(said: str) -> None:
     """What is done is of interest to somebody who waits for it; others need not listen."""
 
 
-@contextmanager
-def connect(
-    address: str | None, workers: int | None, *, tell: Callable[[str], None] = _to_nobody
-) -> Iterator[RayCluster]:
-    """A cluster with a limiter, ready to hire workers; what was started for it ends with the block.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A cluster that can be tried: a Ray of this machine alone, for so many workers, where `address` is None.
 
-    Without an address it is a Ray of this machine alone, for so many workers. By default a cluster's workers are as
-    many as it has free CPUs. `tell` hears what takes seconds, before it begins. To be called in the main thread,
-    before an event loop runs. Raises UsageError where there is no Ray, no cluster, or no place for a worker in it.
+    By default a cluster's workers are as many as it has free CPUs.
+    """
+
+    address: Address | None
+    workers: int | None
+
+
+def wanted(address: str | None, workers: int | None) -> Wanted:
+    """What somebody has typed, as far as it can be looked at without Ray.
+
+    Raises UsageError where Ray is not installed, what is typed is no address, nobody listens there, or this machine
+    cannot bear so many workers.
     """
     _check_installed()
     if address is None:
-        wanted = 1 if workers is None else workers
-        check_room_here(wanted, os.cpu_count() or 1)
+        workers = 1 if workers is None else workers
+        check_room_here(workers, os.cpu_count() or 1)
+        return Wanted(None, workers)
+    where = address_meant(address, os.environ)
+    check_listening(where)
+    _check_client(where)
+    return Wanted(where, workers)
+
+
+@contextmanager
+def connect(wanted: Wanted, *, tell: Callable[[str], None] = _to_nobody) -> Iterator[RayCluster]:
+    """A cluster with a limiter, ready to hire workers; what was started for it ends with the block.
+
+    `tell` hears what takes seconds, before it begins. To be called in the main thread, before an event loop runs.
+    Raises UsageError where there is no cluster, or no place for a worker in it.
+    """
+    if wanted.address is None:
         tell("Ray starts on this machine")
-        with environment(own_environment()), _here(wanted) as cluster:
+        with environment(own_environment()), _here(wanted.workers or 1) as cluster:
             yield cluster
     else:
-        where = address_meant(address, os.environ)
-        check_listening(where)
-        _check_client(where)
-        tell(f"joining Ray ({where.text})")
-        with environment(quiet_environment()), _there(where, workers) as cluster:
+        tell(f"joining Ray ({wanted.address.text})")
+        with environment(quiet_environment()), _there(wanted.address, wanted.workers) as cluster:
             yield cluster
 
 
