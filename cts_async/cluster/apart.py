@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Collection
 from typing import Final, NoReturn
 
-from cts_async.engine.stop import PASSED_ON, StopsHeard, stop_signals
+from cts_async.engine.stop import HEARD, PASSED_ON, stop_signals
 from cts_async.errors import RunStopped, UsageError
 
 Tell = Callable[[RunStopped | None], None]
@@ -127,10 +127,9 @@ def _say(told: int, stopped: str | None, error: BaseException | None) -> None:
 
 def _hear_stops() -> None:
     """Until there is a loop that listens, what stops a run raises KeyboardInterrupt here, as Ctrl-C does."""
-    stops = StopsHeard()
 
     def hear(number: int, frame: object) -> None:
-        if stops.another(number):
+        if HEARD.another(number):
             raise KeyboardInterrupt
 
     for number in (*stop_signals(), PASSED_ON):

@@ -45,6 +45,10 @@ class StopsHeard:
         return news
 
 
+HEARD: Final = StopsHeard()
+"""What this process has heard: of a signal that comes twice the second may come when nobody listens any more."""
+
+
 class Stoppable(Protocol):
     """Whoever works: a Runner, or the head of many."""
 
@@ -95,14 +99,14 @@ async def stoppable() -> AsyncIterator[Stopper]:
 async def _listen(
     stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    hung_up, stops = False, StopsHeard()
+    hung_up = False
     with _arriving() as signals:
         task_status.started()
         while True:
             number = await signals.get()
             repeated = number == signal.SIGHUP and hung_up  # the shell repeats what the terminal says
             hung_up |= number == signal.SIGHUP
-            if not repeated and stops.another(number):
+            if not repeated and HEARD.another(number):
                 stopper.signal()
 
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import anyio
 import pytest
 
 from cts_async.cluster.apart import Tell, Vanished, apart
+from cts_async.engine.stop import PASSED_ON, stoppable
 from cts_async.errors import BudgetSpent, InputError, RunStopped, StorageFull, UsageError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
@@ -97,6 +99,23 @@ def test_what_was_told_counts_however_the_process_ends() -> None:
 
     assert str(apart(work)) == "enough"
     assert apart(stumbling) is None
+
+
+@pytest.mark.alone
+def test_a_stop_that_is_passed_on_late_is_none() -> None:
+    async def stopped() -> None:
+        async with stoppable():
+            os.kill(os.getpid(), signal.SIGINT)
+            await anyio.sleep_forever()
+
+    def work(tell: Tell) -> None:
+        try:
+            anyio.run(stopped)
+        finally:
+            os.kill(os.getpid(), PASSED_ON)
+
+    with pytest.raises(RunStopped, match="interrupted"):
+        apart(work)
 
 
 WORKING = """
