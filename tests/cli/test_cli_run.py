@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import re
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -97,16 +96,20 @@ def cts(cwd: Path, *args: str, most_bytes: int | None = None, timeout: float = 1
     }
     if "CTS_LOCAL_MODEL" in os.environ:
         environ["CTS_LOCAL_MODEL"] = os.environ["CTS_LOCAL_MODEL"]
-    limit = None if most_bytes is None else (most_bytes, most_bytes)
+    limited = "" if most_bytes is None else f"resource.setrlimit(resource.RLIMIT_FSIZE, {(most_bytes,) * 2})"
     return subprocess.run(
-        [sys.executable, "-m", "cts_async.cli.main", *args],
+        [
+            sys.executable,
+            "-c",
+            f"import resource; {limited}\nfrom cts_async.cli.start import start; start()",
+            *args,
+        ],
         cwd=cwd,
         env=environ,
         capture_output=True,
         text=True,
         timeout=timeout,
         check=False,
-        preexec_fn=None if limit is None else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
     )
 
 
