@@ -1,23 +1,27 @@
 """`cts judge` and `cts run` with `--workers` at a fast endpoint: calls a second with one and with two, start-up out.
 
 Judging twice. As the machine is, head and endpoint need cores, too: of two, two workers have less than one each. And
-with all of it on one core for one worker, beside two workers on two.
+with all of it on one core for one worker, beside two workers on two. Last with a part of a core for each worker, so that
+two leave head and endpoint what they need: what a second worker brings where there are cores for it.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from benchmarks.shared.endpoint import NoNginx, static_endpoint
 from benchmarks.shared.judging import JudgeWorld, judge_world
 from benchmarks.shared.machine import Shares, confined_to, watched
 from benchmarks.shared.process import Spent, interleaved
+from benchmarks.shared.rations import NoRations, rationed
 from benchmarks.shared.result import Result, Row
 
 SMALL, LARGE, IN_FLIGHT, ROUNDS = 20_000, 80_000, 128, 3
+RATION, ROUNDS_RATIONED = 0.4, 5
 FEW, MANY, CALLS_EACH = 2_000, 16_000, 7
 """Instances of `cts run` with three questions: a call for them, three answers, a rewrite, a search, a verdict."""
 NAMES = {
@@ -54,6 +58,7 @@ def _measured() -> Result:
             "2 workers, limits on": lambda: _rate(world, 2, {0, 1}, limited=True),
         }
         rates = interleaved(ROUNDS, work)
+        rationed_rates, no_rations = _with_rations(world)
         shares = _shares(world)
         differ = _different_lines(world)
     median = {name: statistics.median(found) for name, found in rates.items()}
@@ -77,10 +82,39 @@ def _measured() -> Result:
                 2,
                 "head and endpoint on the workers' cores",
             ),
+            *_ratio_rows(rationed_rates),
             *(Row(f"us CPU a call: {name}", us, digits=1) for name, us in shares.items()),
             Row("lines of results that differ from a local run's", differ, "=", 0),
         ],
+        [f"without rows for workers with a part of a core: {no_rations}"] if no_rations else [],
     )
+
+
+def _with_rations(world: JudgeWorld) -> tuple[dict[int, list[float]], str]:
+    """Calls a second by workers, each with RATION of a core, in rounds; or why there are none."""
+    work = {workers: partial(_rationed_rate, world, workers) for workers in (1, 2)}
+    try:
+        found = [{workers: rate() for workers, rate in work.items()} for _ in range(ROUNDS_RATIONED)]
+    except NoRations as reason:
+        return {}, str(reason)
+    return {workers: [round[workers] for round in found] for workers in work}, ""
+
+
+def _rationed_rate(world: JudgeWorld, workers: int) -> float:
+    with rationed("ray::WorkerActor", RATION):
+        return _rate(world, workers, {0, 1})
+
+
+def _ratio_rows(rates: Mapping[int, list[float]]) -> Iterator[Row]:
+    if not rates:
+        return
+    name = f"with {RATION:g} of a core for each worker"
+    for workers, found in rates.items():
+        yield Row(f"{workers} worker(s) {name}: calls/s", statistics.median(found), note=_range(found))
+    by_rounds = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
+    note = f"{min(by_rounds):.2f} to {max(by_rounds):.2f} by rounds"
+    ratio = statistics.median(rates[2]) / statistics.median(rates[1])
+    yield Row(f"2 workers / 1 worker, {name}", ratio, ">=", 1.8, 2, note)
 
 
 def _rate(world: JudgeWorld, workers: int, cores: set[int], *, limited: bool = False) -> float:

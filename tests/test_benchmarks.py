@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -20,6 +22,7 @@ from benchmarks.shared.fakes import Seen
 from benchmarks.shared.judging import judge_world
 from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, interleaved, marginal_us, spent_by
+from benchmarks.shared.rations import NoRations, Rations
 from benchmarks.shared.result import Result, Row
 from benchmarks.shared.sample_world import write_world
 from benchmarks.shared_limit import fullest, wait_s
@@ -74,6 +77,42 @@ def test_memory_is_that_of_a_process_and_its_children() -> None:
         process.communicate()
     peak.look(process.pid)
     assert 115 < peak.mb < 200
+
+
+@pytest.mark.parametrize(
+    ("version", "above", "wrote"),
+    [
+        (1, "cpu", {"cpu.cfs_period_us": "10000", "cpu.cfs_quota_us": "4000"}),
+        (2, ".", {"cpu.max": "4000 10000"}),
+    ],
+)
+def test_a_ration_is_written_as_the_kernel_reads_it(
+    tmp_path: Path, version: int, above: str, wrote: dict[str, str]
+) -> None:
+    """Four tenths of a core, of periods of 10 ms, for the one process that is meant."""
+    (tmp_path / "cpu").mkdir()
+    if version == 2:
+        (tmp_path / "cgroup.controllers").touch()
+    command = [sys.executable, "-S", "-c", "import sys; sys.stdin.read()", "this-one"]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE) as process,
+        patch.object(Path, "rmdir", shutil.rmtree),
+    ):
+        rations = Rations("this-one", 0.4, tmp_path)
+        rations.look()
+        (group,) = (tmp_path / above).glob("cts-bench-*")
+        assert {file.name: file.read_text() for file in group.iterdir()} == {
+            **wrote,
+            "cgroup.procs": str(process.pid),
+        }
+        process.communicate()
+        rations.end()
+        assert not group.exists()
+
+
+def test_where_no_ration_can_be_given_it_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NoRations, match=r"^no quota of CPU can be set here: .*No such file"):
+        Rations("x", 0.4, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 TICKS = os.sysconf("SC_CLK_TCK")
 LOOK_EVERY_S = 0.25
@@ -25,6 +26,11 @@ def confined_to(cores: set[int]) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+class Looker(Protocol):
+    def look(self) -> None:
+        """See what has changed since the last time."""
+
+
 @dataclass(slots=True)
 class Shares:
     """Seconds of CPU by who took them: the first of `names` that occurs in a process's command line."""
@@ -35,7 +41,7 @@ class Shares:
 
     def look(self) -> None:
         """Note what every process beneath this one has taken so far; one that is gone keeps what was seen last."""
-        there = dict(_processes())
+        there = dict(processes())
         for pid, (parent, cpu_s, words) in there.items():
             name = next((self.names[part] for part in self.names if part in words), None)
             if name is None:
@@ -55,7 +61,7 @@ class Shares:
         return dict(total)
 
 
-def _processes() -> Iterator[tuple[int, tuple[int, float, str]]]:
+def processes() -> Iterator[tuple[int, tuple[int, float, str]]]:
     """Of each process on the machine its parent, the seconds of CPU it took, and its command line."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -67,15 +73,15 @@ def _processes() -> Iterator[tuple[int, tuple[int, float, str]]]:
 
 
 @contextmanager
-def watched(shares: Shares) -> Iterator[None]:
+def watched(looker: Looker) -> Iterator[None]:
     """Look now and then while the block runs."""
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(LOOK_EVERY_S):
-            shares.look()
+            looker.look()
 
-    shares.look()
+    looker.look()
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
@@ -83,4 +89,4 @@ def watched(shares: Shares) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
-        shares.look()
+        looker.look()
