@@ -22,6 +22,7 @@ from benchmarks.shared.result import Result, Row
 
 SMALL, LARGE, IN_FLIGHT, ROUNDS = 20_000, 80_000, 128, 3
 RATION, ROUNDS_RATIONED = 0.4, 5
+RATIONED = (f"1 worker with {RATION:g} of a core", f"2 workers with {RATION:g} of a core each")
 FEW, MANY, CALLS_EACH = 2_000, 16_000, 7
 """Instances of `cts run` with three questions: a call for them, three answers, a rewrite, a search, a verdict."""
 NAMES = {
@@ -82,7 +83,7 @@ def _measured() -> Result:
                 2,
                 "head and endpoint on the workers' cores",
             ),
-            *_ratio_rows(rationed_rates),
+            *_rationed_rows(rationed_rates),
             *(Row(f"us CPU a call: {name}", us, digits=1) for name, us in shares.items()),
             Row("lines of results that differ from a local run's", differ, "=", 0),
         ],
@@ -90,14 +91,13 @@ def _measured() -> Result:
     )
 
 
-def _with_rations(world: JudgeWorld) -> tuple[dict[int, list[float]], str]:
-    """Calls a second by workers, each with RATION of a core, in rounds; or why there are none."""
-    work = {workers: partial(_rationed_rate, world, workers) for workers in (1, 2)}
+def _with_rations(world: JudgeWorld) -> tuple[dict[str, list[float]], str]:
+    """Calls a second of one worker and of two, each with RATION of a core, in rounds; or why there are none."""
+    work = {name: partial(_rationed_rate, world, workers) for workers, name in enumerate(RATIONED, 1)}
     try:
-        found = [{workers: rate() for workers, rate in work.items()} for _ in range(ROUNDS_RATIONED)]
+        return interleaved(ROUNDS_RATIONED, work), ""
     except NoRations as reason:
         return {}, str(reason)
-    return {workers: [round[workers] for round in found] for workers in work}, ""
 
 
 def _rationed_rate(world: JudgeWorld, workers: int) -> float:
@@ -105,16 +105,16 @@ def _rationed_rate(world: JudgeWorld, workers: int) -> float:
         return _rate(world, workers, {0, 1})
 
 
-def _ratio_rows(rates: Mapping[int, list[float]]) -> Iterator[Row]:
+def _rationed_rows(rates: Mapping[str, list[float]]) -> Iterator[Row]:
     if not rates:
         return
-    name = f"with {RATION:g} of a core for each worker"
-    for workers, found in rates.items():
-        yield Row(f"{workers} worker(s) {name}: calls/s", statistics.median(found), note=_range(found))
-    by_rounds = [two / one for one, two in zip(rates[1], rates[2], strict=True)]
+    one, two = (rates[name] for name in RATIONED)
+    for name, found in rates.items():
+        yield Row(f"{name}: calls/s", statistics.median(found), note=_range(found))
+    by_rounds = [more / less for less, more in zip(one, two, strict=True)]
     note = f"{min(by_rounds):.2f} to {max(by_rounds):.2f} by rounds"
-    ratio = statistics.median(rates[2]) / statistics.median(rates[1])
-    yield Row(f"2 workers / 1 worker, {name}", ratio, ">=", 1.8, 2, note)
+    ratio = statistics.median(two) / statistics.median(one)
+    yield Row(f"2 workers / 1 worker, {RATION:g} of a core each", ratio, ">=", 1.8, 2, note)
 
 
 def _rate(world: JudgeWorld, workers: int, cores: set[int], *, limited: bool = False) -> float:

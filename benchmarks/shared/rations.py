@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,7 +50,8 @@ class Rations:
         for pid, (_, _, words) in processes():
             if self.part in words and pid not in self._made:
                 self._made[pid] = self._group(str(pid))
-                (self._made[pid] / "cgroup.procs").write_text(str(pid))
+                with suppress(ProcessLookupError):  # it may have ended since it was seen
+                    (self._made[pid] / "cgroup.procs").write_text(str(pid))
 
     def end(self) -> None:
         """Remove the groups, whose processes have ended."""

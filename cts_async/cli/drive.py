@@ -19,7 +19,7 @@ from cts_async.report.live_writer import told_live
 from cts_async.report.works import Work
 
 if TYPE_CHECKING:
-    from cts_async.cluster.ray_cluster import Wanted
+    from cts_async.cluster.ray_cluster import ClusterSpec
     from cts_async.cluster.ray_hire import RayCluster
 
 Plan = TypeVar("Plan")
@@ -58,12 +58,12 @@ def drive_placed(
     if ray is None and workers is None:
         return drive(here, plan, works, quiet=quiet)
     from cts_async.cluster.apart import Tell, Vanished, apart
-    from cts_async.cluster.ray_cluster import wanted
+    from cts_async.cluster.ray_cluster import cluster_spec
 
-    cluster_wanted = wanted(ray, workers)
+    spec = cluster_spec(ray, workers)
 
     def lead(tell: Tell) -> None:
-        with _connected(cluster_wanted, quiet=quiet) as cluster:
+        with _connected(spec, quiet=quiet) as cluster:
             tell(drive(partial(there(), cluster), plan, works, quiet=quiet))
 
     try:
@@ -77,14 +77,14 @@ def drive_placed(
 
 
 @contextmanager
-def _connected(wanted: Wanted, *, quiet: bool) -> Iterator[RayCluster]:
+def _connected(spec: ClusterSpec, *, quiet: bool) -> Iterator[RayCluster]:
     from cts_async.cluster.ray_cluster import connect
 
     def tell(said: str) -> None:
         if not quiet:
             Console(stderr=True).print(said, markup=False, highlight=False, soft_wrap=True)
 
-    with connect(wanted, tell=tell) as cluster:
+    with connect(spec, tell=tell) as cluster:
         for note in cluster.notes:
             tell(note)
         yield cluster

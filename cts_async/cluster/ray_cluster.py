@@ -29,17 +29,16 @@ def _to_nobody(said: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A cluster that can be tried: a Ray of this machine alone, for so many workers, where `address` is None.
-
-    By default a cluster's workers are as many as it has free CPUs.
-    """
+class ClusterSpec:
+    """A cluster that can be tried."""
 
     address: Address | None
+    """None for a Ray of this machine alone."""
     workers: int | None
+    """None for as many as the cluster has free CPUs; a machine alone has a number."""
 
 
-def wanted(address: str | None, workers: int | None) -> Wanted:
+def cluster_spec(address: str | None, workers: int | None) -> ClusterSpec:
     """What somebody has typed, as far as it can be looked at without Ray.
 
     Raises UsageError where Ray is not installed, what is typed is no address, nobody listens there, or this machine
@@ -49,27 +48,27 @@ def wanted(address: str | None, workers: int | None) -> Wanted:
     if address is None:
         workers = 1 if workers is None else workers
         check_room_here(workers, os.cpu_count() or 1)
-        return Wanted(None, workers)
+        return ClusterSpec(None, workers)
     where = address_meant(address, os.environ)
     check_listening(where)
     _check_client(where)
-    return Wanted(where, workers)
+    return ClusterSpec(where, workers)
 
 
 @contextmanager
-def connect(wanted: Wanted, *, tell: Callable[[str], None] = _to_nobody) -> Iterator[RayCluster]:
+def connect(spec: ClusterSpec, *, tell: Callable[[str], None] = _to_nobody) -> Iterator[RayCluster]:
     """A cluster with a limiter, ready to hire workers; what was started for it ends with the block.
 
     `tell` hears what takes seconds, before it begins. To be called in the main thread, before an event loop runs.
     Raises UsageError where there is no cluster, or no place for a worker in it.
     """
-    if wanted.address is None:
+    if spec.address is None:
         tell("Ray starts on this machine")
-        with environment(own_environment()), _here(wanted.workers or 1) as cluster:
+        with environment(own_environment()), _here(spec.workers or 1) as cluster:
             yield cluster
     else:
-        tell(f"joining Ray ({wanted.address.text})")
-        with environment(quiet_environment()), _there(wanted.address, wanted.workers) as cluster:
+        tell(f"joining Ray ({spec.address.text})")
+        with environment(quiet_environment()), _there(spec.address, spec.workers) as cluster:
             yield cluster
 
 

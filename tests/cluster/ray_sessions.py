@@ -19,7 +19,7 @@ from told_trade import ToldTrade
 
 from cts_async.cluster.head import Head
 from cts_async.cluster.messages import Piece
-from cts_async.cluster.ray_cluster import connect, wanted
+from cts_async.cluster.ray_cluster import cluster_spec, connect
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.protocol.run_files import RunFiles
 
@@ -101,7 +101,7 @@ def main() -> None:
     for name in SESSIONS:
         (folder / name).mkdir()
         (folder / name / "told").touch()
-    with connect(wanted(None, WORKERS)) as cluster:
+    with connect(cluster_spec(None, WORKERS)) as cluster:
         ended = uvloop.run(sessions(cluster, folder))
     print(json.dumps(ended))
 

@@ -51,6 +51,6 @@ def test_who_waits_for_ray_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
         yield "the cluster"
 
     monkeypatch.setattr(ray_cluster, "_here", started)
-    with ray_cluster.connect(ray_cluster.wanted(None, 2), tell=happened.append) as cluster:
+    with ray_cluster.connect(ray_cluster.cluster_spec(None, 2), tell=happened.append) as cluster:
         assert cluster == "the cluster"
     assert happened == ["Ray starts on this machine", 2]
