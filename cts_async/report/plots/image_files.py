@@ -20,6 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from cts_async.datasets.whole_file import written_whole
+from cts_async.engine.python_process import child_environment
 from cts_async.errors import UsageError, unwritable
 from cts_async.report.plots.bundle import plotly_path
 from cts_async.report.plots.figure import Figure
@@ -30,6 +31,13 @@ WIDTH_PX: Final = 340
 """3.5 inches at CSS' 96 px: a column of a two-column paper."""
 PNG_SCALE: Final = 4
 """PNGs have four pixels for each of CSS, 384 per inch."""
+BROWSER_VARIABLES: Final = (
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XDG_RUNTIME_DIR",
+    "FONTCONFIG_FILE",
+    "FONTCONFIG_PATH",
+)
 _SMALLER: Final = FONT_PX["print"] / FONT_PX["light"]
 _NOBODY: Final = "127.0.0.1:9"
 _NEITHER: Final = "the HTML report needs neither"
@@ -78,8 +86,9 @@ def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> l
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(folder, error) from None
-    with _silent("choreographer", "kaleido"):
-        files = asyncio.run(_drawn(figures, formats))
+    browser = _browser()
+    with _silent("choreographer", "kaleido"), _keyless_environment():
+        files = asyncio.run(_drawn(figures, formats, browser))
     written = []
     for name, data in files:
         with written_whole(folder / name) as file:
@@ -102,6 +111,19 @@ def _silent(*names: str) -> Iterator[None]:
             logger.setLevel(level)
 
 
+@contextmanager
+def _keyless_environment() -> Iterator[None]:
+    """Leave only what a browser needs in the environment: choreographer hands all of it to the browser."""
+    before = dict(os.environ)
+    try:
+        os.environ.clear()
+        os.environ.update(child_environment(*BROWSER_VARIABLES, environ=before))
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
 def _browser() -> str | None:
     from choreographer.browsers.chromium import Chromium
 
@@ -109,14 +131,16 @@ def _browser() -> str | None:
     return path if path and Path(path).is_file() else None
 
 
-async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tuple[str, bytes]]:
+async def _drawn(
+    figures: Sequence[Figure], formats: Sequence[str], browser: str | None
+) -> list[tuple[str, bytes]]:
     """Files by name. Raises UsageError where the browser does not do its part."""
     import kaleido
 
     with TemporaryDirectory() as folder:
         page = _page(Path(folder))
         try:
-            async with kaleido.Kaleido(page_generator=page, path=_browser(), proxy_server=_NOBODY) as drawing:
+            async with kaleido.Kaleido(page_generator=page, path=browser, proxy_server=_NOBODY) as drawing:
                 return [
                     (
                         f"{figure.name}.{form}",
@@ -127,7 +151,7 @@ async def _drawn(figures: Sequence[Figure], formats: Sequence[str]) -> list[tupl
                 ]
         except Exception as error:  # what a browser and its driver raise has no common base
             said = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
-            raise UsageError(f"{_browser()} did not draw the figures: {said}; {_NEITHER}") from error
+            raise UsageError(f"{browser} did not draw the figures: {said}; {_NEITHER}") from error
 
 
 def _page(folder: Path) -> Any:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from typing import Any, Final, cast
 
 import orjson
 
+from cts_async.engine.python_process import child_environment, python_command
 from cts_async.report.viewer.about import About
 from cts_async.report.viewer.folder import Place
 from cts_async.report.viewer.rows import counted_state
@@ -84,13 +83,12 @@ class Boards:
 
 async def _ranked(runs: Runs) -> dict[str, Any]:
     """What the program says of the runs; a cancelled one is ended."""
-    # -P: what lies in the folder that the server was started in is no module of ours.
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", PROGRAM),
+        *python_command("-m", PROGRAM),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"},
+        env=child_environment(),
         start_new_session=True,  # Ctrl-C is for the server, which ends it
     )
     asked = [{"name": place.name, "path": str(place.path)} for place, _ in runs]

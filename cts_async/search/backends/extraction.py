@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,13 +20,13 @@ import anyio
 import anyio.to_thread
 import orjson
 
+from cts_async.engine.python_process import child_environment, python_command
 from cts_async.errors import ToolError
 from cts_async.search.backends.body import PageKind
 
 MAX_WORKERS: Final = 4
 _PROGRAM: Final = Path(__file__).with_name("page_text.py")
 _MAX_ANSWER_BYTES: Final = 64_000_000
-_ENVIRON: Final = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "TMPDIR", "TEMP")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +92,12 @@ class _Worker:
     """One process, for one request at a time."""
 
     def __init__(self) -> None:
-        environ = {name: os.environ[name] for name in _ENVIRON if name in os.environ}
-        environ |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUTF8": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(_PROGRAM)],
+            python_command(str(_PROGRAM)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environ,
+            env=child_environment(),
             start_new_session=True,  # Ctrl-C is for this process: it lets what is in flight end
         )
 

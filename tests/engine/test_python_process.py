@@ -1,0 +1,69 @@
+"""Child processes: every one is started in isolation from the current folder and without keys."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cts_async
+from cts_async.engine.python_process import child_environment, python_command
+
+PACKAGE = Path(cts_async.__file__).parent
+STARTERS = {
+    *("Popen", "run", "call", "check_call", "check_output"),
+    *("create_subprocess_exec", "create_subprocess_shell", "subprocess_exec", "subprocess_shell"),
+    *("execv", "execve", "posix_spawn", "spawnv", "system", "popen"),
+}
+OWNERS = {"subprocess", "asyncio", "os", "loop"}
+
+
+def starts() -> Iterator[tuple[str, ast.Call]]:
+    """Every call in the package that starts a program, with where it stands."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name)) if (
+                    owner in OWNERS and name in STARTERS and (owner, name) != ("asyncio", "run")
+                ):
+                    yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node
+
+
+def test_every_child_process_gets_the_least_environment() -> None:
+    found = list(starts())
+    assert len(found) >= 4
+    for where, call in found:
+        environ = [ast.unparse(word.value) for word in call.keywords if word.arg == "env"]
+        assert environ, f"{where}: starts a program with all of this process's environment"
+        assert environ[0].startswith("child_environment("), where
+
+
+def test_only_one_module_names_the_interpreter() -> None:
+    naming = [
+        str(path.relative_to(PACKAGE))
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if "sys.executable" in path.read_text(encoding="utf-8")
+    ]
+    assert naming == ["engine/python_process.py"]
+
+
+def test_child_environment_passes_on_named_variables_and_no_key() -> None:
+    environ = {"PATH": "/bin", "OPENAI_API_KEY": "sk-1", "RAY_AUTH_TOKEN": "t", "LANG": "C.UTF-8"}
+    kept = child_environment("RAY_AUTH_TOKEN", environ=environ)
+    assert {name: kept.get(name) for name in environ} == {**environ, "OPENAI_API_KEY": None}
+
+
+def test_child_imports_nothing_from_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit('imported from the current folder')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("")  # as an interactive Python has it
+    code = "import json, sys; print(json.__file__)"
+    done = subprocess.run(
+        python_command("-c", code), env=child_environment(), capture_output=True, text=True, check=True
+    )
+    assert str(tmp_path) not in done.stdout
