@@ -39,17 +39,21 @@ class Asked:
 
 def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
     """Write the report and what else was asked for; a line about each. Raises UsageError, StorageFull."""
+    for option, folder in (("--tables", asked.tables), ("--plots", asked.plots)):
+        if folder is not None and folder.is_file():
+            raise UsageError(f"{folder}: is a file; name a folder with {option}")
+    if asked.out is not None:
+        _check_writable(asked.out)
     if asked.plots is not None:
-        check_export(asked.formats)
+        check_export(
+            asked.formats
+        )  # after what was typed: a wrong path is mended sooner than a missing browser
     judges = (asked.judge,) if asked.judge else ()
     gathered = gather(
         asked.runs, judges=judges, baseline=asked.baseline, seed=asked.seed, evaluation=asked.evaluation
     )
     out = asked.out or place_of(gathered)
     _check_writable(out)
-    for option, folder in (("--tables", asked.tables), ("--plots", asked.plots)):
-        if folder is not None and folder.is_file():
-            raise UsageError(f"{folder}: is a file; name a folder with {option}")
     contents = _contents(gathered)
     write_report(out, contents, origin)
     yield plain(f"{out}: {_extent(contents)}")

@@ -56,8 +56,11 @@ def test_formats_are_checked_before_anything_is_read(runs: Path) -> None:
         (["--plots", "taken"], "taken: is a file; name a folder with --plots"),
     ],
 )
-def test_places_are_checked_before_anything_is_written(runs: Path, words: list[str], said: str) -> None:
+def test_places_are_checked_before_anything_is_written(
+    runs: Path, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("taken").touch()
+    monkeypatch.setattr("cts_async.report.plots.image_files._browser", lambda: None)
     done = CliRunner().invoke(app, ["report", "runs", *words])
     assert said in str(done.exception)
     assert not (runs / "report.html").exists()
