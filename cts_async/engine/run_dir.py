@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import orjson
 
+from cts_async import __version__
 from cts_async.engine.manifest_form import check_manifest
 from cts_async.errors import InputError, RunLocked, UsageError, unwritable
 
@@ -23,6 +25,7 @@ _DAMAGED: Final = (
     ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
     "what steps.jsonl has"
 )
+VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")
 FEW = 3
 """Differences below one name that a refusal tells."""
 
@@ -118,16 +121,24 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
 
 
 def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:
-    """Refuse to continue a run as something else, naming what differs; `place` is the option for another."""
+    """Refuse to continue a run as something else, naming what differs; `place` is the option for another.
+
+    A run that another version began is refused by naming that version: its prompts may be what differs.
+    """
     manifest = read_manifest(directory)
     if manifest is None:
         return
     told = list(differences(manifest.get("identity", {}), identity))
-    if told:
-        raise UsageError(
-            f"{directory} was made with other settings: {'; '.join(told)}. "
-            f"Choose another {place} for the new ones, or type the old ones to resume"
-        )
+    if not told:
+        return
+    begun_by = manifest.get("version")
+    resume = "repeat the original options to resume"
+    if isinstance(begun_by, str) and begun_by != __version__ and VERSION.fullmatch(begun_by):
+        resume += f"; if those are the same, finish it with the version that began it: cts-async=={begun_by}"
+    raise UsageError(
+        f"{directory} was created with different settings: {'; '.join(told)}. "
+        f"Use {place} to start a new run, or {resume}"
+    )
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

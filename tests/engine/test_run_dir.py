@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cts_async import __version__
 from cts_async.engine.run_dir import check_identity, is_locked, locked, read_manifest, write_json
 from cts_async.errors import EXIT_USAGE, InputError, RunLocked, StorageFull, UsageError
 
@@ -227,8 +228,8 @@ def test_a_refusal_begins_with_what_was_typed_and_tells_few_of_what_follows_from
     with pytest.raises(UsageError) as raised:
         check_identity(tmp_path, {"prompts": {}, "scheme": "at-cot", "k": 3})
     assert (
-        'with other settings: scheme was "cot", now "at-cot"; prompts.cot.0 was "a", now null; '
-        'prompts.cot.1 was "a", now null; prompts.cot.2 was "a", now null; 2 more of prompts. Choose'
+        'with different settings: scheme was "cot", now "at-cot"; prompts.cot.0 was "a", now null; '
+        'prompts.cot.1 was "a", now null; prompts.cot.2 was "a", now null; 2 more of prompts. Use --name'
     ) in str(raised.value)
 
 
@@ -237,6 +238,19 @@ def test_long_values_are_shortened(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as raised:
         check_identity(tmp_path, {"prompt": "b" * 500})
     assert f'prompt was "{"a" * 56}..., now "{"b" * 56}...' in str(raised.value)
+
+
+def test_run_of_another_version_is_refused_by_naming_the_version_that_finishes_it(tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"identity": {"prompts": {"judge": "a"}}, "version": "0.6.0"})
+    with pytest.raises(UsageError, match=r"finish it with the version that began it: cts-async==0\.6\.0$"):
+        check_identity(tmp_path, {"prompts": {"judge": "b"}})
+
+
+@pytest.mark.parametrize("version", [__version__, None, 6, "0.6; rm -rf ~", "0.6\x1b[2J"])
+def test_refusal_names_no_version_that_is_this_one_or_none(version: object, tmp_path: Path) -> None:
+    write_json(tmp_path / "run.json", {"identity": {"k": 1}, "version": version})
+    with pytest.raises(UsageError, match=r"repeat the original options to resume$"):
+        check_identity(tmp_path, {"k": 3})
 
 
 def test_a_manifest_without_identity_is_another_run(tmp_path: Path) -> None:
