@@ -79,13 +79,14 @@ VALUES: Final = Lexicon(
             worldwide world-wide global globally internationally nationwide
             nationally domestic domestically local locally abroad overseas nearby elsewhere urban rural
             statewide near_you near_me your_area your_location your_city your_state your_country in_town
-                    """,
+            east_coast west_coast
+        """,
         "criterion": """
             cheapest affordable budget_option high-end low-cost premium expensive best-rated top-rated
             highest-rated price quality performance popularity reliability safety rating
         """,
         "other": """
-            local_time price_list us_history fall new_york_times history_of
+            local_time price_list us_history fall new_york_times history_of local_variable global_variable
         """,
     },
     inflected=True,
