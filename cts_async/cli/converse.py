@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_error import print_notes
 from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ def _converse(
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan, judgments)
+        print_notes(plan.dataset.notes)
     works = [Work(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
     stopped = drive(hold_talks, plan, works, quiet=quiet)
     summaries = _summaries(plan)
