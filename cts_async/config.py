@@ -126,6 +126,7 @@ class EvaluationConfig:
 
     corpus: Path | None = None
     qrels: str = "intent:10"
+    relevance_level: int = 1
     reranker: str | None = None
     measures: tuple[str, ...] = ("nDCG@10", "MRR@10")
     encoder: str | None = None

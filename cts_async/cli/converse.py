@@ -80,6 +80,7 @@ def converse(
             help="Judgments by facet; intent:N: the N documents that the intent's own words rank best.",
         ),
     ] = "intent:10",
+    relevance_level: options.RelevanceLevel = 1,
     measure: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="nDCG@10, MRR@10, ...; may be repeated [default: these two]."),
@@ -117,6 +118,7 @@ def converse(
     evaluation = EvaluationConfig(
         corpus=corpus,
         qrels=qrels,
+        relevance_level=relevance_level,
         reranker=reranker,
         measures=tuple(dict.fromkeys(measure or MEASURES)),
         encoder=encoder,
