@@ -82,8 +82,8 @@ def in_language(questions: Sequence[Labelled], language: str) -> list[Labelled]:
     [
         (labelled_regions.TUNING, "zh", (12, 12, 12, 36)),
         (labelled_regions.TUNING, "en", (12, 12, 12, 36)),
-        (labelled_regions.HELD_OUT, "zh", (11, 11, 12, 33)),
-        (labelled_regions.HELD_OUT, "en", (8, 9, 12, 29)),
+        (labelled_regions.FIRST_HELD_OUT, "zh", (11, 11, 12, 33)),
+        (labelled_regions.FIRST_HELD_OUT, "en", (8, 9, 12, 29)),
     ],
 )
 def test_region_only_questions_agree_with_labels_given_before_the_rules_were_run(
