@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
@@ -26,7 +27,7 @@ _FACET: Final = re.compile(
 )
 """A question within the question offers a part of the topic: "do you want to know how to apply"."""
 _SPECIFIC: Final = re.compile(
-    rf"\b(?:specific|particular|certain|given|preferred|exact|desired|target)\b{_NP}"
+    rf"\b(?:specific|particular|certain|single|given|preferred|exact|desired|target)\b{_NP}"
 )
 _NO_NOUN: Final = re.compile(r"\b(?:any|some)thing\s+(?:specific|in particular|particular)")
 _HAVE: Final = re.compile(r"\b(?:do|have) (?:you|they) (?:have )?an?y?(?P<np>(?:\s+[\w-]+){1,4})")
@@ -34,13 +35,20 @@ _MEANT: Final = re.compile(
     r"\b(?:refer(?:ring)? to|(?:do|did) you mean|you mean|talking about|speaking (?:of|about)|asking about the)\b"
 )
 _OR: Final = re.compile(r"\bor\b")
-_WITHIN: Final = re.compile(r"\b(?:in|within|outside|from|throughout)\s+(?:the\s+)?(?P<place>.+)")
+_ANOTHER: Final = re.compile(
+    r"\s*(?:in|at|for|from|on|to)?\s*(?:an?|some|any)?\s*(?:different|another|other)(?: one)?s?\W*$"
+)
+_OWNED: Final = re.compile(r"\S+'s\s+(?=\S)")
+_WITHIN: Final = re.compile(
+    r"\b(?:in|within|outside|from|throughout|(?:limited|restricted|confined) to)\s+(?:the\s+)?(?P<place>.+)"
+)
 _WANTED: Final = re.compile(
     r"\b(?:interested|looking|want(?:ing)?|need|like to|would you like|wondering|searching|trying|asking|seeking|"
     r"inquiring|hoping|curious|care about|included?|focus)\b"
 )
 _KIND_OF: Final = re.compile(
-    r"\b(?:types?|kinds?|sorts?|aspects?|parts?|areas?|fields?|forms?|levels?|states?|categor(?:y|ies))\s+of\s+"
+    r"\b(?:regions?(?= of (?:the )?(?:brain|body|skin|heart|eye|face|genome|spectrum|image|screen|page|memory)\b)|"
+    r"types?|kinds?|sorts?|aspects?|parts?|areas?|fields?|forms?|levels?|states?|categor(?:y|ies))\s+of\s+"
     r"(?!the (?:country|world|city|state)\b|(?:town|residence|birth|origin)\b)"
 )
 _PART_OF: Final = re.compile(r"\b(?:part|area|side|end|corner)s?\s+of\s+(?P<place>.+)")
@@ -56,7 +64,11 @@ _PHRASES: Final[tuple[tuple[QuestionType, str], ...]] = (
     ("criterion", r"\bwhat (?:do|did|does|would) [^?]{1,30}\bmean by\b"),
     ("time", r"\bhow (?:long|recent(?:ly)?|soon|often|far back)\b"),
     ("time", r"\bhow many (?:days?|weeks?|months?|years?|hours?|nights?)\b"),
-    ("time", r"\bwhen (?:do|did|are|is|will|would|were|was|should)\b"),
+    (
+        "time",
+        r"\bwhen (?:do|did|are|is|will|would|were|was|should|and|or)\b|\b(?:since|until|till|by) when\b",
+    ),
+    ("time", r"\bhow old (?:can|could|may|might|should|must)\b"),
     ("region", r"(?:^|[,;.]\s*|\b(?:and|or|from|but|me|to|so)\s+)where(?:abouts)?\b"),
     ("region", r"\bhow (?:far|close|near)\b"),
     ("scope", r"\bhow (?:old|many (?:people|guests?|persons?|users?|students?|children|kids|players?))\b"),
@@ -144,11 +156,18 @@ def _unnamed(wh: str, np: str) -> list[QuestionType]:
 def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
     """What the alternatives of "or" differ in, where words say it."""
     for clause in re.finditer(r"[^?;.!]+", text):
-        if (sign := _OR.search(clause[0])) and not _WH.search(clause[0]):
-            at = clause.start() + sign.start()
-            after, before = clause[0][sign.end() :], clause[0][: sign.start()]
-            kinds = {*_values(after), *_values(" ".join(before.split()[-3:]))}
+        if _WH.search(clause[0]):
+            continue
+        parts, at = _OR.split(clause[0]), clause.start()
+        for before, after in pairwise(parts):
+            at += len(before)
+            last = " ".join(before.split()[-3:])
+            # California's rules are of no other place; of Canada's or Australia's rules one has to be chosen.
+            kinds = {*_values(after), *_values(_OWNED.sub("", last))}
+            if _ANOTHER.fullmatch(after):
+                kinds |= {kind for kind in (NOUNS.last(last),) if kind}
             yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
+            at += len("or")
 
 
 def _values(text: str) -> Iterator[QuestionType]:

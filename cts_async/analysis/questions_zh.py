@@ -6,15 +6,21 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from cts_async.analysis.gazetteer import names_in_lower_case
 from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
-from cts_async.analysis.words_zh import INSTITUTIONS, MENTIONS, NOUNS, PLACES, SHORT, VALUES, WEAK
+from cts_async.analysis.words_zh import AREAS, INSTITUTIONS, MENTIONS, NOUNS, SHORT, VALUES, WEAK
 
-_NAMED: Final = re.compile(rf"(?:{'|'.join(PLACES.split())})(?!{INSTITUTIONS})")
+_PLACES: Final = [*AREAS.split(), *(name for name in names_in_lower_case() if not name.isascii())]
+_NAMED: Final = re.compile(rf"(?:{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?!{INSTITUTIONS})")
 
 _YEAR: Final = re.compile(
-    r"(?<![\da-z])(?:19|20)\d\d(?![\da-z])|\d{1,2}月|[一二三四]季度|近[一二两三四五六七八九十\d]+[年个天月周]"
+    r"(?<![\da-z])(?:19|20)\d\d(?![\da-z])|\d{1,2}月|(?<!历)[唐宋元明清汉秦晋隋][代朝]|[一二三四]季度|近[一二两三四五六七八九十\d]+[年个天月周]"
 )
 
+_NO_PLACE: Final = re.compile(
+    r"(?:大脑|脑部|身体|皮肤|面部|眼睛|心脏|屏幕|页面|图片|图像|文档|表格|代码)的?(?:是|在)?$"
+)
+"""What has regions and positions that are no places."""
 _END: Final = "。？！?!；;\n"
 
 _AND: Final = "以及|(?<![涉普])及(?![格时])|和|与|跟|或者?|还有|、"
@@ -63,7 +69,7 @@ _TURNS: Final[tuple[tuple[re.Pattern[str], QuestionType], ...]] = (
         ),
         "criterion",
     ),
-    (re.compile(r"(?:按|根据|以|依据|从)照?(?:什么|哪[种个些类])"), "criterion"),
+    (re.compile(r"(?:按|根据|以|依据)照?(?:什么|哪[种个些类])"), "criterion"),
     (re.compile(r"(?:怎么|如何)(?:定义|衡量|判断|评判|界定|评价|排)"), "criterion"),
     (
         re.compile(r"[给为帮替送]谁|谁(?:用|使用|吃|穿|看|办)|做什么用|用来[做干]什么|用于什么|干什么用"),
@@ -131,6 +137,8 @@ def _wh_types(wh: str, np: str, before: str) -> Sequence[QuestionType]:
         return _counted(np, before)
     bound = _noun(np)
     if bound == "entity" and wh[-1] == "类":
+        return ["scope"]
+    if bound == "region" and _NO_PLACE.search(before):
         return ["scope"]
     if bound:
         return [bound]

@@ -1,8 +1,8 @@
 """Clarifying questions labelled by hand for region and time: which of the two, and what else, each asks for.
 
-Each set has 36 Chinese and 36 English questions and was written and labelled before any rule was run on it. TUNING was
-used to correct the rules. FIRST_HELD_OUT was met once by the rules so corrected, and then used to correct them further.
-HELD_OUT was written after that first meeting: no rule may be changed for it.
+Each set has 36 Chinese and 36 English questions and was written and labelled before any rule was run on it. FIRST was
+used to correct the rules of version 0.6. SECOND was held out from that, and THIRD from all corrections after SECOND;
+how the rules did when they first met each is in docs/question_types.md. Since then all three have been used.
 
 Labelling rule, from the paper (prompt A: one aspect such as time range, geographic region, entity, scope,
 criteria; section 6.2: "region-only clarification, such as asking for a city or province"). A label names every aspect
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from labelled_questions import Labelled, read_labels
 
-TUNING: tuple[Labelled, ...] = read_labels(
+FIRST: tuple[Labelled, ...] = read_labels(
     """
 region 您想查哪个省的高考改革方案？
 region 请问是想看哪座城市的地铁末班车信息？
@@ -99,7 +99,7 @@ more Do you want to know about the US Open in tennis or in golf?
 """
 )
 
-FIRST_HELD_OUT: tuple[Labelled, ...] = read_labels(
+SECOND: tuple[Labelled, ...] = read_labels(
     """
 region 您是想办哪个地方的居住证？
 region 您想查询的驾校在哪个区？
@@ -176,7 +176,7 @@ more Are you asking about the Georgia Institute of Technology or Georgia State U
 """
 )
 
-HELD_OUT: tuple[Labelled, ...] = read_labels(
+THIRD: tuple[Labelled, ...] = read_labels(
     """
 region 您想了解哪座城市的共享单车收费？
 region 请问您要寄往哪个国家？

@@ -78,20 +78,22 @@ def in_language(questions: Sequence[Labelled], language: str) -> list[Labelled]:
 
 
 @pytest.mark.parametrize(
-    ("half", "language", "expected"),
+    ("questions", "language", "expected"),
     [
-        (labelled_regions.TUNING, "zh", (12, 12, 12, 36)),
-        (labelled_regions.TUNING, "en", (12, 12, 12, 36)),
-        (labelled_regions.FIRST_HELD_OUT, "zh", (11, 11, 12, 33)),
-        (labelled_regions.FIRST_HELD_OUT, "en", (8, 9, 12, 29)),
+        (labelled_regions.FIRST, "zh", (12, 12, 12, 36)),
+        (labelled_regions.FIRST, "en", (12, 12, 12, 36)),
+        (labelled_regions.SECOND, "zh", (12, 12, 12, 36)),
+        (labelled_regions.SECOND, "en", (11, 11, 12, 35)),
+        (labelled_regions.THIRD, "zh", (11, 11, 12, 34)),
+        (labelled_regions.THIRD, "en", (11, 11, 12, 35)),
     ],
 )
 def test_region_only_questions_agree_with_labels_given_before_the_rules_were_run(
-    half: Sequence[Labelled], language: str, expected: tuple[int, int, int, int]
+    questions: Sequence[Labelled], language: str, expected: tuple[int, int, int, int]
 ) -> None:
-    questions = in_language(half, language)
-    assert len(questions) == 36
-    assert region_agreement(questions) == expected
+    chosen = in_language(questions, language)
+    assert len(chosen) == 36
+    assert region_agreement(chosen) == expected
 
 
 @pytest.mark.parametrize(
@@ -113,6 +115,14 @@ def test_region_only_questions_agree_with_labels_given_before_the_rules_were_run
         ("Could you give me the country and the year?", ("region", "time")),
         ("Could you give me more details about the country's economy?", ("scope",)),
         ("Which area of Texas law?", ("scope",)),
+        ("您想从哪个城市出发？", ("region",)),
+        ("西北大学还是东北大学？", ("entity",)),
+        ("您想问大脑的哪个区域？", ("scope",)),
+        ("Which region of the brain?", ("scope",)),
+        ("Do you want California's laws or the federal ones?", ("scope",)),
+        ("Is it for your city or another one?", ("region",)),
+        ("Is it for your laptop or another one?", ("entity",)),
+        ("Is it this year or next, and here or abroad?", ("time", "region")),
     ],
 )
 def test_all_that_a_question_asks_for_is_found_and_no_more(question: str, types: tuple[str, ...]) -> None:
