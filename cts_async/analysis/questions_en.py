@@ -191,7 +191,7 @@ def _fallback(text: str) -> list[QuestionType]:
 
 
 def _last_nouns(text: str) -> list[QuestionType]:
-    """The types of the nouns that a text ends with: "Your location and travel dates?" names two."""
+    """The types of the nouns that a text ends with: "The city and travel dates?" names two."""
     kinds: list[QuestionType] = []
     for part in reversed(_JOIN.split(text.rstrip("?.! "))):
         if (kind := NOUNS.last(" ".join(part.split()[-3:]))) is None:

@@ -115,6 +115,7 @@ def test_region_only_questions_agree_with_labels_given_before_the_rules_were_run
         ("Could you give me the country and the year?", ("region", "time")),
         ("Could you give me more details about the country's economy?", ("scope",)),
         ("Which area of Texas law?", ("scope",)),
+        ("The city and travel dates?", ("region", "time")),
         ("您想从哪个城市出发？", ("region",)),
         ("西北大学还是东北大学？", ("entity",)),
         ("您想问大脑的哪个区域？", ("scope",)),
