@@ -122,10 +122,14 @@ class TalkConfig:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationConfig:
-    """How conversations are evaluated, which changes nothing of them. `qrels` is a file's path or "intent:N"."""
+    """How conversations are evaluated, which changes nothing of them. `qrels` is a file's path or "intent:N".
+
+    `relevance_level` is the least grade that binary measures take for relevant, as in `analysis.retrieval.evaluate`.
+    """
 
     corpus: Path | None = None
     qrels: str = "intent:10"
+    relevance_level: int = 1
     reranker: str | None = None
     measures: tuple[str, ...] = ("nDCG@10", "MRR@10")
     encoder: str | None = None

@@ -16,6 +16,8 @@ ROWS = (
     _COST + "Q00011\tare you travelling by car\tyes",
     '9\tWho was Ada Lovelace?\t\t1\tF03\t"What did ""Ada"" write?"\tQ00012\tdo you want her letters\tno her notes',
 )
+REWORDED = (*ROWS[:4], *(row.replace("7\tferries", "7\tabout ferries") for row in ROWS[4:6]), ROWS[6])
+"""A topic whose second facet has another request text and the same need, as topic 260 of the release."""
 BANK = "question_id\tquestion\nQ00001\t\nQ00010\twhich time of day\nQ00011\tare you travelling by car\n"
 BANK += "Q00012\tdo you want her letters\nQ00013\twho was her mother\n"
 

@@ -18,8 +18,15 @@ from cts_async.analysis.gazetteer import enclosing, regions_in
 from cts_async.records import UNKNOWN
 
 _UNITS: Final = r"\s*(?:[元块万亿个人名米%]|公里|公斤|美元|(?:people|dollars|usd|euros?|km|kg|miles|words)\b)"
-# 2024, but neither part of a longer number nor an amount: $2000, 2000元, 2000 people.
-_NUMBER: Final = re.compile(rf"(?<![\d$¥€£.])(?:19|20)\d{{2}}(?!\d|\.\d|{_UNITS})", re.IGNORECASE)
+# 2024, but neither part of a longer number, nor an amount ($2000, 2000元, 2000 people), nor beside a Latin letter as in
+# model numbers and digests (RTX2080, 3f2045a; À-ɏ has × as well). Years all the same: FY2023, 2020s, 2023Q1, and
+# whatever stands before 年.
+_NUMBER: Final = re.compile(
+    r"(?<![\d$¥€£.])(?:(?:19|20)\d{2}(?=年)"
+    r"|(?:(?<![a-zÀ-ɏ])|(?<=(?<![a-z])[fca]y))(?:19|20)\d{2}(?=(?:s|[qh][1-4])?(?![a-zÀ-ɏ\d]))"
+    rf"(?!\.\d|{_UNITS}))",
+    re.IGNORECASE,
+)
 _CHINESE: Final = re.compile(r"[一二][〇零○一二三四五六七八九]{3}(?=年)")
 _SHORT: Final = re.compile(r"(?<!\d)(\d{2})(?=年(?!级|龄|前|后|内|来|间|以|期))|['’](\d{2})(?!\d)")
 _RELATIVE: Final = {

@@ -23,17 +23,20 @@ def evaluate_conversations(
     grades: Mapping[str, int],
     said: Mapping[str, Conversation],
     measures: Sequence[str],
+    *,
+    level: int = 1,
 ) -> dict[str, dict[str, float]]:
     """Give measure -> record -> value for each of the conversations `said`, which are keyed by record.
 
-    `grades` are the intent's judgments, not empty. Conversations that say the same are ranked once.
+    `grades` are the intent's judgments, not empty; `level` is the least grade that is relevant, as in `evaluate`.
+    Conversations that say the same are ranked once.
     """
     depth = max([LEAST_DEPTH, *(cutoff(name) or FULL_DEPTH for name in measures)])
     relevant = {document: grade for document, grade in grades.items() if grade > 0} or grades
     values: dict[Conversation, list[float]] = {}
     for batch in _batches(dict.fromkeys(said.values())):
         run = {str(number): ranker.rank_conversation(one, depth) for number, one in enumerate(batch)}
-        found = evaluate(dict.fromkeys(run, relevant), run, measures)
+        found = evaluate(dict.fromkeys(run, relevant), run, measures, level=level)
         values |= {one: [found[name][str(n)] for name in measures] for n, one in enumerate(batch)}
     return {
         name: {record: values[one][place] for record, one in said.items()}

@@ -8,7 +8,7 @@ forgiven.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final, Literal, TypeAlias
@@ -35,7 +35,8 @@ Printed: TypeAlias = Mapping[Key, str]
 class Cell:
     """One figure and what is printed for it, None where the paper has no such cell.
 
-    `repeats` is of how many draws the printed value is the mean.
+    `repeats` is of how many draws the printed value is the mean. `again`: another reading of a printed value that
+    stands beside an earlier cell, too, and is counted there.
     """
 
     row: str
@@ -43,6 +44,7 @@ class Cell:
     figure: float | Measured
     printed: str | None
     repeats: int = 1
+    again: bool = False
 
     @property
     def value(self) -> float:
@@ -86,13 +88,19 @@ class Cell:
             "exact_sd": chance.exact_sd if chance else None,
             "z": self.z,
             "verdict": self.verdict,
+            "again": self.again,
         }
 
 
-def cells(figures: Figures, printed: Printed, repeats: Mapping[Key, int] | None = None) -> list[Cell]:
-    """The figures in their order, each with what is printed in its place."""
+def cells(
+    figures: Figures, printed: Printed, repeats: Mapping[Key, int] | None = None, again: Collection[Key] = ()
+) -> list[Cell]:
+    """The figures in their order, each with what is printed in its place; `again` are other readings of a value."""
     times = repeats or {}
-    return [Cell(*key, figure, printed.get(key), times.get(key, 1)) for key, figure in figures.items()]
+    return [
+        Cell(*key, figure, printed.get(key), times.get(key, 1), key in again)
+        for key, figure in figures.items()
+    ]
 
 
 def _half_a_digit(printed: str) -> float:

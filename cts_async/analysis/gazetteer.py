@@ -307,6 +307,11 @@ def regions_in(text: str) -> frozenset[str]:
     return frozenset(by_name.get(name) or by_name[name.casefold()] for name in found)
 
 
+def names_in_lower_case() -> tuple[str, ...]:
+    """All names of regions but those that are other words in lower case (us, turkey)."""
+    return tuple(name.casefold() for name in _places()[1] if not name.startswith("="))
+
+
 def enclosing(region: str) -> Iterator[str]:
     """The regions that this one lies in, the smallest first."""
     parents = _places()[0]

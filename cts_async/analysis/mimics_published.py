@@ -125,6 +125,15 @@ TABLE_10: Final[Printed] = {
 }
 """Section 5.3; the seven cells of engagement again for the computation that gives them."""
 
+OTHER_READINGS: Final = frozenset(
+    {
+        *((row, t7.MRR_ONE) for row in (t7.RATING, t7.QUALITY, t7.RANDOM)),
+        (t7.RANDOM, t7.SD + t7.MRR_ONE),
+        *((correlations.MISALIGNED, name) for name in _ENGAGEMENT),
+    }
+)
+"""The cells of tables 7 and 10 whose printed value stands above beside another cell: it is one published cell."""
+
 TABLE_11: Final[Printed] = dict(
     _grid(
         "P@1 engagement|MRR engagement|P@1 quality|MRR quality|P@1 rating|MRR rating",

@@ -27,7 +27,9 @@ def mimics_table(name: str, panes: Sequence[Pane], *, draws: int = DRAWS, seed: 
 def _table_7(panes: Sequence[Pane], draws: int, seed: int) -> list[Cell]:
     figures = pane_reranking(panes, draws=draws, seed=seed)
     means = [key for key in figures if key[0] in (RANDOM, BY_RATING, BY_QUALITY) and SD not in key[1]]
-    return cells(figures, published.TABLE_7, dict.fromkeys(means, published.RANDOM_REPEATS))
+    return cells(
+        figures, published.TABLE_7, dict.fromkeys(means, published.RANDOM_REPEATS), published.OTHER_READINGS
+    )
 
 
 _COMPUTE: Final[Mapping[str, _Compute]] = {
@@ -35,7 +37,9 @@ _COMPUTE: Final[Mapping[str, _Compute]] = {
     "7": _table_7,
     "8": lambda panes, draws, seed: cells(quality_distributions(panes), published.TABLE_8),
     "9": lambda panes, draws, seed: cells(aspect_distributions(panes), published.TABLE_9),
-    "10": lambda panes, draws, seed: cells(label_correlations(panes), published.TABLE_10),
+    "10": lambda panes, draws, seed: cells(
+        label_correlations(panes), published.TABLE_10, again=published.OTHER_READINGS
+    ),
     "11": lambda panes, draws, seed: cells(
         aspect_reranking(panes, draws=draws, seed=seed), published.TABLE_11
     ),

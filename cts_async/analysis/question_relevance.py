@@ -3,7 +3,8 @@
     Recall@k = mean over the topics of |top k and relevant| / |relevant|
 
 Relevant are all questions that people wrote for the topic; that nobody should ask is one of them. A topic's
-questions are sorted by falling score, and of those with the same score only the first is kept.
+questions are sorted by falling score, and of those with the same score only the first is kept. A question that
+a run repeats with another score takes a rank each time and is found once, as in the official program.
 """
 
 from __future__ import annotations

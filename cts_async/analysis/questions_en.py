@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
@@ -12,7 +13,7 @@ from cts_async.analysis.words_en import MENTIONS, NOUNS, PLACES, VALUES, WEAK
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\ds?\b")
 _STOP: Final = (
     "is|are|was|were|am|be|do|does|did|would|will|can|could|should|shall|has|have|had|may|might|must|you|your|you're|i|i'm|"
-    "we|they|it|he|she|in|for|from|to|at|by|about|with|that|on|when|where|who|if|matters?|interests?|best|applies|apply"
+    "we|they|it|he|she|in|for|from|to|at|by|about|with|that|on|when|where|who|which|what|whose|how|if|matters?|interests?|best|applies|apply"
 )
 _NP: Final = rf"(?P<np>(?:\s+(?!(?:{_STOP})\b)[\w&/,'.-]+){{0,6}})"
 _BE: Final = r"(?:(?:'s|\s+(?:is|are|was|were|would be))\b(?:\s+(?:your|the|their|its|an?)\b)?)?"
@@ -26,7 +27,7 @@ _FACET: Final = re.compile(
 )
 """A question within the question offers a part of the topic: "do you want to know how to apply"."""
 _SPECIFIC: Final = re.compile(
-    rf"\b(?:specific|particular|certain|given|preferred|exact|desired|target)\b{_NP}"
+    rf"\b(?:specific|particular|certain|single|given|preferred|exact|desired|target)\b{_NP}"
 )
 _NO_NOUN: Final = re.compile(r"\b(?:any|some)thing\s+(?:specific|in particular|particular)")
 _HAVE: Final = re.compile(r"\b(?:do|have) (?:you|they) (?:have )?an?y?(?P<np>(?:\s+[\w-]+){1,4})")
@@ -34,14 +35,28 @@ _MEANT: Final = re.compile(
     r"\b(?:refer(?:ring)? to|(?:do|did) you mean|you mean|talking about|speaking (?:of|about)|asking about the)\b"
 )
 _OR: Final = re.compile(r"\bor\b")
-_WITHIN: Final = re.compile(r"\b(?:in|within|outside|from|throughout)\s+(?:the\s+)?(?P<place>.+)")
+_ANOTHER: Final = re.compile(
+    r"\s*(?:in|at|for|from|on|to)?\s*(?:an?|some|any)?\s*(?:different|another|other)(?: one)?s?\W*$"
+)
+_OWNED: Final = re.compile(r"\S+'s\s+(?=\S)")
+_WITHIN: Final = re.compile(
+    r"\b(?:in|within|outside|from|throughout|(?:limited|restricted|confined) to)\s+(?:the\s+)?(?P<place>.+)"
+)
 _WANTED: Final = re.compile(
     r"\b(?:interested|looking|want(?:ing)?|need|like to|would you like|wondering|searching|trying|asking|seeking|"
     r"inquiring|hoping|curious|care about|included?|focus)\b"
 )
 _KIND_OF: Final = re.compile(
-    r"\b(?:types?|kinds?|sorts?|aspects?|parts?|areas?|fields?|forms?|levels?|states?|categor(?:y|ies))\s+of\s+"
+    r"\b(?:regions?(?= of (?:the )?(?:brain|body|skin|heart|eye|face|genome|spectrum|image|screen|page|memory)\b)|"
+    r"types?|kinds?|sorts?|aspects?|parts?|areas?|fields?|forms?|levels?|states?|categor(?:y|ies))\s+of\s+"
     r"(?!the (?:country|world|city|state)\b|(?:town|residence|birth|origin)\b)"
+)
+_PART_OF: Final = re.compile(r"\b(?:part|area|side|end|corner)s?\s+of\s+(?P<place>.+)")
+_JOIN: Final = re.compile(r",|/|\b(?:or|and)\b")
+_REQUEST: Final = re.compile(
+    r"\b(?:(?:could|can|would|will) you|please)\b.{0,20}?"
+    r"\b(?:tell|give|share|provide|specify|confirm|name|state|mention|indicate)\b(?:\s+(?:me|us))?"
+    r"(?P<object>(?:\s+(?!(?:about|for|in|to|from|at|by|with|that|on|so|if|you)\b)[\w&/,'.-]+)*)"
 )
 _OF: Final = re.compile(r"'s\b|\bof\b(?! the (?:country|world|city|state)\b| town\b)")
 
@@ -49,8 +64,12 @@ _PHRASES: Final[tuple[tuple[QuestionType, str], ...]] = (
     ("criterion", r"\bwhat (?:do|did|does|would) [^?]{1,30}\bmean by\b"),
     ("time", r"\bhow (?:long|recent(?:ly)?|soon|often|far back)\b"),
     ("time", r"\bhow many (?:days?|weeks?|months?|years?|hours?|nights?)\b"),
-    ("time", r"\bwhen (?:do|did|are|is|will|would|were|was|should)\b"),
-    ("region", r"(?:^|[,;.]\s*|\b(?:and|or|from|but|me|to|so)\s+)where\b"),
+    (
+        "time",
+        r"\bwhen (?:do|did|are|is|will|would|were|was|should|and|or)\b|\b(?:since|until|till|by) when\b",
+    ),
+    ("time", r"\bhow old (?:can|could|may|might|should|must)\b"),
+    ("region", r"(?:^|[,;.]\s*|\b(?:and|or|from|but|me|to|so)\s+)where(?:abouts)?\b"),
     ("region", r"\bhow (?:far|close|near)\b"),
     ("scope", r"\bhow (?:old|many (?:people|guests?|persons?|users?|students?|children|kids|players?))\b"),
     ("scope", r"\bwhom? (?:is|are|will) .*\bfor\b|\bfor whom\b"),
@@ -96,8 +115,8 @@ def _asked(text: str) -> list[QuestionType]:
     found += [placed for placed in [*_bound(text), *_offered(text)] if not _within(placed[0], turns)]
     if found:
         return [kind for _, kind in sorted(found, key=lambda placed: placed[0])]
-    fallback = _fallback(text)
-    return [fallback] if fallback else []
+    request = _REQUEST.search(text)
+    return (request and _np_types(request["object"])) or _fallback(text)
 
 
 def _within(at: int, turns: list[tuple[tuple[int, int], QuestionType]]) -> bool:
@@ -120,10 +139,12 @@ def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
 
 def _np_types(np: str) -> list[QuestionType]:
     """The types of the heads of a noun phrase: a head stands last, or before 's or "of"."""
+    if (part := _PART_OF.search(np)) and PLACES.ending(part["place"]):
+        return ["region"]
     if _KIND_OF.search(np):
         return ["scope"]
     whole = _OF.split(np)[0]
-    heads = [NOUNS.last(part) or WEAK.last(part) for part in re.split(r",|/|\b(?:or|and)\b", whole)]
+    heads = [NOUNS.last(part) or WEAK.last(part) for part in _JOIN.split(whole)]
     return [head for head in dict.fromkeys(heads) if head]
 
 
@@ -135,11 +156,18 @@ def _unnamed(wh: str, np: str) -> list[QuestionType]:
 def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
     """What the alternatives of "or" differ in, where words say it."""
     for clause in re.finditer(r"[^?;.!]+", text):
-        if (sign := _OR.search(clause[0])) and not _WH.search(clause[0]):
-            at = clause.start() + sign.start()
-            after, before = clause[0][sign.end() :], clause[0][: sign.start()]
-            kinds = {*_values(after), *_values(" ".join(before.split()[-3:]))}
+        if _WH.search(clause[0]):
+            continue
+        parts, at = _OR.split(clause[0]), clause.start()
+        for before, after in pairwise(parts):
+            at += len(before)
+            last = " ".join(before.split()[-3:])
+            # California's rules are of no other place; of Canada's or Australia's rules one has to be chosen.
+            kinds = {*_values(after), *_values(_OWNED.sub("", last))}
+            if _ANOTHER.fullmatch(after):
+                kinds |= {kind for kind in (NOUNS.last(last),) if kind}
             yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
+            at += len("or")
 
 
 def _values(text: str) -> Iterator[QuestionType]:
@@ -149,17 +177,27 @@ def _values(text: str) -> Iterator[QuestionType]:
     yield from (kind for lexicon in (VALUES, PLACES) for _, kind in lexicon.find(text))
 
 
-def _fallback(text: str) -> QuestionType | None:
-    """The type of a question without a question word that could be read."""
+def _fallback(text: str) -> list[QuestionType]:
+    """The types of a question without a question word that could be read."""
     if _NO_NOUN.search(text):
-        return "scope"
+        return ["scope"]
     if _MEANT.search(text):
-        return "entity"
+        return ["entity"]
     if kind := _narrowed(text):
-        return kind
+        return [kind]
     if _WANTED.search(text) or _OR.search(text):
-        return "scope"
-    return NOUNS.last(" ".join(text.rstrip("?.! ").split()[-3:]))
+        return ["scope"]
+    return _last_nouns(text)
+
+
+def _last_nouns(text: str) -> list[QuestionType]:
+    """The types of the nouns that a text ends with: "The city and travel dates?" names two."""
+    kinds: list[QuestionType] = []
+    for part in reversed(_JOIN.split(text.rstrip("?.! "))):
+        if (kind := NOUNS.last(" ".join(part.split()[-3:]))) is None:
+            break
+        kinds.insert(0, kind)
+    return kinds
 
 
 def _narrowed(text: str) -> QuestionType | None:

@@ -3,32 +3,57 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+from cts_async.analysis.gazetteer import names_in_lower_case
 from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
-from cts_async.analysis.words_zh import INSTITUTIONS, MENTIONS, NOUNS, PLACES, SHORT, VALUES, WEAK
+from cts_async.analysis.words_zh import AREAS, INSTITUTIONS, MENTIONS, NOUNS, SHORT, VALUES, WEAK
 
-_NAMED: Final = re.compile(rf"(?:{'|'.join(PLACES.split())})(?!{INSTITUTIONS})")
+_PLACES: Final = [*AREAS.split(), *(name for name in names_in_lower_case() if not name.isascii())]
+_NAMED: Final = re.compile(rf"(?:{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?!{INSTITUTIONS})")
 
 _YEAR: Final = re.compile(
-    r"(?<!\d)(?:19|20)\d\d(?!\d)|\d{1,2}月|[一二三四]季度|近[一二两三四五六七八九十\d]+[年个天月周]"
+    r"(?<![\da-z])(?:19|20)\d\d(?![\da-z])|\d{1,2}月|(?<!历)[唐宋元明清汉秦晋隋][代朝]|[一二三四]季度|近[一二两三四五六七八九十\d]+[年个天月周]"
 )
 
+_NO_PLACE: Final = re.compile(
+    r"(?:大脑|脑部|身体|皮肤|面部|眼睛|心脏|屏幕|页面|图片|图像|文档|表格|代码)的?(?:是|在)?$"
+)
+"""What has regions and positions that are no places."""
 _END: Final = "。？！?!；;\n"
+
+_AND: Final = "以及|(?<![涉普])及(?![格时])|和|与|跟|或者?|还有|、"
+_ASKING: Final = "[哪何几谁某]|什么|多少|具体|特定"
+"""What begins the next thing that is asked for: no phrase reaches over it, as in 哪一年哪个地区."""
+
+
+def _phrase(stops: str) -> str:
+    """A pattern for the noun phrase behind a question word, `np`, and for what is joined to it, `more`."""
+    np = rf"(?:(?!{_ASKING}|{_AND})[^的,{_END}{stops}]){{0,8}}"
+    return rf"(?P<np>{np})(?P<more>(?:(?:{_AND}){np})*)"
+
+
 _EXAMPLES: Final = re.compile(rf"[,:(—-]*(?:比如|例如|譬如|诸如|如[:：]|像是|比方说)[^{_END})]*\)?|\([^)]*\)")
 _WH: Final = re.compile(
-    r"(?P<wh>哪一?(?:[个些种类家款座位部届所本首支只场条台辆间项门份张]|几[个种类家款年])?|(?<!为)什么样?|何种|何|几|多少|"
-    rf"多(?=[大高长久远])|谁)(?P<np>[^的,、{_END}是要想能可需在会与和为您你]{{0,8}})"
+    r"(?P<wh>哪[一几]?[个些种类家款座位部届所本首支只场条台辆间项门份张]?|(?<!为)什么样?|何种|何|"
+    rf"(?<![近前后这那])几[个种类家款]?|多少|多(?=[大高长久远])|谁){_phrase('是要想能可需在会为您你')}"
 )
 _SPECIFIC: Final = re.compile(
     r"(?:具体|特定|指定|限定|限制|某一?[个些种类]?|固定|明确|大致|大概|特别)(?:的|是|在|于)?"
-    rf"(?P<np>[^的,、{_END}是想能可需会您你还]{{0,8}})"
+    rf"{_phrase('是想能可需会您你还')}"
+)
+_REQUEST: Final = re.compile(
+    r"(?:可否|能否|能不能|可以|能|方便|麻烦|请){0,4}(?:告诉|告知|说明|说(?![的到过])|提供|补充|注明)(?:一?下|我){0,2}"
+    rf"(?P<object>[^{_END}]*)"
 )
 _LINK: Final = re.compile(
     r"(?:[是为在选有]|大概|大约|一般|具体|主要|要求|范围|需求|限制|分别|属于|打算|计划)*$"
 )
-_SPELL: Final = re.compile(r"久|长时间|长?(?:天|年|个月|小时|星期|周)")
+_SPELL: Final = re.compile(r"久|长时间|长?(?:天|年(?!级)|个月|小时|星期|周)|号(?![线楼院门口机码])")
+_SUBJECT_CHARS: Final = 40
+"""So far back from a question word its subject is looked for."""
+_COUNTS: Final = frozenset({"哪", "哪一", "哪几", "几", "多", "多少"})
 _PREFERENCE: Final = re.compile(
     r"看重|在意|优先|注重|侧重|偏好|倾向|更关注|衡量|评判|评价|排名|排序|按|根据|为准|标准|定义|口径"
 )
@@ -44,7 +69,7 @@ _TURNS: Final[tuple[tuple[re.Pattern[str], QuestionType], ...]] = (
         ),
         "criterion",
     ),
-    (re.compile(r"(?:按|根据|以|依据|从)照?(?:什么|哪[种个些类])"), "criterion"),
+    (re.compile(r"(?:按|根据|以|依据)照?(?:什么|哪[种个些类])"), "criterion"),
     (re.compile(r"(?:怎么|如何)(?:定义|衡量|判断|评判|界定|评价|排)"), "criterion"),
     (
         re.compile(r"[给为帮替送]谁|谁(?:用|使用|吃|穿|看|办)|做什么用|用来[做干]什么|用于什么|干什么用"),
@@ -81,53 +106,72 @@ def _asked(text: str) -> list[QuestionType]:
     ]
     if found:
         return [kind for _, kind in sorted(found, key=lambda placed: placed[0])]
-    fallback = _fallback(text)
-    return [fallback] if fallback else []
+    return _requested(text) or [kind for kind in (_fallback(text),) if kind]
 
 
 def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
     """What question words, and words such as 具体 and 某个, are bound to."""
     for found in _WH.finditer(text):
-        if kind := _wh_type(found["wh"], found["np"], text[: found.start()]):
-            yield found.start(), kind
+        before = text[max(0, found.start() - _SUBJECT_CHARS) : found.start()]
+        kinds = [*_wh_types(found["wh"], found["np"], before), *_joined(found["more"])]
+        yield from ((found.start(), kind) for kind in kinds)
     for found in _SPECIFIC.finditer(text):
-        kind = _noun(found["np"]) or WEAK.first(found["np"])
-        if kind and not _WH.search(found["np"]):
-            yield found.start(), kind
+        if kind := _noun(found["np"]) or WEAK.first(found["np"]):
+            yield from ((found.start(), one) for one in (kind, *_joined(found["more"])))
 
 
-def _wh_type(wh: str, np: str, before: str) -> QuestionType | None:
-    """The type of a question word with the noun behind it, or else with the noun that it is said of."""
+def _joined(more: str) -> Iterator[QuestionType]:
+    """The types of the nouns that "and" or "or" joins to an earlier one: 哪个城市和年份 asks for both."""
+    return (kind for part in re.split(_AND, more) if (kind := _noun(part)))
+
+
+def _wh_types(wh: str, np: str, before: str) -> Sequence[QuestionType]:
+    """The type of a question word with the noun behind it, or else with the nouns that it is said of."""
     if wh == "谁":
-        return "entity"
+        return ["entity"]
     if wh in ("哪", "何") and np[:1] in tuple("里儿处地"):
-        return "region"
+        return ["region"]
+    if wh + np[:1] == "何时" or (wh in _COUNTS and _SPELL.match(np)):
+        return ["time"]
     if wh in ("几", "多", "多少"):
-        return "time" if _SPELL.match(np) else _counted(np, before)
+        return _counted(np, before)
     bound = _noun(np)
     if bound == "entity" and wh[-1] == "类":
-        return "scope"
-    return bound or _subject(before) or WEAK.first(np) or _unnamed(wh, before)
+        return ["scope"]
+    if bound == "region" and _NO_PLACE.search(before):
+        return ["scope"]
+    if bound:
+        return [bound]
+    return _subjects(before) or [kind for kind in (WEAK.first(np) or _unnamed(wh, before),) if kind]
 
 
 def _noun(np: str) -> QuestionType | None:
     return NOUNS.first(np) or SHORT.first(np[:1])
 
 
-def _subject(before: str) -> QuestionType | None:
-    """The noun of "预算大概是" and the like, which a question word then asks for."""
-    return NOUNS.ending(_LINK.sub("", before)[-8:])
+def _subjects(before: str) -> list[QuestionType]:
+    """The nouns of "预算大概是", "地区和时间分别是" and the like, which a question word then asks for."""
+    clause = re.split(rf"[,{_END}]", _LINK.sub("", before))[-1]
+    kinds: list[QuestionType] = []
+    for part in reversed(re.split(_AND, clause)):
+        kind = NOUNS.ending(part[-8:])
+        if kind is None:
+            break
+        kinds.insert(0, kind)
+        if "的" in part:  # what is joined further left may belong to this word: 国家和地方的标准
+            break
+    return kinds
 
 
-def _counted(np: str, before: str) -> QuestionType:
+def _counted(np: str, before: str) -> Sequence[QuestionType]:
     kind = _noun(np)
     if kind == "entity" or np[:2] in ("个人", "口人"):
-        return "scope"  # how many people it is for
-    return kind or _subject(before) or "criterion"
+        return ["scope"]  # how many people it is for
+    return [kind] if kind else _subjects(before) or ["criterion"]
 
 
 def _unnamed(wh: str, before: str) -> QuestionType | None:
-    if _MEANT.search(before[-4:]):
+    if _MEANT.search(before[-4:]) and wh[-1] != "届":
         return "entity"
     return _CLASSIFIED.get(wh[-1], "scope")
 
@@ -143,6 +187,8 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
         yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
         if not kinds and _PREFERENCE.search(before):
             yield at, "criterion"
+        elif not kinds and not _WH.search(before) and _WH.search(after.partition(",")[2]):
+            yield at, "scope"  # two questions: 单日票还是年票,大概什么时候去
 
 
 def _values(text: str) -> Iterator[QuestionType]:
@@ -163,6 +209,15 @@ def _last_value(before: str) -> Iterator[QuestionType]:
         yield "region"
     if kind := VALUES.ending(tail):
         yield kind
+
+
+def _requested(text: str) -> list[QuestionType]:
+    """The nouns that 请告诉我… or …能告诉我吗 names, or that the text ends with: 城市和年份分别是?"""
+    text = text.rstrip(_END)
+    if request := _REQUEST.search(text):
+        named = request["object"].rstrip("吗呢么吧")
+        text = named or text[: request.start()]
+    return _subjects(text)
 
 
 def _fallback(text: str) -> QuestionType | None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cts_async.errors import UsageError
 
 Qrels = Mapping[str, Mapping[str, int]]
-"""Query id -> document id -> grade. Grades below 1 are not relevant."""
+"""Query id -> document id -> grade. Grades below 1 are not relevant, and gain nothing."""
 Run = Mapping[str, Sequence[tuple[str, float]]]
 """Query id -> (document id, score) in any order, each document once, scores finite."""
 
@@ -50,9 +50,12 @@ def cutoff(name: str) -> int | None:
     return int(depth) if depth else None
 
 
-def evaluate(qrels: Qrels, run: Run, measures: Sequence[str]) -> dict[str, dict[str, float]]:
+def evaluate(
+    qrels: Qrels, run: Run, measures: Sequence[str], *, level: int = 1
+) -> dict[str, dict[str, float]]:
     """Give measure -> query id -> value in [0, 1], measures by the names given, queries in the order of `qrels`.
 
+    `level` is the least grade that P, RR, AP and R take for relevant (TREC Deep Learning: 2); nDCG has gains instead.
     A query for which nothing was retrieved counts 0, and so does one without a relevant document; a query
     without judgments is left out, in `qrels` or in `run`. Raises UsageError for an unknown measure.
     """
@@ -62,14 +65,25 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[str]) -> dict[str, dict[
     found = {query: run[query] for query, grades in relevant.items() if grades}
     values = {usual: dict.fromkeys(judged, 0.0) for usual in asked.values()}
     for depth, names in _by_depth(values, max(map(len, found.values()), default=0)).items():
-        for usual, query, value in _computed(relevant, found, names, depth):
+        for usual, query, value in _computed(relevant, found, names, depth, level):
             values[usual][query] = value
     return {name: values[usual].copy() for name, usual in asked.items()}
 
 
-def count_hopeless(qrels: Qrels) -> int:
-    """How many queries have judgments but no relevant document, so that `evaluate` counts them 0 in any case."""
-    return sum(1 for grades in qrels.values() if grades and not _relevant(grades))
+def count_hopeless(qrels: Qrels, *, level: int = 1) -> int:
+    """How many queries have judgments but no document of that grade, so that `evaluate` counts them 0 in any case."""
+    return sum(1 for grades in qrels.values() if grades and max(grades.values()) < level)
+
+
+def relevant_from(level: int) -> str:
+    """What captions say of a relevance level; nothing of the usual one."""
+    return f"; relevant from grade {level} (nDCG: by gains)" if level > 1 else ""
+
+
+def hopeless_note(hopeless: int, of: str, level: int) -> str:
+    """What `count_hopeless` means; `of` says how many of what there are: "198 facets"."""
+    where = " except in nDCG" if level > 1 else ""
+    return f"{hopeless:,} of {of} have judgments but no relevant document: they count 0{where}, whatever is asked"
 
 
 def _relevant(grades: Mapping[str, int]) -> dict[str, int]:
@@ -87,20 +101,22 @@ def _by_depth(usual: Iterable[str], longest: int) -> dict[int | None, list[str]]
 
 
 def _computed(
-    relevant: dict[str, dict[str, int]], found: Run, names: Sequence[str], depth: int | None
+    relevant: dict[str, dict[str, int]], found: Run, names: Sequence[str], depth: int | None, level: int
 ) -> Iterable[tuple[str, str, float]]:
     """Yield (usual name, query, value) of the queries in `found`."""
     import ir_measures
 
     objects: dict[Any, list[str]] = {}
     for name in names:
-        shown = "RR" if name.startswith("RR") else name
-        objects.setdefault(ir_measures.parse_measure(shown), []).append(name)
+        metric = ir_measures.parse_measure("RR" if name.startswith("RR") else name)
+        if level > 1 and not name.startswith("nDCG"):
+            metric = metric(rel=level)
+        objects.setdefault(metric, []).append(name)
     ranked = {query: dict(_top(documents, depth)) for query, documents in found.items()}
     judged = {query: relevant[query] for query in found}
-    for metric in ir_measures.pytrec_eval.evaluator(list(objects), judged).iter_calc(ranked):
-        for name in objects[metric.measure]:
-            yield name, metric.query_id, float(metric.value)
+    for found_value in ir_measures.pytrec_eval.evaluator(list(objects), judged).iter_calc(ranked):
+        for name in objects[found_value.measure]:
+            yield name, found_value.query_id, float(found_value.value)
 
 
 def _top(documents: Sequence[tuple[str, float]], depth: int | None) -> Sequence[tuple[str, float]]:

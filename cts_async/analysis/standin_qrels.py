@@ -16,6 +16,13 @@ STANDIN: Final = "stand-in judgments (what the intent's own text ranks best), no
 """How tables and files call them."""
 
 
+def standins_have_one_grade(level: int, qrels: str) -> str:
+    """Why a relevance level above 1 is refused with stand-ins."""
+    return (
+        f"--relevance-level {level}: {qrels} has grade 1 only; name a file of graded judgments with --qrels"
+    )
+
+
 def standin_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict[str, dict[str, int]]:
     """Give key -> document id -> 1 for the `depth` documents that `ranker` ranks best for each intent.
 

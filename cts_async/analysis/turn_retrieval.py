@@ -142,18 +142,20 @@ def retrieve_turns(
     measures: Sequence[str],
     *,
     name: str = "",
+    level: int = 1,
 ) -> TurnRetrieval:
     """Evaluate talks, one of each scheme and mode, over the instances of `blurred` (q by id).
 
     All are of one Clarifier, after which they are called where they have no `name`.
 
     `ranked` has the documents of every query that `queries_of` names. Instances without judgments are left out.
+    `level` as in `evaluate`.
     """
     judged = {id: query for id, query in blurred.items() if qrels.get(id)}
 
     def scores(queries: Mapping[str, str]) -> Scores:
         run = {id: ranked[query] for id, query in queries.items()}
-        return evaluate({id: qrels[id] for id in run}, run, measures)
+        return evaluate({id: qrels[id] for id in run}, run, measures, level=level)
 
     ordered = sorted(talks, key=lambda talk: (MODES.index(talk.mode), SCHEMES.index(talk.scheme)))
     cells = tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from cts_async.analysis.gazetteer import names_in_lower_case
 from cts_async.analysis.lexicon import Lexicon
 
 NOUNS: Final = Lexicon(
@@ -79,13 +80,15 @@ VALUES: Final = Lexicon(
             worldwide world-wide global globally internationally nationwide
             nationally domestic domestically local locally abroad overseas nearby elsewhere urban rural
             statewide near_you near_me your_area your_location your_city your_state your_country in_town
-                    """,
+            east_coast west_coast the_north the_south the_east the_west northern southern
+        """,
         "criterion": """
             cheapest affordable budget_option high-end low-cost premium expensive best-rated top-rated
             highest-rated price quality performance popularity reliability safety rating
         """,
         "other": """
-            local_time price_list us_history fall new_york_times history_of
+            local_time price_list us_history fall new_york_times history_of local_variable global_variable
+            northern_lights
         """,
     },
     inflected=True,
@@ -94,15 +97,8 @@ VALUES: Final = Lexicon(
 
 PLACES: Final = Lexicon(
     {
-        "region": """
-            us u.s u.s.a usa uk u.k america united_states united_kingdom england scotland ireland canada
-            australia china japan korea india germany france spain italy mexico brazil russia europe asia
-            africa eu middle_east hong_kong taiwan singapore alabama alaska arizona arkansas california
-            colorado connecticut florida hawaii illinois indiana iowa kansas kentucky louisiana maryland
-            massachusetts michigan minnesota missouri montana nebraska nevada ohio oklahoma oregon
-            pennsylvania tennessee texas utah vermont virginia wisconsin wyoming new_york new_jersey
-            chicago boston seattle beijing shanghai london paris tokyo
-        """
+        "region": "us u.s u.s.a usa uk u.k eu america "
+        + " ".join(name.replace(" ", "_") for name in names_in_lower_case() if name.isascii())
     },
     inflected=True,
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_error import print_notes
 from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def converse(
             help="Judgments by facet; intent:N: the N documents that the intent's own words rank best.",
         ),
     ] = "intent:10",
+    relevance_level: options.RelevanceLevel = 1,
     measure: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="nDCG@10, MRR@10, ...; may be repeated [default: these two]."),
@@ -116,6 +118,7 @@ def converse(
     evaluation = EvaluationConfig(
         corpus=corpus,
         qrels=qrels,
+        relevance_level=relevance_level,
         reranker=reranker,
         measures=tuple(dict.fromkeys(measure or MEASURES)),
         encoder=encoder,
@@ -151,6 +154,7 @@ def _converse(
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan, judgments)
+        print_notes(plan.dataset.notes)
     works = [Work(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
     stopped = drive(hold_talks, plan, works, quiet=quiet)
     summaries = _summaries(plan)

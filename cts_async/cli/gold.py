@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_error import print_notes
 from cts_async.cli.standard_output import print_json
 from cts_async.config import RunConfig
 
@@ -111,6 +112,7 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
     if not quiet:
         _introduce(Console(stderr=True), plan)
+        print_notes(plan.plan.dataset.notes)
     works = [Work(plan.directory.name, len(plan.intents), (plan.directory,))]
     stopped = drive(build_gold, plan, works, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():

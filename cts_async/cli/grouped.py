@@ -28,7 +28,7 @@ HEADINGS: Final[Mapping[str, Sequence[str]]] = {
         *("nuggets_per_call", "config"),
     ),
     "Conversations": ("turns", "questions", "topics", "intents"),
-    "Evaluation": ("baseline", "qrels", "measure", "reranker", "encoder"),
+    "Evaluation": ("baseline", "qrels", "relevance_level", "measure", "reranker", "encoder"),
     "Searching": ("corpus", "search", "visit", "visit_model", "allow_address", "replay", "max_turns"),
     "Evidence": ("max_sources", "source_chars", "total_chars"),
     "Results": (

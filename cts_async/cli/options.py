@@ -58,6 +58,15 @@ DeadlineAt = Annotated[
     ),
 ]
 Sync = Annotated[bool, typer.Option("--sync", help="Survive a power cut too: flush every step to the disk.")]
+RelevanceLevel = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=4,
+        metavar="N",
+        help="The least grade that is relevant to P, RR, AP and R (TREC Deep Learning: 2); nDCG has gains.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of everything random here.")]
 Ray = Annotated[
     str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cts_async.cli import options
+from cts_async.cli.standard_error import print_notes
 from cts_async.cli.standard_output import print_json
 from cts_async.config import RunConfig
 
@@ -40,6 +41,7 @@ def plan(asked: RunConfig, as_json: options.AsJson = False) -> None:
         print_json(value)
     else:
         print_forecast(Console(), made, predicted, runs)
+        print_notes(made.dataset.notes)
 
 
 plan.__doc__ = HELP

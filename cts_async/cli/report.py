@@ -55,6 +55,7 @@ def report(
     qrels: Annotated[
         str, typer.Option(metavar="FILE|intent:N", help="Of cts converse: who judges those documents.")
     ] = "intent:10",
+    relevance_level: options.RelevanceLevel = 1,
     seed: options.Seed = 0,
 ) -> None:
     from datetime import UTC, datetime
@@ -74,7 +75,7 @@ def report(
         tables=tables,
         plots=plots,
         formats=formats,
-        evaluation=EvaluationConfig(corpus=corpus, qrels=qrels),
+        evaluation=EvaluationConfig(corpus=corpus, qrels=qrels, relevance_level=relevance_level),
         seed=seed,
     )
     origin = Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC))

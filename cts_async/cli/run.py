@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_error import print_notes
 from cts_async.cli.standard_output import print_json
 from cts_async.config import RunConfig
 
@@ -65,6 +66,7 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan)
+        print_notes(plan.dataset.notes)
     stopped = drive_placed(
         run_campaign, _on_a_cluster, plan, _works(plan), ray=ray, workers=workers, quiet=quiet
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -26,6 +27,16 @@ def tolerate_deaf_ears() -> None:
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         buffer = io.BufferedWriter(_Unfailing(2, "w", closefd=False))
         sys.stderr = io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=True)
+
+
+def print_notes(notes: Iterable[str]) -> None:
+    """Print remarks on how input files were read, a line each."""
+    import typer
+
+    from cts_async.report.plain import plain
+
+    for note in notes:
+        typer.echo(plain(f"note: {note}"), err=True)
 
 
 class _Unfailing(io.FileIO):

@@ -62,16 +62,31 @@ class Clariq:
     facets: dict[str, Facet] = field(default_factory=dict)
     n_rows: int = 0
     """Of facet, question and answer: the release calls them single-turn conversations."""
+    rewordings: dict[str, ClariqRow] = field(default_factory=dict)
+    """By topic id the first row whose request differs from the topic's; the release has one such topic, 260."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """One notice that says where a topic has a second request text; none where no topic has."""
+        if not self.rewordings:
+            return ()
+        id, row = next(iter(self.rewordings.items()))
+        more = f" ({len(self.rewordings)} topics have several)" if len(self.rewordings) > 1 else ""
+        return (
+            f"{row.path}:{row.line}: topic {short(id)} has a second request text; the first is used{more}",
+        )
 
     def add(self, row: ClariqRow) -> None:
-        """Take a row in. InputError where it contradicts an earlier one."""
+        """Take a row in, with the topic's first request text. InputError where it contradicts an earlier one."""
         topic = self.topics.setdefault(row.topic_id, Topic(row.topic_id, row.request, row.need, row.path))
         if topic.path != row.path:
             problem = f"topic {short(row.topic_id)} stands in {topic.path} already"
             raise InputError(row.path, problem, line=row.line, field="topic_id")
-        if (topic.request, topic.need) != (row.request, row.need):
-            problem = f"topic {short(row.topic_id)} stands earlier with another request or clarification_need"
-            raise InputError(row.path, problem, line=row.line, field="topic_id")
+        if topic.need != row.need:
+            problem = f"topic {short(row.topic_id)} stands earlier with another clarification_need"
+            raise InputError(row.path, problem, line=row.line, field="clarification_need")
+        if topic.request != row.request:
+            self.rewordings.setdefault(row.topic_id, row)
         if row.facet_id:
             topic.questions[row.question_id] = row.question
             self._add_pair(row)
@@ -120,14 +135,15 @@ def open_clariq(target: str, gold: Path | None, fields: Mapping[str, str]) -> Da
     paths = clariq_files(Path(text).expanduser())
     index = None if gold is None else read_gold(gold, fields)
     name = "clariq" if needs == NEEDS else f"clariq-need{'-'.join(map(str, sorted({needs[0], needs[-1]})))}"
+    found = read_collection(paths)
     made = make_dataset(
         name,
         paths[0],
         index,
-        partial(read_instances, paths, index, needs=needs),
-        annotations=partial(read_annotations, paths),
+        partial(_instances, found, paths[0], index, needs),
+        annotations=partial(_annotations, found),
     )
-    return replace(made, more_paths=paths[1:])
+    return replace(made, more_paths=paths[1:], notes=(*found.notes, *made.notes))
 
 
 def _chosen(target: str) -> tuple[str, tuple[int, ...]]:
@@ -144,29 +160,27 @@ def _chosen(target: str) -> tuple[str, tuple[int, ...]]:
     return match[1], needs
 
 
-def read_instances(
-    paths: Sequence[Path], gold: GoldIndex | None = None, *, needs: Collection[int] = NEEDS
+def _instances(
+    found: Clariq, path: Path, gold: GoldIndex | None, needs: Collection[int]
 ) -> Iterator[Instance]:
-    """The facets of topics with one of `needs`, in file order. InputError where the files have none."""
-    found = read_collection(paths)
+    """The facets of topics with one of `needs`, in file order. InputError, about `path`, where there are none."""
     facets = [facet for facet in found.facets.values() if found.topics[facet.topic_id].need in needs]
     if not facets:
         kept = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
-        raise InputError(paths[0], f"has no facets{kept}; {', '.join(FILES)} have them", field="facet_id")
+        raise InputError(path, f"has no facets{kept}; {', '.join(FILES)} have them", field="facet_id")
     if gold is not None:
-        gold.require_join(paths[0], COLUMNS, ((facet.id, facet.description) for facet in facets))
+        gold.require_join(path, COLUMNS, ((facet.id, facet.description) for facet in facets))
     for facet in facets:
         nuggets = gold.lookup(facet.id, facet.description) if gold is not None else None
         request = found.topics[facet.topic_id].request
         yield Instance(facet.id, facet.description, request, nuggets or ())
 
 
-def read_annotations(paths: Sequence[Path]) -> Annotations:
+def _annotations(found: Clariq) -> Annotations:
     """Requests with their needs and questions; (question, answer) pairs by facet.
 
     Topics with the same request are one query: its questions are theirs together, its need that of the first.
     """
-    found = read_collection(paths)
     questions: dict[str, dict[str, None]] = {}
     first: dict[str, Topic] = {}
     for topic in found.topics.values():

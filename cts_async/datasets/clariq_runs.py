@@ -30,11 +30,13 @@ class RunLine(NamedTuple):
     score: float
 
 
-def read_run(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[RunLine]:
-    """Stream a run in file order.
+def read_run(
+    path: Path, repeats: list[int] | None = None, *, max_line_bytes: int = MAX_LINE_BYTES
+) -> Iterator[RunLine]:
+    """Stream a run in file order, repeated questions included, since official run files have some.
 
-    InputError names file, line and field: other than six cells, a rank or score that is no number, a question
-    that stands twice for its topic, and a file without lines.
+    `repeats` collects the numbers of the lines whose question stood earlier for its topic. InputError names
+    file, line and field: other than six cells, a rank or score that is no number, and a file without lines.
     """
     seen = FirstLines()
     number = 0
@@ -43,9 +45,8 @@ def read_run(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Ru
         if not rank.isdecimal():
             problem = f"must be a whole number from 0, is {short(rank)}"
             raise InputError(path, problem, line=number, field="rank")
-        if (earlier := seen.add(f"{topic} {question}", number)) is not None:
-            problem = f"{short(question)} stands on line {earlier} already for topic {topic[:40]}"
-            raise InputError(path, problem, line=number, field="question")
+        if seen.add(f"{topic} {question}", number) is not None and repeats is not None:
+            repeats.append(number)
         yield RunLine(topic, question, _score(path, number, score))
     if not number:
         raise InputError(path, f"holds no lines: {' '.join(RUN_COLUMNS)} is expected")

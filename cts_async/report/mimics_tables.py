@@ -223,12 +223,17 @@ def shown(cell: Cell, value: float | None) -> str:
 
 
 def _counted(tables: MimicsTables) -> dict[Verdict, int]:
-    counts = Counter(cell.verdict for found in tables.cells.values() for cell in found)
+    """Published cells by verdict, each once: on aligned panes, and with every ideal pane counting (`Cell.again`)."""
+    counts = Counter(cell.verdict for found in tables.cells.values() for cell in found if not cell.again)
     return {verdict: counts[verdict] for verdict in VERDICTS}
 
 
 def _print_verdicts(console: Console, tables: MimicsTables) -> None:
-    for verdict, count in _counted(tables).items():
+    counts = _counted(tables)
+    again = sum(cell.again for found in tables.cells.values() for cell in found)
+    more = f" ({again} more lines above are other readings of some)" if again else ""
+    console.print(Text(f"Published cells: {sum(counts.values())}, each counted once{more}."))
+    for verdict, count in counts.items():
         console.print(Text(f"{_MARKS[verdict]} {count:3} {VERDICTS[verdict]}"))
     drawn = f"Ties: {tables.draws:,} draws, seed {tables.seed}; exact: over all orders of tied items, nothing drawn."
     console.print(Text(drawn, style="dim"))

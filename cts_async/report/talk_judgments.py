@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from cts_async.analysis.bertscore import BertScore
-from cts_async.analysis.retrieval import Qrels, measure
+from cts_async.analysis.retrieval import Qrels, measure, relevant_from
 from cts_async.analysis.similarity import Scorer, TokenF1
-from cts_async.analysis.standin_qrels import STANDIN, standin_qrels
+from cts_async.analysis.standin_qrels import STANDIN, standin_qrels, standins_have_one_grade
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.dataset import Dataset
 from cts_async.datasets.fields import listed
@@ -48,6 +48,8 @@ class Judgments:
     given: Qrels | None = field(repr=False)
     """Grades by instance id that people gave; None: stand-ins, beside which no published value may stand."""
     standin_depth: int
+    level: int = 1
+    """The least grade that is relevant, as in `retrieval.evaluate`."""
 
     def qrels(self, intents: Mapping[str, str]) -> Qrels:
         """Grades of documents by instance id; `intents` are q* by id."""
@@ -59,14 +61,16 @@ class Judgments:
 def open_judgments(asked: EvaluationConfig, plan: Talked) -> Judgments | None:
     """Index the corpus and read the judgments; None where there is no corpus to search.
 
-    Raises UsageError for an unknown measure, a corpus, re-ranker or qrels that cannot be read, and for qrels that
-    have no judgments of any instance, or of no document that is there.
+    Raises UsageError for an unknown measure, a relevance level above the only grade of stand-ins, a corpus, re-ranker
+    or qrels that cannot be read, and for qrels that have no judgments of any instance, or of no document that is there.
     """
     from cts_async.search.backends.corpus import Corpus
 
     for name in asked.measures:
         measure(name)
     depth = _standin_depth(asked.qrels)
+    if depth is not None and asked.relevance_level > 1:
+        raise UsageError(standins_have_one_grade(asked.relevance_level, asked.qrels))
     corpus = asked.corpus or plan.dataset.corpus
     if corpus is None:
         return None
@@ -80,7 +84,9 @@ def open_judgments(asked: EvaluationConfig, plan: Talked) -> Judgments | None:
     if given is not None:
         _check_documents(Path(asked.qrels), given, documents)
     ranker = _ranker(documents, asked.reranker)
-    return Judgments(ranker, f"{ranker.name} over {corpus.name}; {judges}", given, depth or 0)
+    level = asked.relevance_level
+    caption = f"{ranker.name} over {corpus.name}; {judges}{relevant_from(level)}"
+    return Judgments(ranker, caption, given, depth or 0, level)
 
 
 def _standin_depth(qrels: str) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from cts_async.analysis.asked_first import asked_first, retrieved_first, source_of
 from cts_async.analysis.conversations import Talk, read_talk
-from cts_async.analysis.retrieval import count_hopeless, measure
+from cts_async.analysis.retrieval import count_hopeless, hopeless_note, measure
 from cts_async.analysis.similarity import Scorer
 from cts_async.analysis.talk_groups import TalkGroup, talk_groups
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
@@ -187,7 +187,9 @@ def _retrieved(
     queries = _counted(queries_of(group.talks, over.blurred), "retrieving", told)
     ranked = dict(rankings(judgments.ranker, queries, measures))
     qrels = judgments.qrels(over.intents)
-    return retrieve_turns(group.talks, over.blurred, ranked, qrels, measures, name=group.name)
+    return retrieve_turns(
+        group.talks, over.blurred, ranked, qrels, measures, name=group.name, level=judgments.level
+    )
 
 
 def _counted(queries: Sequence[str], what: str, told: Told) -> Iterator[str]:
@@ -203,10 +205,8 @@ def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
     given = judgments.given or {}
-    if hopeless := count_hopeless({id: given.get(id, {}) for id in over.blurred}):
-        yield (
-            f"{hopeless} of {n} instances have judgments but no relevant document: they count 0, whatever is asked."
-        )
+    if hopeless := count_hopeless({id: given.get(id, {}) for id in over.blurred}, level=judgments.level):
+        yield f"{hopeless_note(hopeless, f'{n} instances', judgments.level)}."
     if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
         yield (
             "Conversations that failed or are not held yet count nowhere: where n differs, means are over different "

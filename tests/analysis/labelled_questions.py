@@ -10,12 +10,12 @@ from __future__ import annotations
 Labelled = tuple[tuple[str, ...], str]
 
 
-def _read(lines: str) -> tuple[Labelled, ...]:
+def read_labels(lines: str) -> tuple[Labelled, ...]:
     pairs = (line.split(" ", 1) for line in lines.strip().splitlines())
     return tuple((tuple(types.split("+")), question.strip()) for types, question in pairs)
 
 
-TUNED = _read(
+TUNED = read_labels(
     """
 region 您想查询哪个城市的公积金缴存标准？
 region 您所在的省份是哪里？
@@ -152,7 +152,7 @@ other Could you please clarify?
 """
 )
 
-HELD_OUT = _read(
+HELD_OUT = read_labels(
     """
 region 请问您想了解哪个省的中考政策？
 region 您是要在市区找还是在郊区找？

@@ -33,6 +33,13 @@ def test_of_equal_scores_the_first_is_kept_and_the_others_take_no_place() -> Non
     assert found.mean(2) == 0.5
 
 
+def test_a_repeated_question_takes_a_rank_each_time_and_is_found_once() -> None:
+    # By falling score: a a b (5.0 again: dropped as a tie) c. At 2 only a is found, at 3 a and b, at 4 all three.
+    run = [("1", "a", 9.0), ("1", "a", 7.0), ("1", "b", 5.0), ("1", "a", 5.0), ("1", "c", 1.0)]
+    found = question_relevance({"1": frozenset("abc")}, run, (2, 3, 4))
+    assert [found.mean(k) for k in (2, 3, 4)] == [1 / 3, 2 / 3, 1.0]
+
+
 def test_a_topic_that_is_not_in_the_run_counts_zero_and_a_foreign_one_nothing() -> None:
     relevant = {"7": frozenset({"Q1"}), "9": frozenset({"Q4"})}
     found = question_relevance(relevant, [("7", "Q1", 1.0), ("11", "Q4", 1.0)])

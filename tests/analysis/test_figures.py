@@ -71,6 +71,7 @@ def test_a_row_for_programs_is_unrounded() -> None:
         "exact_sd": 0.125,
         "z": 0.0,
         "verdict": "ties",
+        "again": False,
     }
 
 

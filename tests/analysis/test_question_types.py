@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
+import labelled_regions
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from labelled_questions import HELD_OUT, TUNED, Labelled
 
 from cts_async.analysis.question_types import QUESTION_TYPES, Reading, labelled, read_question
+from cts_async.records import language_of
 
 
 def agreement(questions: Sequence[Labelled]) -> dict[str, tuple[int, int, int]]:
@@ -53,6 +56,88 @@ def test_agreement_with_questions_that_the_rules_had_not_met() -> None:
         "criterion": (10, 11, 12),
         "other": (1, 1, 2),
     }
+
+
+def region_agreement(questions: Sequence[Labelled]) -> tuple[int, int, int, int]:
+    """Region-only questions: (right, found by the rules, given by hand); questions whose whole label is found."""
+    read = [(set(label), read_question(question)) for label, question in questions]
+    only = [(label == {"region"}, reading.region_only) for label, reading in read]
+    whole = [
+        label == {kind if kind in ("region", "time") else "more" for kind in r.types} for label, r in read
+    ]
+    return (
+        sum(hand and rule for hand, rule in only),
+        sum(rule for _, rule in only),
+        sum(hand for hand, _ in only),
+        sum(whole),
+    )
+
+
+def in_language(questions: Sequence[Labelled], language: str) -> list[Labelled]:
+    return [labelled for labelled in questions if language_of(labelled[1]) == language]
+
+
+@pytest.mark.parametrize(
+    ("questions", "language", "expected"),
+    [
+        (labelled_regions.FIRST, "zh", (12, 12, 12, 36)),
+        (labelled_regions.FIRST, "en", (12, 12, 12, 36)),
+        (labelled_regions.SECOND, "zh", (12, 12, 12, 36)),
+        (labelled_regions.SECOND, "en", (11, 11, 12, 35)),
+        (labelled_regions.THIRD, "zh", (11, 11, 12, 34)),
+        (labelled_regions.THIRD, "en", (11, 11, 12, 35)),
+    ],
+)
+def test_region_only_questions_agree_with_labels_given_before_the_rules_were_run(
+    questions: Sequence[Labelled], language: str, expected: tuple[int, int, int, int]
+) -> None:
+    chosen = in_language(questions, language)
+    assert len(chosen) == 36
+    assert region_agreement(chosen) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "types"),
+    [
+        ("您指的是哪一年哪个地区的？", ("time", "region")),
+        ("您想查询哪个城市哪一年的标准？", ("region", "time")),
+        ("想看哪个地方什么时候的天气？", ("region", "time")),
+        ("您关注的地区和时间范围是什么？", ("region", "time")),
+        ("您想查的城市和年份分别是？", ("region", "time")),
+        ("您要查询的年份、城市是什么？", ("time", "region")),
+        ("您想了解哪个城市和年份的数据？", ("region", "time")),
+        ("您有具体的城市或年份要求吗？", ("region", "time")),
+        ("请告诉我您所在的城市以及出行日期", ("region", "time")),
+        ("何时何地？", ("time", "region")),
+        ("国家和地方政策的标准是什么？", ("criterion",)),
+        ("您想了解近几年哪个城市的房价？", ("region",)),
+        ("In which city, which year?", ("region", "time")),
+        ("Could you give me the country and the year?", ("region", "time")),
+        ("Could you give me more details about the country's economy?", ("scope",)),
+        ("Which area of Texas law?", ("scope",)),
+        ("The city and travel dates?", ("region", "time")),
+        ("您想从哪个城市出发？", ("region",)),
+        ("西北大学还是东北大学？", ("entity",)),
+        ("您想问大脑的哪个区域？", ("scope",)),
+        ("Which region of the brain?", ("scope",)),
+        ("Do you want California's laws or the federal ones?", ("scope",)),
+        ("Is it for your city or another one?", ("region",)),
+        ("Is it for your laptop or another one?", ("entity",)),
+        ("Is it this year or next, and here or abroad?", ("time", "region")),
+    ],
+)
+def test_all_that_a_question_asks_for_is_found_and_no_more(question: str, types: tuple[str, ...]) -> None:
+    assert read_question(question).types == types
+
+
+def test_a_model_number_is_no_year() -> None:
+    assert "time" not in read_question("您想问的是RTX2080还是RTX3080？").types
+
+
+def test_a_long_text_of_question_words_is_read_in_linear_time() -> None:
+    started = time.process_time()
+    read_question("哪" * 20_000)
+    assert time.process_time() - started < 5  # 0.3 s; with the whole text before each of them 39 s
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,23 @@ def test_grades_below_one_are_not_relevant() -> None:
     assert value(grades, in_order("spam", "zero", "good"), "nDCG@10") == pytest.approx(1 / 2)
 
 
+def test_a_relevance_level_decides_what_is_relevant_and_leaves_the_gains_of_ndcg() -> None:
+    """At level 2 the relevant a and c stand at ranks 4 and 3, b (grade 1) at rank 1 does not count."""
+    qrels, run = {"q": {"a": 3, "b": 1, "c": 2}}, {"q": in_order("b", "x", "c", "a")}
+    names = ["RR", "RR@2", "AP", "P@3", "R@3", "nDCG@3"]
+    found = {name: by_id["q"] for name, by_id in evaluate(qrels, run, names, level=2).items()}
+    assert found == {
+        "RR": pytest.approx(1 / 3),
+        "RR@2": 0,
+        "AP": pytest.approx((1 / 3 + 2 / 4) / 2),
+        "P@3": pytest.approx(1 / 3),
+        "R@3": pytest.approx(1 / 2),
+        "nDCG@3": pytest.approx(evaluate(qrels, run, ["nDCG@3"])["nDCG@3"]["q"]),
+    }
+    assert evaluate(qrels, run, ["RR", "AP"], level=4) == {"RR": {"q": 0.0}, "AP": {"q": 0.0}}
+    assert (count_hopeless(qrels, level=3), count_hopeless(qrels, level=4)) == (0, 1)
+
+
 def test_what_found_nothing_counts_zero_and_what_nobody_judged_is_left_out() -> None:
     qrels = {"empty": {"a": 1}, "absent": {"a": 1}, "nothing relevant": {"a": 0}, "unjudged": {}}
     run = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from made_clariq import BANK, ROWS, clariq_file
+from made_clariq import BANK, REWORDED, ROWS, clariq_file
 from typer.testing import CliRunner
 
 from cts_async.cli.data.clariq import clariq
@@ -67,6 +67,36 @@ def test_question_relevance_is_printed_and_written_as_officially(dev: Path, tmp_
     assert "1 of them are not in the run" in ran("questions", dev, run)
     with pytest.raises(UsageError, match="this file is read here; name another"):
         ran("questions", dev, run, "--out", run)
+
+
+def test_repeated_questions_of_a_run_are_counted_and_take_ranks(dev: Path, tmp_path: Path) -> None:
+    lines = [f"7 Q0 Q00010 {rank} {9 - rank} bm25" for rank in range(5)]
+    run = write(tmp_path / "run", "\n".join([*lines, "7 Q0 Q00011 5 1 bm25"]) + "\n")
+    found = json.loads(ran("questions", dev, run, "--json"))
+    # Topic 7 has Q00001, Q00010 and Q00011; topic 9 is not in the run.
+    assert [row["value"] for row in found["questions"][:2]] == [pytest.approx(1 / 6), pytest.approx(2 / 6)]
+    note = f"{run}:2: 4 lines repeat a question of the same topic (this is the first); a repeat takes a rank of its own"
+    assert [one.startswith(note) for one in found["notes"]] == [True]
+    facets = {"F01": {"Q00010": {"with_answer": 0.5}, "MIN": {"with_answer": 0.25}}}
+    evaluation = write(tmp_path / "eval.json", json.dumps({"P1": facets}))
+    found = json.loads(ran("documents", dev, run, "--evaluation", evaluation, "--json"))
+    assert (found["documents"][0]["value"], len(found["notes"])) == (0.5, 1)
+
+
+def test_a_second_request_text_is_noted_once_by_every_command(tmp_path: Path) -> None:
+    tsv = clariq_file(tmp_path / "test_with_labels.tsv", REWORDED)
+    run = write(tmp_path / "run", "7 Q0 Q00010 0 2.0 mine\n")
+    facets = {"F01": {"Q00010": {"with_answer": 0.5}, "MIN": {"with_answer": 0.25}}}
+    evaluation = write(tmp_path / "eval.json", json.dumps({"P1": facets}))
+    labels = write(tmp_path / "labels", "7 4\n")
+    for words in (
+        ("figures", tmp_path),
+        ("questions", tsv, run),
+        ("documents", tsv, run, "--evaluation", evaluation),
+        ("need", tsv, labels),
+    ):
+        notes = json.loads(ran(*words, "--json"))["notes"]
+        assert notes == [f"{tsv}:6: topic '7' has a second request text; the first is used"]
 
 
 def test_document_relevance_is_that_of_the_question_on_top(dev: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from made_clariq import REWORDED, clariq_file
 from typed_commands import Cts, typed
 
 
@@ -91,6 +92,17 @@ def test_a_dataset_is_converted_and_opened_again(cts_data: Cts, tmp_path: Path) 
     assert "3 instances" in cts_data("validate", to)[1]
     code, _, err = cts_data("convert", "sample", "--to", to)
     assert (code, "--force" in err) == (2, True)
+
+
+def test_a_second_request_text_in_clariq_is_noted_once(cts_data: Cts, tmp_path: Path) -> None:
+    tsv = clariq_file(tmp_path / "test_with_labels.tsv", REWORDED)
+    note = f"{tsv}:6: topic '7' has a second request text; the first is used"
+    spec, to = f"clariq:{tmp_path}", tmp_path / "clariq.jsonl"
+    for words in (("validate", spec), ("convert", spec, "--to", to)):
+        code, _, err = cts_data(*words)
+        assert (code, err.count(f"note: {note}\n")) == (0, 1), err
+    assert [json.loads(line)["blurred_query"] for line in to.read_text().splitlines()][:2] == ["ferries"] * 2
+    assert json.loads(cts_data("show", spec, "--json")[1])["notes"] == [note]
 
 
 def test_they_stand_in_the_order_of_use(cts_data: Cts) -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from fake_provider import Remote
+from made_clariq import REWORDED, clariq_file
 from test_cli_budget import CALLS, RUN, cts, one_line
+
+from cts_async.datasets import sample_dir
 
 ASKED = [option for option in RUN[1:] if option != "-q"]
 """The options of a run. The fake agent searches once and answers: two turns."""
@@ -53,6 +56,15 @@ def test_a_plan_is_kept_up_by_the_run_and_compared_at_its_end(priced: Remote, tm
     more = plan(tmp_path, "--limit", "5")
     assert {step["observed_steps"] > 0 for step in more["steps"]} == {True}
     assert more["total"]["calls"] == CALLS // 3 * 2
+
+
+def test_plan_and_run_note_once_how_the_data_were_read(priced: Remote, tmp_path: Path) -> None:
+    tsv = clariq_file(tmp_path / "test_with_labels.tsv", REWORDED)
+    words = ("--data", f"clariq:{tsv}", "--corpus", str(sample_dir() / "corpus.jsonl"), "--no-judge")
+    for command in ("plan", "run"):
+        done = cts(tmp_path, command, "--all", "fake", "-k", "1", "--no-orig", "--max-turns", "2", *words)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.count(f"note: {tsv}:6: topic '7' has a second request text") == 1
 
 
 def test_a_plan_counts_the_turns_of_conversations(priced: Remote, tmp_path: Path) -> None:

@@ -95,6 +95,23 @@ def test_judgments_of_a_file_are_taken_by_facet(world: Path, capsys: pytest.Capt
     assert not any(record.startswith("1-2") for record in found["P1"])
 
 
+def test_a_relevance_level_is_used_and_recorded_beside_the_dictionary(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (world / "qrels").write_text("1 1 cat 2\n1 2 car 1\n")
+    run(world, str(world / "qrels"), metric=["MRR100", "NDCG1"], relevance_level=2, as_json=True)
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert notes == [
+        f"--qrels {world / 'qrels'}; relevant from grade 2 (nDCG: by gains)",
+        "1 of 2 facets have judgments but no relevant document: they count 0 except in nDCG, whatever is asked",
+    ]
+    found = json.loads((world / "eval.json").read_bytes())
+    assert [found["MRR100"]["1-1-2-1"], found["MRR100"]["1-2-3-1"]] == [1.0, 0.0]
+    assert found["NDCG1"]["1-2-3-1"] == 1.0
+    about = json.loads((world / "eval.about.json").read_bytes())
+    assert (about["relevance_level"], about["notes"]) == (2, notes)
+
+
 def test_a_facet_that_nothing_is_relevant_to_is_told(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (world / "qrels").write_text("1 1 cat 2\n1 2 car 0\n1 2 mac -2\n")
     run(world, str(world / "qrels"), as_json=True)
@@ -130,6 +147,7 @@ def test_judgments_of_something_else_are_refused(world: Path, qrels: str, proble
         ("intent", {"metric": ["ERR20"]}, "--metric ERR20: must be one of MRR100, NDCG1"),
         ("intent", {"mu": 0.0}, "mu must be a number above 0"),
         ("intent", {"alpha": 2.0}, "the weights of query and answers"),
+        ("intent", {"relevance_level": 2}, "--relevance-level 2: intent has grade 1 only"),
     ],
 )
 def test_a_wrong_option_is_one_line(world: Path, qrels: str, changes: dict[str, Any], problem: str) -> None:
@@ -145,7 +163,7 @@ def test_what_is_read_is_not_written_over(world: Path) -> None:
 
 
 def test_ctrl_c_leaves_no_half_of_a_file(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("cts_async.analysis.conversation_retrieval.evaluate", interrupted)

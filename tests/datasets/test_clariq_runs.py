@@ -38,12 +38,6 @@ def test_a_run_of_conversations_quotes_its_questions(write: Write) -> None:
         ("1 0 Q1 0 high x\n", 1, "score", "must be a finite number, is 'high'"),
         ("1 0 Q1 0 nan x\n", 1, "score", "must be a finite number"),
         ("1 0 Q1 -1 2 x\n", 1, "rank", "must be a whole number from 0, is '-1'"),
-        (
-            "1 0 Q1 0 2 x\n1 0 Q2 1 1 x\n1 0 Q1 2 0 x\n",
-            3,
-            "question",
-            "'Q1' stands on line 1 already for topic 1",
-        ),
         ('1 0 "open 0 2 x\n', 1, None, "has a quote that is not closed"),
         ("", None, None, "holds no lines"),
         (b"1 0 \xb5\xe7 0 2 x\n", 1, None, "not UTF-8"),
@@ -57,6 +51,13 @@ def test_a_broken_run_is_located(
         list(read_run(write("run", content), max_line_bytes=200))
     assert (caught.value.line, caught.value.field) == (line, field)
     assert says in caught.value.problem
+
+
+def test_repeated_questions_are_kept_and_their_lines_collected(write: Write) -> None:
+    path = write("run", "1 0 Q1 0 3 x\n1 0 Q1 1 2 x\n2 0 Q1 0 3 x\n1 0 Q2 2 1 x\n1 0 Q1 3 0 x\n")
+    repeats: list[int] = []
+    assert [line.question for line in read_run(path, repeats)] == ["Q1", "Q1", "Q1", "Q2", "Q1"]
+    assert repeats == [2, 5]
 
 
 def test_predictions_are_labels_by_topic(write: Write) -> None:

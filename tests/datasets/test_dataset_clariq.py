@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from made_clariq import BANK, HEADER, ROWS, clariq_file
+from made_clariq import BANK, HEADER, REWORDED, ROWS, clariq_file
 
 from cts_async.datasets import open_dataset, sha256_of
 from cts_async.datasets.annotations import AnnotatedQuery
@@ -75,7 +75,12 @@ def test_a_file_without_labels_is_a_list_of_topics(write: Write, request_column:
             "must be a whole number from 1 to 4, is 'four'",
         ),
         (("\t4\tF02", "\t5\tF02"), 6, "clarification_need", "is '5'"),
-        (("\t4\tF02", "\t3\tF02"), 6, "topic_id", "topic '7' stands earlier with another request"),
+        (
+            ("\t4\tF02", "\t3\tF02"),
+            6,
+            "clarification_need",
+            "topic '7' stands earlier with another clarification_need",
+        ),
         (("F03\t", "\t"), 8, "facet_id", "is empty"),
         (("F03\t", "F02\t"), 8, "facet_id", "facet 'F02' stands earlier with another topic"),
         (("Q00010\twhich time of day", "Q00010\t"), 2, "question", "Q00010 is not Q00001 (no question)"),
@@ -107,6 +112,32 @@ def test_another_encoding_and_an_endless_line_are_located(tmp_path: Path) -> Non
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 << 20
+
+
+def test_the_first_of_several_request_texts_is_used_and_a_single_note_says_where(tmp_path: Path) -> None:
+    path = clariq_file(tmp_path / "test_with_labels.tsv", REWORDED)
+    found = read_collection([path])
+    assert found.topics["7"].request == "ferries"
+    assert found.n_rows == 7
+    assert found.notes == (f"{path}:6: topic '7' has a second request text; the first is used",)
+    opened = open_dataset(f"clariq:{tmp_path}")
+    assert list(opened.instances()) == [*FERRIES, ADA]
+    assert opened.notes == found.notes
+    assert opened.annotations is not None
+    assert list(opened.annotations().queries) == ["ferries", "Who was Ada Lovelace?"]
+
+
+def test_further_topics_with_several_request_texts_are_counted_in_the_same_note(tmp_path: Path) -> None:
+    ada = ROWS[6].replace("Who was", "About")
+    found = read_collection([clariq_file(tmp_path / "dev.tsv", (*REWORDED, ada, ada.replace("F03", "F04")))])
+    assert len(found.notes) == 1
+    assert found.notes[0].endswith(
+        "dev.tsv:6: topic '7' has a second request text; the first is used (2 topics have several)"
+    )
+
+
+def test_data_with_one_request_text_a_topic_has_no_note(tmp_path: Path) -> None:
+    assert open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')}").notes == ()
 
 
 def test_topics_without_labels_stand_once(write: Write) -> None:

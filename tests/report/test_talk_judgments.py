@@ -41,6 +41,11 @@ def test_the_intent_s_own_words_stand_in_for_judgments(tmp_path: Path) -> None:
     assert by_default.standin_depth == 10
 
 
+def test_stand_ins_have_no_higher_relevance_level(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--relevance-level 2: intent:1 has grade 1 only; name a file"):
+        opened(tmp_path, "intent:1", relevance_level=2)
+
+
 def test_judgments_of_facets_are_read_in_both_forms(tmp_path: Path) -> None:
     (tmp_path / "diversity.qrels").write_text("1 1 animal 2\n1 2 car 1\n7 1 car 1\n")
     (tmp_path / "facets.qrels").write_text("1-1 0 animal 2\n1-2 0 car 1\n7-1 0 car 1\n")

@@ -100,6 +100,25 @@ def test_table_8_of_a_tiny_corpus_by_hand(tmp_path: Path) -> None:
     assert "1 of 5 instances have no judgments and are left out." in report.notes
 
 
+def test_a_relevance_level_changes_binary_measures_and_stands_in_caption_rows_and_notes(
+    tmp_path: Path,
+) -> None:
+    """Of "jaguar", car (grade 1) comes second and animal (grade 2) third; ferry and museum have grade 1 only."""
+    (tmp_path / "qrels").write_text("1 1 animal 2\n1 1 car 1\n2 1 ferry 1\n")
+    plan = plan_of(tmp_path, talk(tmp_path, "standard"))
+    reciprocal = {}
+    for level in (1, 2):
+        asked = {"measures": ("MRR@10",), "relevance_level": level}
+        report = evaluated(plan, tmp_path, str(tmp_path / "qrels"), **asked)
+        rows = rows_of(report, "turns_MRR@10")
+        reciprocal[level] = rows[0]["respond"]
+        said = "; relevant from grade 2 (nDCG: by gains)" if level == 2 else "qrels"
+        assert all(row["judgments"].endswith(said) for row in rows)
+        assert table_of(report, "turns_MRR@10").caption.partition("; better")[0].endswith(said)
+    assert reciprocal == {1: pytest.approx((1 / 2 + 1) / 2), 2: pytest.approx((1 / 3 + 0) / 2)}
+    assert any("1 of 5 instances have judgments but no relevant document" in note for note in report.notes)
+
+
 def test_tables_5_to_7_and_the_correlation_stand_before_it(tmp_path: Path) -> None:
     """Words shared: "do you want standard jaguar" and "do you want the animal": 3 of 5 and 5, so F1 = 0.6."""
     report = evaluated(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -59,7 +59,8 @@ def figures(
 
     paths = clariq_files(path)
     parts = {one.stem: read_collection([one]) for one in paths}
-    show([figures_table(parts, read_collection(paths))], as_json=as_json)
+    found = read_collection(paths)
+    show([figures_table(parts, found)], notes=found.notes, as_json=as_json)
 
 
 @clariq.command("questions", help=_QUESTIONS, short_help="Recall of the questions that people wrote.")
@@ -68,10 +69,11 @@ def questions(tsv: Tsv, run: Run, out: Out = None, as_json: options.AsJson = Fal
     from cts_async.datasets.clariq_runs import read_run
     from cts_async.report.clariq_tables import questions_table, recall_json
 
-    topics = {topic.id: frozenset(topic.questions) for topic in _labelled(tsv).topics.values()}
-    found = question_relevance(topics, _joined(run, read_run(run), topics, tsv))
+    data, repeats = _labelled(tsv), list[int]()
+    topics = {topic.id: frozenset(topic.questions) for topic in data.topics.values()}
+    found = question_relevance(topics, _joined(run, read_run(run, repeats), topics, tsv))
     _write(out, recall_json(found), spare=(tsv, run))
-    show([questions_table(found)], as_json=as_json)
+    show([questions_table(found)], notes=[*data.notes, *_repeated(run, repeats)], as_json=as_json)
 
 
 @clariq.command("documents", help=_DOCUMENTS, short_help="What the question on top is worth to retrieval.")
@@ -93,20 +95,23 @@ def documents(
     from cts_async.errors import InputError
     from cts_async.report.clariq_tables import documents_table
 
-    judged = read_clariq_evaluation(evaluation)
+    judged, repeats = read_clariq_evaluation(evaluation), list[int]()
+    notes: tuple[str, ...] = ()
     if conversations:
-        lines = with_ids(read_run(run), read_question_bank(tsv))
+        lines = with_ids(read_run(run, repeats), read_question_bank(tsv))
         found = document_relevance(judged, selected(lines))
     else:
-        topic_of = {facet.id: facet.topic_id for facet in _labelled(tsv).facets.values()}
-        lines = _joined(run, read_run(run), frozenset(topic_of.values()), tsv)
+        data = _labelled(tsv)
+        notes = data.notes
+        topic_of = {facet.id: facet.topic_id for facet in data.facets.values()}
+        lines = _joined(run, read_run(run, repeats), frozenset(topic_of.values()), tsv)
         found = document_relevance(judged, selected(lines), topic_of)
     if found is None:
         raise InputError(
             evaluation, f"evaluates none of the facets of {tsv}; is it of another part of the data?"
         )
     _write(out, found.values, spare=(tsv, run, evaluation))
-    show([documents_table(found)], as_json=as_json)
+    show([documents_table(found)], notes=[*notes, *_repeated(run, repeats)], as_json=as_json)
 
 
 @clariq.command("need", help=_NEED, short_help="F1 of predicted clarification needs.")
@@ -119,12 +124,13 @@ def need(
     from cts_async.datasets.clariq_runs import read_predictions
     from cts_async.report.clariq_tables import need_table
 
-    truth = {topic.id: topic.need for topic in _labelled(tsv).topics.values() if topic.need is not None}
+    data = _labelled(tsv)
+    truth = {topic.id: topic.need for topic in data.topics.values() if topic.need is not None}
     predicted = read_predictions(predictions)
     _check_joined(
         predictions, next(iter(predicted)), truth, tsv, known=not predicted.keys().isdisjoint(truth)
     )
-    show([need_table(label_agreement(truth, predicted))], as_json=as_json)
+    show([need_table(label_agreement(truth, predicted))], notes=data.notes, as_json=as_json)
 
 
 def _joined(run: Path, lines: Iterable[RunLine], topics: Collection[str], tsv: Path) -> Iterator[RunLine]:
@@ -143,6 +149,17 @@ def _check_joined(path: Path, first: str, topics: Collection[str], tsv: Path, *,
     if not known:
         problem = f"none of its topics is in {tsv}: its first is {first[:40]!r}, there they are called {min(topics)!r}"
         raise InputError(path, f"{problem}; is it of another part of the data?")
+
+
+def _repeated(run: Path, repeats: Sequence[int]) -> list[str]:
+    """How many lines of a run repeat a question; none where no line does."""
+    if not repeats:
+        return []
+    lines = "1 line repeats" if len(repeats) == 1 else f"{len(repeats):,} lines repeat"
+    return [
+        f"{run}:{repeats[0]}: {lines} a question of the same topic (this is the first); "
+        "a repeat takes a rank of its own, as in the official program"
+    ]
 
 
 def _labelled(tsv: Path) -> Clariq:

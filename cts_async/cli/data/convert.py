@@ -10,6 +10,7 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.data.group import Force
 from cts_async.cli.data.show import Gold, Spec
+from cts_async.cli.standard_error import print_notes
 
 HELP = """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
 
@@ -39,6 +40,8 @@ def convert(
     n = write(shelf, to, limit=limit, force=force)
     what = counted(n, "pane" if shelf.dataset is None else "instance")
     typer.echo(plain(f"{to}: {what} from {spec}"), err=True)
+    if shelf.dataset is not None:
+        print_notes(shelf.dataset.notes)
 
 
 convert.__doc__ = HELP

@@ -55,6 +55,7 @@ def retrieve(
             min=0, max=1, help="Weight of the answers; the questions have the rest [default: by their words]."
         ),
     ] = None,
+    relevance_level: options.RelevanceLevel = 1,
     metric: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Only these, e.g. NDCG20 [default: the eleven of Qulac]."),
@@ -83,12 +84,14 @@ def retrieve(
     try:
         index = TermIndex.build(Corpus.open(corpus).documents())
         ranker = QueryLikelihoodRanker(index, mu=mu, weights=weights)
-        judged, notes = _judgments(qrels, ranker, index, chosen)
+        judged, notes = _judgments(qrels, ranker, index, chosen, relevance_level)
         facets = list(walk_facets(chosen, judged))[:limit]
-        gains = _evaluate(ranker, judged, facets, lengths, _FLAGS[answers], metrics, out, quiet)
+        flags = _FLAGS[answers]
+        gains = _evaluate(ranker, judged, facets, lengths, flags, metrics, relevance_level, out, quiet)
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; {out} is not written, and the same command begins anew") from None
     settings = {"qulac": str(path), "corpus": str(corpus), "documents": len(index.ids), "qrels": qrels}
+    settings["relevance_level"] = relevance_level
     settings |= {"mu": mu, "alpha": alpha, "answer_weight": answer_weight, "turns": lengths}
     write_about(out, settings, notes)
     _show(gains, out, notes, as_json=as_json)
@@ -108,26 +111,28 @@ def _metrics(wanted: Sequence[str] | None) -> list[str]:
 
 
 def _judgments(
-    qrels: str, ranker: QueryLikelihoodRanker, index: TermIndex, topics: Sequence[Topic]
+    qrels: str, ranker: QueryLikelihoodRanker, index: TermIndex, topics: Sequence[Topic], level: int
 ) -> tuple[Qrels, list[str]]:
     """Judgments of the topics' facets, and what a reader of the numbers has to know of them."""
-    from cts_async.analysis.retrieval import count_hopeless
-    from cts_async.analysis.standin_qrels import STANDIN, standin_qrels
+    from cts_async.analysis.retrieval import count_hopeless, hopeless_note, relevant_from
+    from cts_async.analysis.standin_qrels import STANDIN, standin_qrels, standins_have_one_grade
+    from cts_async.errors import UsageError
 
     facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
     name, _, depth = qrels.partition(":")
     if name == INTENT:
+        if level > 1:
+            raise UsageError(standins_have_one_grade(level, qrels))
         judged: Qrels = standin_qrels(ranker, facets, _depth(qrels, depth))
         notes = [f"These numbers rest on {STANDIN}: --qrels {qrels}"]
     else:
         judged, notes = _from_file(Path(qrels), facets, set(index.ids))
     if missing := len(facets) - len(judged):
         notes.append(f"{missing:,} of {len(facets):,} facets have no judgments and are left out")
-    if hopeless := count_hopeless(judged):
-        notes.append(
-            f"{hopeless:,} of {len(facets):,} facets have judgments but no relevant document: they count 0, "
-            "whatever is asked"
-        )
+    if level > 1:
+        notes.append(f"--qrels {qrels}{relevant_from(level)}")
+    if hopeless := count_hopeless(judged, level=level):
+        notes.append(hopeless_note(hopeless, f"{len(facets):,} facets", level))
     return judged, notes
 
 
@@ -169,6 +174,7 @@ def _evaluate(
     lengths: Sequence[int],
     flags: Collection[bool],
     metrics: Sequence[str],
+    level: int,
     out: Path,
     quiet: bool,
 ) -> dict[str, Gains]:
@@ -182,7 +188,7 @@ def _evaluate(
     with evaluations_written(out.expanduser(), metrics) as writer:
         for topic, facet in walked(facets, len(facets), "facets", quiet=quiet):
             records = facet_records(topic, facet, lengths, flags)
-            found = evaluate_conversations(ranker, judged[facet.id], records, metrics)
+            found = evaluate_conversations(ranker, judged[facet.id], records, metrics, level=level)
             writer.add(found)
             means.add(found)
     typer.echo(f"{writer.records:,} records of {len(metrics)} metrics in {out}", err=True)

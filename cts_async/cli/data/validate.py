@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
+from cts_async.cli.standard_error import print_notes
 from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ def validate(
         return
     told = "; ".join(fact.text for fact in contents.facts if not fact.detail)
     typer.echo(plain(f"{spec}: sound. {told}"))
-    for note in contents.notes:
-        typer.echo(plain(f"note: {note}"), err=True)
+    print_notes(contents.notes)
 
 
 def _read(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
