@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cts_async.records import Mode, Scheme
+from cts_async.records import AgentPrompt, Mode, Scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,10 @@ class RunConfig:
     runs_dir: Path = Path("runs")
     config_file: Path | None = None
     max_turns: int | None = None
+    date: str | None = None
+    """The date in the agent's prompt, YYYY-MM-DD; None: today's, or the recorded one of a run that is resumed."""
+    agent_prompt: AgentPrompt | None = None
+    """Which prompt the agent gets; None: what the catalogue says of the agent's model."""
     max_outage_s: float = 900.0
     budget: BudgetConfig = BudgetConfig()
     in_flight: int | None = None

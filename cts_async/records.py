@@ -16,6 +16,7 @@ Mode = Literal["at-once", "respond", "select"]
 Impression = Literal["low", "medium", "high"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
+AgentPrompt = Literal["native", "en", "zh", "query"]
 
 COVERAGES: Final[tuple[Coverage, ...]] = ("full", "partial", "none")
 SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "at-cot")
@@ -23,6 +24,9 @@ SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "
 MODES: Final[tuple[Mode, ...]] = ("at-once", "respond", "select")
 """How it talks with the user: all questions at once (CTS), one question a turn, or reformulated queries to
 choose from at each turn (AT-CoT, section 4.2)."""
+AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "en", "zh", "query")
+"""The deep-search agent's prompt: the one format that WebDancer was trained on, English, Chinese, or English or
+Chinese as the query is."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
 """The action-based taxonomy of AT-CoT (table 1)."""
 UNKNOWN: Final = "unknown"
