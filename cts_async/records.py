@@ -110,13 +110,14 @@ class Turn:
     """One event of a deep-search trace, in order.
 
     `kind` is "think", "search", "visit", "invalid" (a call nobody could read), "repeated" (a call made
-    before, not made again), "dropped" (an earlier tool response left out of the conversation, for which
+    before, not made again), "made_up" (a tool response that the model wrote itself, cut with all that follows it
+    before anything was made of it), "dropped" (an earlier tool response left out of the conversation, for which
     there was no room; `request` names the turn that it answered), "forced" (the budget or the room was
     spent and the answer demanded) or "answer"; `request` is what the agent asked of a tool and `text` what
     was thought, returned or answered. `sources` are what a tool call brought, as data.
     """
 
-    kind: Literal["think", "search", "visit", "invalid", "repeated", "dropped", "forced", "answer"]
+    kind: Literal["think", "search", "visit", "invalid", "repeated", "made_up", "dropped", "forced", "answer"]
     text: str
     request: str = ""
     sources: tuple[Source, ...] = ()
