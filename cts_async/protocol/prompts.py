@@ -2,7 +2,8 @@
 
 A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with
 `{field}` placeholders; only its role's declared fields are placeholders, any other brace is text. Where a
-placeholder stands alone between `<tag>` and `</tag>`, its value is data: no value can open or close one of these tags (`fence`).
+placeholder stands alone between `<tag>` and `</tag>`, its value is data: no value can open or close one of
+these tags (`fence`).
 """
 
 from __future__ import annotations
