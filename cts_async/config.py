@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from cts_async.records import AgentPrompt, Mode, Scheme
+
+Join = Literal["id-and-query", "id"]
+"""By id, else by fused query, and an error where they contradict each other; or by the id alone if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class RunConfig:
     """Whose answers stand in for the User Answerer's ("qulac", "clariq"); None: the support model's."""
     data: str = "sample"
     gold: Path | None = None
+    skip_bad_gold: bool = False
+    """Leave out instances whose gold line has no nuggets, or such as cannot be used."""
     corpus: Path | None = None
     search: str | None = None
     visit: str | None = None
@@ -81,6 +87,9 @@ class JudgeConfig:
     judges: tuple[str, ...] = ()
     runs: tuple[Path, ...] = ()
     gold: Path | None = None
+    skip_bad_gold: bool = False
+    join: Join = "id-and-query"
+    """What candidates and gold are joined by."""
     candidates: str | tuple[str, ...] = ()
     out: Path | None = None
     lexical: bool = False

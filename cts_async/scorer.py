@@ -12,6 +12,7 @@ be gzipped (.gz). A file of judgments is JSON Lines, one object a line, in one o
     {"id": "q1", "results": [{"id": "N1", "coverage": "full"}]}             weights from --gold
     {"id": "q2", "error": {"step": "judge", "kind": "rejected", "message": "..."}}
     {"id": "q3", "answer": "...", "nuggets": null}                          answered, never judged
+    {"id": "q4", "restore_score_100": 62.5}                                 a score that somebody computed
 
 Nuggets may also stand under `per_nugget` or `judgments`, a label under `label` or `cov`, an id under
 `query_id` or `qid`. A line without an id is known by its `fused_query` (or `query`). A line of gold is
@@ -389,6 +390,8 @@ def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
         return usual
     pairs = _pairs(record)
     if not pairs:
+        if (stored := record.get("restore_score_100")) is not None:
+            return _stored_score(stored, gold)
         return _unjudged(record)
     return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
 
@@ -441,11 +444,18 @@ def _score(weights: Iterable[float], labels: Iterable[str]) -> float:
 
 def _unjudged(record: Mapping[str, Any]) -> Unscored:
     """Tell a line that was answered but not judged from one whose nuggets we cannot find."""
-    if record.get("restore_score_100") is not None:
-        raise ValueError("a restore_score_100 without the nuggets it was computed from")
     if not any(name in record for name in _OUTCOME_FIELDS):
         raise ValueError(f"neither judged nuggets nor an error; the fields are {_fields(record)}")
     return Unscored.UNJUDGED
+
+
+def _stored_score(stored: object, gold: Gold | None) -> float:
+    """A score without the nuggets that it was computed from; ValueError outside [0, 100], and beside a gold."""
+    if gold is not None:
+        raise ValueError("a restore_score_100 without its nuggets cannot be weighed by --gold")
+    if not (isinstance(stored, (int, float)) and _is_number(stored) and 0 <= stored <= 100):
+        raise ValueError(f"restore_score_100 is {stored!r}, not a number in [0, 100]")
+    return float(stored)
 
 
 def _looks_judged(nuggets: object) -> bool:

@@ -36,6 +36,7 @@ NOT_FOR_GOLD = frozenset(
             "scheme",
             "mode",
             "gold",
+            "skip_bad_gold",
             "answers",
             "support",
             "judge",

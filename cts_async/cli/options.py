@@ -38,6 +38,12 @@ MaxOutage = Annotated[
 InFlight = Annotated[
     int | None, typer.Option(min=1, help="Instances worked on at once [default: from the models' limits].")
 ]
+SkipBadGold = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad-gold", help="Leave out, by name, what the gold has no nuggets or no valid weights for."
+    ),
+]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try again what failed for good.")]
 MaxUsd = Annotated[
     float | None,

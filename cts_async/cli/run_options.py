@@ -43,6 +43,7 @@ def _read(
     gold: Annotated[
         Path | None, typer.Option(help="Nuggets (JSONL), joined by id or by fused_query.")
     ] = None,
+    skip_bad_gold: options.SkipBadGold = False,
     answers: Annotated[
         str | None,
         typer.Option(metavar="DATA", help="Whose answers take the User Answerer's place: qulac or clariq."),
@@ -115,6 +116,7 @@ def _read(
         modes=options.read_names("--mode", mode, MODES),
         data=data,
         gold=gold,
+        skip_bad_gold=skip_bad_gold,
         answers=answers,
         corpus=corpus,
         search=search,

@@ -151,7 +151,7 @@ def make_plan(
     systems = systems_of(
         config.models, config.ks, config.references, schemes=config.schemes, modes=config.modes
     )
-    dataset = open_dataset(config.data, config.gold, config.fields)
+    dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     people = people_of(config, dataset)
     engines = load_search(config.config_file)
     search = plan_search(config, engines, environ, dataset.corpus)
