@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cts_async.search.tags import (
     InvalidCall,
-    ParsedTurn,
     SearchCall,
     VisitCall,
     final_answer,
@@ -225,11 +224,11 @@ FRAGMENTS = [
 def test_no_text_makes_it_raise(text: str):
     final_answer(text)
     turn = parse_turn(text)
-    # Nothing is lost but blanks at the cut, what is kept is read alike, and holds no made-up response any more.
+    # Nothing is lost but blanks at the cut, and what is kept holds no made-up response any more.
     assert text.startswith(turn.own)
     assert text.endswith(turn.made_up)
     assert not text[len(turn.own) : len(text) - len(turn.made_up)].strip()
-    assert parse_turn(turn.own) == ParsedTurn(turn.thoughts, turn.calls, turn.own)
+    assert (parse_turn(turn.own).own, parse_turn(turn.own).made_up) == (turn.own, "")
 
 
 @pytest.mark.parametrize("piece", [*FRAGMENTS[:7], "<", "<tool_call><answer>", "<answer></tool_call>"])
