@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import typer
+
 from cts_async.cli import options
 from cts_async.cli.standard_output import print_json
 from cts_async.config import RunConfig
@@ -40,6 +42,8 @@ def plan(asked: RunConfig, as_json: options.AsJson = False) -> None:
         print_json(value)
     else:
         print_forecast(Console(), made, predicted, runs)
+    for text in made.dataset.notes:
+        typer.echo(f"Note: {text}", err=True)
 
 
 plan.__doc__ = HELP

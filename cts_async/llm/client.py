@@ -15,7 +15,7 @@ from typing import Final, Protocol, Self
 
 import aiohttp
 
-from cts_async.errors import ParameterRefused, RejectedError, TimedOut, TransientError
+from cts_async.errors import ContentRefused, ParameterRefused, RejectedError, TimedOut, TransientError
 from cts_async.llm import anthropic, openai
 from cts_async.llm.catalog import Api, ModelSpec
 from cts_async.llm.exchange import CONNECT_S, Exchange, TooLarge, header_lines, pool
@@ -111,7 +111,7 @@ class Client:
             reply = adapter.reply(spec, answer.status, answer.headers, data, time.time())
         except RejectedError as error:
             parameter = refused_parameter(answer.status, data, spec.sent(request.params))
-            if parameter is None:
+            if parameter is None or isinstance(error, ContentRefused):
                 raise
             server = spec.base_url, spec.model
             self._refused[server] = tuple(dict.fromkeys((*self._refused.get(server, ()), parameter)))
