@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
-from cts_async.records import Mode, Scheme
+from cts_async.records import AgentPrompt, Mode, Scheme
+
+Join = Literal["id-and-query", "id"]
+"""By id, else by fused query, and an error where they contradict each other; or by the id alone if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class RunConfig:
     """Whose answers stand in for the User Answerer's ("qulac", "clariq"); None: the support model's."""
     data: str = "sample"
     gold: Path | None = None
+    skip_bad_gold: bool = False
+    """Leave out instances whose gold line has no nuggets, or such as cannot be used."""
     corpus: Path | None = None
     search: str | None = None
     visit: str | None = None
@@ -58,6 +64,10 @@ class RunConfig:
     runs_dir: Path = Path("runs")
     config_file: Path | None = None
     max_turns: int | None = None
+    date: str | None = None
+    """The date in the agent's prompt, YYYY-MM-DD; None: today's, or the recorded one of a run that is resumed."""
+    agent_prompt: AgentPrompt | None = None
+    """Which prompt the agent gets; None: what the catalogue says of the agent's model."""
     max_outage_s: float = 900.0
     budget: BudgetConfig = BudgetConfig()
     in_flight: int | None = None
@@ -77,6 +87,9 @@ class JudgeConfig:
     judges: tuple[str, ...] = ()
     runs: tuple[Path, ...] = ()
     gold: Path | None = None
+    skip_bad_gold: bool = False
+    join: Join = "id-and-query"
+    """What candidates and gold are joined by."""
     candidates: str | tuple[str, ...] = ()
     out: Path | None = None
     lexical: bool = False

@@ -10,7 +10,8 @@
     │   │   └── TimedOut              no answer, or not the whole of it, in time
     │   ├── UnusableOutput            asked again with what was wrong
     │   ├── RejectedError             the provider refuses this request for good
-    │   │   └── ContentRefused        ... for what it says, or the model refuses to answer
+    │   │   ├── ContentRefused        ... for what it says, or the model refuses to answer
+    │   │   └── ParameterRefused      ... for one request parameter, which is left out of the next attempt
     │   └── ToolError                 a tool could not do what the agent asked
     └── RunStopped                    exit 75: nothing is lost, the same command resumes
         ├── ProviderGone              one provider: what does not need it goes on
@@ -131,6 +132,16 @@ class ContentRefused(RejectedError):
     """A content filter withheld the request or the reply, or the model declined: no answer, and never a score."""
 
     kind = "refused"
+
+
+class ParameterRefused(RejectedError):
+    """The server does not know or support `parameter`. The client sends it no more: the next attempt may succeed."""
+
+    kind = "parameter_refused"
+
+    def __init__(self, message: str, *, parameter: str, status: int | None = None) -> None:
+        super().__init__(message, status=status)
+        self.parameter = parameter
 
 
 class ToolError(StepError):

@@ -16,6 +16,7 @@ Mode = Literal["at-once", "respond", "select"]
 Impression = Literal["low", "medium", "high"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
+AgentPrompt = Literal["native", "en", "zh", "query"]
 
 COVERAGES: Final[tuple[Coverage, ...]] = ("full", "partial", "none")
 SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "at-cot")
@@ -23,6 +24,9 @@ SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "
 MODES: Final[tuple[Mode, ...]] = ("at-once", "respond", "select")
 """How it talks with the user: all questions at once (CTS), one question a turn, or reformulated queries to
 choose from at each turn (AT-CoT, section 4.2)."""
+AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "en", "zh", "query")
+"""The deep-search agent's prompt: the one format that WebDancer was trained on, English, Chinese, or English or
+Chinese as the query is."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
 """The action-based taxonomy of AT-CoT (table 1)."""
 UNKNOWN: Final = "unknown"
@@ -106,13 +110,14 @@ class Turn:
     """One event of a deep-search trace, in order.
 
     `kind` is "think", "search", "visit", "invalid" (a call nobody could read), "repeated" (a call made
-    before, not made again), "dropped" (an earlier tool response left out of the conversation, for which
+    before, not made again), "made_up" (a tool response that the model wrote itself, cut with all that follows it
+    before anything was made of it), "dropped" (an earlier tool response left out of the conversation, for which
     there was no room; `request` names the turn that it answered), "forced" (the budget or the room was
     spent and the answer demanded) or "answer"; `request` is what the agent asked of a tool and `text` what
     was thought, returned or answered. `sources` are what a tool call brought, as data.
     """
 
-    kind: Literal["think", "search", "visit", "invalid", "repeated", "dropped", "forced", "answer"]
+    kind: Literal["think", "search", "visit", "invalid", "repeated", "made_up", "dropped", "forced", "answer"]
     text: str
     request: str = ""
     sources: tuple[Source, ...] = ()

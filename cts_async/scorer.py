@@ -12,6 +12,7 @@ be gzipped (.gz). A file of judgments is JSON Lines, one object a line, in one o
     {"id": "q1", "results": [{"id": "N1", "coverage": "full"}]}             weights from --gold
     {"id": "q2", "error": {"step": "judge", "kind": "rejected", "message": "..."}}
     {"id": "q3", "answer": "...", "nuggets": null}                          answered, never judged
+    {"id": "q4", "restore_score_100": 62.5}                                 a score that somebody computed
 
 Nuggets may also stand under `per_nugget` or `judgments`, a label under `label` or `cov`, an id under
 `query_id` or `qid`. A line without an id is known by its `fused_query` (or `query`). A line of gold is
@@ -267,6 +268,8 @@ class Gold:
     by_query: dict[str, Weights | None] = field(default_factory=dict)
     """None where several lines of gold share a query and differ: such a query joins nothing."""
     lines: list[int] = field(default_factory=list)
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Lines without usable weights, by id, else by query; nothing of theirs is scored."""
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -286,9 +289,9 @@ class Gold:
     def add(self, line: int, record: Mapping[str, Any]) -> None:
         """Take in one line of gold; ValueError where it cannot be joined or weighs nothing."""
         name, query = _first_name(record, _ID_FIELDS), _first_name(record, _QUERY_FIELDS)
-        weights = _gold_weights(record)
         if name is None and query is None:
             raise ValueError(f"neither id nor fused_query; the fields are {_fields(record)}")
+        weights = _gold_weights(record)
         if name is not None:
             if name in self.by_id:
                 raise ValueError(f"the id {name!r} stands in the gold twice")
@@ -298,15 +301,39 @@ class Gold:
             self.by_query[query] = weights if known == weights else None
         self.lines.append(line)
 
+    def leaves_out(self, record: Mapping[str, Any]) -> bool:
+        """Whether a line of judgments is about gold that was left out: by its id, or by its query where it has none."""
+        name = _first_name(record, _ID_FIELDS) or _first_name(record, _QUERY_FIELDS)
+        return name in self.left_out
 
-def read_gold(path: Path | str) -> Gold:
-    """Read a file of gold. Raises BadInput at the first line that is broken, OSError if there is no file."""
+
+class _NoWeights(ValueError):
+    """A line of gold has no nuggets, or one without a valid weight."""
+
+
+def read_gold(path: Path | str, *, skip_bad: bool = False, report: Report = _to_stderr) -> Gold:
+    """Read a file of gold. Raises BadInput at the first line that is broken, OSError if there is no file.
+
+    With `skip_bad`, lines without nuggets or with an invalid weight are left out, and told to `report`.
+    """
     gold = Gold()
     for number, record in read_records(path, None):
         try:
             gold.add(number, record)
+        except _NoWeights as problem:
+            if not skip_bad:
+                raise BadInput(path, number, f"{problem} (--skip-bad-gold leaves such lines out)") from None
+            for name in (_first_name(record, _ID_FIELDS), _first_name(record, _QUERY_FIELDS)):
+                if name is not None:
+                    gold.left_out.setdefault(name, number)
+            report(f"{path}:{number}: left out: {problem}")
         except ValueError as problem:
             raise BadInput(path, number, str(problem)) from None
+    if gold.left_out:
+        n = len(set(gold.left_out.values()))
+        report(
+            f"{path}: {n} of {n + len(gold)} lines of gold are left out, and the items that they are about"
+        )
     return gold
 
 
@@ -314,9 +341,12 @@ def _gold_weights(record: Mapping[str, Any]) -> Weights:
     inner = record.get("gold")
     nuggets = inner.get("nuggets") if isinstance(inner, dict) else record.get("nuggets")
     weights: Weights = {}
-    for name, nugget in _by_id(nuggets, "gold.nuggets").items():
-        _require_score({name: (nugget.get("weight"), "none")})
-        weights[name] = nugget["weight"]
+    try:
+        for name, nugget in _by_id(nuggets, "gold.nuggets").items():
+            _require_score({name: (nugget.get("weight"), "none")})
+            weights[name] = nugget["weight"]
+    except ValueError as problem:
+        raise _NoWeights(str(problem)) from None
     return weights
 
 
@@ -340,15 +370,18 @@ def read_outcomes(
 
     The lines are read one by one, and only what is returned is kept (of CSV, the judged nuggets too).
     With gold, the weights are the gold's whatever the line says, and each of its nuggets must be judged
-    exactly once. Raises BadInput at the first line that is broken, OSError if there is no file. A torn
-    last line and a stored score that disagrees are told to `report`.
+    exactly once; items whose gold was left out are in no count. Raises BadInput at the first line that is
+    broken, OSError if there is no file. A torn last line and a stored score that disagrees are told to `report`.
     """
     if is_csv(path):
         return _csv_outcomes(path, gold)
     outcomes: dict[str, Outcome] = {}
     for number, record in read_records(path, report):
         try:
-            name, outcome = item_name(record), _outcome(record, gold)
+            name = item_name(record)
+            if gold is not None and gold.leaves_out(record):
+                continue
+            outcome = _outcome(record, gold)
         except ValueError as problem:
             raise BadInput(path, number, str(problem)) from None
         if isinstance(outcome, float):
@@ -389,6 +422,8 @@ def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
         return usual
     pairs = _pairs(record)
     if not pairs:
+        if (stored := record.get("restore_score_100")) is not None:
+            return _stored_score(stored, gold)
         return _unjudged(record)
     return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
 
@@ -441,11 +476,18 @@ def _score(weights: Iterable[float], labels: Iterable[str]) -> float:
 
 def _unjudged(record: Mapping[str, Any]) -> Unscored:
     """Tell a line that was answered but not judged from one whose nuggets we cannot find."""
-    if record.get("restore_score_100") is not None:
-        raise ValueError("a restore_score_100 without the nuggets it was computed from")
     if not any(name in record for name in _OUTCOME_FIELDS):
         raise ValueError(f"neither judged nuggets nor an error; the fields are {_fields(record)}")
     return Unscored.UNJUDGED
+
+
+def _stored_score(stored: object, gold: Gold | None) -> float:
+    """A score without the nuggets that it was computed from; ValueError outside [0, 100], and beside a gold."""
+    if gold is not None:
+        raise ValueError("a restore_score_100 without its nuggets cannot be weighed by --gold")
+    if not (isinstance(stored, (int, float)) and _is_number(stored) and 0 <= stored <= 100):
+        raise ValueError(f"restore_score_100 is {stored!r}, not a number in [0, 100]")
+    return float(stored)
 
 
 def _looks_judged(nuggets: object) -> bool:
@@ -650,7 +692,10 @@ class _CsvNuggets:
             if nugget in pairs:
                 raise self._table.bad(line, "nugget", f"nugget {nugget!r} of {name!r} is judged twice")
             pairs[nugget] = pair
-        return {name: self._outcome(name, pairs) for name, pairs in items.items()}
+        return {name: self._outcome(name, pairs) for name, pairs in items.items() if not self._left_out(name)}
+
+    def _left_out(self, name: str) -> bool:
+        return self._gold is not None and self._gold.leaves_out(self._records[name][1])
 
     def _begin(self, line: int, name: str, row: Sequence[str]) -> dict[str, Pair]:
         if not name:
@@ -747,13 +792,17 @@ def judged_files(word: str) -> list[str]:
 
 
 def score_files(
-    words: Iterable[str], gold: Path | str | None = None, report: Report = _to_stderr
+    words: Iterable[str],
+    gold: Path | str | None = None,
+    report: Report = _to_stderr,
+    *,
+    skip_bad_gold: bool = False,
 ) -> list[tuple[str, Summary]]:
     """Summarise every file that the words name (see `judged_files`), each once, in that order.
 
     Raises BadInput at the first line that is broken, OSError for a file that is not there.
     """
-    weights = read_gold(gold) if gold else None
+    weights = read_gold(gold, skip_bad=skip_bad_gold, report=report) if gold else None
     names = dict.fromkeys(name for word in words for name in judged_files(word))
     return [(name, score_file(name, weights, report)) for name in names]
 
@@ -812,6 +861,11 @@ def _parser() -> argparse.ArgumentParser:
         help="judged nuggets: a .jsonl, .csv or .tsv file, one of them gzipped, a directory, a pattern",
     )
     parser.add_argument("--gold", metavar="GOLD.jsonl", help="take the nuggets' weights from this gold")
+    parser.add_argument(
+        "--skip-bad-gold",
+        action="store_true",
+        help="leave out items whose gold has no nuggets or no valid weights",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON list, one object per file")
     return parser
 
@@ -820,7 +874,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print one summary per file and give the exit code: 0 all scored, 1 some failed, 2 bad input."""
     options = _parser().parse_args(argv)
     try:
-        rows = score_files(options.judgments, options.gold)
+        rows = score_files(options.judgments, options.gold, skip_bad_gold=options.skip_bad_gold)
     except BadInput as problem:
         print(f"scorer: error: {problem}", file=sys.stderr)
         return 2

@@ -290,7 +290,10 @@ def test_a_stored_score_that_disagrees_is_reported(tmp_path: Path) -> None:
         ("[1]", "not a JSON object"),
         ({"nuggets": nuggets((1, "full"))}, "neither id nor fused_query; the fields are nuggets"),
         ({"id": "a", "verdict": 1}, "neither judged nuggets nor an error; the fields are id, verdict"),
-        ({"id": "a", "restore_score_100": 5}, "a restore_score_100 without the nuggets"),
+        ({"id": "a", "restore_score_100": 101}, "restore_score_100 is 101, not a number in [0, 100]"),
+        ({"id": "a", "restore_score_100": -0.1}, "restore_score_100 is -0.1, not a number in [0, 100]"),
+        ({"id": "a", "restore_score_100": "5"}, "restore_score_100 is '5', not a number in [0, 100]"),
+        ({"id": "a", "restore_score_100": True}, "restore_score_100 is True, not a number in [0, 100]"),
         ({"id": "a", "nuggets": []}, "nuggets is not a list with at least one nugget"),
         ({"id": "a", "nuggets": {"N1": "full"}}, "nuggets is not a list with at least one nugget"),
         ({"id": "a", "nuggets": ["full"]}, "nuggets: nugget #1 is not an object"),
@@ -319,6 +322,9 @@ def test_any_other_broken_line_is_refused_by_its_number(tmp_path: Path, line: ob
 def gold_line(*ws: float, **names: Any) -> dict[str, Any]:
     rows = [{"id": f"N{i}", "text": "…", "weight": w} for i, w in enumerate(ws, 1)]
     return {**names, "gold": {"nuggets": rows}}
+
+
+HINT = " (--skip-bad-gold leaves such lines out)"
 
 
 def test_weights_come_from_the_gold_by_id_then_by_query(tmp_path: Path) -> None:
@@ -381,9 +387,9 @@ def test_judgments_that_do_not_fit_the_gold_are_refused(tmp_path: Path, line: ob
     ("lines", "problem"),
     [
         ([gold_line(1)], "1: neither id nor fused_query; the fields are gold"),
-        ([gold_line(id="a")], "1: gold.nuggets is not a list with at least one nugget"),
-        ([{"id": "a", "gold": None}], "1: gold.nuggets is not a list with at least one nugget"),
-        ([gold_line(1, -2, id="a")], "1: nugget 'N2': weight -2 is not a positive finite number"),
+        ([gold_line(id="a")], f"1: gold.nuggets is not a list with at least one nugget{HINT}"),
+        ([{"id": "a", "gold": None}], f"1: gold.nuggets is not a list with at least one nugget{HINT}"),
+        ([gold_line(1, -2, id="a")], f"1: nugget 'N2': weight -2 is not a positive finite number{HINT}"),
         ([gold_line(1, id="a"), gold_line(1, id="a")], "2: the id 'a' stands in the gold twice"),
         ([gold_line(1, id="a"), '{"id"'], "2: not valid JSON"),
     ],
@@ -396,6 +402,42 @@ def test_a_broken_gold_is_refused(tmp_path: Path, lines: list[object], problem: 
     with pytest.raises(BadInput) as caught:
         read_gold(path)
     assert str(caught.value) == f"{path}:{problem}"
+
+
+def test_what_bad_gold_lines_are_about_is_left_out_and_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    path = write(
+        tmp_path / "gold.jsonl",
+        gold_line(3, 1, id="a", fused_query="qa"),
+        gold_line(id="b", fused_query="qb"),
+        gold_line(1, None, fused_query="qc"),
+    )
+    gold = read_gold(path, skip_bad=True, report=told.append)
+    assert told == [
+        f"{path}:2: left out: gold.nuggets is not a list with at least one nugget",
+        f"{path}:3: left out: nugget 'N2': weight None is not a positive finite number (weights can come from --gold)",
+        f"{path}: 2 of 3 lines of gold are left out, and the items that they are about",
+    ]
+    judged = write(
+        tmp_path / "r.jsonl",
+        item("a", (1, "full"), (1, "none")),
+        item("b", (1, "full")),
+        {"fused_query": "qc", "nuggets": nuggets((1, "full"))},
+    )
+    assert read_outcomes(judged, gold) == {"a": 75.0}
+    assert score_file(judged, gold).n_expected == 1
+    rows = tmp_path / "r.csv"
+    rows.write_text("id,nugget_id,coverage\na,N1,full\na,N2,none\nb,N1,full\n")
+    assert read_outcomes(rows, gold) == {"a": 75.0}
+
+
+def test_bad_gold_is_skipped_by_an_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gold = write(tmp_path / "gold.jsonl", gold_line(1, id="a"), gold_line(id="b"))
+    judged = write(tmp_path / "r.jsonl", item("a", (1, "full")), item("b", (1, "full")))
+    assert main([str(judged), "--gold", str(gold)]) == 2
+    assert "--skip-bad-gold leaves such lines out" in capsys.readouterr().err
+    assert main([str(judged), "--gold", str(gold), "--skip-bad-gold"]) == 0
+    assert "1 of 2 lines of gold are left out" in capsys.readouterr().err
 
 
 # -- the command --------------------------------------------------------------------------------------

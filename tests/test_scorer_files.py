@@ -162,10 +162,22 @@ def test_a_score_beyond_the_scale_is_refused(tmp_path: Path, score: str) -> None
         read_outcomes(path)
 
 
-def test_scores_without_nuggets_cannot_be_weighed_again(tmp_path: Path) -> None:
+def test_they_are_in_json_lines_too(tmp_path: Path) -> None:
+    text = (
+        '{"id": "q1", "restore_score_100": 62.5}\n{"id": "q2", "restore_score_100": null, "error": "timed out"}\n'
+        '{"id": "q3", "answer": "x", "restore_score_100": null}\n{"id": "q1", "restore_score_100": 50}\n'
+    )
+    expected = {"q1": 50.0, "q2": Unscored.FAILED, "q3": Unscored.UNJUDGED}
+    assert read_outcomes(write(tmp_path / "s.jsonl", text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("s.csv", "id,score\nq1,50\n"), ("s.jsonl", '{"id": "q1", "restore_score_100": 50}\n')]
+)
+def test_scores_without_nuggets_cannot_be_weighed_again(tmp_path: Path, name: str, text: str) -> None:
     gold = read_gold(write(tmp_path / "g.jsonl", '{"id": "q1", "nuggets": [{"id": "N1", "weight": 1}]}\n'))
     with pytest.raises(BadInput, match="cannot be weighed by --gold"):
-        read_outcomes(write(tmp_path / "s.csv", "id,score\nq1,50\n"), gold)
+        read_outcomes(write(tmp_path / name, text), gold)
 
 
 # -- which files ----------------------------------------------------------------------------------------

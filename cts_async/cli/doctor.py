@@ -179,7 +179,7 @@ def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
 async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
     from contextlib import AsyncExitStack
 
-    from cts_async.errors import ContentRefused
+    from cts_async.errors import ContentRefused, ParameterRefused
     from cts_async.llm.client import Client
     from cts_async.llm.local import serving
     from cts_async.llm.messages import ChatRequest
@@ -190,7 +190,12 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
         if spec.embedded:
             spec = await stack.enter_async_context(serving(spec, environ))
         message = {"role": "user", "content": "What is the capital of France? Answer with one word."}
-        reply = await client.chat(spec, ChatRequest((message,)))
+        while True:
+            try:
+                reply = await client.chat(spec, ChatRequest((message,)))
+                break
+            except ParameterRefused:  # the client leaves it out from now on
+                continue
         if reply.refused:
             raise ContentRefused(f"{spec.name}: {reply.refused}")
         return split_thoughts(reply.text)[1].strip()[:80]

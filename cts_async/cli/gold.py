@@ -37,6 +37,7 @@ NOT_FOR_GOLD = frozenset(
             "scheme",
             "mode",
             "gold",
+            "skip_bad_gold",
             "answers",
             "support",
             "judge",

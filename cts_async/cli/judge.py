@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -44,6 +44,14 @@ def judge(
         ),
     ] = None,
     gold: Annotated[Path | None, typer.Option("--gold", "--gold_a", help="Nuggets (JSONL).")] = None,
+    skip_bad_gold: options.SkipBadGold = False,
+    join: Annotated[
+        str,
+        typer.Option(
+            metavar="BY",
+            help="Join candidates with the gold by id-and-query, or by id: whatever query they name.",
+        ),
+    ] = "id-and-query",
     candidates: Annotated[
         list[str] | None,
         typer.Option(
@@ -70,7 +78,7 @@ def judge(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    from cts_async.config import JudgeConfig
+    from cts_async.config import Join, JudgeConfig
     from cts_async.protocol.run_folders import run_folders, without_talks
 
     words = runs or []
@@ -80,6 +88,8 @@ def judge(
         judges=tuple(dict.fromkeys(judge or ())),
         runs=tuple(without_talks(run_folders(word for word in words if word not in spread))),
         gold=gold,
+        skip_bad_gold=skip_bad_gold,
+        join=options.read_names("--join", [join], get_args(Join))[0],
         candidates=(*(candidates or ()), *map(str, spread)),
         out=out,
         limit=limit,

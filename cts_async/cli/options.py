@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
@@ -37,6 +37,12 @@ MaxOutage = Annotated[
 ]
 InFlight = Annotated[
     int | None, typer.Option(min=1, help="Instances worked on at once [default: from the models' limits].")
+]
+SkipBadGold = Annotated[
+    bool,
+    typer.Option(
+        "--skip-bad-gold", help="Leave out, by name, what the gold has no nuggets or no valid weights for."
+    ),
 ]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try again what failed for good.")]
 MaxUsd = Annotated[
@@ -164,6 +170,19 @@ def read_names(option: str, given: Sequence[str], known: Sequence[N]) -> tuple[N
             raise UsageError(f"{option} {name}: has to be one of {', '.join(known)}{hint}")
         found.append(one)
     return tuple(found)
+
+
+def read_date(text: str) -> str:
+    """A calendar date as YYYY-MM-DD. Raises UsageError for another form, and for a day that does not exist."""
+    try:
+        # fromisoformat takes 20310501 and 2031-W18-4 as well.
+        if (day := date.fromisoformat(text)).isoformat() == text:
+            return text
+    except ValueError as error:
+        raise UsageError(
+            f"--date {text}: not a date ({error}); write it as YYYY-MM-DD, e.g. 2031-05-01"
+        ) from None
+    raise UsageError(f"--date {text}: write it as YYYY-MM-DD, i.e. {day.isoformat()}")
 
 
 def read_budget(

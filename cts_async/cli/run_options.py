@@ -10,7 +10,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.config import RunConfig
-from cts_async.records import MODES, SCHEMES
+from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES
 
 
 def _read(
@@ -43,6 +43,7 @@ def _read(
     gold: Annotated[
         Path | None, typer.Option(help="Nuggets (JSONL), joined by id or by fused_query.")
     ] = None,
+    skip_bad_gold: options.SkipBadGold = False,
     answers: Annotated[
         str | None,
         typer.Option(metavar="DATA", help="Whose answers take the User Answerer's place: qulac or clariq."),
@@ -91,6 +92,21 @@ def _read(
     max_turns: Annotated[
         int | None, typer.Option(min=1, help="Model calls per search [WebDancer: 20].")
     ] = None,
+    agent_prompt: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROMPT",
+            help="The agent's: native (WebDancer's), en, zh, or query: as its query [webdancer: native, others: query].",
+        ),
+    ] = None,
+    date: Annotated[
+        str | None,
+        typer.Option(
+            "--date",
+            metavar="YYYY-MM-DD",
+            help="Date in the agent's prompt [today; of a run that is resumed: its own].",
+        ),
+    ] = None,
 ) -> RunConfig:
     """What the options ask for. Raises UsageError."""
     return RunConfig(
@@ -100,6 +116,7 @@ def _read(
         modes=options.read_names("--mode", mode, MODES),
         data=data,
         gold=gold,
+        skip_bad_gold=skip_bad_gold,
         answers=answers,
         corpus=corpus,
         search=search,
@@ -118,6 +135,10 @@ def _read(
         name=name,
         runs_dir=runs_dir,
         max_turns=max_turns,
+        agent_prompt=None
+        if agent_prompt is None
+        else options.read_names("--agent-prompt", [agent_prompt], AGENT_PROMPTS)[0],
+        date=None if date is None else options.read_date(date),
         **common,
     )
 

@@ -25,13 +25,14 @@ def score(
     gold: Annotated[
         Path | None, typer.Option(help="Take the nuggets' weights from this gold (JSONL).")
     ] = None,
+    skip_bad_gold: options.SkipBadGold = False,
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
 
     try:
-        rows = scorer.score_files(_judged(files), gold, _remark)
+        rows = scorer.score_files(_judged(files), gold, _remark, skip_bad_gold=skip_bad_gold)
     except scorer.BadInput as problem:
         raise UsageError(str(problem)) from None
     typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Final
 
 from cts_async.datasets.fields import Fields, kind_of, says_error
 from cts_async.datasets.rows import JSONL_SUFFIXES, Row, read_rows
 from cts_async.errors import InputError
 from cts_async.records import Candidate, Failure
+from cts_async.tagged_text import answer_in
 from cts_async.values import value
-
-_TAG: Final = re.compile(r"<(/?)answer>", re.IGNORECASE)
 
 
 @value
@@ -46,8 +42,9 @@ def read_candidates(
 
     A run directory stands for its `results.jsonl`, one of judged candidates for its `per_item.jsonl`, another
     for its `*.jsonl`. Which files there are is settled at once (InputError if none); InputErrors about a line
-    come when it is reached: no answer field, or neither an id nor a fused query. An answer inside `<answer>`
-    tags is taken out of them; an empty answer is an answer, a null one a failure.
+    come when it is reached: no answer field, or neither an id nor a fused query. An answer is
+    taken out of its tags and without its thoughts, as the agent's is (`answer_in`); an empty answer is an
+    answer, a null one a failure.
     """
     return _stream(candidate_files(paths), fields)
 
@@ -62,16 +59,6 @@ def candidate_files(paths: Path | str | Iterable[Path | str]) -> tuple[Path, ...
     for file in found:
         distinct.setdefault(file.resolve(), file)
     return tuple(distinct.values())
-
-
-def unwrap(answer: str) -> str:
-    """The text inside the last `<answer>` pair; after a tag left open; else all of it. Ends are stripped."""
-    tags = list(_TAG.finditer(answer)) if "<" in answer else []
-    for tag, earlier in pairwise(reversed(tags)):
-        if tag[1] and not earlier[1]:
-            return answer[earlier.end() : tag.start()].strip()
-    opened = [tag.end() for tag in tags if not tag[1]]
-    return answer[opened[-1] if opened else 0 :].strip()
 
 
 def _expand(path: str) -> list[Path]:
@@ -113,7 +100,7 @@ def _plain(fields: Fields, row: Row, line: int) -> CandidateLine | None:
     if type(row_id) is str and type(query) is str and type(answer) is str and not row.get("error"):
         row_id, query = row_id.strip(), query.strip()
         if row_id and query:
-            return CandidateLine(fields.path, line, Candidate(row_id, query, unwrap(answer)))
+            return CandidateLine(fields.path, line, Candidate(row_id, query, answer_in(answer)[0]))
     return None
 
 
@@ -128,7 +115,7 @@ def _candidate(fields: Fields, row: Row, line: int) -> CandidateLine | FailedLin
     answer = fields.text_or_none(row, "answer", line)
     if answer is None:
         raise fields.missing(row, "answer", line)
-    return CandidateLine(fields.path, line, Candidate(row_id, fused_query, unwrap(answer)))
+    return CandidateLine(fields.path, line, Candidate(row_id, fused_query, answer_in(answer)[0]))
 
 
 def _failure(row: Row, fields: Fields, line: int) -> Failure | None:

@@ -127,13 +127,15 @@ def clariq_files(path: Path) -> tuple[Path, ...]:
     raise InputError(path, f"holds none of {', '.join(FILES)}")
 
 
-def open_clariq(target: str, gold: Path | None, fields: Mapping[str, str]) -> Dataset:
+def open_clariq(
+    target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
+) -> Dataset:
     """`clariq:PATH` or `clariq:PATH,need=3-4`: a TSV with labels, or the folder of the release. It has no gold."""
     text, needs = _chosen(target)
     if not text:
         raise UsageError("clariq needs a path: clariq:PATH, a TSV with labels or the folder with train.tsv")
     paths = clariq_files(Path(text).expanduser())
-    index = None if gold is None else read_gold(gold, fields)
+    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
     name = "clariq" if needs == NEEDS else f"clariq-need{'-'.join(map(str, sorted({needs[0], needs[-1]})))}"
     found = read_collection(paths)
     made = make_dataset(

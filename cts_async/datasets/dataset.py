@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -58,11 +59,19 @@ def make_dataset(
     """Put a Dataset together.
 
     A main file of up to 16 MiB is walked once, so that InputErrors come before anything has started;
-    those of a larger one come while it streams.
+    those of a larger one come while it streams. Instances whose line of `gold` was left out are left out, too.
     """
     gold_path, notes = (None, ()) if gold is None else (gold.path, gold.notes)
+    if gold is not None and gold.left_out:
+        instances = partial(_with_sound_gold, instances, gold)
     count = sum(1 for _ in instances()) if _size(path) <= _WALKED_WHEN_OPENED_BYTES else None
     return Dataset(name, path, gold_path, corpus, instances, count, notes, annotations)
+
+
+def _with_sound_gold(instances: Instances, gold: GoldIndex) -> Iterator[Instance]:
+    for instance in instances():
+        if instance.nuggets or not gold.leaves_out(instance.id, instance.fused_query):
+            yield instance
 
 
 def sha256_of(path: Path) -> str:

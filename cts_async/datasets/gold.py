@@ -7,10 +7,11 @@ that object as a JSON string, or `nuggets` at top level) and an id, a fused quer
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from cts_async.datasets.fields import Fields, listed, short
 from cts_async.datasets.nuggets import NuggetReader
@@ -30,6 +31,21 @@ class GoldRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A gold line without usable nuggets, and what is wrong with them."""
+
+    line: int
+    id: str | None
+    fused_query: str | None
+    problem: str
+
+    @property
+    def name(self) -> str:
+        """What a person knows the line by: its id, else its query."""
+        return self.id or short(self.fused_query or "")
+
+
+@dataclass(frozen=True, slots=True)
 class GoldIndex:
     """All records of a gold file by id and by fused query.
 
@@ -41,6 +57,16 @@ class GoldIndex:
     notes: tuple[str, ...]
     by_id: Mapping[str, GoldRecord] = field(repr=False)
     by_query: Mapping[str, GoldRecord] = field(repr=False)
+    left_out: tuple[LeftOut, ...] = ()
+    """Lines whose nuggets cannot be used, where they were to be skipped."""
+
+    def leaves_out(self, id: str, fused_query: str) -> bool:
+        """Whether an instance that has no nuggets here lost them with a line that was left out."""
+        query = normalise(fused_query)
+        return any(
+            query == normalise(line.fused_query) if line.fused_query else id == line.id
+            for line in self.left_out
+        )
 
     def records(self) -> Iterator[GoldRecord]:
         """Every record, some perhaps twice."""
@@ -85,27 +111,75 @@ class GoldIndex:
             raise InputError(path, problem, field="fused_query")
 
 
-def read_gold(path: Path, fields: Mapping[str, str] | None = None) -> GoldIndex:
+SKIP_BAD_GOLD: Final = "--skip-bad-gold"
+"""The option of `cts run`, `cts plan` and `cts judge` that leaves out gold lines without usable nuggets."""
+
+
+def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: bool = False) -> GoldIndex:
     """Read a gold file whole; InputError names file, line and field of whatever is wrong with it.
 
+    With `skip_bad`, lines that have no nuggets or whose nuggets cannot be used (no text, a missing or invalid
+    weight) are left out, and are in `left_out` and `notes`; InputError where that would be all of them.
     `fields` maps canonical names to the file's own: see `fields.Fields.of_gold`.
     """
     finder = Fields.of_gold(path, fields)
-    nuggets = NuggetReader(path, finder)
+    whole, records, bad = NuggetReader(path, finder), list[_Read](), list[LeftOut]()
     first: tuple[str, ...] = ()
-    by_id: dict[str, GoldRecord] = {}
-    by_query: dict[str, GoldRecord] = {}
+    problem: InputError | None = None
     for line, row in read_rows(path):
         first = first or tuple(row)
-        record = _record(finder, nuggets, line, row)
-        if record.id:
-            _add(by_id, record.id, record, path, finder.name(row, "id", line) or "id")
-        if record.fused_query:
-            _add(by_query, normalise(record.fused_query), record, path, "fused_query")
+        id, query = _names(finder, line, row)
+        # Whether a weight is missing is a matter of the whole file: line by line it is looked at below.
+        reader = NuggetReader(path, finder) if skip_bad else whole
+        try:
+            record = GoldRecord(line, id, query, _nuggets(finder, reader, line, row))
+        except InputError as error:
+            problem = problem or error
+            if not skip_bad:
+                raise _with_hint(error) from None
+            bad.append(LeftOut(line, id, query, f"{error.field}: {error.problem}"))
+        else:
+            records.append(_Read(record, finder.name(row, "id", line) or "id", reader.unweighted))
     if not first:
         raise InputError(path, "holds no gold records")
-    notes = ("no nugget has a weight: each counts 1",) if nuggets.unweighted else ()
-    return GoldIndex(path, first, notes, by_id, by_query)
+    unweighted = all(read.unweighted for read in records)
+    if skip_bad and not unweighted:
+        without = [read.record for read in records if read.unweighted]
+        bad += [LeftOut(one.line, one.id, one.fused_query, "no nugget has a weight") for one in without]
+        records = [read for read in records if not read.unweighted]
+    if problem and not records:
+        raise problem
+    by_id: dict[str, GoldRecord] = {}
+    by_query: dict[str, GoldRecord] = {}
+    for record, id_field, _ in records:
+        if record.id:
+            _add(by_id, record.id, record, path, id_field)
+        if record.fused_query:
+            _add(by_query, normalise(record.fused_query), record, path, "fused_query")
+    notes = ("no nugget has a weight: each counts 1",) if unweighted else ()
+    left_out = tuple(sorted(bad, key=lambda one: one.line))
+    return GoldIndex(path, first, (*notes, *_told(left_out)), by_id, by_query, left_out)
+
+
+class _Read(NamedTuple):
+    """A record, what its id's field is called, and whether none of its nuggets has a weight."""
+
+    record: GoldRecord
+    id_field: str
+    unweighted: bool
+
+
+def _with_hint(error: InputError) -> InputError:
+    problem = f"{error.problem} (cts run and cts judge leave such lines out with {SKIP_BAD_GOLD})"
+    return InputError(error.path, problem, line=error.line, field=error.field)
+
+
+def _told(left_out: Sequence[LeftOut]) -> Iterator[str]:
+    """One sentence that counts and names the lines left out; none where there are none."""
+    if left_out:
+        lines = "1 gold line is" if len(left_out) == 1 else f"{len(left_out)} gold lines are"
+        names = "; ".join(f"{one.name} (line {one.line}, {one.problem})" for one in left_out)
+        yield f"{lines} left out ({SKIP_BAD_GOLD}): {names}"
 
 
 @lru_cache(maxsize=8192)  # many candidates answer the same query
@@ -114,15 +188,20 @@ def normalise(query: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", query).split())
 
 
-def _record(finder: Fields, reader: NuggetReader, line: int, row: Row) -> GoldRecord:
+def _names(finder: Fields, line: int, row: Row) -> tuple[str | None, str | None]:
+    """A row's id and fused query; InputError where it has neither."""
     record_id = finder.identifier(row, line)
     fused_query = finder.text_or_none(row, "fused_query", line) or None
     if record_id is None and fused_query is None:
         raise finder.missing(row, "fused_query", line)
+    return record_id, fused_query
+
+
+def _nuggets(finder: Fields, reader: NuggetReader, line: int, row: Row) -> tuple[Nugget, ...]:
     nuggets = reader.read(row, line)
     if nuggets is None:
         raise finder.missing(row, "gold", line)
-    return GoldRecord(line, record_id, fused_query, nuggets)
+    return nuggets
 
 
 def _add(index: dict[str, GoldRecord], key: str, record: GoldRecord, path: Path, name: str) -> None:

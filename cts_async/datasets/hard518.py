@@ -43,12 +43,14 @@ def queries_file(path: Path) -> Path:
     )
 
 
-def open_hard518(target: str, gold: Path | None, fields: Mapping[str, str]) -> Dataset:
+def open_hard518(
+    target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
+) -> Dataset:
     """`hard518:PATH`; without `gold` the release's own gold file is used if it lies beside the queries."""
     if not target:
         raise UsageError("hard518 needs a path: hard518:PATH, the release's folder or its queries CSV")
     path = queries_file(Path(target).expanduser())
     beside = path.parent / GOLD
     gold = gold or (beside if beside.exists() else None)
-    index = None if gold is None else read_gold(gold, fields)
+    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
     return make_dataset("hard518", path, index, partial(read_instances, path, index, fields))

@@ -23,8 +23,8 @@ from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.sample import open_sample
 from cts_async.errors import UsageError
 
-Opener = Callable[[str, Path | None, Mapping[str, str]], Dataset]
-"""What follows the colon ("" if nothing does), the gold file, the field mapping -> the dataset."""
+Opener = Callable[[str, Path | None, Mapping[str, str], bool], Dataset]
+"""What follows the colon ("" if nothing does), the gold file, the field mapping, `skip_bad_gold` -> the dataset."""
 
 KINDS: Final[Mapping[str, Opener]] = {
     "sample": open_sample,
@@ -41,9 +41,16 @@ WITHOUT_INSTANCES: Final[Mapping[str, str]] = {
 _SPEC: Final = re.compile(r"([A-Za-z][\w-]*)(?::(.*))?", re.DOTALL)
 
 
-def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] | None = None) -> Dataset:
+def open_dataset(
+    spec: str,
+    gold: Path | None = None,
+    fields: Mapping[str, str] | None = None,
+    *,
+    skip_bad_gold: bool = False,
+) -> Dataset:
     """Open `sample`, `hard518:PATH`, `qulac:PATH`, `clariq:PATH` or the path of a .csv or .jsonl file of queries.
 
+    With `skip_bad_gold`, instances whose gold line has no usable nuggets are left out; `Dataset.notes` name them.
     UsageError for a kind there is not; InputError for files that cannot be understood.
     """
     mapping = dict(fields or {})
@@ -52,12 +59,12 @@ def open_dataset(spec: str, gold: Path | None = None, fields: Mapping[str, str] 
         if path is not None:
             check_read_again(path)
     if Path(spec).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES) and not _kind(spec):
-        return _open_file(Path(spec), gold, mapping)
+        return _open_file(Path(spec), gold, mapping, skip_bad_gold)
     match = _SPEC.fullmatch(spec)
     opener = KINDS.get(match[1]) if match else None
     if match is None or opener is None:
         raise UsageError(_unknown(spec))
-    return opener(match[2] or "", gold, mapping)
+    return opener(match[2] or "", gold, mapping, skip_bad_gold)
 
 
 def _unknown(spec: str) -> str:
@@ -95,7 +102,7 @@ def _kind(spec: str) -> str | None:
     return match[1] if match and match[2] is not None and not Path(spec).exists() else None
 
 
-def _open_file(path: Path, gold: Path | None, fields: Mapping[str, str]) -> Dataset:
-    index = None if gold is None else read_gold(gold, fields)
+def _open_file(path: Path, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool) -> Dataset:
+    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
     name = re.sub(r"[^\w.-]+", "-", path.stem).strip("-.") or "queries"
     return make_dataset(name, path, index, partial(read_queries, path, gold=index, fields=fields))

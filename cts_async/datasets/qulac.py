@@ -39,12 +39,14 @@ def read_instances(path: Path, gold: GoldIndex | None = None) -> Iterator[Instan
         yield Instance(facet.id, facet.fused_query, facet.blurred_query, nuggets or ())
 
 
-def open_qulac(target: str, gold: Path | None, fields: Mapping[str, str]) -> Dataset:
+def open_qulac(
+    target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
+) -> Dataset:
     """`qulac:PATH`, the path of `qulac.json`. It has no gold of its own."""
     if not target:
         raise UsageError("qulac needs a path: qulac:PATH, the file qulac.json")
     path = Path(target).expanduser()
-    index = None if gold is None else read_gold(gold, fields)
+    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
     instances, annotations = partial(read_instances, path, index), partial(read_annotations, path)
     return make_dataset("qulac", path, index, instances, annotations=annotations)
 

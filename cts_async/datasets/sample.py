@@ -29,10 +29,12 @@ def sample_dir() -> Path:
     return installed if installed.exists() else package.parent / "data" / "sample"
 
 
-def open_sample(target: str, gold: Path | None, fields: Mapping[str, str]) -> Dataset:
+def open_sample(
+    target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
+) -> Dataset:
     """`sample`, or `sample:DIR` for another world with the same three files."""
     folder = Path(target).expanduser() if target else sample_dir()
     path, corpus = folder / QUERIES, folder / CORPUS
-    index = read_gold(gold or folder / GOLD, fields)
+    index = read_gold(gold or folder / GOLD, fields, skip_bad=skip_bad_gold)
     instances = partial(read_queries, path, gold=index, fields=fields)
     return make_dataset("sample", path, index, instances, corpus=corpus if corpus.exists() else None)

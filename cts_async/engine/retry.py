@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from cts_async.errors import RateLimited, StepError, TransientError, UnusableOutput
+from cts_async.errors import ParameterRefused, RateLimited, StepError, TransientError, UnusableOutput
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ def wait_before_retry(
         failures.rate_limited += not outage
         # The lane itself slows down for everybody: no jitter on top of what the provider asks for.
         return (error.retry_after_s or 0.0) if failures.rate_limited <= policy.max_rate_limited else None
+    if isinstance(error, ParameterRefused):
+        return 0.0  # each parameter can be refused only once
     if not isinstance(error, TransientError):
         return None
     if outage:

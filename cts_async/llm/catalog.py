@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cts_async.errors import InputError, UsageError
+from cts_async.records import AgentPrompt
 from cts_async.toml_tables import (
     VARIABLE,
     address_problem,
@@ -88,6 +89,8 @@ class ModelSpec:
     embedded: bool = False
     context_tokens: int | None = None
     agent: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    agent_prompt: AgentPrompt = "query"
+    """Which prompt it gets as the deep-search agent; "native" for a model trained on WebDancer's format."""
     judge_nuggets: int = JUDGE_NUGGETS
     """As a judge it labels at most so many nuggets in one call."""
     note: str = ""
@@ -221,6 +224,7 @@ class _Row(BaseModel):
     embedded: bool = False
     context_tokens: Annotated[int, Field(gt=0)] | None = None
     agent: dict[str, Any] = Field(default_factory=dict)
+    agent_prompt: AgentPrompt = "query"
     judge_nuggets: Annotated[int, Field(gt=0)] = JUDGE_NUGGETS
     note: str = ""
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 import aiohttp
 
-from cts_async.errors import TimedOut, TransientError
+from cts_async.errors import ContentRefused, ParameterRefused, RejectedError, TimedOut, TransientError
 from cts_async.llm import anthropic, openai
 from cts_async.llm.catalog import Api, ModelSpec
 from cts_async.llm.exchange import CONNECT_S, Exchange, TooLarge, header_lines, pool
+from cts_async.llm.failures import refused_parameter
 from cts_async.llm.headers import spellings
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.values import value
@@ -64,6 +66,8 @@ class Client:
         self._connector: aiohttp.TCPConnector | None = None
         self._exchanges: dict[str, Exchange] = {}
         self._lines: dict[tuple[str, str, str], _Line] = {}
+        self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
+        """Parameters that a server has refused, by its address and model id."""
 
     async def __aenter__(self) -> Self:
         self._connector = pool()
@@ -77,7 +81,14 @@ class Client:
             await self._session.close()
 
     async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
-        """One attempt. Raises TransientError, RejectedError (StepErrors) or ProviderRefused (stops the run)."""
+        """One attempt. Raises TransientError, RejectedError (StepErrors) or ProviderRefused (stops the run).
+
+        A parameter that the server refuses (ParameterRefused) is never sent to it again.
+        """
+        dropped: tuple[str, ...] = ()
+        if refused := self._refused.get((spec.base_url, spec.model)):
+            dropped = tuple(name for name in refused if name in spec.sent(request.params))
+            spec = replace(spec, drops=(*spec.drops, *dropped))
         key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
         line = self._lines.get((spec.name, spec.base_url, key)) or self._line(spec, key)
         adapter = line.adapter
@@ -96,7 +107,16 @@ class Client:
         for secret in line.secrets:
             # An error may repeat the key it was sent, and so may a careless gateway anywhere.
             data = data.replace(secret, b"(key)")
-        return adapter.reply(spec, answer.status, answer.headers, data, time.time())
+        try:
+            reply = adapter.reply(spec, answer.status, answer.headers, data, time.time())
+        except RejectedError as error:
+            parameter = refused_parameter(answer.status, data, spec.sent(request.params))
+            if parameter is None or isinstance(error, ContentRefused):
+                raise
+            server = spec.base_url, spec.model
+            self._refused[server] = tuple(dict.fromkeys((*self._refused.get(server, ()), parameter)))
+            raise ParameterRefused(str(error), parameter=parameter, status=error.status) from None
+        return replace(reply, dropped=dropped) if dropped else reply
 
     def _line(self, spec: ModelSpec, key: str) -> _Line:
         adapter = ADAPTERS[spec.api]

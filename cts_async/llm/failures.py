@@ -7,8 +7,8 @@ never; an exhausted quota is no rate limit; an `error` object under HTTP 200 is 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import orjson
 
@@ -57,6 +57,35 @@ _CONTENT_REFUSED_SAID = re.compile(
     r"content filtering policy|flagged as potentially violating|content exists risk", re.IGNORECASE
 )
 """What some say only in words: Anthropic, OpenAI of its reasoning models, and DeepSeek."""
+_SAMPLING: Final = frozenset(
+    {
+        *("temperature", "top_p", "top_k", "min_p", "seed", "reasoning_effort", "logprobs", "top_logprobs"),
+        *("presence_penalty", "frequency_penalty", "repetition_penalty", "logit_bias"),
+    }
+)
+"""Parameters that a request can do without: the reply is one in the same form, sampled otherwise."""
+_UNSUPPORTED: Final = re.compile(
+    r"unsupported|(?:not|n't) (?:\w+ )?(?:support|permit|allow|accept)|deprecated|only the default|only \S+ is allowed"
+    r"|(?:unrecognized|unknown|unexpected) (?:request )?(?:parameter|argument|name|field|key)",
+    re.IGNORECASE,
+)
+"""OpenAI, Gemini, Anthropic, Moonshot and vLLM of a parameter, or of any value of it but the default. A value out of
+range is not meant: without the parameter, sampling would be random and nobody would know."""
+
+
+def refused_parameter(status: int, data: bytes, sent: Iterable[str]) -> str | None:
+    """Which of the parameters that were `sent` an answer refuses, if it does and the request can do without."""
+    if status not in (400, 422):
+        return None
+    error = _error_object(data)
+    message = str(error.get("message") or error.get("error_msg") or excerpt(data))
+    if not _UNSUPPORTED.search(f"{message} {error.get('code')}".replace("_", " ")):
+        return None
+    optional = [name for name in sent if name in _SAMPLING]
+    if error.get("param") in optional:
+        return str(error["param"])
+    named = {found.start(): name for name in optional if (found := re.search(rf"\b{name}\b", message))}
+    return named[min(named)] if named else None
 
 
 def failure(spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float) -> CTSError:

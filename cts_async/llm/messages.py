@@ -46,6 +46,8 @@ class Reply:
     """What the provider gave apart from the text as the model's reasoning."""
     refused: str = ""
     """Why there is no answer, where the model or a content filter refused; `text` is none then."""
+    dropped: tuple[str, ...] = ()
+    """Request parameters that were not sent because this server has refused them."""
 
 
 MAX_TOKENS_SAID: Final = 20_000_000

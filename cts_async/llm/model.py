@@ -109,11 +109,11 @@ class Model:
             )
         )
 
-    def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, str]:
+    def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, Any]:
         """What the journal remembers of a reply; what has its usual value is left out."""
         keep = getattr(expect, "keeps_thoughts", False)
         thoughts, text = ("", reply.text) if keep else split_thoughts(reply.text)
-        response = {"text": text}
+        response: dict[str, Any] = {"text": text}
         if reply.reasoning or thoughts:
             response["reasoning"] = "\n\n".join(filter(None, (reply.reasoning, thoughts)))
         if reply.finish_reason != STOP:
@@ -124,6 +124,10 @@ class Model:
             response["served_model"] = reply.model
             if self._served:
                 self._served.saw(self.spec.model, reply.model)
+        if reply.dropped:
+            response["dropped"] = list(reply.dropped)
+            if self._served:
+                self._served.went_without(self.spec.model, reply.dropped)
         return response
 
     def _constraint(self, expect: Expect[Any]) -> Constraint:

@@ -7,6 +7,7 @@ A *snapshot* of the model asked for is that model: its name with a date or a num
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from cts_async.engine.events import Events, Notice
@@ -46,7 +47,7 @@ def shown(name: str) -> str:
 
 
 class ServedModels:
-    """Tells once of every model that answers in place of another."""
+    """Tells once of every model that answers in place of another, or without a parameter it was to have."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -59,3 +60,12 @@ class ServedModels:
         self._told.add((asked, served))
         if another_model(asked, served):
             self._events.emit(Notice(f"{shown(asked)} was asked for, {shown(served)} answers"))
+
+    def went_without(self, asked: str, parameters: Sequence[str]) -> None:
+        """A reply to a request for `asked` was made without `parameters`, which the server refuses."""
+        for name in parameters:
+            if (asked, name) not in self._told:
+                self._told.add((asked, name))
+                self._events.emit(
+                    Notice(f"{shown(asked)} refuses the parameter {name}: sent without it from now on")
+                )

@@ -79,16 +79,60 @@ _WRAPPERS: Final = (
 _FENCE_LINE = re.compile(r"(?:```|~~~)[ \t]*[\w+-]*[ \t]*")
 _BULLET = re.compile(r"\A[-*•>]\s+")
 _UNKNOWN_SENTENCE = re.compile(rf"\W*{UNKNOWN}\W*(?:[.。(（].*)?", re.IGNORECASE | re.DOTALL)
+_NEARLY_UNKNOWN: Final = rf"""(?:
+    {UNKNOWN} | n/a | n\.a
+    | (?:(?:it|this|that)(?:\ is|['’]s)\ )?
+      (?:un(?:specified|stated|mentioned)
+      | not\ (?:(?:explicitly|clearly)\ )?(?:specified|stated|mentioned|provided|given|known|indicated|applicable))
+      (?:\ (?:in|by)\ (?:the|my)\ (?:clear\ )?(?:query|question|request))?
+    | (?:the|my)\ (?:clear\ )?query\ (?:does\ not|doesn['’]t)\ (?:specify|say|state|mention)(?:\ (?:it|this|that))?
+    | (?:i\ )?(?:do\ not|don['’]t)\ know | no\ (?:idea|information)
+    | (?:(?:清晰)?(?:查询|意图|问题)(?:中|里)?|我)?(?:并|也|都|尚)?
+      (?:未知 | 未明确 | 不知道 | 不清楚 | 不详 | 不明 | 无法确定
+      | (?:未|没有?)(?:明确|具体)?(?:说明|提到|提及|指定|指明|给出|写明|注明|提供) | 没有?说)
+    )"""
+_NEARLY_UNKNOWN_CLAUSE: Final = re.compile(_NEARLY_UNKNOWN, re.VERBOSE)
+_NEARLY_UNKNOWN_SENTENCE: Final = re.compile(rf"\W*{_NEARLY_UNKNOWN}\W*(?:[.。(].*)?", re.VERBOSE | re.DOTALL)
+_CLAUSE_ENDS: Final = re.compile(r"[,、;:.。!?()—…]+|\s-+\s")
+_NOT_SAID: Final = re.compile(
+    r"\b(?:not|no)\b.*\b(?:specif(?:y|ied)|stated?|mention(?:ed)?|sa(?:y|id)|indicated?|provided?|given|information)\b"
+    r"|n['’]t (?:specify|state|mention|say|know)"
+    r"|(?:未|没|不|无).{0,6}(?:说明|提到|提及|指定|指明|给出|写明|提供|知道|清楚|信息)"
+)
+_MAX_UNKNOWN_CHARS: Final = 200
+
+
+def _says_unknown(line: str, *, strict: bool) -> bool:
+    """Whether a reply is `unknown` or, unless `strict`, means nothing else: 未说明, "not specified", N/A.
+
+    A near-unknown is the whole reply or its first sentence; beside the word itself ("没有提到年份，unknown") a
+    clause that says why may be of any form. What merely holds such words ("未知数", "unknown soldier") is an answer.
+    """
+    line = unicodedata.normalize("NFKC", line).replace("_", " ").strip()
+    if _UNKNOWN_SENTENCE.fullmatch(line):
+        return True
+    if strict or len(line) > _MAX_UNKNOWN_CHARS:
+        return False
+    line = " ".join(line.casefold().split())
+    if _NEARLY_UNKNOWN_SENTENCE.fullmatch(line):
+        return True
+    clauses = [stripped for clause in _CLAUSE_ENDS.split(line) if (stripped := clause.strip(" \"'“”"))]
+    others = [clause for clause in clauses if not _NEARLY_UNKNOWN_CLAUSE.fullmatch(clause)]
+    if others and UNKNOWN not in clauses:
+        return False
+    return bool(clauses) and all(_NOT_SAID.search(clause) for clause in others)
 
 
 @dataclass(frozen=True, slots=True)
 class ShortPhrase:
     """The User Answerer's reply: its first non-empty line without label and quotes.
 
-    `unknown` is recognised in any case, quotes and punctuation, also as a first sentence that others
-    follow; a phrase that merely holds the word is an ordinary answer, and so is 未知.
+    `unknown` is recognised in any case, quotes and punctuation, also as a first sentence that others follow, and so
+    is what means the same and nothing else (未知, "not specified"); a phrase that merely holds such words is an
+    ordinary answer. `strict`: only the word itself counts, as up to version 0.6, and for what people have answered.
     """
 
+    strict: bool = False
     name: ClassVar[str] = "phrase"
     json_schema: ClassVar[dict[str, Any] | None] = None
     grammar: ClassVar[str] = (
@@ -100,7 +144,7 @@ class ShortPhrase:
         line = next(_lines(text), None)
         if line is None:
             raise UnusableOutput(f"expected a short answer or the word {UNKNOWN}, got nothing", text=text)
-        if _UNKNOWN_SENTENCE.fullmatch(unicodedata.normalize("NFKC", line).replace("_", " ")):
+        if _says_unknown(line, strict=self.strict):
             return Answer(UNKNOWN, unknown=True)
         return Answer(line, unknown=False)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import ceil
 
-from cts_async.llm.tokens import FIRST_PER_BYTE, PER_MESSAGE
+from cts_async.llm.tokens import FIRST_PER_BYTE, PER_MESSAGE, input_tokens
 from cts_async.protocol.assumed_steps import AROUND, filler, per_char, prompt_tokens, work_of
 from cts_async.protocol.assumed_talk import before_search, said_of_talk
 from cts_async.protocol.effort import FEWEST_STEPS, SENDING_S, TOKENS_PER_S, Work
@@ -65,15 +65,8 @@ def _search(plan: Plan, system: System, model: str, sample: list[Instance], turn
     inputs = []
     for instance in sample:
         query = instance.blurred_query if system.kind == "orig" else instance.fused_query
-        opening = prompt_tokens(
-            plan,
-            model,
-            "agent",
-            instance,
-            language_from=query,
-            question=query,
-            current_date=plan.current_date,
-        )
+        prompt = plan.prompts.agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
+        opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
         per_turn = turn + _tool_chars(plan) * per_char(query) + 2 * PER_MESSAGE
         inputs.append(opening + per_turn * (turns - 1) / 2)
     output = (turn * (turns - 1) + final) / turns

@@ -155,6 +155,7 @@ def _files(plan: Plan, system: System, planned: Forecast, also: Also) -> Any:
             "gold": str(plan.config.gold) if plan.config.gold else None,
             "fields": dict(plan.config.fields),
             "corpus": str(plan.search.corpus) if plan.search.corpus else None,
+            **({"skip_bad_gold": True, "notes": plan.dataset.notes} if plan.config.skip_bad_gold else {}),
         },
         "tools": plan.search.notes,
         "players": plan.players(system),

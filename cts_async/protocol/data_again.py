@@ -25,7 +25,12 @@ def opened_again(manifest: Mapping[str, Any], spec: str | None = None) -> Datase
         raise UsageError("run.json does not say where it is")
     gold = Path(noted["gold"]) if noted.get("gold") else None
     try:
-        dataset = open_dataset(spec, gold if gold and gold.exists() else None, noted.get("fields") or {})
+        dataset = open_dataset(
+            spec,
+            gold if gold and gold.exists() else None,
+            noted.get("fields") or {},
+            skip_bad_gold=bool(noted.get("skip_bad_gold")),
+        )
     except InputError as error:
         if given or not Path(error.path).exists():
             raise

@@ -55,8 +55,8 @@ def human_reply(question: str, pairs: HumanPairs) -> dict[str, Any]:
 
 
 def _read(reply: Any) -> Answer:
-    """The answer in the form that a model's has."""
-    return ShortPhrase().parse(str(reply["text"]))
+    """The answer in the form that a model's has; "I don't know" is what somebody answered."""
+    return ShortPhrase(strict=True).parse(str(reply["text"]))
 
 
 def _has_words(answer: str) -> bool:

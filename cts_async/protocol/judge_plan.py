@@ -37,6 +37,8 @@ class JudgePlan:
     identity: Mapping[str, Any] | None
     """None for finished runs, which keep their own."""
     prompts: PromptSet
+    notes: tuple[str, ...] = ()
+    """What a person should know of how the gold was read."""
 
     @property
     def embedded(self) -> bool:
@@ -111,13 +113,14 @@ def plan_judging(
     if config.budget.max_usd is not None:
         check_prices(specs.values())
     prompts = load_prompts()
+    notes: tuple[str, ...] = ()
     if config.runs:
         out, identity = config.runs[0], None
         targets = [_target_of_run(run, judges, config.limit) for run in _distinct(config.runs)]
     else:
         assert config.out
         out = config.out
-        targets, identity = _targets_of_candidates(config, judges[0], specs, prompts)
+        targets, identity, notes = _targets_of_candidates(config, judges[0], specs, prompts)
         if config.lexical and LEXICAL not in judges:
             judges = (*judges, LEXICAL)
     systems = [target.answers for target in targets]
@@ -132,6 +135,7 @@ def plan_judging(
         n_calls={name: calls_to_judge(systems, repeats, spec.judge_nuggets) for name, spec in specs.items()},
         identity=identity,
         prompts=prompts,
+        notes=notes,
     )
 
 
@@ -139,6 +143,8 @@ def _check_asked(config: JudgeConfig) -> None:
     """Either runs or candidates, and what the latter need."""
     of_candidates = {"--gold G": config.gold, "--candidates C": config.candidates, "--out DIR": config.out}
     given = [option for option, value in of_candidates.items() if value]
+    if config.runs:
+        given += ["--skip-bad-gold"] * config.skip_bad_gold + ["--join"] * (config.join == "id")
     if config.runs and given:
         raise UsageError(
             f"runs have gold and a place of their own: leave out {', '.join(given)}, or the runs"
@@ -168,8 +174,8 @@ def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Targe
 
 def _targets_of_candidates(
     config: JudgeConfig, scoring: str, specs: Mapping[str, ModelSpec], prompts: PromptSet
-) -> tuple[list[Target], dict[str, Any]]:
-    """A target for each file, and what determines the verdicts of all."""
+) -> tuple[list[Target], dict[str, Any], tuple[str, ...]]:
+    """A target for each file, what determines the verdicts of all, and what to know of the gold."""
     assert config.gold
     assert config.out
     given = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
@@ -178,26 +184,28 @@ def _targets_of_candidates(
         check_read_again(file)
     apart = several(config.out, len(files))
     begun = config.out.exists()
-    gold = read_gold(config.gold, config.fields)
+    gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)
+    by_id = config.join == "id"
     common = {
         "gold_sha256": sha256_of(config.gold),
         "judges": [scoring],
         **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
         "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
         **_split(scoring, specs, gold),
+        **({"join": config.join} if by_id else {}),
     }
     targets = [
         Target(
             name,
             config.out / name if apart else config.out,
-            answers_of_candidates(file, gold, config.fields, config.limit, marked=begun),
+            answers_of_candidates(file, gold, config.fields, config.limit, marked=begun, by_id=by_id),
             scoring,
             {"system": name, "candidates": str(file), **common},
             apart,
         )
         for name, file in zip(names_of(files), files, strict=True)
     ]
-    return targets, common
+    return targets, common, gold.notes
 
 
 def _split(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:

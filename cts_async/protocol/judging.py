@@ -115,7 +115,9 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
         raise InputError(run / "run.json", "does not say which data the run was over", field="data")
     gold = Path(data["gold"]) if data.get("gold") else None
     try:
-        dataset = open_dataset(data["spec"], gold, data.get("fields") or {})
+        dataset = open_dataset(
+            data["spec"], gold, data.get("fields") or {}, skip_bad_gold=bool(data.get("skip_bad_gold"))
+        )
     except InputError as error:
         raise UsageError(
             f"{run}: the data it was over cannot be read: {error}. Paths count from where the run was made: "
@@ -156,25 +158,34 @@ def _any(id: str) -> bool:
 
 
 def answers_of_candidates(
-    file: Path, gold: GoldIndex, fields: Mapping[str, str], limit: int | None, *, marked: bool
+    file: Path,
+    gold: GoldIndex,
+    fields: Mapping[str, str],
+    limit: int | None,
+    *,
+    marked: bool,
+    by_id: bool = False,
 ) -> Answers:
     """The candidates of a file that join the gold. InputError for a bad line, an id twice, and for none.
 
+    With `by_id`, an id joins whatever query stands beside it; that of the gold is the one that is judged by.
     Where there are no verdicts yet that could be on other answers, marks need not be made: see `Answers.marks`.
     """
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
         try:
-            for line, name, record in islice(_joined(file, gold, fields), limit):
+            for line, name, record in islice(_joined(file, gold, fields, by_id=by_id), limit):
                 if wanted(name):
-                    yield _judging(line, name, record)
+                    yield _judging(line, name, record, by_id=by_id)
         except InputError as error:
             raise RunStopped(f"{error}; the file has changed since it was checked") from None
 
     seen = [0]
-    answers = _answers(stream, _rows(_joined(file, gold, fields, seen), marked=marked), n_read=seen)
+    answers = _answers(
+        stream, _rows(_joined(file, gold, fields, seen, by_id=by_id), marked=marked, by_id=by_id), n_read=seen
+    )
     if repeated := first_repetition(answers.ids):
-        rows = [row for n, row in enumerate(_joined(file, gold, fields)) if n in repeated]
+        rows = [row for n, row in enumerate(_joined(file, gold, fields, by_id=by_id)) if n in repeated]
         (earlier, _, _), (line, name, _) = rows
         raise InputError(
             line.path, f"{name!r} already stands on line {earlier.line}", line=line.line, field="id"
@@ -194,14 +205,18 @@ Joined = tuple[CandidateLine | FailedLine, str, GoldRecord]
 
 
 def _joined(
-    file: Path, gold: GoldIndex, fields: Mapping[str, str], seen: list[int] | None = None
+    file: Path, gold: GoldIndex, fields: Mapping[str, str], seen: list[int] | None = None, *, by_id: bool
 ) -> Iterator[Joined]:
     """Every line that the gold knows, with its name and its record of gold; `seen[0]` counts all lines."""
     for line in read_candidates(file, fields):
         if seen is not None:
             seen[0] += 1
         id, query = _names(line)
-        record = gold.find(id or None, query or None)
+        try:
+            record = gold.find(id or None, None if by_id and id else query or None)
+        except InputError as clash:
+            problem = f"{clash.problem} (--join id joins by the id, whatever the query)"
+            raise InputError(clash.path, problem, line=clash.line, field=clash.field) from None
         if record is not None:
             yield line, id or record.id or f"line {line.line}", record
 
@@ -212,8 +227,14 @@ def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
     return line.candidate.id, line.candidate.fused_query
 
 
-def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord) -> Judging:
-    instance = Instance(name, _names(line)[1] or record.fused_query or "", "", record.nuggets)
+def _query(line: CandidateLine | FailedLine, record: GoldRecord, *, by_id: bool) -> str:
+    """The intent that an answer is judged by."""
+    own, golds = _names(line)[1], record.fused_query or ""
+    return (golds or own) if by_id else (own or golds)
+
+
+def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord, *, by_id: bool) -> Judging:
+    instance = Instance(name, _query(line, record, by_id=by_id), "", record.nuggets)
     if isinstance(line, FailedLine):
         return Judging(instance, "", NoAnswer(line.failure.message))
     if not line.candidate.answer:
@@ -225,12 +246,12 @@ Row = tuple[str, int, int, int]
 """Name, digest, number of nuggets and mark of an answer."""
 
 
-def _rows(joined: Iterator[Joined], *, marked: bool) -> Iterator[Row]:
+def _rows(joined: Iterator[Joined], *, marked: bool, by_id: bool) -> Iterator[Row]:
     """Each line's, without making its `Judging`."""
     texts: dict[int, int] = {}
     for line, name, record in joined:
         digest, answer = 0, ""
-        query = _names(line)[1] or record.fused_query or ""
+        query = _query(line, record, by_id=by_id)
         if isinstance(line, CandidateLine) and (answer := line.candidate.answer):
             told = texts.get(id(record))
             if told is None:

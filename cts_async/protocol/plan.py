@@ -29,7 +29,7 @@ from cts_async.protocol.schemes import prompts_of
 from cts_async.protocol.search_plan import SearchPlan, check_replays, plan_search
 from cts_async.protocol.spending import check_prices
 from cts_async.protocol.systems import System, mark, run_names, systems_of
-from cts_async.records import Instance
+from cts_async.records import AgentPrompt, Instance
 from cts_async.search.catalog import SearchCatalogue, load_search
 from cts_async.search.settings import AgentSettings
 
@@ -58,6 +58,7 @@ class Plan:
     prompts: PromptSet
     settings: AgentSettings
     current_date: str
+    agent_prompt: AgentPrompt
     data_identity: Mapping[str, Any]
     most_nuggets: int = 0
     """Of any instance's."""
@@ -95,6 +96,7 @@ class Plan:
             "prompts": {p: self.prompts.sha256[p] for p in self._prompts_of(system)},
             "judges": [] if self.config.no_judge else list(self.roles.judges),
             **({"nuggets_per_call": split} if split else {}),
+            **({"agent_prompt": self.agent_prompt} if self.agent_prompt != "query" else {}),
             "current_date": self.current_date,
             "seed": self.config.seed,
         }
@@ -123,9 +125,14 @@ class Plan:
         roles += prompts_of(system)
         if self.config.extractor:
             roles += ["gold"]
+        agent = (".en", ".zh") if self.agent_prompt == "query" else f".{self.agent_prompt}"
         if self.people is not None:
             roles = [role for role in roles if role not in ("answer", "respond")]
-        return sorted(name for name in self.prompts.sha256 if name.split(".")[0] in roles)
+        return sorted(
+            name
+            for name in self.prompts.sha256
+            if (role := name.split(".")[0]) in roles and (role != "agent" or name.endswith(agent))
+        )
 
 
 def make_plan(
@@ -144,7 +151,7 @@ def make_plan(
     systems = systems_of(
         config.models, config.ks, config.references, schemes=config.schemes, modes=config.modes
     )
-    dataset = open_dataset(config.data, config.gold, config.fields)
+    dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     people = people_of(config, dataset)
     engines = load_search(config.config_file)
     search = plan_search(config, engines, environ, dataset.corpus)
@@ -189,7 +196,8 @@ def make_plan(
         search=search,
         prompts=load_prompts(),
         settings=_settings(config, specs[roles.agent]),
-        current_date=_current_date(directories),
+        current_date=config.date or _current_date(directories),
+        agent_prompt=config.agent_prompt or specs[roles.agent].agent_prompt,
         data_identity=_data_identity(dataset),
         most_nuggets=most_nuggets,
         people=people,
@@ -290,7 +298,7 @@ def _settings(config: RunConfig, agent: ModelSpec) -> AgentSettings:
 
 
 def _current_date(directories: Mapping[System, Path]) -> str:
-    """The date that the agent is told: today's for a new run, the run's own for a resumed one."""
+    """The date in the agent's prompt where no option gives it: today's, or the recorded one of a resumed run."""
     for directory in directories.values():
         manifest = read_manifest(directory)
         if manifest and manifest.get("identity", {}).get("current_date"):

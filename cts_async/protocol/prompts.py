@@ -1,8 +1,9 @@
 """Role prompts: load them from plain files, render them strictly, hash them.
 
-A file `ROLE[.small].LANGUAGE.txt` has a `## system` and a `## user` section with `{field}` placeholders;
-only its role's declared fields are placeholders, any other brace is text. Where a placeholder stands
-alone between `<tag>` and `</tag>`, its value is data: no value can open or close one of these tags (`fence`).
+A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with
+`{field}` placeholders; only its role's declared fields are placeholders, any other brace is text. Where a
+placeholder stands alone between `<tag>` and `</tag>`, its value is data: no value can open or close one of
+these tags (`fence`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final, Literal
 
 from cts_async.errors import InputError
 from cts_async.llm.fence import fence_pattern, harmless
-from cts_async.records import Language
+from cts_async.records import AgentPrompt, Language, language_of
 
 __all__ = ["FIELDS", "Prompt", "PromptSet", "load_prompts"]
 
@@ -44,7 +45,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
-_NAME = re.compile(r"(?P<role>[a-z_]+)(?:\.small)?\.(?:en|zh)")
+_NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.native)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +91,10 @@ class PromptSet:
         """The file's text. KeyError if there is none of that name."""
         return self.prompts[name].text
 
-    def get(self, role: str, language: Language, size: Size = "full") -> Prompt:
+    def get(self, role: str, language: Language | Literal["native"], size: Size = "full") -> Prompt:
         """The prompt of `role`; the full one where there is no small one. Never in another language.
+
+        The agent's "native" prompt is one for all languages.
 
         InputError names the file that is missing.
         """
@@ -101,6 +104,10 @@ class PromptSet:
         if prompt is None:
             raise InputError(self.directory / f"{name}.txt", f"there is no {language!r} prompt for {role!r}")
         return prompt
+
+    def agent(self, choice: AgentPrompt, query: str, size: Size = "full") -> Prompt:
+        """The deep-search agent's prompt by `choice` (`records.AGENT_PROMPTS`) for a search of `query`."""
+        return self.get("agent", language_of(query) if choice == "query" else choice, size)
 
 
 def load_prompts(directory: Path | None = None) -> PromptSet:

@@ -153,6 +153,8 @@ def _tell(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> None:
     for journal in dict.fromkeys(one.journal for one in files):
         for text in journal.report.notices(journal.path):
             events.emit(Notice(text))
+    for text in plan.notes:
+        events.emit(Notice(text))
     for target in plan.targets:
         if n := target.answers.n_unknown:
             events.emit(

@@ -72,11 +72,13 @@ MAX_CAUSES = 20
 def search_json(trace: Trace) -> Line:
     """What a search took, in numbers."""
     kinds = [turn.kind for turn in trace.turns]
+    made_up = kinds.count("made_up")
     return {
         "model_calls": trace.model_calls,
         "searches": kinds.count("search"),
         "visits": kinds.count("visit"),
         "forced": trace.forced,
+        **({"made_up": made_up} if made_up else {}),
         "tools": _tools(trace.tools),
     }
 

@@ -90,6 +90,7 @@ def as_json(entry: Entry) -> dict[str, Any]:
         "timeout_s": spec.timeout_s,
         "context_tokens": spec.context_tokens,
         "agent": spec.agent,
+        "agent_prompt": spec.agent_prompt,
         "embedded": spec.embedded,
         "note": spec.note,
     }

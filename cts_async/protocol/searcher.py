@@ -43,7 +43,7 @@ async def opened_searcher(plan: Plan, crew: Crew) -> AsyncIterator[DeepSearch]:
             keeps_pages=search.web,
         )
         agent = Agent(crew.models[plan.roles.agent], tools, plan.settings)
-        yield DeepSearch(agent, plan.prompts, plan.current_date)
+        yield DeepSearch(agent, plan.prompts, plan.current_date, plan.agent_prompt)
 
 
 async def _opened(plan: Plan, crew: Crew, stack: AsyncExitStack) -> tuple[SearchEngine, PageReader]:

@@ -69,7 +69,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
     if spec.drops:
         yield "never sent", ", ".join(spec.drops)
     if spec.agent:
-        yield "as the agent", _parameters(spec.agent)
+        yield "as the agent", f"{_parameters(spec.agent)}, agent_prompt = {spec.agent_prompt}"
     if spec.context_tokens:
         yield "context", f"{spec.context_tokens:,} tokens"
     yield "defined in", "the catalogue" if entry.shipped else "your cts.toml"

@@ -58,6 +58,8 @@ class Spent:
     """By model: tokens "input" and "output"."""
     served: dict[str, Counter[str]] = field(default_factory=dict)
     """By model asked for: replies of each model that answered, by its own word (see `served_models`)."""
+    dropped: dict[str, Counter[str]] = field(default_factory=dict)
+    """By model: replies made without a parameter that the server refused, by its name."""
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Take in one step. Raises AttributeError, TypeError or ValueError for one of another form."""
@@ -77,6 +79,8 @@ class Spent:
             if (served := self.served.get(model)) is None:
                 served = self.served[model] = Counter()
             served[str(response.get("served_model") or model)] += 1
+            if dropped := response.get("dropped"):
+                self.dropped.setdefault(model, Counter()).update(map(str, dropped))
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Dollars; None where a model that was used has no price, or never says what it charges."""
@@ -165,6 +169,11 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         "served_models": {
             model: dict(ranked(served)) for model, served in sorted(summary.spent.served.items())
         },
+        **(
+            {"dropped_parameters": {model: dict(ranked(n)) for model, n in sorted(dropped.items())}}
+            if (dropped := summary.spent.dropped)
+            else {}
+        ),
         "cost_usd": summary.spent.cost_usd(prices),
         "wall_s": round(summary.wall_s, 3),
         "tool_health": summary.tools.as_json(),

@@ -15,7 +15,7 @@ from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_o
 from cts_async.report.agreement import sentence, together
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
-from cts_async.report.served_models import other_models
+from cts_async.report.served_models import dropped_parameters, other_models
 from cts_async.report.summary import JudgeScores, RunSummary
 from cts_async.report.whole_table import print_whole
 from cts_async.scorer import Summary
@@ -83,7 +83,7 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     if not wide:
         for summary in summaries:
             _say(console, f"{summary.label}: {summary.spent.calls} calls in {_duration(summary.wall_s)}")
-    for line in other_models(summaries):
+    for line in (*other_models(summaries), *dropped_parameters(summaries)):
         _say(console, line, "yellow")
     for agreement in together(one for summary in summaries for one in summary.beside):
         _say(console, f"{sentence(agreement)}.")

@@ -61,8 +61,9 @@ class AgentTurn:
         if turn.calls and not self.must_answer:
             return text
         if not final_answer(text)[0].strip():
+            before = " before the <tool_response>, which only tools may write" if turn.made_up else ""
             raise UnusableOutput(
-                "there is neither a tool call nor an <answer> outside your thoughts", text=text
+                f"there is neither a tool call nor an <answer> outside your thoughts{before}", text=text
             )
         return text
 
@@ -97,9 +98,11 @@ class Agent:
             await search.gone_on()
             turn = parse_turn(text)
             talk.turns.extend(Turn("think", thought) for thought in turn.thoughts)
+            if turn.made_up:
+                talk.turns.append(Turn("made_up", turn.made_up))
             if forced or not turn.calls:
-                return talk.ended(text, number, forced=forced and number > 1)
-            await search.call_tools(turn.calls, text, number)
+                return talk.ended(turn.own, number, forced=forced and number > 1)
+            await search.call_tools(turn.calls, turn.own, number)
         raise AssertionError("the last turn returns")
 
 

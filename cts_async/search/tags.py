@@ -1,30 +1,29 @@
 """The text format of an agent's turn (WebDancer): thoughts, tool calls, an answer, tool responses.
 
 A completion goes on after `<think>` and a newline, so a turn may lack that tag: text before a first
-`</think>` is a thought. Calls inside a thought do not count, nor does what a model writes after a
-`<tool_response>` that it made up to follow its own call. No function here raises, whatever the text.
+`</think>` is a thought. Calls inside a thought do not count, nor does what a model writes from the first
+`<tool_response>` on that it made up itself. No function here raises, whatever the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import orjson
 
 from cts_async.llm.fence import fence_pattern, harmless
 from cts_async.llm.gbnf import literal
 from cts_async.llm.json_text import repairable
+from cts_async.tagged_text import NAMES, AnswerFrom, answer_in, parts_of
 
 MAX_QUERIES: Final = 3
 MAX_QUERY_CHARS: Final = 500
 MAX_URLS: Final = 10
 MAX_CALL_CHARS: Final = 5_000
 _RAW_CHARS: Final = 500
-
-AnswerFrom = Literal["tag", "open_tag", "last_turn"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,149 +54,34 @@ ToolCall = SearchCall | VisitCall | InvalidCall
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """What a turn says. `answer` is None without an answer tag; `remainder` is all text outside thoughts."""
+    """What a turn says. `own` is its text without `made_up`: what stands from the first tool response on, if the
+    model wrote one; the empty string otherwise."""
 
     thoughts: tuple[str, ...]
     calls: tuple[ToolCall, ...]
-    answer: str | None
-    answer_from: Literal["tag", "open_tag"] | None
-    remainder: str
+    own: str
+    made_up: str = ""
 
 
 def parse_turn(text: str) -> ParsedTurn:
-    """Read a turn. The last closed answer wins, then one left open.
+    """Read a turn, up to the first `<tool_response>` outside its thoughts: only tools write those.
 
-    An answer within a thought counts only if there is nothing outside the thoughts.
+    What follows one (a model that goes on alone makes up whole searches) is no part of the turn.
     """
-    parts = _parts(text)
-    outside = [part for part in parts if part.kind != "think"]
-    thoughts = tuple(part.body for part in parts if part.kind == "think" and part.body)
-    calls = tuple(call for part in outside if part.kind == "tool_call" for call in read_calls(part.body))
-    answer, answer_from = _answer(outside)
-    remainder = "".join(part.raw for part in outside).strip()
-    if answer is None and not _TAG.sub("", remainder).strip():
-        within = [inner for thought in thoughts for inner in _segments(_tokens(thought), thought, 0)]
-        answer, answer_from = _answer(within)
-    return ParsedTurn(thoughts, calls, answer, answer_from, remainder)
+    parts = parts_of(text)
+    made_up = next((n for n, part in enumerate(parts) if part.kind == "tool_response"), len(parts))
+    thoughts = tuple(part.body for part in parts[:made_up] if part.kind == "think" and part.body)
+    bodies = [part.body for part in parts[:made_up] if part.kind == "tool_call"]
+    calls = tuple(call for body in bodies for call in read_calls(body))
+    if made_up == len(parts):
+        return ParsedTurn(thoughts, calls, text)
+    start = parts[made_up].start
+    return ParsedTurn(thoughts, calls, text[:start].rstrip(), text[start:])
 
 
 def final_answer(text: str) -> tuple[str, AnswerFrom]:
-    """Give the answer of a last turn: from its tag, else its text outside thoughts and calls.
-
-    That may be empty: then the turn has nothing to offer.
-    """
-    turn = parse_turn(text)
-    if turn.answer is not None and turn.answer_from is not None:
-        return turn.answer, turn.answer_from
-    return "".join(part.body for part in _parts(text) if part.kind == "text").strip(), "last_turn"
-
-
-# Parts of a turn
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    kind: Literal["text", "think", "tool_call", "answer"]
-    body: str
-    raw: str
-    closed: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class _Tag:
-    start: int
-    end: int
-    name: str
-    closing: bool
-
-
-_NAMES: Final = "think|tool_call|tool_response|answer"
-_TAG: Final = re.compile(rf"<(/?)({_NAMES})\s*>", re.IGNORECASE)
-_WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in _NAMES.split("|") for slash in ("", "/"))
-_HALF_TAG: Final = re.compile(r"<[/a-z_]{0,15}\s*\Z", re.IGNORECASE)
-_INNER_ENDS: Final[Mapping[str, frozenset[str]]] = {
-    "answer": frozenset({"answer", "tool_call", "think"}),
-    "tool_call": frozenset({"answer", "tool_call", "think", "tool_response"}),
-}
-
-
-def _parts(text: str) -> list[_Part]:
-    """Split a turn, without a tag cut off at its end."""
-    text = _without_half_tag(text.rstrip())
-    tags = _tokens(text)
-    think = next((tag for tag in tags if tag.name == "think"), None)
-    if think is None or not think.closing:
-        return list(_segments(tags, text, 0))
-    head = _Part("think", text[: think.start].strip(), text[: think.end])
-    return [head, *_segments(tags[tags.index(think) + 1 :], text, think.end)]
-
-
-def _without_half_tag(text: str) -> str:
-    match = _HALF_TAG.search(text, max(0, len(text) - 64))
-    if match and any(whole.startswith(match.group().strip().lower()) for whole in _WHOLE_TAGS):
-        return text[: match.start()]
-    return text
-
-
-def _tokens(text: str) -> list[_Tag]:
-    return [_Tag(*match.span(), match[2].lower(), bool(match[1])) for match in _TAG.finditer(text)]
-
-
-def _segments(tags: Sequence[_Tag], text: str, start: int) -> Iterator[_Part]:
-    """Yield the parts of `text` from `start`, in order; `tags` are those that stand there."""
-    called = False
-    at = 0
-    while at < len(tags):
-        tag = tags[at]
-        yield _Part("text", text[start : tag.start], text[start : tag.start])
-        if tag.name == "tool_response" and not tag.closing and called:
-            return
-        if tag.closing or tag.name == "tool_response":
-            start, at = tag.end, at + 1
-            continue
-        part, start, at = _block(tags, at, text)
-        called = called or part.kind == "tool_call"
-        yield part
-    yield _Part("text", text[start:], text[start:])
-
-
-def _block(tags: Sequence[_Tag], at: int, text: str) -> tuple[_Part, int, int]:
-    """Read the block that `tags[at]` opens: the part, where it ends, and the next tag to look at."""
-    opening = tags[at]
-    kind: Any = opening.name
-    closer = _closer(tags, at)
-    if closer is not None:
-        end = tags[closer].end
-        body, after = text[opening.end : tags[closer].start], closer + 1
-    else:
-        after = _cut(tags, at)
-        end = tags[after].start if after < len(tags) else len(text)
-        body = text[opening.end : end]
-    body = _TAG.sub("", body) if kind == "answer" else body
-    return _Part(kind, body.strip(), text[opening.start : end], closer is not None), end, after
-
-
-def _closer(tags: Sequence[_Tag], at: int) -> int | None:
-    """Find the tag that closes `tags[at]`; a block that begins anew before that was never closed."""
-    name = tags[at].name
-    for other in range(at + 1, len(tags)):
-        if tags[other].name == name and (tags[other].closing or name != "think"):
-            return other if tags[other].closing else None
-    return None
-
-
-def _cut(tags: Sequence[_Tag], at: int) -> int:
-    """Find the tag where a block left open ends: a thought at the end of the text, others at a new block."""
-    ends = _INNER_ENDS.get(tags[at].name, frozenset())
-    inner = (i for i in range(at + 1, len(tags)) if tags[i].name in ends and not tags[i].closing)
-    return next(inner, len(tags))
-
-
-def _answer(parts: Sequence[_Part]) -> tuple[str | None, Literal["tag", "open_tag"] | None]:
-    answers = [part for part in parts if part.kind == "answer" and part.body]
-    if closed := [part.body for part in answers if part.closed]:
-        return closed[-1], "tag"
-    return (answers[-1].body, "open_tag") if answers else (None, None)
+    """The answer of a last turn and where it was found (see `answer_in`); nothing that the model made up counts."""
+    return answer_in(parse_turn(text).own)
 
 
 # Calls
@@ -297,7 +181,7 @@ def _clean(text: str) -> str:
 
 # Tool responses
 
-_OWN_TAGS: Final = fence_pattern([*_NAMES.split("|"), "tools"])
+_OWN_TAGS: Final = fence_pattern([*NAMES, "tools"])
 
 
 def format_tool_response(text: str) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cts_async.cli.options import read_budget, read_common, read_deadline, read_names
+from cts_async.cli.options import read_budget, read_common, read_date, read_deadline, read_names
 from cts_async.config import BudgetConfig
 from cts_async.errors import UsageError
 from cts_async.records import MODES, SCHEMES
@@ -104,3 +104,15 @@ def test_a_name_that_there_is_not_is_told_those_that_there_are(
 def test_the_command_is_noted_as_it_has_to_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/usr/bin/cts", "judge", "--candidates", "a b/*.jsonl"])
     assert read_common()["command"] == "cts judge --candidates 'a b/*.jsonl'"
+
+
+def test_a_date_is_taken_in_one_form() -> None:
+    assert read_date("2028-02-29") == "2028-02-29"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "today", "2031-2-1", "20310501", "2031-W18-4", "2031-02-29", "31-05-01", "2031-05-01T08:00"]
+)
+def test_a_date_in_another_form_or_of_no_day_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=f"^--date {text}: .*write it as YYYY-MM-DD"):
+        read_date(text)

@@ -12,10 +12,10 @@ from cts_async.datasets.candidates import (
     FailedLine,
     candidate_files,
     read_candidates,
-    unwrap,
 )
 from cts_async.errors import InputError
 from cts_async.records import Candidate, Failure
+from cts_async.tagged_text import answer_in
 
 Write = Callable[..., Path]
 
@@ -97,15 +97,26 @@ def test_an_error_that_is_null_is_none(write: Write) -> None:
         ("<answer></answer>", ""),
         ("<answer>a</answer> b</answer> see <answer>", "a"),
         ("İİ a < b <answer>c</answer>", "c"),
-        ("no opening</answer>", "no opening</answer>"),
+        ("no opening</answer>", "no opening"),
+        ("<think>perhaps 41</think>\nIt is 42.", "It is 42."),
+        ("perhaps <answer>41</answer></think><answer>42</answer>", "42"),
+        ("<think>perhaps 41, cut off", ""),
+        ("<answer>42 <think>or so?</think></answer>", "42 or so?"),
+        (
+            "<think>a</think><tool_call>{}</tool_call><tool_response><answer>41</answer></tool_response>"
+            "<think>b</think><answer>42</answer>",
+            "42",
+        ),
     ],
 )
-def test_an_answer_is_taken_out_of_its_tags(text: str, answer: str) -> None:
-    assert unwrap(text) == answer
+def test_an_answer_is_read_as_the_agent_s_is(write: Write, text: str, answer: str) -> None:
+    (line,) = read_candidates(write("c.jsonl", [{"id": "a", "answer": text}]))
+    assert isinstance(line, CandidateLine)
+    assert line.candidate.answer == answer == answer_in(text)[0]
 
 
 def test_many_open_tags_are_read_in_linear_time() -> None:
-    assert unwrap("<answer>" * 50_000 + "x") == "x"
+    assert answer_in("<answer>" * 50_000 + "x") == ("x", "open_tag")
 
 
 def test_a_line_without_answer_is_refused_with_the_fields_it_has(write: Write) -> None:

@@ -133,6 +133,64 @@ def test_a_record_twice_over_is_one_record(write: Write) -> None:
     assert gold.lookup("a", None) == READ
 
 
+# -- leaving out what is bad --------------------------------------------------------------------------
+
+
+BAD = [
+    record([N1], id="a", fused_query="qa"),
+    record([], id="b", fused_query="qb"),
+    record([N1, {"id": "N2", "text": "y"}], id="c", fused_query="qc"),
+    record([{**N1, "weight": "core"}], id=None, fused_query="qd"),
+    {"id": "e", "fused_query": "qe", "gold": None},
+    record([{"text": "no weight at all"}], id="f", fused_query="qf"),
+    record([N2], id="g", fused_query="qg"),
+]
+
+
+def test_bad_lines_are_left_out_by_name_and_counted(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", BAD), skip_bad=True)
+    assert sorted(record.line for record in gold.by_query.values()) == [1, 7]
+    assert [(one.line, one.name) for one in gold.left_out] == [
+        (2, "b"),
+        (3, "c"),
+        (4, "'qd'"),
+        (5, "e"),
+        (6, "f"),
+    ]
+    (note,) = gold.notes
+    assert note.startswith("5 gold lines are left out (--skip-bad-gold): b (line 2, gold.nuggets: is empty")
+    assert gold.leaves_out("b", "qb")
+    assert gold.leaves_out("whatever it is called", "qd")
+    assert not gold.leaves_out("b", "another query")
+    assert not gold.leaves_out("z", "qz")
+
+
+def test_the_first_weight_may_stand_below_what_lacks_one(write: Write) -> None:
+    rows = [record([{"text": "x"}], id="a", fused_query="qa"), record([N1], id="b", fused_query="qb")]
+    gold = read_gold(write("gold.jsonl", rows), skip_bad=True)
+    assert [one.name for one in gold.left_out] == ["a"]
+
+
+def test_a_gold_without_any_weight_is_whole(write: Write) -> None:
+    rows = [
+        record([{"text": "x"}], id="a", fused_query="qa"),
+        record([{"text": "y"}], id="b", fused_query="qb"),
+    ]
+    gold = read_gold(write("gold.jsonl", rows), skip_bad=True)
+    assert gold.left_out == ()
+    assert gold.notes == ("no nugget has a weight: each counts 1",)
+
+
+def test_nothing_but_bad_lines_is_refused_as_ever(write: Write) -> None:
+    path = write("gold.jsonl", BAD[1:5])
+    with pytest.raises(InputError, match=r"gold\.jsonl:1: field 'gold.nuggets': is empty"):
+        read_gold(path, skip_bad=True)
+
+
+def test_the_refusal_names_the_option(write: Write) -> None:
+    assert "leave such lines out with --skip-bad-gold" in str(refusal(write("gold.jsonl", BAD)))
+
+
 # -- joining ------------------------------------------------------------------------------------------
 
 

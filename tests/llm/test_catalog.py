@@ -84,22 +84,24 @@ def test_every_name_of_the_readme_resolves(
     assert missing_key(spec, {}) == key_env
 
 
-def test_only_the_reasoning_model_goes_without_a_temperature(shipped: Catalogue) -> None:
-    without = [name for name, spec in shipped.models.items() if "temperature" not in spec.params]
-    assert without == ["gpt"]
+def test_every_model_but_the_agent_decodes_deterministically(shipped: Catalogue) -> None:
+    """Paper, section 5.2; GPT-5.2 takes a temperature only where it does not reason."""
+    sent = {name: spec.sent({}) for name, spec in shipped.models.items()}
+    assert [name for name, params in sent.items() if params.get("temperature") != 0.0] == ["webdancer"]
+    assert sent["gpt"] == {"reasoning_effort": "none", "temperature": 0.0}
     assert shipped.models["gpt"].max_tokens_field == "max_completion_tokens"
     assert shipped.models["claude"].params["max_tokens"] == 4096
-    refused = {"temperature", "top_p", "top_k", "repetition_penalty"}
-    assert refused <= set(shipped.models["gpt"].drops), "nor does it get one from anywhere else"
-    assert "temperature" not in shipped.models["claude"].drops
+    assert {"top_p", "top_k", "repetition_penalty"} <= set(shipped.models["gpt"].drops)
 
 
 def test_what_a_model_refuses_is_dropped_from_its_own_parameters_and_a_request_s(tmp_path: Path) -> None:
-    text = "[models.gpt]\nparams = { temperature = 0.5, reasoning_effort = 'low' }\n"
+    text = "[models.gpt]\nparams = { temperature = 0.5, reasoning_effort = 'low' }\ndrops = ['temperature', 'top_p']\n"
     spec = load_catalogue(written(tmp_path, text)).resolve("gpt", {})
     assert spec.sent({}) == {"reasoning_effort": "low"}
     assert spec.sent({"top_p": 0.95, "max_tokens": 9}) == {"reasoning_effort": "low", "max_tokens": 9}
-    freed = load_catalogue(written(tmp_path, text + "drops = []\n")).resolve("gpt:gpt-4.1", {})
+    freed = load_catalogue(written(tmp_path, text.replace("['temperature', 'top_p']", "[]"))).resolve(
+        "gpt:gpt-4.1", {}
+    )
     assert freed.sent({"top_p": 0.9}) == {"temperature": 0.5, "reasoning_effort": "low", "top_p": 0.9}
 
 

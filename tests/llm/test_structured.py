@@ -232,13 +232,51 @@ def test_unknown_is_recognised_however_it_is_dressed(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "Not specified", "not specified.", "Not specified in the clear query.", "It is not specified", "Unspecified",
+        "N/A", "n.a.", "Not mentioned", "not explicitly stated", "This is not stated in the query.", "not provided",
+        "I don't know", "I don’t know.", "don't know", "The query does not specify.", "My query doesn't say",
+        "unknown, not specified", "Unknown - the query does not mention it", "not mentioned, unknown",
+        "The brand is not specified, unknown", "Not specified (the query asks about ferries)", "No information",
+        "未知", "未知。", "“未说明”", "未说明", "未提及", "未指定", "未明确", "不知道", "我不知道", "不清楚", "不详",
+        "没有提到", "没提到", "没有说明。", "查询中没有提到", "清晰查询中并未说明", "没有明确说明",
+        "没有提到，unknown", "没有提到具体年份，unknown", "unknown，查询中没有提到", "未知，未说明", "答案：未说明",
+        "未说明。查询只提到了渡轮", "未知（查询未说明）",
+    ],
+)  # fmt: skip
+def test_a_reply_that_means_unknown_and_nothing_else_is_unknown(text: str) -> None:
+    assert ShortPhrase().parse(text) == Answer(UNKNOWN, unknown=True)
+
+
+@pytest.mark.parametrize("text", ["未知", "I don't know", "没有提到，unknown", "N/A"])
+def test_what_people_answered_is_read_strictly(text: str) -> None:
+    assert ShortPhrase(strict=True).parse(text) == Answer(text, unknown=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "unknown soldier", "The Unknown Soldier", "tomb of the unknown soldier, Paris", "unknown, or Paris",
+        "not the United States", "not specified models but all", "NA", "no", "none", "nothing", "any", "No limit",
+        "information on ferries", "I know", "unspecified bugs in Python", "not given names but surnames",
+        "people who don't know English", "N/A errors in Excel", "True/False/Not Given", "no information security",
+        "the query planner", "not mentioned songs of the album",
+        "未知数", "未知领域", "不知道乐队的歌", "说明书", "没有说明书的药", "没有", "无", "不限", "都可以", "不明飞行物",
+        "不详之兆", "不清楚的照片", "没有提到的人物", "未知，巴黎", "未指定席位的车票",
+    ],
+)  # fmt: skip
+def test_an_answer_that_holds_such_words_is_not_lost(text: str) -> None:
+    assert ShortPhrase().parse(text) == Answer(text, unknown=False)
+
+
+@pytest.mark.parametrize(
     ("text", "answer"),
     [
         ("Europe", "Europe"),
         ('"Europe"', "Europe"),
         ("Answer: in Europe.", "in Europe."),
         ("回答：欧洲", "欧洲"),
-        ("未知", "未知"),
         ("an unknown author", "an unknown author"),
         ("Unknown Pleasures", "Unknown Pleasures"),
         ("-5 degrees", "-5 degrees"),

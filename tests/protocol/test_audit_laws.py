@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from audited_runs import Record, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,6 +145,15 @@ def audited(walk: Walk, records: list[Record]) -> Any:
 @given(WALKS)
 def test_an_untouched_run_is_clean(walk: Walk) -> None:
     assert audited(walk, walk.records()).findings == []
+
+
+@pytest.mark.parametrize("now", ["unknown", "未说明"])
+def test_a_near_unknown_is_clean_as_it_is_read_now_and_as_version_0_6_took_it(now: str) -> None:
+    walk = Walk(["渡轮", "时间"], ["渡轮"], (["出发"], ["返回"]), (["未说明"], []))
+    records = walk.records()
+    pairs = records[3]["request"]["fields"]
+    pairs["qa_pairs"] = pairs["qa_pairs"].replace("未说明", now)
+    assert audited(walk, records).findings == []
 
 
 @settings(max_examples=150, deadline=None)

@@ -65,7 +65,7 @@ def test_the_identity_has_the_models_the_prompts_and_the_evidence_but_no_gold(tm
     identity = planned(tmp_path).identity()
     assert identity["system"] == "goldbuild"
     assert identity["models"].keys() == {"agent", "extractor"}
-    assert {"gold.en", "gold.zh", "agent.en"} <= identity["prompts"].keys()
+    assert {"gold.en", "gold.zh", "agent.native"} <= identity["prompts"].keys()
     assert not any(name.startswith(("judge", "clarify")) for name in identity["prompts"])
     assert identity["data"]["gold_sha256"] is None
 

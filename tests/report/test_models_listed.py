@@ -53,7 +53,8 @@ def test_one_in_full_names_all_that_is_missing() -> None:
     assert claude["parameters"] == "temperature = 0.0, max_tokens = 4096"
     gpt = in_full(entry(CATALOGUE, "gpt", ENVIRON))
     assert (gpt["key"], gpt["missing"]) == ("OPENAI_API_KEY, set", "nothing")
-    assert gpt["never sent"].startswith("temperature, top_p")
+    assert gpt["parameters"] == "reasoning_effort = none, temperature = 0.0"
+    assert gpt["never sent"].startswith("top_p, top_k")
     webdancer = in_full(entry(CATALOGUE, "webdancer", ENVIRON))
     assert webdancer["address"] == "where WEBDANCER_BASE_URL says (OpenAI style)"
     assert webdancer["key"] == "none needed"

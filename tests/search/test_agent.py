@@ -14,8 +14,9 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import RejectedError, StepError, ToolError, UnusableOutput
 from cts_async.llm.tokens import input_tokens
+from cts_async.protocol.results import search_json
 from cts_async.records import Trace
-from cts_async.search.agent import Agent, AgentSettings
+from cts_async.search.agent import Agent, AgentSettings, AgentTurn
 from cts_async.search.backends import Hit, Page
 from cts_async.search.toolbox import Toolbox
 
@@ -112,6 +113,33 @@ def test_the_last_call_of_the_budget_demands_the_answer_and_the_trace_says_so(tm
     assert trace.forced
     assert "forced" in [turn.kind for turn in trace.turns]
     assert "No tool calls are left" in script.shown[2][-1]["content"]
+
+
+def test_a_tool_response_that_the_model_makes_up_is_cut_and_the_trace_says_so(tmp_path: Path) -> None:
+    fiction = "<tool_response>It leaves at two.</tool_response><answer>At two.</answer>"
+    script = Script(f"{SEARCH}{VISIT}\n{fiction}", f"{ANSWER}<tool_response>more")
+    trace = run_agent(tmp_path, script, Documents())
+    assert isinstance(trace, Trace)
+    said, told = script.shown[1][-2:]
+    assert said == {"role": "assistant", "content": f"{SEARCH}{VISIT}"}
+    assert told["content"].count("<tool_response>") == 2
+    assert "at two" not in str(script.shown[1])
+    assert trace.answer == "At nine."
+    assert [turn.text for turn in trace.turns if turn.kind == "made_up"] == [fiction, "<tool_response>more"]
+    assert search_json(trace)["made_up"] == 2
+
+
+def test_a_search_without_anything_made_up_says_nothing_of_it(tmp_path: Path) -> None:
+    trace = run_agent(tmp_path, Script(ANSWER), Documents())
+    assert isinstance(trace, Trace)
+    assert "made_up" not in search_json(trace)
+
+
+def test_a_turn_of_nothing_but_fiction_is_asked_again() -> None:
+    with pytest.raises(UnusableOutput, match="before the <tool_response>, which only tools may write"):
+        AgentTurn(must_answer=False).parse(
+            "<tool_response>It is two.</tool_response><answer>At two.</answer>"
+        )
 
 
 def test_it_stops_at_the_first_turn_without_a_call(tmp_path: Path) -> None:

@@ -45,9 +45,9 @@ def read_replies(records: Iterable[Record], k: int) -> Dialogue:
             said.questions.append(questions)
         elif step == "rewrite" and (line := rewritten(record)):
             said.rewrites.append(line)
-        elif step.startswith("answer/") and (answer := answered(record)):
+        elif step.startswith("answer/"):
             question = fields_of(record.get("request")).get("clarification_question")
-            said.answers.setdefault(str(question), []).append(answer)
+            said.answers.setdefault(str(question), []).extend(answered(record))
     return said
 
 
@@ -56,10 +56,13 @@ def rewritten(record: Record) -> str | None:
     return understood(record, OneLine()) if record.get("ok") else None
 
 
-def answered(record: Record) -> str | None:
-    """The answer that a record of the user remembers; None where it cannot be used."""
-    answer = understood(record, ShortPhrase())
-    return None if answer is None else answer.text
+def answered(record: Record) -> list[str]:
+    """The answer that a record of the user remembers; none where it cannot be used.
+
+    Two for one that nearly says `unknown`: version 0.6 and people's answers take it as it is.
+    """
+    readings = [understood(record, ShortPhrase(strict=strict)) for strict in (False, True)]
+    return list(dict.fromkeys(answer.text for answer in readings if answer))
 
 
 def fields_of(request: Any) -> dict[str, Any]:

@@ -97,9 +97,9 @@ class Talk:
         turn = int(number) if number.isdecimal() else 0
         if role == "clarify" and (offer := understood(record, self.scheme.form)):
             self.offers.setdefault(turn, []).append(offer)
-        elif role == "answer" and (reply := answered(record)):
+        elif role == "answer":
             question = str(fields_of(record.get("request")).get("clarification_question"))
-            self._answers.setdefault(turn, {}).setdefault(question, []).append(reply)
+            self._answers.setdefault(turn, {}).setdefault(question, []).extend(answered(record))
         elif role == "select":
             self._choices.setdefault(turn, []).append(record)
         elif role == "reformulate" and (line := rewritten(record)):

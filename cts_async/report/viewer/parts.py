@@ -58,6 +58,10 @@ def _thought(record: Record, number: str) -> str | None:
     return thoughts[place - 1] if 0 < place <= len(thoughts) else None
 
 
+def _made_up(record: Record, more: str) -> str | None:
+    return parse_turn(_said(record, "") or "").made_up or None
+
+
 def _answer(record: Record, more: str) -> str | None:
     said = _said(record, "")
     return None if said is None else final_answer(said)[0]
@@ -110,6 +114,7 @@ _READERS: Final[Mapping[str, Callable[[Record, str], str | None]]] = {
     "text": _said,
     "reasoning": _reasoning,
     "thought": _thought,
+    "made_up": _made_up,
     "answer": _answer,
     "demand": _demand,
     "hits": _hits,

@@ -96,6 +96,8 @@ def _events(steps: InstanceSteps, page_chars: int) -> Iterator[Event]:
             yield Event("think", of=turn, part="reasoning")
         for n in range(1, len(parsed.thoughts) + 1):
             yield Event("think", of=turn, part=f"thought/{n}")
+        if parsed.made_up:
+            yield Event("made_up", of=turn, part="made_up")
         if not parsed.calls or as_text(request.get("demand")):
             yield Event("answer", of=turn, part="answer")
             return

@@ -12,7 +12,7 @@ import { t } from "./words.js";
 
 const SYMBOLS = {
   think: "…", search: "⌕", visit: "↗", page: "▤", invalid: "!",
-  repeated: "↻", dropped: "−", forced: "▸", answer: "✓",
+  repeated: "↻", made_up: "✂", dropped: "−", forced: "▸", answer: "✓",
 };
 const FOLDED = 600;
 const LONG = 12;

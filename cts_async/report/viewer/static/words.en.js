@@ -210,6 +210,7 @@ export const en = {
   journalIndexing: "The journal is still being indexed …",
   turn_invalid: "Call that nobody could read",
   turn_repeated: "Call made before, not made again",
+  turn_made_up: "Tool response made up by the model, cut",
   turn_dropped: "Left out for want of room",
   turn_forced: "Answer demanded",
   turn_answer: "Answer",

@@ -1,0 +1,146 @@
+"""Thoughts, tool calls, tool responses and answers in a model's text, told apart by their tags (WebDancer's format).
+
+The agent's turns and files of candidate answers are read by this one parser. It accepts any text, and never raises.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+__all__ = ["NAMES", "AnswerFrom", "Part", "answer_in", "parts_of"]
+
+AnswerFrom = Literal["tag", "open_tag", "last_turn"]
+NAMES: Final = ("think", "tool_call", "tool_response", "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of text: `body` is stripped and without its tags, `raw` as it stands, from index `start` on.
+
+    `closed` is false for a block whose closing tag is missing. Plain text is stripped nowhere.
+    """
+
+    kind: Literal["text", "think", "tool_call", "tool_response", "answer"]
+    body: str
+    raw: str
+    start: int
+    closed: bool = True
+
+
+def answer_in(text: str) -> tuple[str, AnswerFrom]:
+    """The answer, and where it was found. The last closed `<answer>` counts, then one left open, each outside
+    thoughts; one within a thought only if there is nothing outside; without any tag the text outside all blocks.
+
+    The answer may be empty: then the text has nothing to offer.
+    """
+    if "<" not in text:
+        return text.strip(), "last_turn"
+    parts = parts_of(text)
+    outside = [part for part in parts if part.kind != "think"]
+    answer, found = _tagged_answer(outside)
+    if answer is None and not _TAG.sub("", "".join(part.raw for part in outside)).strip():
+        thoughts = [part.body for part in parts if part.kind == "think"]
+        within = [inner for thought in thoughts for inner in _segments(_tokens(thought), thought, 0)]
+        answer, found = _tagged_answer(within)
+    if answer is not None:
+        return answer, found
+    return "".join(part.body for part in parts if part.kind == "text").strip(), "last_turn"
+
+
+def parts_of(text: str) -> list[Part]:
+    """Split a text into its parts, in order; a tag cut off at its end is left out.
+
+    A chat template may have opened the first thought: text before a first `</think>` is a thought.
+    """
+    text = _without_half_tag(text.rstrip())
+    tags = _tokens(text)
+    think = next((tag for tag in tags if tag.name == "think"), None)
+    if think is None or not think.closing:
+        return list(_segments(tags, text, 0))
+    head = Part("think", text[: think.start].strip(), text[: think.end], 0)
+    return [head, *_segments(tags[tags.index(think) + 1 :], text, think.end)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    start: int
+    end: int
+    name: str
+    closing: bool
+
+
+_TAG: Final = re.compile(rf"<(/?)({'|'.join(NAMES)})\s*>", re.IGNORECASE)
+_WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in NAMES for slash in ("", "/"))
+_HALF_TAG: Final = re.compile(r"<[/a-z_]{0,15}\s*\Z", re.IGNORECASE)
+_INNER_ENDS: Final[Mapping[str, frozenset[str]]] = {
+    "answer": frozenset({"answer", "tool_call", "think", "tool_response"}),
+    "tool_call": frozenset({"answer", "tool_call", "think", "tool_response"}),
+    "tool_response": frozenset({"answer", "tool_call", "think", "tool_response"}),
+}
+
+
+def _without_half_tag(text: str) -> str:
+    match = _HALF_TAG.search(text, max(0, len(text) - 64))
+    if match and any(whole.startswith(match.group().strip().lower()) for whole in _WHOLE_TAGS):
+        return text[: match.start()]
+    return text
+
+
+def _tokens(text: str) -> list[_Tag]:
+    return [_Tag(*match.span(), match[2].lower(), bool(match[1])) for match in _TAG.finditer(text)]
+
+
+def _segments(tags: Sequence[_Tag], text: str, start: int) -> Iterator[Part]:
+    """Yield the parts of `text` from `start`, in order; `tags` are those that stand there."""
+    at = 0
+    while at < len(tags):
+        tag = tags[at]
+        yield Part("text", text[start : tag.start], text[start : tag.start], start)
+        if tag.closing:
+            start, at = tag.end, at + 1
+            continue
+        part, start, at = _block(tags, at, text)
+        yield part
+    yield Part("text", text[start:], text[start:], start)
+
+
+def _block(tags: Sequence[_Tag], at: int, text: str) -> tuple[Part, int, int]:
+    """Read the block that `tags[at]` opens: the part, where it ends, and the next tag to look at."""
+    opening = tags[at]
+    kind: Any = opening.name
+    closer = _closer(tags, at)
+    if closer is not None:
+        end = tags[closer].end
+        body, after = text[opening.end : tags[closer].start], closer + 1
+    else:
+        after = _cut(tags, at)
+        end = tags[after].start if after < len(tags) else len(text)
+        body = text[opening.end : end]
+    body = _TAG.sub("", body) if kind == "answer" else body
+    return Part(kind, body.strip(), text[opening.start : end], opening.start, closer is not None), end, after
+
+
+def _closer(tags: Sequence[_Tag], at: int) -> int | None:
+    """Find the tag that closes `tags[at]`; a block that begins anew before that was never closed."""
+    name = tags[at].name
+    for other in range(at + 1, len(tags)):
+        if tags[other].name == name and (tags[other].closing or name != "think"):
+            return other if tags[other].closing else None
+    return None
+
+
+def _cut(tags: Sequence[_Tag], at: int) -> int:
+    """Find the tag where a block left open ends: a thought at the end of the text, others at a new block."""
+    ends = _INNER_ENDS.get(tags[at].name, frozenset())
+    inner = (i for i in range(at + 1, len(tags)) if tags[i].name in ends and not tags[i].closing)
+    return next(inner, len(tags))
+
+
+def _tagged_answer(parts: Sequence[Part]) -> tuple[str | None, AnswerFrom]:
+    answers = [part for part in parts if part.kind == "answer" and part.body]
+    if closed := [part.body for part in answers if part.closed]:
+        return closed[-1], "tag"
+    return (answers[-1].body, "open_tag") if answers else (None, "last_turn")

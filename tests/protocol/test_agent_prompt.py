@@ -1,0 +1,126 @@
+"""Which prompt and which date the deep-search agent gets: the choice, what a run records of it, and what is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import FakeProvider, Settings
+
+from cts_async.config import RunConfig
+from cts_async.engine.events import Events
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.campaign import run_campaign
+from cts_async.protocol.plan import Plan, make_plan
+from cts_async.protocol.prompts import load_prompts
+from cts_async.records import AgentPrompt
+
+PROMPTS = load_prompts()
+TODAY = "2031-05-01"
+
+
+def planned(**options: Any) -> Plan:
+    asked = RunConfig(models=("gpt",), no_judge=True, **options)
+    return make_plan(asked, load_catalogue(None), {}, keyless=True)
+
+
+def identity(plan: Plan) -> dict[str, Any]:
+    return plan.identity(next(iter(plan.systems)))  # orig: of all roles it has the agent alone
+
+
+def agent_prompts(plan: Plan) -> list[str]:
+    return [name for name in identity(plan)["prompts"] if name.startswith("agent")]
+
+
+def test_webdancer_gets_its_native_prompt_and_the_run_records_it() -> None:
+    plan = planned()
+    assert plan.roles.agent == "webdancer"
+    assert identity(plan)["agent_prompt"] == "native"
+    assert agent_prompts(plan) == ["agent.native"]
+
+
+def test_another_agent_is_prompted_in_the_language_of_its_query_as_before() -> None:
+    plan = planned(agent="gpt")
+    assert "agent_prompt" not in identity(plan)
+    assert agent_prompts(plan) == ["agent.en", "agent.small.en", "agent.small.zh", "agent.zh"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "names"),
+    [
+        ("native", ["agent.native"]),
+        ("en", ["agent.en", "agent.small.en"]),
+        ("zh", ["agent.small.zh", "agent.zh"]),
+        ("query", ["agent.en", "agent.small.en", "agent.small.zh", "agent.zh"]),
+    ],
+)
+def test_the_option_wins_over_the_catalogue(choice: AgentPrompt, names: list[str]) -> None:
+    assert agent_prompts(planned(agent_prompt=choice)) == names
+    assert agent_prompts(planned(agent="gpt", agent_prompt=choice)) == names
+
+
+def test_a_model_of_one_s_own_may_have_the_native_prompt(tmp_path: Path) -> None:
+    config = tmp_path / "cts.toml"
+    config.write_text('[models.mine]\nbase_url = "http://h/v1"\nmodel = "m"\nagent_prompt = "native"\n')
+    asked = RunConfig(every_role="mine", models=("mine",), no_judge=True)
+    assert make_plan(asked, load_catalogue(config), {}).agent_prompt == "native"
+
+
+@pytest.mark.parametrize(
+    ("choice", "query", "name"),
+    [
+        ("native", "ferry times", "agent.native"),
+        ("native", "渡轮时间", "agent.native"),
+        ("en", "渡轮时间", "agent.en"),
+        ("zh", "ferry times", "agent.zh"),
+        ("query", "渡轮时间", "agent.zh"),
+        ("query", "ferry times", "agent.en"),
+    ],
+)
+def test_a_query_is_searched_with_the_prompt_chosen(choice: AgentPrompt, query: str, name: str) -> None:
+    assert PROMPTS.agent(choice, query).name == name
+
+
+def test_the_native_prompt_has_the_layout_of_webdancer_s_training() -> None:
+    """Principles and date in the system message; format, tools and example in front of the question."""
+    system, user = PROMPTS.agent("native", "q").render(question="Who?", current_date=TODAY)
+    assert system["content"].endswith(f"\n\nCurrent date: {TODAY}")
+    assert "# Tools" not in system["content"]
+    assert user["content"].index("# Tools\n") < user["content"].index("Example:\n")
+    assert user["content"].endswith("\n\nUser: Who?")
+
+
+def played(folder: Path, **options: Any) -> tuple[list[str], dict[str, Any]]:
+    """The agent's opening system messages of a run of `orig` on one instance, and the run's identity."""
+
+    async def main() -> tuple[list[str], dict[str, Any]]:
+        async with FakeProvider(Settings(keep=True)) as provider:
+            config = folder / "cts.toml"
+            config.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
+            asked = RunConfig(models=(), every_role="fake", limit=1, runs_dir=folder / "runs", **options)
+            plan = make_plan(asked, load_catalogue(config), {})
+            await run_campaign(plan, {}, Events())
+            (directory,) = plan.systems.values()
+            said = [request.messages[0]["content"] for request in provider.seen if request.role == "agent"]
+            return said, (read_manifest(directory) or {})["identity"]
+
+    return asyncio.run(main())
+
+
+def test_the_date_asked_for_is_in_the_prompt_and_stays_that_of_the_run(tmp_path: Path) -> None:
+    said, recorded = played(tmp_path, date="2019-07-04")
+    assert said
+    assert all("Current date: 2019-07-04" in text for text in said)
+    assert recorded["current_date"] == "2019-07-04"
+    # Resumed on another day, without the option: everything is remembered under the same date.
+    assert played(tmp_path) == ([], recorded)
+
+
+def test_a_run_is_not_resumed_with_another_date(tmp_path: Path) -> None:
+    played(tmp_path, date="2019-07-04")
+    with pytest.raises(UsageError, match='current_date was "2019-07-04", now "2020-01-01"'):
+        played(tmp_path, date="2020-01-01")
