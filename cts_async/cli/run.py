@@ -113,8 +113,6 @@ def _introduce(err: Console, plan: Plan) -> None:
         highlight=False,
         soft_wrap=not err.is_terminal,
     )
-    for text in plan.dataset.notes:
-        err.print(f"Note: {text}", markup=False, highlight=False, soft_wrap=not err.is_terminal)
 
 
 def _where(search: SearchPlan) -> str:
