@@ -36,6 +36,7 @@ from cts_async.cli.standard_error import open_closed_streams, tolerate_deaf_ears
 from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
 from cts_async.engine.open_files import MORE_FILES
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, NO_ROOM, CTSError, UsageError, unwritable
+from cts_async.llm.redact import SECRETS
 from cts_async.report.plain import plain
 
 app = typer.Typer(
@@ -171,7 +172,7 @@ def _fail_of_file(error: OSError) -> None:
 
 
 def _fail(error: CTSError) -> None:
-    print(plain(f"cts: {error}", lines=True), file=sys.stderr)
+    print(plain(SECRETS.text(f"cts: {error}"), lines=True), file=sys.stderr)
     sys.exit(error.exit_code)
 
 
