@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from cts_async.records import Mode, Scheme
+
+Consent = Literal["ask", "named", "remember"]
+"""Whether a cts.toml may decide where keys go: the one of the folder, one that was named, one to be remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class RunConfig:
     name: str | None = None
     runs_dir: Path = Path("runs")
     config_file: Path | None = None
+    config_consent: Consent = "ask"
     max_turns: int | None = None
     max_outage_s: float = 900.0
     budget: BudgetConfig = BudgetConfig()
@@ -84,6 +89,7 @@ class JudgeConfig:
     nuggets_per_call: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     config_file: Path | None = None
+    config_consent: Consent = "ask"
     max_outage_s: float = 900.0
     budget: BudgetConfig = BudgetConfig()
     in_flight: int | None = None
