@@ -12,6 +12,9 @@ from cts_async.records import AgentPrompt, Mode, Scheme
 Join = Literal["id-and-query", "id"]
 """By id, else by fused query, and an error where they contradict each other; or by the id alone if there is one."""
 
+Consent = Literal["ask", "named", "remember"]
+"""Whether a cts.toml may decide where keys go: the one of the folder, one that was named, one to be remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class BudgetConfig:
@@ -63,6 +66,7 @@ class RunConfig:
     name: str | None = None
     runs_dir: Path = Path("runs")
     config_file: Path | None = None
+    config_consent: Consent = "ask"
     max_turns: int | None = None
     date: str | None = None
     """The date in the agent's prompt, YYYY-MM-DD; None: today's, or the recorded one of a run that is resumed."""
@@ -97,6 +101,7 @@ class JudgeConfig:
     nuggets_per_call: int | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     config_file: Path | None = None
+    config_consent: Consent = "ask"
     max_outage_s: float = 900.0
     budget: BudgetConfig = BudgetConfig()
     in_flight: int | None = None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from cts_async.errors import InputError
 
@@ -24,13 +25,13 @@ __all__ = [
     "TABLES",
     "VARIABLE",
     "address_problem",
+    "check_values",
     "field_error",
     "line_of",
     "merged",
     "named",
     "override",
     "read_tables",
-    "refuse_secrets",
     "row_error",
     "secret_name",
     "suggestion",
@@ -42,8 +43,33 @@ KEYS_COME: Final = "keys come from the environment: use key_env"
 VARIABLE: Final = r"[A-Z_][A-Z0-9_]{0,63}"
 """What the name of an environment variable looks like, so that a key put there is noticed."""
 
-_SECRET = re.compile(r"(?:x[-_]?)?(?:api[-_]?)?key|secret|token|password|authorization|bearer", re.IGNORECASE)
+MAX_DEPTH: Final = 32
+"""Levels of nesting in a table: orjson writes 254, and the parser's own recursion ends at about 300."""
+MAX_INTEGER: Final = 2**63 - 1
+"""What JSON libraries write, and what servers read, as an integer."""
+
 _NAME = re.compile(r"[\w.-]+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_WORD = re.compile(
+    r"auth(?:orization)?|bearer|cookies?|credentials?|jwt|pass(?:phrase|w(?:or)?d)|pwd|secrets?|signature"
+)
+"""A name with one of these words anywhere in it is a secret's."""
+_SECRET_NOUN = re.compile(r"keys?|pass|sig|token")
+"""A name that ends in one of these is, too: `X-Token`, but neither `max_tokens` nor `stop_token_ids`."""
+_COMPOUND = re.compile(
+    r"(?:access|api|auth|client|private|refresh|secret|session|shared|subscription)(?:keys?|token|secret)$"
+)
+_NO_SECRETS: Final = frozenset(
+    {
+        "prompt_cache_key",
+        *(f"{of}_token" for of in ("bos", "cls", "eos", "mask", "pad", "sep", "stop", "unk")),
+    }
+)
+"""Request parameters of common servers that only sound like one."""
+_SECRET_VALUE = re.compile(
+    r"(?:(?:bearer|basic|token)\s+|(?:sk|gh[po]|xox[bp])[-_])(?=\S*\d)[^\s{]{16}", re.IGNORECASE
+)
+"""What a key looks like, whatever its field is called: an authorization scheme, or a well-known prefix."""
 
 
 def read_tables(path: Path) -> dict[str, dict[str, Any]]:
@@ -67,6 +93,10 @@ def _toml(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
         raise InputError(path, f"not valid TOML: {error}", line=int(found[1]) if found else None) from error
+    except RecursionError:
+        raise InputError(path, f"is nested more than {MAX_DEPTH} levels deep") from None
+    except ValueError:  # Python converts no number of more than 4,300 digits
+        raise InputError(path, "not valid TOML: a number has too many digits") from None
 
 
 def merged(shipped: Mapping[str, Any] | None, table: str, row: object, path: Path) -> dict[str, Any]:
@@ -82,17 +112,81 @@ def named(name: str, what: str, path: Path) -> None:
         raise InputError(path, f"{what} name has letters, digits, dots, - and _ only", field=name)
 
 
-def secret_name(key: str) -> bool:
-    """Whether a field of this name could only hold a key."""
-    return _SECRET.fullmatch(key) is not None
+def secret_name(name: str) -> bool:
+    """Whether a field or URL parameter of this name holds a secret: `api_key`, `X-Token`, `clientSecret`, `sig`."""
+    if name.lower() in _NO_SECRETS:
+        return False
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words:
+        return False
+    found = [
+        *map(_SECRET_WORD.fullmatch, words),
+        _SECRET_NOUN.fullmatch(words[-1]),
+        _COMPOUND.search(words[-1]),
+    ]
+    return any(found)
 
 
-def refuse_secrets(table: str, row: Mapping[str, Any], path: Path) -> None:
-    """A key has no place among the fields of `[table]`, nor among its request parameters."""
-    params = row.get("params")
-    for key in (*row, *(params if isinstance(params, dict) else ())):
-        if secret_name(key):
-            raise field_error(path, table, key, KEYS_COME)
+def check_values(table: str, row: Mapping[str, Any], path: Path, *, key_place: bool = False) -> None:
+    """Check what stands in `[table]`, at any depth: no secret, and only what JSON can carry.
+
+    With `key_place`, a value says by `{key}` where the key goes. Raises InputError, which does not repeat the value.
+    """
+    for field, name, value in _leaves(row, "", "", MAX_DEPTH):
+        if problem := _value_problem(name, value, key_place=key_place):
+            raise field_error(path, table, field, problem)
+
+
+def _leaves(value: object, field: str, name: str, depth: int) -> Iterator[tuple[str, str, object]]:
+    """Each value that is no table or array: its dotted field, the name it stands under, and itself.
+
+    What is nested more than `depth` levels deep is given as it is.
+    """
+    if depth and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{field}.{key}" if field else key, key, depth - 1)
+    elif depth and isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, field, name, depth - 1)
+    else:
+        yield field, name, value
+
+
+def _value_problem(name: str, value: object, *, key_place: bool) -> str | None:
+    match value:
+        case str():
+            return _secret_problem(name, value, key_place=key_place)
+        case bool():
+            return None
+        case int() if abs(value) > MAX_INTEGER:
+            return "is an integer beyond 64 bits; write a smaller one, or text in quotes"
+        case float() if not isfinite(value):
+            return "must be a finite number"
+        case int() | float():
+            return None
+        case dict() | list():
+            return f"is nested more than {MAX_DEPTH} levels deep"
+    return "is a date or a time; write it in quotes"
+
+
+def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
+    """Why a string named `name` cannot stand in a file, None if it can."""
+    if secret_name(name) and not (key_place and "{key}" in text):
+        return f"{KEYS_COME}, and write {{key}} here" if key_place else KEYS_COME
+    if _SECRET_VALUE.match(text):
+        return f"looks like a key; {KEYS_COME}"
+    if "://" not in text:
+        return None
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None  # no address, whatever it is
+    if parts.password:
+        return f"must not carry a password; {KEYS_COME}"
+    for parameter, value in parse_qsl(parts.query):
+        if secret_name(parameter) and not (key_place and "{key}" in value):
+            return f"{KEYS_COME}, and write {{key}} after {parameter}=" if key_place else KEYS_COME
+    return None
 
 
 def row_error(path: Path, table: str, error: ErrorDetails, known: Iterable[str]) -> InputError:

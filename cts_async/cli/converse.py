@@ -148,6 +148,7 @@ def _converse(
     from cts_async.report.works import Work
 
     plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
+    options.check_keys(talks.run.config_file, talks.run.config_consent, plan.specs.values())
     judgments, scorer = open_judgments(asked, plan), open_scorer(asked.encoder)
     if csv is not None:
         make_folder(csv)

@@ -53,6 +53,7 @@ def doctor(
         list[str] | None, typer.Option("--ask", metavar="NAME", help="Ask this model a question.")
     ] = None,
     config: options.ConfigFile = None,
+    trust_config: options.TrustConfig = False,
     as_json: options.AsJson = False,
 ) -> None:
     import os
@@ -64,8 +65,10 @@ def doctor(
 
     catalogue = load_catalogue(options.config_file(config))
     tools = load_search(options.config_file(config))
+    asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
+    options.check_keys(options.config_file(config), options.config_consent(config, trust_config), asked)
     findings = [*_machine(), *_extras(), *_models(catalogue, os.environ), *_tools(tools, os.environ)]
-    findings += [_asked(catalogue.resolve(name, os.environ), os.environ) for name in ask or ()]
+    findings += [_asked(spec, os.environ) for spec in asked]
     if as_json:
         print_json([asdict(f) for f in findings])
     else:

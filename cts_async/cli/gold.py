@@ -111,6 +111,8 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.report.works import Work
 
     plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
+    used = [*plan.plan.specs.values(), *plan.plan.search.opened]
+    options.check_keys(config.run.config_file, config.run.config_consent, used)
     if not quiet:
         _introduce(Console(stderr=True), plan)
         print_notes(plan.plan.dataset.notes)

@@ -140,6 +140,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     plan = plan_judging(
         config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
     )
+    options.check_keys(config.config_file, config.config_consent, plan.specs.values())
     works = [_work(plan, judge) for judge in plan.judges]
     stopped = drive_placed(run_judging, _on_a_cluster, plan, works, ray=ray, workers=workers, quiet=quiet)
     summaries = _summaries(plan)

@@ -9,12 +9,17 @@ from typing import TypeVar, TypeVarTuple
 import anyio
 
 from cts_async.engine.collector import collect_seldom
+from cts_async.engine.open_files import require_open_files
 
 Ts = TypeVarTuple("Ts")
 T = TypeVar("T")
 
 
 def run_async(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """Run `main(*args)` to its end on uvloop (asyncio's own loop on Windows)."""
+    """Run `main(*args)` to its end on uvloop (asyncio's own loop on Windows).
+
+    Raises UsageError where this process may open too few files for that.
+    """
+    require_open_files()
     collect_seldom()
     return anyio.run(main, *args, backend_options={"use_uvloop": sys.platform != "win32"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
@@ -33,7 +34,9 @@ from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
 from cts_async.cli.standard_error import open_closed_streams, tolerate_deaf_ears
 from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
+from cts_async.engine.open_files import MORE_FILES
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, NO_ROOM, CTSError, UsageError, unwritable
+from cts_async.llm.redact import SECRETS
 from cts_async.report.plain import plain
 
 app = typer.Typer(
@@ -83,6 +86,7 @@ _BY_CTRL_C: Final = 130
 """What typer makes of a KeyboardInterrupt."""
 _RESUMED: Final = frozenset({"run", "converse", "gold", "judge"})
 """The commands that keep a journal."""
+_TOO_MANY: Final = frozenset({errno.EMFILE, errno.ENFILE})
 _BEYOND_ONE_PROCESS: Final = frozenset({"--ray", "--workers"})
 """Options that somebody may well carry over from the two commands that have them."""
 
@@ -153,11 +157,13 @@ def _explain(error: typer.BadParameter) -> None:
 
 
 def _is_of_a_file(error: OSError) -> bool:
-    """Without a path it is no file of the user's, but a bug, unless a disk got full as it was written to."""
-    return error.filename is not None or error.errno in NO_ROOM
+    """Without a path it is no file of the user's, but a bug, unless a disk is full or too many files are open."""
+    return error.filename is not None or error.errno in NO_ROOM | _TOO_MANY
 
 
 def _fail_of_file(error: OSError) -> None:
+    if error.errno in _TOO_MANY:
+        _fail(UsageError(f"too many open files; {MORE_FILES}"))
     if error.errno not in NO_ROOM:
         _fail(UsageError(f"{error.filename}: {error.strerror}"))
     if error.filename is None:
@@ -166,7 +172,7 @@ def _fail_of_file(error: OSError) -> None:
 
 
 def _fail(error: CTSError) -> None:
-    print(plain(f"cts: {error}", lines=True), file=sys.stderr)
+    print(plain(SECRETS.text(f"cts: {error}"), lines=True), file=sys.stderr)
     sys.exit(error.exit_code)
 
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date, datetime, time, timedelta
 from difflib import get_close_matches
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from cts_async.config import BudgetConfig
+from cts_async.config import BudgetConfig, Consent
 from cts_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from cts_async.protocol.config_trust import Spec
 
 T = TypeVar("T")
 N = TypeVar("N", bound=str)
@@ -27,6 +31,12 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", help="Models and roles of your own [default: ./cts.toml if there is one]."),
+]
+TrustConfig = Annotated[
+    bool,
+    typer.Option(
+        "--trust-config", help="Let ./cts.toml send keys where it says, from now on until it changes."
+    ),
 ]
 Fields = Annotated[
     list[str] | None,
@@ -97,6 +107,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON 
 def read_common(
     field: Fields = None,
     config: ConfigFile = None,
+    trust_config: TrustConfig = False,
     max_outage: MaxOutage = 900.0,
     max_usd: MaxUsd = None,
     max_tokens: MaxTokens = None,
@@ -111,6 +122,7 @@ def read_common(
     return {
         "fields": read_fields(field),
         "config_file": config_file(config),
+        "config_consent": config_consent(config, trust_config),
         "max_outage_s": max_outage,
         "budget": read_budget(max_usd, max_tokens, max_calls, deadline),
         "in_flight": in_flight,
@@ -248,6 +260,45 @@ def config_file(named: Path | None) -> Path | None:
         return named
     here = Path("cts.toml")
     return here if here.is_file() else None
+
+
+def config_consent(named: Path | None, trust: bool) -> Consent:
+    """What the user says of her configuration file: a file that she names has her consent."""
+    return "named" if named is not None else "remember" if trust else "ask"
+
+
+def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec]) -> None:
+    """Say on standard error which key goes where, of what is `used`, before any does.
+
+    Where ./cts.toml goes beyond what is shipped, the user is asked first, or UsageError if there is nobody to ask.
+    """
+    from cts_async.protocol.config_trust import Trust, is_trusted, remember, sent_keys, trust_in
+    from cts_async.report.plain import plain
+
+    used = tuple(used)
+    trust = trust_in(file) if file else Trust()
+    asked = trust.concerns_of(used)
+    if file and asked and consent != "named" and not is_trusted(file, os.environ):
+        wishes = "; ".join(dict.fromkeys(concern.text for concern in asked))
+        said = plain(f"{file}: would {wishes}")
+        if consent == "ask" and not _agrees(said):
+            raise UsageError(
+                f"{said}: read that file; if it is right, add --trust-config (remembered until the file changes) "
+                f"or --config {shlex.quote(str(file))}"
+            )
+        remember(file, os.environ)
+    if line := sent_keys(used, trust.own, file):
+        print(plain(line), file=sys.stderr)
+
+
+def _agrees(said: str) -> bool:
+    """Ask on the terminal; False where there is none."""
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(
+        f"{said}\nTrust this file from now on, until it changes? [y/N] ", end="", file=sys.stderr, flush=True
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def runs_named(words: Sequence[Path] | None, command: str) -> list[Path]:

@@ -63,6 +63,7 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
+    options.check_keys(config.config_file, config.config_consent, [*plan.specs.values(), *plan.search.opened])
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan)

@@ -65,7 +65,7 @@ def _read(
     ] = None,
     allow_address: Annotated[
         list[str] | None,
-        typer.Option(metavar="HOST_OR_NET", help="Private host or network that may be fetched directly."),
+        typer.Option(metavar="HOST_OR_NET", help="Private host or network that pages may come from."),
     ] = None,
     replay: Annotated[
         list[Path] | None,

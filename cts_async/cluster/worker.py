@@ -32,6 +32,7 @@ from cts_async.engine.budget import NOTHING
 from cts_async.engine.events import Event, Events, GroupHeldUp, Stopping
 from cts_async.engine.runner import Job, Runner
 from cts_async.errors import CTSError, Interrupted, ProviderGone, RunStopped
+from cts_async.llm.redact import SECRETS
 
 TURN_S, TURNS_PER_S = 0.25, 250.0
 """After so long a turn ends with what there is to say, or later where there are many workers: a turn takes a head
@@ -124,7 +125,7 @@ class Worker:
                 beside.cancel_scope.cancel()
         except Exception:
             # Anything at all: who has asked for this work is elsewhere, and is told there.
-            self._crash = traceback.format_exc()
+            self._crash = SECRETS.text(traceback.format_exc())
         finally:
             self._close()
 
@@ -150,7 +151,7 @@ class Worker:
         except RunStopped as reason:
             self._stopped = self._stopped or reason
         except Exception:
-            self._crash = self._crash or traceback.format_exc()
+            self._crash = self._crash or SECRETS.text(traceback.format_exc())
         self._hand.stop()
         self._closed = True
         self._opened.set()

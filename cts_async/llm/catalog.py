@@ -18,13 +18,13 @@ from cts_async.records import AgentPrompt
 from cts_async.toml_tables import (
     VARIABLE,
     address_problem,
+    check_values,
     field_error,
     line_of,
     merged,
     named,
     override,
     read_tables,
-    refuse_secrets,
     row_error,
     suggestion,
 )
@@ -233,7 +233,7 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
     """Validate one merged table; InputError blames `path`."""
     table = f"models.{name}"
     named(name, "a model's", path)
-    refuse_secrets(table, row, path)
+    check_values(table, row, path)
     try:
         valid = _Row.model_validate(row)
     except ValidationError as error:

@@ -18,14 +18,11 @@ import aiohttp
 from cts_async.errors import ContentRefused, ParameterRefused, RejectedError, TimedOut, TransientError
 from cts_async.llm import anthropic, openai
 from cts_async.llm.catalog import Api, ModelSpec
-from cts_async.llm.exchange import CONNECT_S, Exchange, TooLarge, header_lines, pool
+from cts_async.llm.exchange import CONNECT_S, Exchange, NotHttp, TooLarge, header_lines, pool
 from cts_async.llm.failures import refused_parameter
-from cts_async.llm.headers import spellings
 from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.llm.redact import SECRETS
 from cts_async.values import value
-
-MAX_SAID = 200
-"""Characters of what a parser says of an answer that it cannot read: it quotes it."""
 
 
 class Adapter(Protocol):
@@ -53,8 +50,6 @@ class _Line:
     adapter: Adapter
     head: bytes
     exchange: Exchange
-    secrets: tuple[bytes, ...]
-    """The key as an answer could repeat it; none for a dummy."""
 
 
 class Client:
@@ -103,10 +98,8 @@ class Client:
             status = 200 if isinstance(error, TooLarge) else None
             said = f"{spec.name}: {spec.base_url}: {_plain(error)}"
             raise TransientError(said, status=status, unsent=unsent) from None
-        data = answer.data
-        for secret in line.secrets:
-            # An error may repeat the key it was sent, and so may a careless gateway anywhere.
-            data = data.replace(secret, b"(key)")
+        # An error may repeat the key it was sent, and so may a careless gateway anywhere.
+        data = SECRETS.body(answer.data, good=answer.status == 200)
         try:
             reply = adapter.reply(spec, answer.status, answer.headers, data, time.time())
         except RejectedError as error:
@@ -121,7 +114,8 @@ class Client:
     def _line(self, spec: ModelSpec, key: str) -> _Line:
         adapter = ADAPTERS[spec.api]
         head = header_lines(adapter.headers(spec, key))
-        line = _Line(adapter, head, self._exchange(spec.base_url + adapter.PATH), spellings(key))
+        SECRETS.add(key)
+        line = _Line(adapter, head, self._exchange(spec.base_url + adapter.PATH))
         self._lines[spec.name, spec.base_url, key] = line
         return line
 
@@ -143,11 +137,18 @@ def _deadline(error: TimeoutError, spec: ModelSpec) -> str:
 
 
 def _plain(error: aiohttp.ClientError) -> str:
-    """An error's message on one line, without request headers, which could hold a key."""
+    """An error's message on one line.
+
+    Of an answer that could not be read nothing is quoted: its head may repeat that of the request, with the key.
+    """
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{type(error).__name__} (HTTP {error.status})"
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         cause = error.os_error
         reason = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror or str(cause)
         return f"no connection ({reason})"
-    return " ".join(str(error).split())[:MAX_SAID] or type(error).__name__
+    if isinstance(error, (TooLarge, NotHttp, aiohttp.ClientSSLError)):
+        return SECRETS.text(" ".join(str(error).split()))
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer broke off"
+    return f"the connection was lost ({type(error).__name__})"

@@ -31,6 +31,10 @@ class TooLarge(aiohttp.ClientPayloadError):
     """An answer has more than MAX_BYTES: there is a server, which may do well with other requests."""
 
 
+class NotHttp(aiohttp.ClientPayloadError):
+    """What came is no HTTP answer."""
+
+
 @value
 class Answer:
     """An HTTP answer, whole; header names are in any case. Of a plain 200 no header is kept."""
@@ -108,7 +112,8 @@ class Exchange:
             whole = True
             return Answer(message.code, message.headers, data)
         except HttpProcessingError as error:
-            raise aiohttp.ClientPayloadError(f"no HTTP answer: {error.message}") from None
+            # The parser quotes what it cannot read, which may be the request's own head with the key.
+            raise NotHttp(f"no HTTP answer ({type(error).__name__})") from None
         except aiohttp.ClientError:
             if late:
                 raise TimeoutError from None
@@ -187,7 +192,7 @@ def _plain(data: bytes) -> Answer | None:
         if words in head:
             return None
     length = head.partition(_LENGTH)[2].partition(b"\r\n")[0]
-    return Answer(200, _NONE, body) if length.isdigit() and int(length) == len(body) else None
+    return Answer(200, _NONE, body) if length == b"%d" % len(body) else None
 
 
 _NONE: Mapping[str, str] = MappingProxyType({})

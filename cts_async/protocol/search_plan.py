@@ -85,8 +85,8 @@ def plan_search(
     engine = _engine(config, catalogue, before, documents)
     reader = catalogue.reader(config.visit or before.get("visit") or _reader_for(engine, environ))
     if config.allow_addresses:
-        if reader.kind != "direct":
-            raise UsageError(f"--allow-address is for direct fetches, and --visit is {reader.name}")
+        if reader.kind == CORPUS:
+            raise UsageError(f"--allow-address is for pages of the web, and --visit is {reader.name}")
         reader = replace(reader, allow=(*reader.allow, *_addresses(config.allow_addresses)))
     corpus = _corpus(engine, reader, documents)
     return SearchPlan(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -19,11 +19,10 @@ from cts_async.toml_tables import (
     KEYS_COME,
     VARIABLE,
     address_problem,
+    check_values,
     field_error,
     named,
-    refuse_secrets,
     row_error,
-    secret_name,
     suggestion,
 )
 
@@ -33,10 +32,6 @@ _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(gt=0)]
 _Text = Annotated[str, Field(min_length=1)]
 _PLACE = re.compile(r"\{(\w*)\}")
-_SECRET = re.compile(
-    r"(?:api|access|auth|client|private|secret|session|subscription)[-_]?(?:key|token|secret)|cookie|passw",
-    re.IGNORECASE,
-)
 
 
 class _Row(BaseModel):
@@ -138,46 +133,19 @@ def _valid(
     model: type[_AnyRow], table: str, name: str, row: Mapping[str, Any], path: Path, known: Iterable[str]
 ) -> _AnyRow:
     named(name, "such a", path)
-    refuse_secrets(table, row, path)
+    check_values(table, row, path, key_place=True)
     try:
         valid = model.model_validate(row)
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], known) from None
-    for inner in (
-        valid.headers,
-        valid.body,
-        getattr(valid, "params", None),
-        getattr(valid, "zh_params", None),
-    ):
-        _refuse_keys_within(inner, table, path)
     if "{key}" not in valid.key_format:
         raise field_error(path, table, "key_format", f"has no {{key}}; {KEYS_COME}")
     optional = valid.kind in ("corpus", "direct")
     if problem := address_problem(_PLACE.sub("x", valid.url), optional=optional, query=True):
         raise field_error(path, table, "url", problem)
-    parts = urlsplit(valid.url)
-    if _PLACE.search(parts.netloc):
+    if _PLACE.search(urlsplit(valid.url).netloc):
         raise field_error(path, table, "url", "no {place} can stand in its host")
-    for name, value in parse_qsl(parts.query):
-        if _secret(name) and "{key}" not in value:
-            raise field_error(path, table, "url", f"{KEYS_COME}, and write {{key}} after {name}=")
     return valid
-
-
-def _secret(name: str) -> bool:
-    """Whether a parameter of this name could only hold a key."""
-    return secret_name(name) or _SECRET.search(name) is not None
-
-
-def _refuse_keys_within(value: object, table: str, path: Path) -> None:
-    """A field such as `api_key` may stand in a body or among headers, but only with `{key}` in its value."""
-    if isinstance(value, list):
-        for item in value:
-            _refuse_keys_within(item, table, path)
-    for key, item in value.items() if isinstance(value, dict) else ():
-        if _secret(key) and "{key}" not in str(item):
-            raise field_error(path, table, key, f"{KEYS_COME}, and write {{key}} here")
-        _refuse_keys_within(item, table, path)
 
 
 def _placed(valid: _Row, needed: str, table: str, path: Path, known: tuple[str, ...]) -> None:

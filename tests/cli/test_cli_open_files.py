@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from fake_provider import provider_process
 
 import cts_async
+from cts_async.cli.main import main
 from cts_async.engine.journal import read_jsonl
 
 OURS = str(Path(cts_async.__file__).parents[1])
@@ -21,6 +24,43 @@ from cts_async.cli.start import start
 resource.setrlimit(resource.RLIMIT_NOFILE, ({FEW}, 4096))
 start()
 """
+
+
+@pytest.mark.parametrize("command", [["run", "--limit", "1"], ["doctor"]])
+@pytest.mark.parametrize("limit", [8, 12, 33])
+def test_a_limit_too_small_to_start_with_is_one_line(tmp_path: Path, limit: int, command: list[str]) -> None:
+    code = LIMITED.replace(f"({FEW}, 4096)", f"({limit}, {limit})")
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": OURS},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    last = f"cts: only {limit} files may be open here, and 64 are needed: raise the limit (ulimit -n 1024)"
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(last)
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 2, "beside it a run says what it is about to do"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_running_out_of_files_anywhere_is_one_line(
+    number: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pipe(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("cts_async.cli.main.app", pipe)
+    monkeypatch.setattr("cts_async.cli.main.tolerate_deaf_ears", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "cts: too many open files; raise the limit (ulimit -n 1024) and type the same command again\n"
+    )
 
 
 def test_a_small_limit_on_open_files_is_no_outage(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
         (BASE + 'api = "grpc"', 4, "models.m.api", "'openai' or 'anthropic'"),
         (BASE + 'api_key = "sk-1"', 4, "models.m.api_key", "keys come from the environment: use key_env"),
         (BASE + 'key = "sk-1"', 4, "models.m.key", "keys come from the environment: use key_env"),
-        (BASE + 'params = { Authorization = "sk-1" }', 1, "models.m.Authorization", "use key_env"),
+        (BASE + 'params = { Authorization = "sk-1" }', 4, "models.m.params.Authorization", "use key_env"),
         (BASE + 'key_env = "sk-proj-1"', 4, "models.m.key_env", "the NAME of an environment variable"),
         ('[models.m]\nmodel = "x"', 1, "models.m.base_url", "is missing"),
         ('[models.m]\nbase_url = "http://h/v1"', 1, "models.m.model", "is missing"),
@@ -244,6 +244,111 @@ def test_a_mistake_is_told_with_file_line_and_field(
     assert said in error.problem
     assert "sk-" not in str(error)
     assert "\n" not in str(error)
+
+
+PLACES = {
+    "params = {{ extra_body = {{ {} = {} }} }}": "params.extra_body",
+    "text_params = {{ a = [{{ {} = {} }}] }}": "text_params.a",
+    "agent = {{ {} = {} }}": "agent",
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("api_key", "apiKey", "apikey", "X-API-Key", "X-Token", "Authorization", "Proxy-Authorization"),
+        *("bearer_token", "bearer", "auth", "X-Auth", "sig", "X-Amz-Signature", "X-Amz-Security-Token"),
+        *("password", "db_password", "passwd", "client_secret", "secret", "credentials", "AccessToken"),
+        *("Ocp-Apim-Subscription-Key", "Cookie", "sessiontoken", "privatekey", "api_keys"),
+    ],
+)
+def test_a_secret_is_refused_at_any_depth_and_not_repeated(tmp_path: Path, place: str, name: str) -> None:
+    path = written(tmp_path, BASE + place.format(f'"{name}"', '"hunter2-hunter2"'))
+    with pytest.raises(InputError, match="keys come from the environment: use key_env") as caught:
+        load_catalogue(path)
+    assert (caught.value.line, caught.value.field) == (4, f"models.m.{PLACES[place]}.{name}")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '"Bearer 0123456789abcdefgh"',
+        '"basic dXNlcjpwYXNzd29yZDEyMw=="',
+        '"sk-proj-0123456789abcdef"',
+        '"https://user:hunter2@h/v1"',
+        *(
+            f'"https://h/v1?x=1&{name}=hunter2"'
+            for name in ("auth", "sig", "token", "api_key", "X-Amz-Credential")
+        ),
+    ],
+)
+def test_a_value_that_looks_like_a_secret_is_refused_whatever_its_name(tmp_path: Path, value: str) -> None:
+    with pytest.raises(InputError, match="use key_env") as caught:
+        load_catalogue(written(tmp_path, BASE + f"params = {{ extra = [1, {value}] }}"))
+    assert caught.value.field == "models.m.params.extra"
+    assert not any(text in str(caught.value) for text in ("hunter2", "0123456789", "dXNlcjp"))
+
+
+def test_parameters_that_only_sound_like_secrets_are_accepted(tmp_path: Path) -> None:
+    params = """
+    max_tokens = 9
+    max_completion_tokens = 9
+    min_tokens = 1
+    stop_token_ids = [1, 2]
+    skip_special_tokens = true
+    logit_bias = { "50256" = -100 }
+    top_logprobs = 3
+    thinking_token_budget = 100
+    include_stop_str_in_output = false
+    eos_token = "</s>"
+    stop_token = "<|im_end|>"
+    prompt_cache_key = "bench"
+    keywords = ["a"]
+    author = "me"
+    design = "x"
+    monkey = "m"
+    tokenizer = "t"
+    response_format = { type = "json_schema", schema = { properties = { key = { type = "string" } } } }
+    see = "https://h/docs?page=token"
+    signal = "Basic but quite sufficient"
+    """
+    note = 'note = "token streaming is on, and basic authentication is off"\n'
+    path = written(tmp_path, BASE + note + "[models.m.params]" + params)
+    assert len(load_catalogue(path).models["m"].params) == 20
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("9" * 38, "is an integer beyond 64 bits"),
+        (f"-{2**63}", "is an integer beyond 64 bits"),
+        ("1979-05-27", "is a date or a time; write it in quotes"),
+        ("07:32:00", "is a date or a time"),
+        ("nan", "must be a finite number"),
+        ("-inf", "must be a finite number"),
+        ("[" * 40 + "]" * 40, "is nested more than 32 levels deep"),
+        (f"{{ {'.'.join('a' * 300)} = 1 }}", "is nested more than 32 levels deep"),
+    ],
+)
+def test_what_json_cannot_carry_is_refused_in_its_place(tmp_path: Path, value: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        load_catalogue(written(tmp_path, f"{BASE}params = {{ seed = {value} }}"))
+    assert caught.value.line == 4
+    assert str(caught.value.field).startswith("models.m.params.seed")
+    assert load_catalogue(written(tmp_path, f"{BASE}params = {{ seed = {2**63 - 1} }}"))
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [("[" * 600 + "]" * 600, "is nested more than 32 levels deep"), ("9" * 5000, "has too many digits")],
+)
+def test_what_the_toml_parser_cannot_take_is_one_line(tmp_path: Path, value: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as caught:
+        load_catalogue(written(tmp_path, f"{BASE}params = {{ seed = {value} }}"))
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
 
 
 def test_broken_toml_names_its_line(tmp_path: Path) -> None:

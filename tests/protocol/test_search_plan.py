@@ -91,8 +91,10 @@ def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() ->
     allowed = searching(search="serper", visit="direct", allow_addresses=("wiki.lan", "10.0.0.0/8"))
     assert allowed.reader.allow == ("wiki.lan", "10.0.0.0/8")
     assert allowed.identity["visit"]["allow"] == ["10.0.0.0/8", "wiki.lan"]
-    with pytest.raises(UsageError, match="--allow-address is for direct fetches, and --visit is jina"):
-        searching(JINA, search="serper", allow_addresses=("wiki.lan",))
+    through_jina = searching(JINA, search="serper", allow_addresses=("wiki.lan",))
+    assert through_jina.reader.allow == ("wiki.lan",)
+    with pytest.raises(UsageError, match="--allow-address is for pages of the web, and --visit is corpus"):
+        searching(search="corpus", allow_addresses=("wiki.lan",))
     with pytest.raises(UsageError, match="--allow-address: .*neither a host nor a network"):
         searching(search="serper", allow_addresses=("10.0.0.0/99",))
 

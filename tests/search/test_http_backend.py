@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ from hypothesis import strategies as st
 
 from cts_async.errors import ProviderRefused, ToolError, TransientError
 from cts_async.search.backends import http
+from cts_async.search.backends.addresses import AllowList
 from cts_async.search.backends.base import Hit, Page
-from cts_async.search.backends.http import filled, filled_url, value_at
+from cts_async.search.backends.http import HttpReader, filled, filled_url, value_at
+from cts_async.search.backends.reader import JinaReader
+from cts_async.search.backends.resolver import check_target
+from cts_async.search.backends.specs import ReaderSpec
 from cts_async.search.catalog import load_search, open_engine, open_reader
 
 KEY = "http-key-0123456789"
@@ -186,6 +191,115 @@ async def test_a_page_that_cannot_be_had_is_told(
         await visited(READER, "m", server, tmp_path, page)
     assert caught.value.reason == reason
     assert caught.value.host == ("a.org" if page == "https://a.org/" else "")
+
+
+NAMES = {
+    "public.example": ["93.184.216.34", "2606:2800:220:1::1"],
+    "private.example": ["10.1.2.3"],
+    "metadata.example": ["169.254.169.254"],
+    "mixed.example": ["93.184.216.34", "127.0.0.1"],
+    "dns64.example": ["64:ff9b::5db8:d822", "93.184.216.34"],
+    "dns64-private.example": ["64:ff9b::7f00:1"],
+    "scoped.example": ["fe80::1%2"],
+    "xn--bcher-kva.example": ["192.168.1.1"],
+}
+
+
+async def look_up(host: str) -> list[str]:
+    if host not in NAMES:
+        raise OSError("no such name")
+    return NAMES[host]
+
+
+async def targeted(page: str, kind: str = "http", allow: tuple[str, ...] = ()) -> list[str]:
+    """What a reader on loopback was asked for, and why it was not asked."""
+    asked: list[str] = []
+
+    async def reply(request: web.Request) -> web.Response:
+        asked.append(request.query.get("u") or request.path.removeprefix("/"))
+        return (
+            web.json_response({"data": {"content": "secret"}})
+            if kind == "jina"
+            else web.Response(text="secret")
+        )
+
+    async with served(reply) as url, aiohttp.ClientSession() as session:
+        place = f"{url}/?u={{url}}" if kind == "http" else url
+        spec = ReaderSpec("m", kind, place, None, "m", 8, 5.0, allow=allow)
+        reader = (HttpReader if kind == "http" else JinaReader)(spec, "", session, look_up)
+        try:
+            await reader.fetch(page)
+        except ToolError as error:
+            asked.append(error.reason)
+    return asked
+
+
+@pytest.mark.parametrize("kind", ["http", "jina"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "http://169.254.169.254/latest/meta-data/",
+        "http://127.0.0.1:6379/",
+        "http://127.1/",
+        "http://2130706433/",
+        "http://0x7f000001/",
+        "http://0177.0.0.1/",
+        "http://0251.0376.0251.0376/",
+        "http://①②⑦.0.0.1/",
+        "http://[::1]/",
+        "http://[::ffff:169.254.169.254]/",
+        "http://[fd00:ec2::254]/",
+        "http://0/",
+        "http://localhost:6379/",
+        "http://LOCALHOST./",
+        "http://metadata.google.internal/",
+        "http://private.example/",
+        "https://metadata.example:8443/",
+        "http://mixed.example/",
+        "http://dns64-private.example/",
+        "http://scoped.example/",
+        "http://bücher.example/",
+        "http://public.example@127.0.0.1/",
+        "http://127.0.0.1\\@public.example/",
+        "http://127.0.0.1%00.public.example/",
+        "http://100.100.100.200/",
+    ],
+)
+async def test_a_reader_is_not_asked_for_a_private_address(page: str, kind: str) -> None:
+    assert await targeted(page, kind) == ["refused address"]
+
+
+@pytest.mark.parametrize("kind", ["http", "jina"])
+@pytest.mark.parametrize(
+    "page",
+    [
+        "http://public.example/",
+        "http://public.example:8080/a",
+        "http://93.184.216.34/",
+        "http://dns64.example/",
+        "http://resolved-by-the-reader-only.example/",
+    ],
+)
+async def test_a_reader_is_asked_for_what_is_public_or_unknown_here(page: str, kind: str) -> None:
+    assert await targeted(page, kind) == [page]
+
+
+async def test_a_table_may_allow_private_pages() -> None:
+    allow = ("private.example", "127.0.0.0/8")
+    for page in ("http://private.example:8080/", "http://127.0.0.1:9/", "http://mixed.example/"):
+        assert await targeted(page, allow=allow) == [page]
+    assert await targeted("http://metadata.example/", allow=allow) == ["refused address"]
+
+
+async def test_a_name_server_that_hangs_holds_a_visit_up_only_so_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hang(host: str) -> list[str]:
+        await asyncio.sleep(60)
+        return []
+
+    monkeypatch.setattr("cts_async.search.backends.resolver.LOOKUP_S", 0.05)
+    await check_target("http://public.example/", AllowList(), hang)
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,11 @@ from urllib.parse import urlsplit
 from cts_async.errors import ToolError
 
 __all__ = [
+    "HTTPS_PORT",
     "PUBLIC_PORTS",
     "REFUSED",
     "AllowList",
+    "behind_nat64",
     "canonical_host",
     "is_refused",
     "page_host",
@@ -32,7 +34,8 @@ __all__ = [
 IPAddress = IPv4Address | IPv6Address
 IPNetwork = IPv4Network | IPv6Network
 
-PUBLIC_PORTS: Final = frozenset({80, 443})
+HTTPS_PORT: Final = 443
+PUBLIC_PORTS: Final = frozenset({80, HTTPS_PORT})
 
 REFUSED: Final[tuple[IPNetwork, ...]] = tuple(
     ip_network(network)
@@ -64,6 +67,7 @@ REFUSED: Final[tuple[IPNetwork, ...]] = tuple(
 )
 """Everything that is no public host: of IPv6 all but the assigned 2000::/3."""
 
+_NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAMES: Final = frozenset({"localhost", "localdomain", "local", "internal", "intranet", "lan", "home"})
 _DOTS: Final = str.maketrans("。．｡", "...")
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
@@ -78,6 +82,14 @@ def is_refused(address: IPAddress) -> bool:
     return not address.is_global or any(
         address in network for network in REFUSED if network.version == address.version
     )
+
+
+def behind_nat64(address: IPAddress) -> IPAddress:
+    """The IPv4 address that an address of the well-known prefix stands for (RFC 6052); any other as it is.
+
+    In networks with IPv6 alone, name servers give such an address of every host (DNS64).
+    """
+    return IPv4Address(int(address) & 0xFFFFFFFF) if address.version == 6 and address in _NAT64 else address
 
 
 def spelled_address(host: str) -> IPAddress | None:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, quote_plus
 
 import aiohttp
 import orjson
@@ -21,7 +20,7 @@ from yarl import URL
 
 from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.headers import spellings
+from cts_async.llm.redact import SECRETS
 from cts_async.llm.retry_after import reset_s, retry_after_s
 from cts_async.search.backends.network_errors import trouble_of
 from cts_async.search.backends.text import as_text, one_line
@@ -53,6 +52,9 @@ class Service:
     refusals: frozenset[int]
     max_bytes: int = 5_000_000
 
+    def __post_init__(self) -> None:
+        SECRETS.add(self.key)
+
     @property
     def reads_pages(self) -> bool:
         """Whether its errors are about pages, and may repeat what others wrote."""
@@ -79,7 +81,7 @@ class Answer:
             text = self.data.decode(self.charset, "replace")
         except (LookupError, UnicodeError):  # Python has codecs that are no charset, and some do not replace
             text = self.data.decode("utf-8", "replace")
-        return text.encode(errors="replace").decode()
+        return SECRETS.text(text.encode(errors="replace").decode())
 
 
 async def ask(
@@ -108,7 +110,8 @@ async def ask(
         async with session.request(
             method, url, headers=sent, data=data, timeout=timeout, allow_redirects=False
         ) as response:
-            content = _without_key(await _read(response, service, host), service)
+            good = 200 <= response.status < 300
+            content = SECRETS.body(await _read(response, service, host), good=good)
     except (aiohttp.ClientError, TimeoutError) as error:
         trouble = trouble_of(error, service.timeout_s)
         kind = TimedOut if trouble.reason == "timeout" else TransientError
@@ -128,14 +131,6 @@ async def _read(response: aiohttp.ClientResponse, service: Service, host: str) -
                 f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
             )
     return bytes(content)
-
-
-def _without_key(data: bytes, service: Service) -> bytes:
-    """`data` without the key, also where an address that it stood in is repeated."""
-    if secrets := spellings(service.key):
-        for secret in (*secrets, quote(service.key, safe="").encode(), quote_plus(service.key).encode()):
-            data = data.replace(secret, b"(key)")
-    return data
 
 
 def json_of(answer: Answer, service: Service, host: str) -> Any:
@@ -202,7 +197,7 @@ def _said(service: Service, host: str, status: int, message: str, reason: str) -
 
 def _message(data: bytes, service: Service) -> str:
     """What an error's body says, in one line and without the key."""
-    data = _without_key(data, service)
+    data = SECRETS.body(data)
     try:
         body = orjson.loads(data)
     except orjson.JSONDecodeError:

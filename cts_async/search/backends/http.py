@@ -39,7 +39,7 @@ import aiohttp
 from yarl import URL
 
 from cts_async.errors import ProviderRefused, ToolError
-from cts_async.search.backends.addresses import page_host
+from cts_async.search.backends.addresses import AllowList, page_host
 from cts_async.search.backends.base import Hit, Page
 from cts_async.search.backends.endpoint import (
     READER_REFUSALS,
@@ -49,6 +49,7 @@ from cts_async.search.backends.endpoint import (
     ask,
     json_of,
 )
+from cts_async.search.backends.resolver import Lookup, check_target, system_lookup
 from cts_async.search.backends.specs import EngineSpec, HttpCall, ReaderSpec
 from cts_async.search.backends.text import as_text, capped
 
@@ -100,16 +101,23 @@ class HttpEngine:
 
 
 class HttpReader:
-    """A `PageReader` as its table describes it. `session` is the caller's, to open and close."""
+    """A `PageReader` as its table describes it. `session` is the caller's, to open and close.
 
-    def __init__(self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession) -> None:
+    A model chooses the addresses: those that `lookup` finds private are not passed on, but for the table's `allow`.
+    """
+
+    def __init__(
+        self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession, lookup: Lookup = system_lookup
+    ) -> None:
         self.name = spec.name
         self._spec, self._session = spec, session
+        self._allow, self._lookup = AllowList.parse(spec.allow), lookup
         self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, READER_REFUSALS, spec.max_bytes)
 
     async def fetch(self, url: str) -> Page:
         """Give the page; the errors are those of `endpoint.ask`, and ToolError if it has no text."""
         host = page_host(url)
+        await check_target(url, self._allow, self._lookup)
         values = {"url": url, "key": self._service.key}
         answer = await _ask(self._service, self._session, self._spec.url, self._spec.call, values, host)
         title, text = "", answer.text

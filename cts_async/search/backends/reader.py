@@ -17,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from cts_async.errors import ToolError
-from cts_async.search.backends.addresses import page_host
+from cts_async.search.backends.addresses import AllowList, page_host
 from cts_async.search.backends.base import Page
 from cts_async.search.backends.endpoint import (
     READER_REFUSALS,
@@ -27,6 +27,7 @@ from cts_async.search.backends.endpoint import (
     failure_of,
     json_of,
 )
+from cts_async.search.backends.resolver import Lookup, check_target, system_lookup
 from cts_async.search.backends.specs import ReaderSpec
 from cts_async.search.backends.text import as_text, capped
 
@@ -46,16 +47,20 @@ class Read:
 
 
 class JinaReader:
-    """A `PageReader`. `session` is the caller's, to open and close."""
+    """A `PageReader`. `session` is the caller's, to open and close. Addresses are checked as `HttpReader` does."""
 
-    def __init__(self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession, lookup: Lookup = system_lookup
+    ) -> None:
         self.name = spec.name
         self._spec, self._session = spec, session
+        self._allow, self._lookup = AllowList.parse(spec.allow), lookup
         self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, READER_REFUSALS, spec.max_bytes)
 
     async def fetch(self, url: str) -> Page:
         """Give the page; the errors are those of `endpoint.ask`, and ToolError if the page is an error or empty."""
         host = page_host(url)
+        await check_target(url, self._allow, self._lookup)
         address = URL(
             f"{self._spec.url.rstrip('/')}/{quote(urldefrag(url)[0], safe=_URL_SAFE)}", encoded=True
         )

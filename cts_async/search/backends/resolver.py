@@ -19,12 +19,21 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from cts_async.errors import ToolError
-from cts_async.search.backends.addresses import PUBLIC_PORTS, AllowList, canonical_host, spelled_address
+from cts_async.search.backends.addresses import (
+    HTTPS_PORT,
+    PUBLIC_PORTS,
+    AllowList,
+    behind_nat64,
+    canonical_host,
+    spelled_address,
+)
 
 Lookup = Callable[[str], Awaitable[Sequence[str]]]
 """Gives the addresses of a name; OSError if there are none."""
 
 MAX_URL_CHARS: Final = 8000
+LOOKUP_S: Final = 5.0
+"""A name server that takes longer counts as one that does not know the name."""
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
@@ -54,16 +63,35 @@ class CheckedResolver(AbstractResolver):
         """Nothing is kept open."""
 
 
-def checked_url(text: str, allow: AllowList) -> URL:
+async def check_target(text: str, allow: AllowList, lookup: Lookup = system_lookup) -> None:
+    """Check an address that a page reader is to fetch for us; ToolError ("refused address") if it may not.
+
+    A name is refused for any private address that it has here, at whatever port. Out of reach are redirects that the
+    reader follows, and what it resolves by itself: a name that this machine cannot resolve is left to the reader.
+    """
+    host = checked_url(text, allow, any_port=True).raw_host or ""
+    if spelled_address(host) is not None:
+        return
+    try:
+        async with asyncio.timeout(LOOKUP_S):
+            addresses = await lookup(host)
+    except (OSError, TimeoutError):
+        return
+    for address in addresses:
+        if not allow.permits(host, behind_nat64(ip_address(address)), HTTPS_PORT):
+            raise _refused(host, HTTPS_PORT)
+
+
+def checked_url(text: str, allow: AllowList, *, any_port: bool = False) -> URL:
     """The address to ask for, with its host in the one spelling that is checked and connected to.
 
-    ToolError ("refused address") for anything but http(s) to a host that may be visited.
+    ToolError ("refused address") for anything but http(s) to a host that may be visited, at a port that may be.
     """
     if len(text) > MAX_URL_CHARS or _UNSAFE.search(text.strip()):
         raise _malformed()
     try:
         url = URL(text.strip()).with_fragment(None)
-        host, port = url.raw_host or "", url.port or 0
+        host, port = url.raw_host or "", HTTPS_PORT if any_port else url.port or 0
         host = canonical_host(host)
         address = spelled_address(host)
     except (ValueError, IndexError):  # yarl trips over the latter in "http://[::1]@/"

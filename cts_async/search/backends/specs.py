@@ -96,7 +96,7 @@ class ReaderSpec:
     """http: dotted path to its title; "" if there is none."""
     max_redirects: int = 5
     allow: tuple[str, ...] = ()
-    """direct: hosts and networks that may be private, and asked at any port ("wiki.lan", "10.1.0.0/16")."""
+    """Hosts and networks of pages that may be private, and asked at any port ("wiki.lan", "10.1.0.0/16")."""
     user_agent: str = ""
     path: Path | None = None
     """corpus: the documents; None for those of the run (`--corpus`)."""

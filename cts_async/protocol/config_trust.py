@@ -1,0 +1,170 @@
+"""Which keys a run sends where, and whether a cts.toml that was found in a folder may say so.
+
+A folder can come from anybody. Its cts.toml could point a known model at another host, or name any variable as a key
+(compare CVE-2026-21852, a project's settings that override a base URL): what goes beyond the shipped catalogue needs
+the user's consent. A file that she names herself has it, and so does what she sets in her environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from yarl import URL
+
+from cts_async.errors import UsageError, unwritable
+from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
+
+__all__ = ["Concern", "Trust", "concerns", "is_trusted", "remember", "sent_keys", "trust_in"]
+
+Spec = ModelSpec | EngineSpec | ReaderSpec
+
+_USUAL_KEY: Final = re.compile(r"\w+_API_KEY")
+_USUAL_MODEL: Final = re.compile(r"\w+_MODEL(?:_NAME)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """What a table of a file would do that needs consent. `entry` is as in "model mine" or "search brave"."""
+
+    entry: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How a user's file differs from the shipped catalogues: entries of its own, and what needs consent."""
+
+    own: frozenset[str] = frozenset()
+    concerns: tuple[Concern, ...] = ()
+
+    def concerns_of(self, used: Iterable[Spec]) -> tuple[Concern, ...]:
+        """All that the file would do, if any of it is about what is `used`; consent is to the whole file."""
+        entries = {entry_of(spec) for spec in used}
+        return self.concerns if any(concern.entry in entries for concern in self.concerns) else ()
+
+
+def trust_in(file: Path) -> Trust:
+    """Read `file` over the shipped catalogues. Raises InputError."""
+    shipped = _by_entry(load_catalogue(), load_search())
+    read = _by_entry(load_catalogue(file), load_search(file))
+    own = {entry: spec for entry, spec in read.items() if shipped.get(entry) != spec}
+    return Trust(frozenset(own), tuple(concerns(own, shipped)))
+
+
+def concerns(own: Mapping[str, Spec], shipped: Mapping[str, Spec]) -> Iterator[Concern]:
+    """What needs consent in a file's `own` tables, given the `shipped` ones, both by entry. Pure.
+
+    The key of a shipped entry goes to no host but its own, whatever the table is called; any other is named *_API_KEY.
+    Nor may a file by itself send another variable's value as a model's id, or have private pages fetched.
+    """
+    origins: dict[str, set[str]] = defaultdict(set)
+    addresses: dict[str, set[str | None]] = defaultdict(lambda: {None})
+    for spec in shipped.values():
+        if spec.key_env:
+            origins[spec.key_env].add(_origin(spec))
+            addresses[spec.key_env].add(_address_env(spec))
+    shipped_ids = {spec.model_env for spec in shipped.values() if isinstance(spec, ModelSpec)}
+    for entry, spec in own.items():
+        key, origin, variable = spec.key_env, _origin(spec), _address_env(spec)
+        where = origin or f"the address in {variable}"
+        if key in origins:
+            if origin not in origins[key] or variable not in addresses[key]:
+                where = f"the address in {variable}" if origin in origins[key] else where
+                at_home = ", ".join(sorted(origins[key]))
+                yield Concern(entry, f"send {key} to {where} ({entry}; it belongs to {at_home})")
+        elif key and not _USUAL_KEY.fullmatch(key):
+            yield Concern(entry, f"send {key} to {where} ({entry})")
+        model_env = spec.model_env if isinstance(spec, ModelSpec) else None
+        if model_env not in shipped_ids and not _USUAL_MODEL.fullmatch(model_env or ""):
+            yield Concern(entry, f"send the value of {model_env} to {where} ({entry})")
+        if isinstance(spec, ReaderSpec) and spec.allow:
+            yield Concern(entry, f"fetch private pages at {', '.join(spec.allow)} ({entry})")
+
+
+def sent_keys(used: Iterable[Spec], own: Iterable[str], file: Path | None) -> str:
+    """Which file sends which key variable where, of all that is `used`, in one line; "" if no key is sent."""
+    own, sent = frozenset(own), defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
+    for spec in used:
+        if spec.key_env:
+            source = str(file) if entry_of(spec) in own else "shipped catalogue"
+            clear = "" if _is_private(spec) else ", not encrypted"
+            sent[source][f"{spec.key_env} to {_origin(spec)}{clear}"].append(entry_of(spec))
+    return "; ".join(
+        f"{source}: sends "
+        + ", ".join(f"{what} ({', '.join(dict.fromkeys(entries))})" for what, entries in whats.items())
+        for source, whats in sent.items()
+    )
+
+
+def is_trusted(file: Path, environ: Mapping[str, str]) -> bool:
+    """Whether the user has agreed to this very file before: the same path, and the same content."""
+    record = _record(file, environ)
+    return record is not None and record.is_file()
+
+
+def remember(file: Path, environ: Mapping[str, str]) -> None:
+    """Remember that the user agrees to this very file, in her own folder. Raises UsageError."""
+    record = _record(file, environ)
+    if record is None:
+        raise UsageError(
+            f"{file}: consent cannot be kept in the folder that it is about: use --config {file}"
+        )
+    try:
+        record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        number = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        with open(number, "w", encoding="utf-8", errors="surrogateescape") as out:
+            out.write(f"{file.resolve()}\n")
+    except OSError as error:
+        raise unwritable(record, error) from None
+
+
+def _record(file: Path, environ: Mapping[str, str]) -> Path | None:
+    """Where consent to `file` is on record; None where the file's own folder would hold it, as it may come with it."""
+    home = Path.home()
+    named = Path(environ.get("XDG_CONFIG_HOME", ""))  # one that is not absolute does not count (XDG)
+    folder = (named if named.is_absolute() else home / ".config") / "cts-async" / "trusted"
+    path = file.resolve()
+    if folder.resolve().is_relative_to(path.parent) and path.parent != home.resolve():
+        return None
+    return folder / sha256(os.fsencode(path) + b"\0" + path.read_bytes()).hexdigest()
+
+
+def _by_entry(models: Catalogue, tools: SearchCatalogue) -> dict[str, Spec]:
+    specs: list[Spec] = [*models.models.values(), *tools.engines.values(), *tools.readers.values()]
+    return {entry_of(spec): spec for spec in specs}
+
+
+def entry_of(spec: Spec) -> str:
+    """Its kind and name; a model's without the id that was asked for behind a colon."""
+    kind = "model" if isinstance(spec, ModelSpec) else "search" if isinstance(spec, EngineSpec) else "visit"
+    return f"{kind} {spec.name.partition(':')[0]}"
+
+
+def _origin(spec: Spec) -> str:
+    """The scheme, host and port that it sends to, without a default port; "" if only the environment knows."""
+    url = spec.base_url if isinstance(spec, ModelSpec) else spec.url
+    return str(URL(url).origin()) if url else ""
+
+
+def _address_env(spec: Spec) -> str | None:
+    return spec.base_url_env if isinstance(spec, ModelSpec) else None
+
+
+def _is_private(spec: Spec) -> bool:
+    """Whether nobody on the way can read what is sent: it is encrypted, or stays on this machine."""
+    url = URL(_origin(spec))
+    if url.scheme == "https" or url.host == "localhost":
+        return True
+    try:
+        return ip_address(url.host or "").is_loopback
+    except ValueError:
+        return False

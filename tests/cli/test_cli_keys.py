@@ -1,0 +1,211 @@
+"""Commands say which key goes where, ask before a folder's cts.toml decides it, and write no key anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from fake_provider import Remote, provider_process
+from typed_commands import Cts, typed
+
+KEY = "sk-live-9fK2mQ7xR4tW8zB1"
+HOME_OF_GPT = "it belongs to https://api.openai.com"
+
+
+@pytest.fixture
+def cts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Cts]:
+    """`cts WORDS` in a folder of its own, by a user with a home, a key of OpenAI's and another secret."""
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home/.config"))
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("LAB_API_KEY", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)
+    with typed(monkeypatch, capsys) as run:
+        yield run
+
+
+@pytest.fixture
+def provider() -> Iterator[Remote]:
+    with provider_process() as remote:
+        yield remote
+
+
+RUN = ("run", "--all", "gpt", "-k", 1, "--no-orig", "--limit", 1, "--no-judge", "-q")
+
+
+def evil(url: str) -> str:
+    """Write a cts.toml that sends the key of `gpt` to `url`; gives what needs consent."""
+    Path("cts.toml").write_text(f'[models.gpt]\nbase_url = "{url}"\n')
+    return f"cts.toml: would send OPENAI_API_KEY to {url.removesuffix('/v1')} (model gpt; {HOME_OF_GPT})"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        RUN,
+        ("converse", "--all", "gpt", "--turns", 1, "--limit", 1),
+        ("gold", "--all", "gpt", "--limit", 1, "--out", "gold.jsonl"),
+        ("judge", "--gold", "g.jsonl", "--candidates", "c.jsonl", "--out", "judged", "--judge", "gpt"),
+        ("doctor", "--ask", "gpt"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_no_command_sends_a_key_where_only_the_folder_says(
+    cts: Cts, provider: Remote, command: tuple[object, ...]
+) -> None:
+    Path("g.jsonl").write_text(
+        '{"id": "a", "fused_query": "q", "gold": {"nuggets": [{"id": "N1", "text": "t", "weight": 1}]}}\n'
+    )
+    Path("c.jsonl").write_text('{"id": "a", "answer": "x"}\n')
+    wish = evil(provider.url)
+    done = cts(*command)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        f"cts: {wish}: read that file; if it is right, add --trust-config (remembered until the file changes) "
+        "or --config cts.toml\n"
+    )
+    assert provider.stats()["requests"] == 0
+    assert not Path("runs").exists()
+    assert not Path("judged").exists()
+
+
+def test_a_file_that_is_named_is_trusted_and_the_run_says_where_its_key_goes(
+    cts: Cts, provider: Remote
+) -> None:
+    evil(provider.url)
+    done = cts(*RUN, "--config", "cts.toml")
+    assert done.code == 0, done.err
+    origin = provider.url.removesuffix("/v1")
+    assert done.err.splitlines()[0] == f"cts.toml: sends OPENAI_API_KEY to {origin} (model gpt)"
+    assert provider.stats()["requests"] > 0
+    assert cts(*RUN, "--name", "again").code == 2, "naming it once is no consent for later"
+
+
+def test_consent_is_remembered_until_the_file_changes(cts: Cts, provider: Remote) -> None:
+    evil(provider.url)
+    assert cts("doctor", "--ask", "gpt", "--trust-config").err.startswith("cts.toml: sends OPENAI_API_KEY to")
+    asked = provider.stats()["requests"]
+    assert asked == 1
+    assert cts(*RUN).code == 0
+    with Path("cts.toml").open("a") as file:
+        file.write("# changed\n")
+    assert cts(*RUN, "--name", "again").code == 2
+
+
+@pytest.mark.parametrize(("typed_in", "code"), [("y\n", 0), ("YES\n", 0), ("n\n", 2), ("\n", 2), ("", 2)])
+def test_somebody_at_a_terminal_is_asked(
+    cts: Cts, provider: Remote, monkeypatch: pytest.MonkeyPatch, typed_in: str, code: int
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    wish = evil(provider.url)
+    monkeypatch.setattr("sys.stdin", Terminal(typed_in))
+    monkeypatch.setattr("cts_async.cli.main.tolerate_deaf_ears", lambda: None)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    done = cts("doctor", "--ask", "gpt")
+    assert f"{wish}\nTrust this file from now on, until it changes? [y/N] " in done.err
+    assert done.code in (code, code + 1)  # 1: the embedded model may be missing
+    assert provider.stats()["requests"] == (1 if code == 0 else 0)
+
+
+def test_models_of_one_s_own_with_an_api_key_and_those_not_used_need_no_consent(
+    cts: Cts, provider: Remote
+) -> None:
+    mine = f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "m"\nkey_env = "LAB_API_KEY"\n'
+    stolen = '[models.gpt]\nkey_env = "AWS_SECRET_ACCESS_KEY"\n'
+    Path("cts.toml").write_text(mine + stolen)
+    done = cts("run", "--all", "mine", "-k", 1, "--no-orig", "--limit", 1, "--no-judge")
+    assert done.code == 0, done.err
+    assert done.err.splitlines()[0] == (
+        f"cts.toml: sends LAB_API_KEY to {provider.url.removesuffix('/v1')} (model mine)"
+    )
+    assert "AWS_SECRET_ACCESS_KEY" not in done.err
+
+
+def test_a_run_without_keys_says_nothing_of_them(cts: Cts, provider: Remote) -> None:
+    Path("cts.toml").write_text(f'[models.mine]\nbase_url = "{provider.url}"\nmodel = "m"\n')
+    done = cts("run", "--all", "mine", "-k", 1, "--no-orig", "--limit", 1, "--no-judge", "-q")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_a_plan_needs_no_consent(cts: Cts) -> None:
+    evil("http://127.0.0.1:9/v1")
+    done = cts("plan", "--all", "gpt", "-k", 1, "--limit", 1)
+    assert (done.code, done.err) == (0, "")
+
+
+@contextmanager
+def hostile(answer: bytes) -> Iterator[str]:
+    """A server that gives every request the same bytes."""
+    started, loop = threading.Event(), asyncio.new_event_loop()
+    address: list[str] = []
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    async def serve() -> None:
+        async with await asyncio.start_server(reply, "127.0.0.1", 0) as server:
+            address.append("http://{}:{}/v1".format(*server.sockets[0].getsockname()))
+            started.set()
+            await asyncio.get_running_loop().create_future()
+
+    def run() -> None:
+        task = loop.create_task(serve())
+        loop.call_soon(lambda: None)
+        try:
+            loop.run_until_complete(task)
+        except asyncio.CancelledError:
+            loop.close()
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    started.wait()
+    try:
+        yield address[0]
+    finally:
+        loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+        thread.join()
+
+
+ESCAPED = "".join(f"\\u{ord(char):04x}" for char in KEY)
+REPLY = f'{{"model": "{ESCAPED}", "choices": [{{"message": {{"content": "[\\"Which {ESCAPED}?\\"]"}}}}]}}'
+SHOUTED = f"Incorrect API key: {KEY.upper()[:12]}\\r\\n {KEY.upper()[12:]}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "kept"),
+    [
+        (f"HTTP/1.1 200 OK\r\nContent-Length: {len(REPLY)}\r\n\r\n{REPLY}", 0, True),
+        (f"HTTP/1.1 200 OK\r\nBearer {KEY}\r\n\r\n", 75, False),
+        (f"HTTP/1.1 {KEY} OK\r\n\r\n", 75, False),
+        (f"HTTP/1.1 200 OK\r\nContent-Length: {KEY}\r\n\r\n", 75, False),
+        (f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{KEY}\r\n", 75, False),
+        (f'HTTP/1.1 401 No\r\nConnection: close\r\n\r\n{{"error": {{"message": "{SHOUTED}"}}}}', 75, False),
+    ],
+)
+def test_no_file_and_no_message_of_a_run_holds_the_key_that_a_server_repeats(
+    cts: Cts, answer: str, code: int, kept: bool
+) -> None:
+    with hostile(answer.encode()) as url:
+        evil(url)
+        done = cts(*RUN, "--config", "cts.toml", "--max-outage", 0.5)
+    assert done.code == code, done.err
+    written = {path: path.read_text(errors="replace") for path in Path("runs").rglob("*") if path.is_file()}
+    assert len(written) >= 2
+    for name, text in {**written, "standard error": done.err, "standard output": done.out}.items():
+        for spelled in (text.lower(), text.lower().replace("\\u00", "%")):
+            assert not any(KEY[i : i + 8].lower() in spelled for i in range(len(KEY) - 7)), name
+    steps = next(text for path, text in written.items() if path.name == "steps.jsonl")
+    assert ("Which (key)?" in steps) is kept

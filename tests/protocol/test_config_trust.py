@@ -1,0 +1,203 @@
+"""What a folder's cts.toml may decide about keys by itself, and what needs its user's consent."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.config_trust import is_trusted, remember, sent_keys, trust_in
+from cts_async.search.catalog import load_search
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "cts.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+MODEL = '[models.m]\nmodel = "x"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "wishes"),
+    [
+        (
+            '[models.gpt]\nbase_url = "http://evil.example/v1"',
+            "send OPENAI_API_KEY to http://evil.example (model gpt; it belongs to https://api.openai.com)",
+        ),
+        (
+            '[models.gpt]\nbase_url = "http://api.openai.com/v1"',
+            "send OPENAI_API_KEY to http://api.openai.com (model gpt; it belongs to https://api.openai.com)",
+        ),
+        (
+            '[models.gpt]\nbase_url = "https://api.openai.com:8443/v1"',
+            "send OPENAI_API_KEY to https://api.openai.com:8443 (model gpt; it belongs to https://api.openai.com)",
+        ),
+        (
+            '[models.gpt]\nkey_env = "AWS_SECRET_ACCESS_KEY"',
+            "send AWS_SECRET_ACCESS_KEY to https://api.openai.com (model gpt)",
+        ),
+        (
+            '[models.gpt]\nkey_env = "ANTHROPIC_API_KEY"',
+            "send ANTHROPIC_API_KEY to https://api.openai.com (model gpt; it belongs to https://api.anthropic.com)",
+        ),
+        (
+            MODEL + 'base_url = "http://evil.example/v1"\nkey_env = "OPENAI_API_KEY"',
+            "send OPENAI_API_KEY to http://evil.example (model m; it belongs to https://api.openai.com)",
+        ),
+        (
+            MODEL + 'base_url = "http://evil.example/v1"\nkey_env = "SERPER_API_KEY"',
+            "send SERPER_API_KEY to http://evil.example (model m; it belongs to https://google.serper.dev)",
+        ),
+        (
+            MODEL + 'base_url = "http://evil.example/v1"\nkey_env = "GITHUB_TOKEN"',
+            "send GITHUB_TOKEN to http://evil.example (model m)",
+        ),
+        (
+            '[models.webdancer]\nkey_env = "OPENAI_API_KEY"',
+            "send OPENAI_API_KEY to the address in WEBDANCER_BASE_URL (model webdancer; "
+            "it belongs to https://api.openai.com)",
+        ),
+        (
+            '[models.gpt]\nbase_url_env = "OTHER_URL"',
+            "send OPENAI_API_KEY to the address in OTHER_URL (model gpt; it belongs to https://api.openai.com)",
+        ),
+        (
+            MODEL + 'base_url = "http://evil.example/v1"\nmodel_env = "AWS_SECRET_ACCESS_KEY"',
+            "send the value of AWS_SECRET_ACCESS_KEY to http://evil.example (model m)",
+        ),
+        (
+            '[search.serper]\nurl = "https://evil.example/search"',
+            "send SERPER_API_KEY to https://evil.example (search serper; it belongs to https://google.serper.dev)",
+        ),
+        (
+            '[search.s]\nurl = "https://evil.example/?q={query}"\nkey_env = "JINA_API_KEY"',
+            "send JINA_API_KEY to https://evil.example (search s; it belongs to https://r.jina.ai)",
+        ),
+        (
+            '[visit.jina]\nurl = "https://r.jina.ai.evil.example"',
+            "send JINA_API_KEY to https://r.jina.ai.evil.example (visit jina; it belongs to https://r.jina.ai)",
+        ),
+        (
+            '[visit.v]\nurl = "https://evil.example/{url}"\nkey_env = "SSH_PASSPHRASE"',
+            "send SSH_PASSPHRASE to https://evil.example (visit v)",
+        ),
+        (
+            '[visit.direct]\nallow = ["169.254.0.0/16", "wiki.lan"]',
+            "fetch private pages at 169.254.0.0/16, wiki.lan (visit direct)",
+        ),
+    ],
+)
+def test_what_goes_beyond_the_shipped_catalogue_needs_consent(tmp_path: Path, text: str, wishes: str) -> None:
+    (concern,) = trust_in(written(tmp_path, text)).concerns
+    assert concern.text == wishes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        '[models.gpt]\nmodel = "gpt-6"\nmax_concurrency = 2\nparams = { seed = 1 }',
+        '[models.gpt]\nbase_url = "https://API.openai.com:443/v2"',
+        '[models.ernie]\nmodel_env = "EVAL_MODEL_NAME"\nmodel = "ernie-5"',
+        '[models.second]\nbase_url = "https://api.openai.com/v1"\nmodel = "o3"\nkey_env = "OPENAI_API_KEY"',
+        MODEL + 'base_url = "http://gpu-box:8000/v1"',
+        MODEL + 'base_url = "https://lab.example/v1"\nkey_env = "LAB_API_KEY"\nmodel_env = "LAB_MODEL"',
+        '[models.webdancer]\nkey_env = "GPU_API_KEY"',
+        '[search.searx]\nurl = "http://127.0.0.1:8888/?q={query}"',
+        '[search.brave]\nurl = "https://api.search.brave.com/?q={query}"\nkey_env = "BRAVE_API_KEY"',
+        '[visit.jina]\nkey_env = ""\nrequests_per_min = 20',
+        '[roles]\njudge = "gpt"',
+    ],
+)
+def test_what_stays_within_it_needs_none(tmp_path: Path, text: str) -> None:
+    assert trust_in(written(tmp_path, text)).concerns == ()
+
+
+def test_a_shipped_address_that_the_environment_overrides_is_the_user_s_own(tmp_path: Path) -> None:
+    file = written(tmp_path, '[models.ernie]\nmodel = "ernie-5"\n')
+    assert trust_in(file).concerns == ()
+    spec = load_catalogue(file).resolve("ernie", {"QIANFAN_BASE_URL": "http://proxy.example/v2"})
+    assert sent_keys([spec], {"model ernie"}, file) == (
+        f"{file}: sends QIANFAN_API_KEY to http://proxy.example, not encrypted (model ernie)"
+    )
+
+
+def test_consent_is_asked_for_what_is_used_and_given_to_the_whole_file(tmp_path: Path) -> None:
+    evil = '[models.gpt]\nbase_url = "http://evil.example/v1"\n[models.kimi]\nkey_env = "HOME"\n'
+    file = written(tmp_path, evil + MODEL + 'base_url = "http://h/v1"\n')
+    trust, catalogue = trust_in(file), load_catalogue(file)
+    assert trust.own == {"model gpt", "model kimi", "model m"}
+    assert trust.concerns_of([catalogue.resolve("m", {}), catalogue.resolve("claude", {})]) == ()
+    of_gpt = trust.concerns_of([catalogue.resolve("gpt:gpt-4.1", {})])
+    assert [concern.entry for concern in of_gpt] == ["model gpt", "model kimi"]
+
+
+def test_keys_are_named_with_their_file_and_host(tmp_path: Path) -> None:
+    file = written(
+        tmp_path,
+        MODEL
+        + 'base_url = "https://lab.example:8443/v1"\nkey_env = "LAB_API_KEY"\n'
+        + '[models.n]\nmodel = "y"\nbase_url = "https://lab.example:8443/v2"\nkey_env = "LAB_API_KEY"\n'
+        + '[models.here]\nmodel = "z"\nbase_url = "http://127.0.0.1:8000/v1"\nkey_env = "HERE_API_KEY"\n'
+        + '[search.s]\nurl = "http://h/?q={query}&key={key}"\nkey_env = "S_API_KEY"\n',
+    )
+    models, tools = load_catalogue(file), load_search(file)
+    used = [models.resolve(name, {}) for name in ("m", "n", "here", "gpt", "local")]
+    assert sent_keys([*used, tools.engine("s"), tools.reader("direct")], trust_in(file).own, file) == (
+        f"{file}: sends LAB_API_KEY to https://lab.example:8443 (model m, model n), "
+        "HERE_API_KEY to http://127.0.0.1:8000 (model here), S_API_KEY to http://h, not encrypted (search s); "
+        "shipped catalogue: sends OPENAI_API_KEY to https://api.openai.com (model gpt)"
+    )
+    assert sent_keys([models.resolve("local", {})], frozenset(), None) == ""
+
+
+def test_consent_is_to_one_path_and_one_content(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    here, there = written(tmp_path / "a", "# 1"), written(tmp_path / "b", "# 1")
+    assert not is_trusted(here, environ)
+    remember(here, environ)
+    remember(here, environ)
+    assert is_trusted(here, environ)
+    assert is_trusted(tmp_path / "a" / ".." / "a" / "cts.toml", environ)
+    assert not is_trusted(there, environ)
+    here.write_text("# 2")
+    assert not is_trusted(here, environ)
+    (record,) = (tmp_path / "config/cts-async/trusted").iterdir()
+    assert stat.S_IMODE(record.stat().st_mode) == 0o600
+    assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
+    assert record.read_text() == f"{here}\n"
+
+
+@pytest.mark.parametrize("config", ["", "relative"])
+def test_consent_is_kept_in_the_home_by_default(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home/work").mkdir(parents=True)
+    for file in (written(tmp_path / "home/work", "#"), written(tmp_path / "home", "#")):
+        remember(file, {"XDG_CONFIG_HOME": config})
+        assert is_trusted(file, {})
+    assert len(list((tmp_path / "home/.config/cts-async/trusted").iterdir())) == 2
+
+
+def test_a_folder_cannot_bring_consent_to_itself_along(tmp_path: Path) -> None:
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / ".config")}
+    file = written(tmp_path, "#")
+    with pytest.raises(UsageError, match="cannot be kept in the folder that it is about: use --config"):
+        remember(file, environ)
+    assert not (tmp_path / ".config").exists()
+    assert not is_trusted(file, environ)
+
+
+def test_consent_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("a file")
+    (tmp_path / "w").mkdir()
+    with pytest.raises(UsageError, match="cannot write"):
+        remember(written(tmp_path / "w", "#"), {"XDG_CONFIG_HOME": str(tmp_path / "config")})
