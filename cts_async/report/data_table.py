@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 from cts_async.report.visible import visible
 from cts_async.report.whole_table import NAME_WIDTH, print_whole
+from cts_async.safe_files import written_whole
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
