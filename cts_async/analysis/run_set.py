@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from cts_async.analysis.found import without_damaged
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_folders import (
     Tell,
     matching,
-    without_damaged,
     without_gold_builds,
     without_reports,
 )
