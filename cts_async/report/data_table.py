@@ -80,8 +80,8 @@ def print_table(console: Console, table: DataTable) -> None:
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         last = following is not None and bool(table.group) and following[table.group] != row[table.group]
         drawn.add_row(*(Folded(printable(column.show(row))) for column in table.columns), end_section=last)
-    console.print(Text(table.title, style="bold"))
-    console.print(Text(table.caption, style="dim"))
+    console.print(Text(printable(table.title), style="bold"))
+    console.print(Text(printable(table.caption), style="dim"))
     print_whole(console, drawn)
     console.print()
 
