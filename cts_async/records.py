@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Final, Literal
+from unicodedata import category
 
 Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
@@ -230,3 +231,8 @@ class Pane:
 def language_of(text: str) -> Language:
     """Give "zh" if the text holds a CJK ideograph, else "en": the language of a query decides its prompts."""
     return "en" if text.isascii() or _IDEOGRAPH.search(text) is None else "zh"
+
+
+def is_one_line(name: str) -> bool:
+    """Whether a name has no control characters and no line breaks: what is printed of it could be typed again."""
+    return not any(category(character) in ("Cc", "Zl", "Zp") for character in name)

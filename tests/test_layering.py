@@ -18,14 +18,18 @@ PACKAGE = Path(cts_async.__file__).parent
 BELOW = ["errors", "engine", "llm", "search", "protocol", "analysis", "report", "cli"]
 """The rooms from the ground up: each may import itself and those before it."""
 
-FREE = {"records", "errors", "config", "scorer", "tagged_text", "toml_tables", "values", "__init__"}
+FREE = {
+    *("records", "errors", "config", "safe_files", "scorer", "tagged_text", "toml_tables", "values"),
+    "__init__",
+}
 ALLOWED: dict[str, set[str]] = {
     **{room: {*BELOW[: i + 1], *FREE} for i, room in enumerate(BELOW)},
-    "datasets": {"datasets", "records", "errors", "tagged_text", "values", "__init__"},
+    "datasets": {"datasets", "records", "errors", "safe_files", "tagged_text", "values", "__init__"},
     "cluster": {*BELOW[: BELOW.index("protocol") + 1], "cluster", "datasets", *FREE},
     "records": {"errors"},
     "errors": set(),
     "config": {"records", "errors"},
+    "safe_files": {"errors"},
     "scorer": set(),
     "tagged_text": set(),
     "toml_tables": {"errors"},

@@ -7,16 +7,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from cts_async.analysis.conversations import read_talk
 from cts_async.analysis.judged_files import read_judged
 from cts_async.analysis.runs import FinishedRun, data_of, read_run
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, results_of
+from cts_async.protocol.line_form import checked_results
+from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, results_of
 from cts_async.protocol.run_folders import (
     Tell,
+    is_gold_build,
     is_talk,
     named,
-    without_damaged,
     without_gold_builds,
     without_talks,
 )
@@ -44,6 +46,39 @@ def find_all(words: Sequence[str], tell: Tell) -> list[Path]:
     meant = named(words, "no such run, folder or file")
     found = [path for one in meant for path in _runs_at(one, tell)]
     return list({path.resolve(): path for path in without_gold_builds(found)}.values())
+
+
+def without_damaged(directories: Sequence[Path], tell: Tell) -> list[Path]:
+    """Runs that a folder holds but for those that cannot be read: `tell` hears the reason for each of these.
+
+    Every line is read, so that one bad line is noticed here and not in the middle of a table. Raises the InputError of
+    the first where no other is left.
+    """
+    sound: list[Path] = []
+    damaged: list[InputError] = []
+    for directory in directories:
+        try:
+            _check_readable(directory)
+            sound.append(directory)
+        except InputError as error:
+            damaged.append(error)
+    if damaged and not sound:
+        raise damaged[0]
+    for problem in damaged:
+        tell(f"Left out: {problem}.")
+    return sound
+
+
+def _check_readable(directory: Path) -> None:
+    """Raise the InputError that reading a run's manifest, results and judgments would raise."""
+    if read_manifest(directory) is None:
+        read_judged(directory / results_of(directory))
+    elif is_talk(directory):
+        read_talk(directory)
+    elif not is_gold_build(directory):
+        for path in (directory / results_of(directory), *(directory / JUDGMENTS).glob("*.jsonl")):
+            for _ in checked_results(path):
+                pass
 
 
 def reader(path: Path) -> Callable[[], FinishedRun]:

@@ -10,7 +10,7 @@ from cts_async import scorer
 from cts_async.analysis.runs import UNNAMED, FinishedRun, Item, Verdict, named_system
 from cts_async.errors import InputError
 from cts_async.protocol.run_files import PER_ITEM, RESULTS
-from cts_async.records import Coverage
+from cts_async.records import Coverage, is_one_line
 
 
 def read_judged(path: Path) -> FinishedRun:
@@ -27,6 +27,8 @@ def read_judged(path: Path) -> FinishedRun:
     scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
     judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
     judge = next(judges, UNNAMED)
+    if not is_one_line(judge):
+        raise InputError(path, f"{judge!r} has control characters or line breaks", field="judge")
     by_folder = path.name in (PER_ITEM, RESULTS)
     system, k = named_system(path.parent.name if by_folder else path.stem)
     return FinishedRun(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import glob
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from cts_async.analysis.found import without_damaged
 from cts_async.analysis.runs import FinishedRun, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_folders import (
     Tell,
     matching,
-    without_damaged,
     without_gold_builds,
     without_reports,
 )
@@ -113,7 +114,11 @@ def _progress(run: FinishedRun) -> str:
 def _nothing_asked(paths: Sequence[str], runs: Sequence[FinishedRun], others: Sequence[FinishedRun]) -> str:
     where = ", ".join(paths)
     if runs and (why := runs[0].unanswered):
-        instead = "type its cts converse again" if runs[0].talk else f"compare them: cts compare {where}"
+        instead = (
+            "type its cts converse again"
+            if runs[0].talk
+            else f"compare them: {shlex.join(['cts', 'compare', *paths])}"
+        )
         return f"{where}: {why}; name a run with answers, or to evaluate this one {instead}"
     if runs:
         return f"{where}: {runs[0].label} asks nothing; name a Clarifier's run, e.g. runs/sample-gpt-k1"

@@ -161,8 +161,9 @@ def _next(plan: Plan) -> str:
     if plan.config.no_judge:
         return f"what was asked and answered: {last}/results.jsonl"
     if len(plan.systems) > 2:
-        return f"how they compare: cts compare '{plan.config.runs_dir}/{last.name.partition('-')[0]}-*'"
-    return f"another judge on the same answers: cts judge {last} --judge NAME"
+        pattern = f"{plan.config.runs_dir}/{last.name.partition('-')[0]}-*"
+        return f"how they compare: cts compare {quote(pattern)}"
+    return f"another judge on the same answers: cts judge {quote(str(last))} --judge NAME"
 
 
 def _print_json(summaries: list[RunSummary], written: list[dict[str, Any]]) -> None:

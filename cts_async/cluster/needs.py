@@ -18,9 +18,11 @@ from typing import Final
 from cts_async.datasets import sha256_of
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import ModelSpec
+from cts_async.safe_files import open_file
 from cts_async.search.backends.index_cache import default_cache_dir
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 
+_APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 CHUNK: Final = 8 << 20
 """Bytes of a file that are sent at once."""
 
@@ -83,13 +85,13 @@ class Arrival:
 
     def add(self, part: bytes) -> None:
         """The next bytes."""
-        with self._told(), self._coming.open("ab") as coming:
+        with self._told(), os.fdopen(open_file(self._coming, _APPEND), "ab") as coming:
             coming.write(part)
 
     def end(self) -> None:
         """All of it has come: from now on it is here, if it is what it should be."""
         with self._told():
-            self._coming.touch()
+            os.close(open_file(self._coming, _APPEND))  # an empty file comes in no parts
             if sha256_of(self._coming) != self._file.sha256:
                 raise UsageError(f"{self._file.path} has changed since this run looked at it")
             self._coming.replace(self._kept)

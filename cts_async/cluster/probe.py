@@ -8,16 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from cts_async.engine.shards import PROBE
-from cts_async.errors import unwritable
+from cts_async.safe_files import replace_file
 
 
 def write_probe(directory: Path) -> str:
     """Leave a fresh token in a directory of the head's, for `sees_probe`; give it. Raises UsageError, StorageFull."""
     token = secrets.token_hex(16)
-    try:
-        (directory / PROBE).write_text(token)
-    except OSError as error:
-        raise unwritable(directory / PROBE, error) from None
+    replace_file(directory / PROBE, token.encode(), sync=False)
     return token
 
 

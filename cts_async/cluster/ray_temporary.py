@@ -17,22 +17,29 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 PREFIX: Final = "cts-ray-"
-LONGEST: Final = 30
-"""Characters of the directory above, so that the paths of sockets are no longer than a system takes, 107."""
+_INNER: Final = "r"
+LONGEST: Final = 24
+"""Characters of the directory above, so that the paths of sockets are no longer than a system takes, 107: below it stand
+17 of ours, 2 of `_INNER`, and up to 64 of Ray's (`/session_DATE_TIME_MICROSECONDS_PROCESS/sockets/plasma_store`)."""
 NEW_S: Final = 60.0
 """A directory that is younger may not be locked yet by whoever has made it."""
 
 
 @contextmanager
 def temporary() -> Iterator[Path]:
-    """A directory that is gone after the block, with those that killed processes have left."""
+    """A directory that is gone after the block, with those that killed processes have left.
+
+    It stands in one that only this user may enter, for Ray makes its own writable for everybody (0777), sockets too.
+    """
     base = tempfile.gettempdir()
     above = Path(base if len(base) <= LONGEST else "/tmp")
     _sweep(above)
     made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=above))
     lock = _locked(made)
     try:
-        yield made
+        inner = made / _INNER
+        inner.mkdir()
+        yield inner
     finally:
         shutil.rmtree(made, ignore_errors=True)
         if lock is not None:

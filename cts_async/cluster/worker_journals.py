@@ -11,7 +11,6 @@ import fcntl
 import os
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +21,7 @@ from cts_async.cluster.messages import Shard
 from cts_async.engine.append_log import AppendLog, line_of
 from cts_async.engine.shards import SHARDS, flush_folder
 from cts_async.errors import RunStopped, unwritable
+from cts_async.safe_files import leads_to, make_folder_in, open_file
 
 SHARD_BYTES: Final = 8_000_000
 SHARD_AGE_S: Final = 10.0
@@ -165,8 +165,7 @@ class ShardJournal(_Remembering):
             self._n += 1
             path = self._folder / f"{self._worker}-{self._n}.jsonl"
             try:
-                with suppress(FileExistsError):  # exist_ok fails where a head removes the folder meanwhile
-                    self._folder.mkdir()
+                make_folder_in(self._folder.parent, self._folder.name)
                 lock = _locked_new(path)
                 if lock is not None:
                     return _Open(path.name, self._log(path, lock), lock, now)
@@ -194,15 +193,13 @@ def _in_the_way(path: Path, error: OSError) -> RunStopped:
 def _locked_new(path: Path) -> int | None:
     """A new file, locked; None where its name is taken, or somebody took it for a dead worker's and removed it."""
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+        fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     except (FileExistsError, FileNotFoundError):
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        if os.path.samestat(os.fstat(fd), path.stat()):
+        if leads_to(path, fd):
             return fd
-    except FileNotFoundError:
-        pass
     except OSError:
         os.close(fd)
         raise

@@ -13,9 +13,9 @@ import orjson
 
 from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.shelf import Shelf, nugget_row
-from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError
 from cts_async.records import Instance
+from cts_async.safe_files import written_whole
 
 COLUMNS: Final = ("id", "fused_query", "blurred_query", "gold")
 """Of a CSV file; `gold` is a JSON object in a cell, or empty."""

@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 
 from cts_async.datasets.json_file import parse_json, read_bytes
-from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import InputError
+from cts_async.safe_files import written_whole
 
 NOTES: Final = "notes"
 """The key of what a reader of the numbers has to know, a list of sentences."""

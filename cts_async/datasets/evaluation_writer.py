@@ -16,8 +16,8 @@ from typing import BinaryIO
 import orjson
 
 from cts_async.datasets.evaluations import Evaluations, metric_order
-from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError, unwritable
+from cts_async.safe_files import written_whole
 
 
 class EvaluationWriter:

@@ -19,8 +19,8 @@ from cts_async.datasets.fields import kind_of, short
 from cts_async.datasets.json_file import parse_json, read_bytes
 from cts_async.datasets.lines import unreadable
 from cts_async.datasets.record_ids import decode_record_id
-from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import InputError
+from cts_async.safe_files import written_whole
 
 Evaluations: TypeAlias = Mapping[str, Mapping[str, float]]
 """Metric -> record id -> value in [0, 1]."""

@@ -17,8 +17,8 @@ from typing import Final
 
 from cts_async.datasets.fields import short
 from cts_async.datasets.lines import byte_lines, decode
-from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import InputError, UsageError
+from cts_async.safe_files import written_whole
 
 MAX_LINE_BYTES: Final = 64 * 1024
 GRADES: Final = range(-2, 5)

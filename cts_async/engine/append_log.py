@@ -16,7 +16,8 @@ from typing import Any, Final
 import orjson
 
 from cts_async.engine.torn_tail import set_torn_tail_aside
-from cts_async.errors import StorageFull, what_to_do
+from cts_async.errors import RunStopped, StorageFull, what_to_do
+from cts_async.safe_files import leads_to, open_file
 
 ROUNDS: Final = 3
 """Turns of the loop that a line waits for others before it is written: microseconds."""
@@ -28,17 +29,19 @@ _BLOCK: Final = 1 << 20
 class AppendLog:
     """Appends lines in groups: everything that became ready in a few turns of the loop is one write.
 
-    With `sync`, a group is also flushed to the disk (in a thread) before its callers go on.
+    With `sync`, a group is also flushed to the disk (in a thread) before its callers go on. Before each write the path
+    has to lead to the open file still: what is appended to a deleted file is lost, and a file put in its place is
+    another process's. Raises OSError where the file cannot be opened, or is a link or no regular file.
     """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self.path, self._sync = path, sync
         self.torn = set_torn_tail_aside(path)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._end = os.fstat(self._fd).st_size
         self._pending: list[tuple[bytes, asyncio.Future[int] | None]] = []
         self._scheduled = False
-        self._broken: StorageFull | None = None
+        self._broken: RunStopped | None = None
         self._untold = False
         """Whether a line was refused of which nobody awaits to hear."""
         self._syncing: asyncio.Task[None] | None = None
@@ -50,7 +53,10 @@ class AppendLog:
         return self._end
 
     async def append(self, record: Mapping[str, Any]) -> int:
-        """Append one record as a line; give its offset in bytes. Raises StorageFull if the disk refuses."""
+        """Append one record as a line; give its offset in bytes.
+
+        Raises StorageFull if the disk refuses, RunStopped if the file was deleted, moved or replaced.
+        """
         return await self.append_lines(line_of(record))
 
     async def append_lines(self, lines: bytes) -> int:
@@ -82,7 +88,7 @@ class AppendLog:
             await asyncio.sleep(0)
 
     def flush(self) -> int:
-        """Write what is held back; give the file's size. Raises StorageFull if the disk refuses, now or before."""
+        """Write what is held back; give the file's size. Raises as `append`, for what was refused before, too."""
         self._check()
         self._flush()
         self._check()
@@ -91,16 +97,17 @@ class AppendLog:
     def take_in(self, source: int) -> int:
         """Append all of an open file, whose lines are whole, without looking at it; give the offset of its first.
 
-        Raises StorageFull if the disk refuses: then nothing of it stays.
+        Raises as `append`: then nothing of it stays.
         """
         start = self.flush()
         try:
             # The kernel copies into no file that is open for appending.
-            with self.path.open("r+b", buffering=0) as target:
+            with os.fdopen(open_file(self.path, os.O_RDWR), "r+b", buffering=0) as target:
+                self._check_place()
                 copied = _copy(source, target.fileno(), start)
             if self._sync:
                 os.fsync(self._fd)
-        except OSError as error:
+        except (OSError, RunStopped) as error:
             self._refuse(error, [])
             self._check()
         self._end = start + copied
@@ -134,7 +141,7 @@ class AppendLog:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Write what is pending and close; safe to call twice. Raises StorageFull if a line was lost silently."""
+        """Write what is pending and close; safe to call twice. Raises as `append` if a line was lost silently."""
         if self._fd < 0:
             return
         if self._pending:
@@ -157,8 +164,9 @@ class AppendLog:
             return
         offset = self._end
         try:
+            self._check_place()
             self._write(b"".join(line for line, _ in pending))
-        except OSError as error:
+        except (OSError, RunStopped) as error:
             self._refuse(error, pending)
             return
         for line, written in pending:
@@ -172,13 +180,25 @@ class AppendLog:
             view = view[os.write(self._fd, view) :]
         self._end += len(data)
 
-    def _refuse(self, error: OSError, pending: list[tuple[bytes, asyncio.Future[int] | None]]) -> None:
-        # If even this is refused, the next opening sets the torn line aside.
-        with suppress(OSError):
-            os.ftruncate(self._fd, self._end)
-        self._broken = StorageFull(
-            f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: {what_to_do(error)}"
-        )
+    def _check_place(self) -> None:
+        if not leads_to(self.path, self._fd):
+            raise RunStopped(
+                f"{self.path}: was deleted, moved or replaced while this process was writing it; nothing more is "
+                "written: put it back if it was moved, and type the same command again"
+            )
+
+    def _refuse(
+        self, error: OSError | RunStopped, pending: list[tuple[bytes, asyncio.Future[int] | None]]
+    ) -> None:
+        if isinstance(error, RunStopped):
+            self._broken = error
+        else:
+            # If even this is refused, the next opening sets the torn line aside.
+            with suppress(OSError):
+                os.ftruncate(self._fd, self._end)
+            self._broken = StorageFull(
+                f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: {what_to_do(error)}"
+            )
         for _, written in pending:
             if written is None:
                 self._untold = True

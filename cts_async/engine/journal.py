@@ -190,7 +190,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Like `read_jsonl`, each with the offset at which its line begins."""
-    if not path.exists():
+    if not path.is_file():  # reading a named pipe would wait for its writer
         return
     offset = 0
     with path.open("rb", buffering=_BLOCK) as file:

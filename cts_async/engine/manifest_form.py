@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from cts_async.errors import InputError
+from cts_async.records import is_one_line
 
 _ABSENT: Final[Any] = object()
 _NUMBERS: Final = (int, float, type(None))
@@ -34,6 +36,19 @@ def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in noted if isinstance(one, dict) and type(one.get("wall_s")) in _NUMBERS]
 
 
+def command_of(manifest: Mapping[str, Any]) -> str:
+    """The command that a manifest notes, quoted so that a shell takes it for one command of `cts`; "" for anything else.
+
+    The manifest may be anybody's, and the command is there to be typed again.
+    """
+    command = manifest.get("command")
+    try:
+        words = shlex.split(command) if isinstance(command, str) and is_one_line(command) else []
+    except ValueError:
+        return ""
+    return shlex.join(words) if words[:1] == ["cts"] else ""
+
+
 def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
@@ -46,6 +61,10 @@ def _are_texts(value: Any) -> bool:
     return all(isinstance(one, str) for one in value)
 
 
+def _are_names(value: Any) -> bool:
+    return all(isinstance(one, str) and is_one_line(one) for one in value)
+
+
 def _are_prices(value: Any) -> bool:
     return isinstance(value, dict) and all(
         isinstance(one, dict) and all(type(price) in _NUMBERS for price in one.values())
@@ -56,8 +75,9 @@ def _are_prices(value: Any) -> bool:
 _FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "identity": (_is_object, "an object"),
     "identity.data": (_is_object, "an object"),
+    "identity.system": (lambda value: not isinstance(value, str) or is_one_line(value), "a name of one line"),
     "identity.k": (_is_count, "a number of questions"),
-    "identity.judges": (lambda value: isinstance(value, list) and _are_texts(value), "a list of names"),
+    "identity.judges": (lambda value: isinstance(value, list) and _are_names(value), "a list of names"),
     "data": (_is_object, "an object"),
     "players": (
         lambda value: (

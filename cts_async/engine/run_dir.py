@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,61 +20,96 @@ import orjson
 from cts_async import __version__
 from cts_async.engine.manifest_form import check_manifest
 from cts_async.errors import InputError, RunLocked, UsageError, unwritable
+from cts_async.safe_files import leads_to, open_file, opened_folder, replace_file
 
 _DAMAGED: Final = (
     ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
     "what steps.jsonl has"
 )
 VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")
+LOCK: Final = ".lock"
 FEW = 3
 """Differences below one name that a refusal tells."""
 
 
+class Lock:
+    """A run directory that this process alone writes."""
+
+    def __init__(self, directory: Path, fd: int) -> None:
+        self._directory, self._fd = directory, fd
+
+    def holds(self) -> bool:
+        """Whether the path still leads to the directory that is locked; another process may lock what replaced it."""
+        return leads_to(self._directory, self._fd)
+
+
 @contextmanager
-def locked(directory: Path, *, place: str = "") -> Iterator[Path]:
+def locked(directory: Path, *, place: str = "") -> Iterator[Lock]:
     """Hold the directory for writing; it is made if need be. The lock dies with the process.
 
+    The lock is on the directory itself, since any file in it could be deleted, which would let a second process in.
+    The file `.lock` is locked as well: it names the process, versions before 0.7 know no other lock, and on network
+    file systems the directory's lock may not reach other machines.
+
     `place` is the option that chooses another, where there is one.
-    Raises RunLocked naming the process that holds it, UsageError where nothing can be written, StorageFull where
-    there is no room.
+    Raises RunLocked naming the process that holds it, UsageError where nothing can be written or the directory is
+    a symbolic link, StorageFull where there is no room.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        fd = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise unwritable(directory, error, verb="write there") from None
-    try:
+    with ExitStack() as held:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(fd, 64, 0).decode(errors="replace").strip() or "another process"
-            other = f", or choose another {place}" if place else ""
-            raise RunLocked(f"{directory}: {holder} is writing this run; wait for it{other}") from None
+            directory.mkdir(parents=True, exist_ok=True)
+            folder = held.enter_context(opened_folder(directory))
+            fd = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
+            held.callback(os.close, fd)
+            free = _flock(fd, fcntl.LOCK_EX)
+            with suppress(OSError):  # of file systems that lock no directories
+                free = _flock(folder, fcntl.LOCK_EX) and free
+        except OSError as error:
+            raise unwritable(directory, error, verb="write there") from None
+        other = f", or choose another {place}" if place else ""
+        if not free:
+            holder = os.pread(fd, 64, 0).decode(errors="replace")
+            process = holder if re.fullmatch(r"process \d+", holder) else "another process"
+            raise RunLocked(f"{directory}: {process} is writing this run; wait for it{other}")
+        if not leads_to(directory / LOCK, fd):
+            raise RunLocked(
+                f"{directory}: was replaced while it was being locked; type the same command again"
+            )
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
         except OSError as error:
             raise unwritable(directory, error, verb="write there") from None
-        yield directory
-    finally:
-        os.close(fd)
+        yield Lock(directory, folder)
 
 
 def is_locked(directory: Path) -> bool:
     """Whether a process holds the directory for writing just now."""
-    try:
-        with (directory / ".lock").open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+    for path in (directory, directory / LOCK):
+        with suppress(OSError):
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            try:
+                if not _flock(fd, fcntl.LOCK_SH):
+                    return True
+            finally:
+                os.close(fd)
     return False
+
+
+def _flock(fd: int, kind: int) -> bool:
+    """Lock an open file or directory; False where another process holds it. Raises OSError where there are no locks."""
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def read_manifest(directory: Path) -> dict[str, Any] | None:
     """The manifest, or None where the directory holds no run yet."""
     path = directory / "run.json"
+    if path.exists() and not path.is_file():  # reading a named pipe would wait for its writer
+        raise InputError(path, "not a manifest (no regular file); move it aside")
     try:
         manifest = orjson.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -99,25 +134,6 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
 def write_json(path: Path, value: Any) -> None:
     """Write a small JSON file so that a reader, or a crash, sees the old one or the new one whole."""
     replace_file(path, json_bytes(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
-def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
-    """Write a small file as `write_json` does; without `sync` a power cut may leave nothing in it.
-
-    Raises StorageFull, UsageError.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            if sync:
-                os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise unwritable(path, error) from None
 
 
 def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:

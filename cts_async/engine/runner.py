@@ -40,7 +40,6 @@ from cts_async.errors import (
     ProviderGone,
     RunStopped,
     StepError,
-    StorageFull,
     TransientError,
     UnusableOutput,
 )
@@ -427,7 +426,7 @@ class Runner:
         """Keep what the attempts may have cost: a budget counts it the next time, too."""
         error_json = {"kind": "cancelled", "message": "the run was stopped at once"}
         record = attempts.record(step, ctx.job.id, self._clock(), error=error_json)
-        with anyio.CancelScope(shield=True), suppress(StorageFull):
+        with anyio.CancelScope(shield=True), suppress(RunStopped):
             await ctx.job.journal.append(record)
 
     async def _attempt(self, step: Step[T], permit: Permit | None, attempts: Attempts) -> tuple[Executed, T]:

@@ -23,6 +23,7 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.run_dir import is_locked
 from cts_async.engine.torn_tail import set_torn_tail_aside, torn_path
 from cts_async.errors import RunLocked, unwritable
+from cts_async.safe_files import check_writable, open_file
 
 SHARDS: Final = "shards"
 """The folder of a journal's shards, in the journal's own."""
@@ -49,6 +50,8 @@ def recovered(path: Path, *, sync: bool = False) -> Journal:
     folder = path.parent / SHARDS
     if not folder.is_dir():
         return Journal(path, sync=sync)
+    for shard in folder.glob(f"*{_ENDING}*"):
+        check_writable(shard)
     _finish_interrupted(path)
     journal = Journal(path, sync=sync)
     try:
@@ -148,7 +151,7 @@ def _written(directory: Path) -> Path | None:
 @contextmanager
 def _held(shard: Path) -> Iterator[int]:
     """The shard, open and locked. Raises RunLocked where somebody writes it, OSError."""
-    fd = os.open(shard, os.O_RDWR)
+    fd = open_file(shard, os.O_RDWR)
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -182,7 +185,7 @@ def _is_at(path: Path, start: int, shard: Path) -> bool:
     if there <= 0 or not _agree(path, start, shard):
         return False
     if there < size:
-        with path.open("r+b") as file:
+        with os.fdopen(open_file(path, os.O_RDWR), "r+b") as file:
             file.truncate(start)
             os.fsync(file.fileno())
     return there >= size

@@ -6,21 +6,28 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from cts_async.safe_files import open_file
+
 _BLOCK: Final = 1 << 20
 
 
 def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:
-    """Cut an unfinished last line off and keep it in `<name>.torn`, or `aside`; None where the file ends well."""
-    if not path.exists() or not path.stat().st_size:
+    """Cut an unfinished last line off and keep it in `<name>.torn`, or `aside`; None where the file ends well.
+
+    Raises OSError, also where one of the files is a link or no regular file.
+    """
+    try:
+        fd = open_file(path, os.O_RDWR)
+    except FileNotFoundError:
         return None
-    with path.open("r+b") as file:
+    with os.fdopen(fd, "r+b") as file:
         start = _start_of_tail(file)
         if start is None:
             return None
         file.seek(start)
         tail = file.read()
         aside = aside or torn_path(path)
-        with aside.open("ab") as kept:
+        with os.fdopen(open_file(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as kept:
             kept.write(tail + b"\n")
             kept.flush()
             os.fsync(kept.fileno())
@@ -35,6 +42,8 @@ def torn_path(path: Path) -> Path:
 
 def _start_of_tail(file: BinaryIO) -> int | None:
     end = file.seek(0, os.SEEK_END)
+    if not end:
+        return None
     file.seek(end - 1)
     if file.read(1) == b"\n":
         return None

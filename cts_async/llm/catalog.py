@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cts_async.errors import InputError, UsageError
-from cts_async.records import AgentPrompt
+from cts_async.records import AgentPrompt, is_one_line
 from cts_async.toml_tables import (
     VARIABLE,
     address_problem,
@@ -157,6 +157,8 @@ class Catalogue:
             raise UsageError(f"unknown model {name!r}{meant}")
         if colon and not model.strip():
             raise UsageError(f"model {name!r} names no model id after the colon")
+        if not is_one_line(name):
+            raise UsageError(f"model {name!r} has control characters or line breaks in its name")
         return self.models[alias], model.strip()
 
 

@@ -21,6 +21,7 @@ from yarl import URL
 
 from cts_async.errors import UsageError, unwritable
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.safe_files import replace_file
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 
 __all__ = ["Concern", "Trust", "concerns", "is_trusted", "remember", "sent_keys", "trust_in"]
@@ -120,11 +121,9 @@ def remember(file: Path, environ: Mapping[str, str]) -> None:
         )
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number = os.open(record, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-        with open(number, "w", encoding="utf-8", errors="surrogateescape") as out:
-            out.write(f"{file.resolve()}\n")
     except OSError as error:
         raise unwritable(record, error) from None
+    replace_file(record, os.fsencode(file.resolve()) + b"\n")
 
 
 def _record(file: Path, environ: Mapping[str, str]) -> Path | None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from cts_async.engine.run_dir import differences, locked, read_manifest, write_json
 from cts_async.errors import UsageError
-from cts_async.protocol.run_files import MANIFEST, RunFiles, judgments_path
+from cts_async.protocol.run_files import MANIFEST, RunFiles, check_regular_files, judgments_path
 
 FURTHER: Final = "further_judges"
 """The manifest's field with what determines each further judge's verdicts, by name."""
@@ -32,6 +32,7 @@ def further_files(
     Raises as `with_judges` and `RunFiles`.
     """
     with locked(directory):
+        check_regular_files(directory)
         manifest = read_manifest(directory) or {}
         manifest[FURTHER] = with_judges(directory, manifest, judges)
         manifest["prices"] = {**manifest.get("prices", {}), **prices}

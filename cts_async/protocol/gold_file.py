@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ import orjson
 from cts_async.errors import InputError, UsageError, unwritable
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.run_files import RESULTS
+from cts_async.safe_files import check_writable, written_whole
 
 _DEBUGGING: Final = ("answer", "sources", "evidence", "grounding", "repairs", "provenance")
 
@@ -70,8 +71,10 @@ def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
     """Refuse, with UsageError, a place where gold cannot be written, or should not be without `force`."""
     if out.is_dir():
         raise UsageError(f"--out {out}: is a directory; name a file in it")
-    if out.exists() and not out.is_file():
-        raise UsageError(f"--out {out}: is no regular file, and would be replaced by one; name another")
+    try:
+        check_writable(out)
+    except OSError as error:
+        raise unwritable(f"--out {out}", error) from None
     folder = next(parent for parent in out.absolute().parents if parent.exists())
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise UsageError(f"--out {out}: cannot write in {folder}")
@@ -91,23 +94,19 @@ def write_gold(out: Path, lines: Iterable[bytes]) -> int:
 
     Without lines nothing is written. Raises StorageFull, UsageError.
     """
-    temporary = out.with_name(f".{out.name}.{os.getpid()}")
-    n_lines = 0
+    remaining = iter(lines)
+    first = next(remaining, None)
+    if first is None:
+        return 0
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            for line in lines:
-                file.write(line)
-                n_lines += 1
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
-        if n_lines:
-            temporary.replace(out)
     except OSError as error:
         raise unwritable(f"--out {out}", error) from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+    n_lines = 0
+    with written_whole(out) as file:
+        for line in chain([first], remaining):
+            file.write(line)
+            n_lines += 1
     return n_lines
 
 

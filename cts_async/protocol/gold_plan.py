@@ -16,7 +16,7 @@ from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.roles import PAPER_SUPPORT
 from cts_async.protocol.run_folders import GOLDBUILD
 from cts_async.protocol.sources import SourceLimits, limits_for
-from cts_async.protocol.systems import System
+from cts_async.protocol.systems import System, check_run_name
 from cts_async.records import Instance
 
 
@@ -100,6 +100,7 @@ def intents_of(instances: Iterable[Instance]) -> tuple[Intent, ...]:
 
 def _search_of_intents(run: RunConfig, extractor: str) -> RunConfig:
     """What of the options concerns a search of each q*. A build has a directory of its own, named after the data."""
+    check_run_name(run.name)
     name = run.name or f"{open_dataset(run.data, None, run.fields).name}-{GOLDBUILD}"
     return replace(
         run, models=(), references=("gold",), no_judge=True, gold=None, extractor=extractor, name=name

@@ -27,6 +27,7 @@ from cts_async.protocol.judging import Answers
 from cts_async.protocol.run_files import (
     JUDGMENTS,
     PER_ITEM,
+    PROMPTS,
     STEPS,
     Also,
     RunFiles,
@@ -39,7 +40,7 @@ SYSTEMS: Final = "systems"
 PLACE: Final = "--out"
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are known by their directory's name."""
-_TAKEN: Final = (JUDGMENTS, "prompts")
+_TAKEN: Final = (JUDGMENTS, PROMPTS)
 _FILES_EACH: Final = 4
 
 

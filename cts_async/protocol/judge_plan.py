@@ -19,6 +19,7 @@ from cts_async.protocol.prompts import PromptSet, load_prompts
 from cts_async.protocol.roles import PAPER_SUPPORT, resolve_all, with_stand_ins
 from cts_async.protocol.run_files import RESULTS
 from cts_async.protocol.spending import check_prices
+from cts_async.records import is_one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,11 @@ def _targets_of_candidates(
     files = candidate_files(given)
     for file in (config.gold, *files):
         check_read_again(file)
+    for name in names_of(files):
+        if not is_one_line(name):
+            raise UsageError(
+                f"--candidates: {name!r} has control characters or line breaks; rename that file"
+            )
     apart = several(config.out, len(files))
     begun = config.out.exists()
     gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)

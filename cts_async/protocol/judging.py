@@ -22,6 +22,7 @@ from cts_async.datasets import (
     open_dataset,
     read_candidates,
 )
+from cts_async.engine.manifest_form import command_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
@@ -106,10 +107,11 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     if is_talk(run):
         raise UsageError(f"{run}: conversations alone (cts converse): there is no answer in it to judge")
     data = manifest.get("data")
-    if data is None and str(manifest.get("command")).startswith("cts judge "):
+    command = command_of(manifest)
+    if data is None and command.startswith("cts judge "):
         raise UsageError(
             f"{run}: candidates that cts judge has judged, no run; for another judge type that command again "
-            f"with one more --judge: {manifest['command']}"
+            f"with one more --judge: {command}"
         )
     if not isinstance(data, dict) or "spec" not in data:
         raise InputError(run / "run.json", "does not say which data the run was over", field="data")

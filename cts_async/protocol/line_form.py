@@ -9,7 +9,7 @@ from typing import Any, Final
 from cts_async.engine.journal import placed_records
 from cts_async.errors import InputError
 from cts_async.protocol.results import Line
-from cts_async.records import COVERAGES
+from cts_async.records import COVERAGES, is_one_line
 
 _Form = Callable[[Any], bool]
 
@@ -37,8 +37,8 @@ def _number_of(path: Path, offset: int) -> int:
         return file.read(offset).count(b"\n") + 1
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and is_one_line(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -62,7 +62,7 @@ def _is_judged(value: Any) -> bool:
 _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
     "questions": (_is_texts, "a list of texts"),
     "answers": (_is_texts, "a list of texts"),
-    "judge": (_is_text, "a text"),
+    "judge": (_is_name, "a text of one line"),
     "restore_score_100": (_is_number, "a number"),
     "nuggets": (_is_judged, "a list of {id, weight, coverage}, coverage being full, partial or none"),
     "error": (lambda value: isinstance(value, dict), "an object {step, kind, message}"),

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async import __version__
 from cts_async.engine.append_log import AppendLog
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
-from cts_async.engine.run_dir import check_identity, locked, read_manifest, replace_file, write_json
+from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
 from cts_async.engine.runner import interrupted
-from cts_async.engine.shards import recovered
+from cts_async.engine.shards import SHARDS, recovered
+from cts_async.engine.torn_tail import torn_path
 from cts_async.errors import RunStopped, UsageError, unwritable
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.results import Line, judged_mark
+from cts_async.safe_files import check_writable, make_folder_in, opened_folder, replace_file
 
-RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS = (
+RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
     "results.jsonl",
     "per_item.jsonl",
     "steps.jsonl",
     "run.json",
     "summary.json",
     "judgments",
+    "prompts",
 )
+_FILES: Final = (RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, "traces.jsonl", "live.json", "report.html")
+_FOLDERS: Final = (JUDGMENTS, PROMPTS, SHARDS)
 
 
 Also = Callable[[], Mapping[str, Any]]
@@ -112,7 +118,7 @@ class RunFiles:
         if judge not in self._judgments:
             path = judgments_path(self.directory, judge)
             try:
-                path.parent.mkdir(exist_ok=True)
+                make_folder_in(self.directory, JUDGMENTS)
                 self._judgments[judge] = AppendLog(path, sync=self._sync)
             except OSError as error:
                 raise unwritable(path, error) from None
@@ -167,7 +173,8 @@ def noted(
     also: Also = dict,
 ) -> Iterator[None]:
     """`opened_files` without the files: the lock, the manifest with a note of this command, the prompts."""
-    with locked(directory, place=place):
+    with locked(directory, place=place) as lock:
+        check_regular_files(directory)
         check_identity(directory, identity, place=place)
         manifest = read_manifest(directory)
         if manifest is None:
@@ -193,7 +200,25 @@ def noted(
             raise
         finally:
             session.update(also(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
-            write_json(directory / MANIFEST, manifest)
+            if lock.holds():
+                write_json(directory / MANIFEST, manifest)
+
+
+def check_regular_files(directory: Path) -> None:
+    """Refuse a run in which some file of ours is a symbolic link or no regular file, before anything is done there.
+
+    Opening such a file for writing is refused anyway, but perhaps late. Raises UsageError.
+    """
+    own = [directory / name for name in _FILES]
+    try:
+        for name in _FOLDERS:
+            with suppress(FileNotFoundError), opened_folder(directory / name) as folder:
+                own += (directory / name / entry for entry in os.listdir(folder))
+        for path in own:
+            check_writable(path)
+            check_writable(torn_path(path))
+    except OSError as error:
+        raise unwritable(error.filename or directory, error) from None
 
 
 def _check_nothing_is_there(directory: Path, place: str) -> None:
@@ -214,9 +239,9 @@ def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
     """
     if not prompts:
         return
-    folder = directory / "prompts"
+    folder = directory / PROMPTS
     try:
-        folder.mkdir(exist_ok=True)
+        make_folder_in(directory, PROMPTS)
         for name, text in prompts.items():
             path, content = folder / f"{name}.txt", text.encode()
             if not (path.exists() and path.read_bytes() == content):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -72,26 +72,6 @@ def without_talks(paths: Iterable[Path]) -> list[Path]:
     """`paths` but for conversations without an answer; where there is nothing else they stay, as gold does."""
     every = list(paths)
     return [path for path in every if not is_talk(path)] or every
-
-
-def without_damaged(directories: Sequence[Path], tell: Tell) -> list[Path]:
-    """Runs that a folder holds but for those whose manifest cannot be read: `tell` hears of each of these.
-
-    Raises the InputError of the first where no other is left.
-    """
-    sound: list[Path] = []
-    damaged: list[InputError] = []
-    for directory in directories:
-        try:
-            read_manifest(directory)
-            sound.append(directory)
-        except InputError as error:
-            damaged.append(error)
-    if damaged and not sound:
-        raise damaged[0]
-    for problem in damaged:
-        tell(f"Left out: {problem}.")
-    return sound
 
 
 def is_gold_build(directory: Path) -> bool:

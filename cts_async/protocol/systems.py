@@ -10,7 +10,7 @@ from typing import Literal
 
 from cts_async.errors import UsageError
 from cts_async.protocol.roles import RoleNames
-from cts_async.records import SCHEMES, Mode, Scheme
+from cts_async.records import SCHEMES, Mode, Scheme, is_one_line
 
 SystemKind = Literal["clarify", "orig", "gold"]
 
@@ -89,7 +89,9 @@ def run_names(
 
     `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself.
     """
-    _check_name(name)
+    check_run_name(name)
+    if not is_one_line(dataset):
+        raise UsageError(f"{dataset!r}: a run cannot be called by a name with control characters: use --name")
     asked = [system for system in systems if system.kind == "clarify"]
     marks = {} if name or marks is None else marks
     names = {
@@ -101,8 +103,13 @@ def run_names(
     return names
 
 
-def _check_name(name: str | None) -> None:
-    """Raises UsageError for a name that would lead out of the folder of runs, or deeper than anybody looks."""
+def check_run_name(name: str | None) -> None:
+    """Raises UsageError for a name that would lead out of the folder of runs, or deeper than anybody looks.
+
+    Or one that cannot be printed on a line.
+    """
+    if name is not None and not is_one_line(name):
+        raise UsageError(f"--name {name!r}: has control characters or line breaks; choose a name without")
     if name is not None and (Path(name).name != name or name.strip() in ("", "..")):
         raise UsageError(f"--name {name}: has to be the name of one folder; --runs-dir says where it is")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
@@ -171,6 +172,7 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
     """What a reader has to know before believing the numbers."""
     for entrant in board.entrants:
         where = entrant.directory
+        to_judge = shlex.join(["cts", "judge", str(where), "--judge", judge])
         if entrant.n_missing:
             done = entrant.n_expected - entrant.n_missing
             yield f"Unfinished: {entrant.label} has {done} of {entrant.n_expected} instances ({where})."
@@ -182,9 +184,9 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
                 )
             continue
         if not entrant.judges:
-            yield f"Not judged, so left out: {entrant.label} (cts judge {where} --judge {judge})."
+            yield f"Not judged, so left out: {entrant.label} ({to_judge})."
         elif judge not in entrant.judges:
-            yield f"Not judged by {judge}: {entrant.label} (cts judge {where} --judge {judge})."
+            yield f"Not judged by {judge}: {entrant.label} ({to_judge})."
     agents: dict[str, list[str]] = {}
     for entrant in board.entrants:
         if entrant.agent:

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.datasets.whole_file import written_whole
 from cts_async.errors import UsageError
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 from cts_async.report.visible import visible
 from cts_async.report.whole_table import NAME_WIDTH, print_whole
+from cts_async.safe_files import written_whole
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
@@ -80,8 +80,8 @@ def print_table(console: Console, table: DataTable) -> None:
     for row, following in zip(rows, [*rows[1:], None], strict=True):
         last = following is not None and bool(table.group) and following[table.group] != row[table.group]
         drawn.add_row(*(Folded(printable(column.show(row))) for column in table.columns), end_section=last)
-    console.print(Text(table.title, style="bold"))
-    console.print(Text(table.caption, style="dim"))
+    console.print(Text(printable(table.title), style="bold"))
+    console.print(Text(printable(table.caption), style="dim"))
     print_whole(console, drawn)
     console.print()
 

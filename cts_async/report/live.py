@@ -15,7 +15,9 @@ from typing import Any, Final, cast
 import orjson
 
 from cts_async.engine.run_dir import json_bytes
+from cts_async.errors import CTSError
 from cts_async.report.live_shapes import Live
+from cts_async.safe_files import replace_file
 
 LIVE: Final = "live.json"
 STALE_S: Final = 30.0
@@ -23,14 +25,9 @@ STALE_S: Final = 30.0
 
 
 def write_live(directory: Path, live: Live) -> None:
-    """Replace the file. Nothing that goes wrong here may disturb a run: an OSError is passed over."""
-    temporary = directory / f".{LIVE}.{os.getpid()}"
-    with suppress(OSError):
-        temporary.write_bytes(json_bytes(live))
-        temporary.replace(directory / LIVE)
-        return
-    with suppress(OSError):
-        temporary.unlink()
+    """Replace the file. Nothing that goes wrong here may disturb a run: it is passed over."""
+    with suppress(CTSError):
+        replace_file(directory / LIVE, json_bytes(live), sync=False)
 
 
 def remove_live(directory: Path) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 from cts_async.config import EvaluationConfig
 from cts_async.errors import UsageError
@@ -103,7 +104,9 @@ def _check_writable(out: Path) -> None:
     if out == Path("-"):
         raise UsageError("--out -: a report is written to a file; name one, such as report.html")
     if out.is_dir():
-        raise UsageError(f"{out}: is a folder; name a file in it with --out, such as {out / REPORT}")
+        raise UsageError(
+            f"{out}: is a folder; name a file in it with --out, such as {quote(str(out / REPORT))}"
+        )
     if not out.parent.is_dir():
         raise UsageError(f"{out}: there is no folder {out.parent}; choose another place with --out")
     if not os.access(out if out.exists() else out.parent, os.W_OK):

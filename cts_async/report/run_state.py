@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from cts_async.engine.journal import record_at
-from cts_async.engine.manifest_form import sessions_of
+from cts_async.engine.manifest_form import command_of, sessions_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
 from cts_async.protocol.latest import unmarked
@@ -128,7 +128,7 @@ def state_of_run(directory: Path) -> RunState:
         smoke_test=bool(manifest.get("embedded")),
         worked_at=_worked_at(directory, results_of(directory)),
         reason=str(session.get("stopped") or ""),
-        command=str(manifest.get("command") or ""),
+        command=command_of(manifest),
     )
 
 

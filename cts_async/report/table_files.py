@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from cts_async.datasets.whole_file import written_whole
 from cts_async.report.comparison_tables import Told
 from cts_async.report.data_table import csv_text, make_folder
 from cts_async.report.table_text import latex, markdown
+from cts_async.safe_files import written_whole
 
 
 def write_table_files(folder: Path, tables: Iterable[Told]) -> list[Path]:

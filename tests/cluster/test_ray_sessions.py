@@ -97,6 +97,11 @@ def test_a_worker_that_cannot_work_says_why_before_anything_is_done(ran: Ran) ->
     assert told(ran, "no key") == []
 
 
+def test_no_other_user_gets_at_the_sockets_of_ray(ran: Ran) -> None:
+    assert ran.ended["sockets"]["n"] >= 1
+    assert ran.ended["sockets"]["entered"] == []
+
+
 def test_nothing_of_ray_is_seen_nor_left_behind(ran: Ran) -> None:
     assert ran.err == ""
     assert ran.left == ["runs"]

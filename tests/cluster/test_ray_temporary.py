@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -30,14 +31,32 @@ def aged(directory: Path) -> Path:
 def test_a_directory_is_there_for_the_block_only(above: Path) -> None:
     with temporary() as made:
         (made / "socket").touch()
-        assert made.parent == above
+        assert made.parent.parent == above
     assert list(above.iterdir()) == []
+
+
+def test_nobody_else_enters_it_though_ray_opens_it_to_everybody(above: Path) -> None:
+    before = os.umask(0)
+    try:
+        with temporary() as made:
+            made.chmod(0o777)
+            assert made.parent.parent == above
+            assert stat.S_IMODE(made.parent.stat().st_mode) == 0o700
+    finally:
+        os.umask(before)
+
+
+def test_the_longest_path_of_a_socket_is_no_longer_than_a_system_takes() -> None:
+    with temporary() as made:
+        below = len(str(made)) - len(str(made.parent.parent))
+    socket = "/session_2026-11-22_15-27-30_123456_4194304/sockets/plasma_store"
+    assert ray_temporary.LONGEST + below + len(socket) == 107
 
 
 def test_a_path_too_long_for_sockets_is_not_used(above: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_temporary, "LONGEST", len(str(above)) - 1)
     with temporary() as made:
-        assert made.parent == Path("/tmp")
+        assert made.parent.parent == Path("/tmp")
 
 
 def test_what_a_killed_run_has_left_is_removed_by_the_next_one(above: Path) -> None:
@@ -50,7 +69,7 @@ def test_what_a_killed_run_has_left_is_removed_by_the_next_one(above: Path) -> N
 def test_what_somebody_uses_or_has_just_made_is_left_alone(above: Path) -> None:
     (above / "cts-ray-new").mkdir()
     with temporary() as used:
-        aged(used)
+        aged(used.parent)
         with temporary():
             assert used.exists()
     assert [path.name for path in above.iterdir()] == ["cts-ray-new"]

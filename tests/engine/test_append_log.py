@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import pytest
 
 from cts_async.engine.append_log import AppendLog, line_of
 from cts_async.engine.journal import read_jsonl
-from cts_async.errors import StorageFull
+from cts_async.errors import EXIT_RESUMABLE, RunStopped, StorageFull
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
-def test_a_device_that_is_always_full() -> None:
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
     async def main() -> None:
-        log = AppendLog(Path("/dev/full"))
+        log = AppendLog(tmp_path / "log")
+        monkeypatch.setattr(os, "write", full)
         with pytest.raises(StorageFull, match="No space left"):
             await asyncio.wait_for(log.append({"n": 1}), 5)
         log.close()
@@ -112,3 +116,62 @@ def test_another_file_is_taken_in_behind_what_is_held_back(tmp_path: Path) -> No
 
     asyncio.run(main())
     assert (tmp_path / "log").read_bytes() == b'{"n":0}\n[1]\n[2]\n{"n":3}\n'
+
+
+# --- the file stays where it is
+
+
+def deleted(path: Path) -> None:
+    path.unlink()
+
+
+def moved(path: Path) -> None:
+    path.rename(path.with_name("aside"))
+
+
+def replaced(path: Path) -> None:
+    path.unlink()
+    path.write_bytes(b"another process's\n")
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {one.name: one.read_bytes() for one in folder.iterdir()}
+
+
+@pytest.mark.parametrize("lost", [deleted, moved, replaced])
+def test_nothing_is_appended_to_a_file_that_is_no_longer_there(
+    tmp_path: Path, lost: Callable[[Path], None]
+) -> None:
+    async def main() -> None:
+        log = AppendLog(tmp_path / "log")
+        await log.append({"n": 1})
+        lost(log.path)
+        before = files_in(tmp_path)
+        for _ in range(2):
+            with pytest.raises(RunStopped, match="log: was deleted, moved or replaced") as raised:
+                await asyncio.wait_for(log.append({"n": 2}), 5)
+            assert raised.value.exit_code == EXIT_RESUMABLE
+        log.close()
+        assert files_in(tmp_path) == before
+
+    asyncio.run(main())
+
+
+def test_a_lost_file_takes_no_other_in_and_a_silent_line_is_told_in_the_end(tmp_path: Path) -> None:
+    async def main() -> None:
+        log = AppendLog(tmp_path / "log")
+        (tmp_path / "other").write_bytes(b"{}\n")
+        source = os.open(tmp_path / "other", os.O_RDONLY)
+        replaced(log.path)
+        with pytest.raises(RunStopped, match="was deleted"):
+            log.take_in(source)
+        os.close(source)
+        assert log.path.read_bytes() == b"another process's\n"
+        log.close()
+        silent = AppendLog(tmp_path / "silent")
+        await silent.put({"n": 1})
+        silent.path.unlink()
+        with pytest.raises(RunStopped, match="was deleted"):
+            silent.close()
+
+    asyncio.run(main())

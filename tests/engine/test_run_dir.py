@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -66,8 +67,8 @@ def test_a_second_process_is_told_who_writes_and_a_killed_one_holds_nothing(tmp_
 def test_the_directory_is_made_and_the_lock_ends_with_the_block(tmp_path: Path) -> None:
     directory = tmp_path / "runs" / "new"
     for _ in range(2):
-        with locked(directory) as held_directory:
-            assert held_directory == directory
+        with locked(directory) as lock:
+            assert lock.holds()
             assert directory.is_dir()
             with pytest.raises(RunLocked, match=f"process {os.getpid()} "), locked(directory):
                 pass
@@ -75,6 +76,85 @@ def test_the_directory_is_made_and_the_lock_ends_with_the_block(tmp_path: Path) 
         raise KeyError("a bug")
     with locked(directory):
         pass
+
+
+def test_a_deleted_lock_file_lets_no_second_process_in(tmp_path: Path) -> None:
+    with held(tmp_path) as holder:
+        (tmp_path / ".lock").unlink()
+        assert is_locked(tmp_path)
+        with pytest.raises(RunLocked, match="another process is writing this run"), locked(tmp_path):
+            pass
+        holder.kill()
+        holder.wait(10)
+        with locked(tmp_path):
+            pass
+
+
+def test_a_process_of_an_earlier_version_holds_the_lock_file_alone(tmp_path: Path) -> None:
+    with (tmp_path / ".lock").open("w") as file:
+        file.write("process 7")
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert is_locked(tmp_path)
+        with pytest.raises(RunLocked, match="process 7 is writing this run"), locked(tmp_path):
+            pass
+
+
+def test_a_lock_file_that_was_replaced_while_it_was_locked_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+
+    def replaced_before(fd: int, operation: int) -> None:
+        (tmp_path / ".lock").unlink(missing_ok=True)
+        (tmp_path / ".lock").touch()
+        flock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", replaced_before)
+    with pytest.raises(RunLocked, match="was replaced while it was being locked"), locked(tmp_path):
+        pass
+
+
+def test_what_a_lock_file_says_is_not_printed_unless_it_is_a_process(tmp_path: Path) -> None:
+    with held(tmp_path):
+        (tmp_path / ".lock").write_text("\x1b[2J rm -rf ~")
+        with (
+            pytest.raises(RunLocked, match=": another process is writing this run; wait for it$"),
+            locked(tmp_path),
+        ):
+            pass
+
+
+def test_a_directory_that_was_moved_away_is_no_longer_held(tmp_path: Path) -> None:
+    with locked(tmp_path / "run") as lock:
+        assert lock.holds()
+        (tmp_path / "run").rename(tmp_path / "moved")
+        assert not lock.holds()
+        with locked(tmp_path / "run"):
+            assert not lock.holds()
+
+
+def test_a_directory_that_is_a_link_is_refused_and_a_link_above_it_is_not(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "data")
+    with (
+        pytest.raises(UsageError, match="link: cannot write there .link is a symbolic link"),
+        locked(tmp_path / "link"),
+    ):
+        pass
+    assert not list((tmp_path / "data").iterdir())
+    with locked(tmp_path / "link" / "run"):
+        assert (tmp_path / "data" / "run" / ".lock").exists()
+
+
+def test_a_lock_file_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("theirs")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(outside)
+    with pytest.raises(UsageError, match=".lock is a symbolic link"), locked(tmp_path / "run"):
+        pass
+    assert outside.read_text() == "theirs"
 
 
 def test_looking_whether_a_directory_is_locked_changes_nothing(tmp_path: Path) -> None:
@@ -138,7 +218,7 @@ def test_what_is_no_manifest_is_named(tmp_path: Path, content: bytes) -> None:
 def test_a_failed_write_leaves_the_old_file_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: str
 ) -> None:
-    def refuse(*args: Any) -> None:
+    def refuse(*args: Any, **folders: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     path = tmp_path / "run.json"

@@ -170,7 +170,6 @@ def test_consent_is_to_one_path_and_one_content(tmp_path: Path) -> None:
     here.write_text("# 2")
     assert not is_trusted(here, environ)
     (record,) = (tmp_path / "config/cts-async/trusted").iterdir()
-    assert stat.S_IMODE(record.stat().st_mode) == 0o600
     assert stat.S_IMODE(record.parent.stat().st_mode) == 0o700
     assert record.read_text() == f"{here}\n"
 

@@ -86,14 +86,14 @@ def test_a_prompt_without_room_leaves_the_earlier_one_whole_and_a_note_of_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session(tmp_path, {"judge.en": "Judge."})
-    replace = Path.replace
+    replace = os.replace
 
-    def full_for_prompts(path: Path, target: Path) -> Path:
-        if target.suffix == ".txt":
+    def full_for_prompts(temporary: str, name: str, **folders: int) -> None:
+        if name.endswith(".txt"):
             refuse()
-        return replace(path, target)
+        replace(temporary, name, **folders)
 
-    monkeypatch.setattr(Path, "replace", full_for_prompts)
+    monkeypatch.setattr(os, "replace", full_for_prompts)
     session(tmp_path, {"judge.en": "Judge."})  # what is there already needs no room
     with pytest.raises(StorageFull, match=NO_ROOM):
         session(tmp_path, {"judge.en": "Judge anew."})

@@ -101,7 +101,7 @@ def test_lines_of_one_s_own_may_be_replaced(tmp_path: Path, text: str) -> None:
 def test_no_device_or_pipe_is_replaced_by_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for out in (tmp_path / "pipe", Path(os.devnull)):
-        with pytest.raises(UsageError, match="no regular file"):
+        with pytest.raises(UsageError, match="not a regular file"):
             check_target(out, [], force=True)
 
 

@@ -1,13 +1,16 @@
-"""A run whose manifest is damaged stops nobody who named the folder that it lies in, and is never silently missing."""
+"""A run that is damaged stops nobody who named the folder that it lies in, and is never silently missing."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_runs import Row, made_run
+from made_talks import made_talk
 
 from cts_async.errors import InputError, UsageError
 from cts_async.report.comparison import compare_runs
@@ -63,6 +66,52 @@ def test_a_part_of_another_form_is_damage_too(
     told = command([str(tmp_path / "runs")])
     expected = f"Left out: {damaged / 'run.json'}: field 'identity.k': has to be a number of questions."
     assert expected in told
+
+
+@COMMANDS
+@pytest.mark.parametrize(
+    ("file", "line", "problem"),
+    [
+        (
+            "results.jsonl",
+            {"id": "zz", "error": "str"},
+            "field 'error': has to be an object {step, kind, message}",
+        ),
+        ("results.jsonl", {"id": "a", "questions": "?"}, "field 'questions': has to be a list of texts"),
+        ("judgments/gpt.jsonl", {"id": "a", "judge": ["gpt"]}, "field 'judge': has to be a text"),
+    ],
+)
+def test_one_bad_line_leaves_out_its_run_alone(
+    tmp_path: Path,
+    command: Callable[[Sequence[str]], Sequence[str]],
+    file: str,
+    line: dict[str, Any],
+    problem: str,
+) -> None:
+    made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50), Row("b", score=50)])
+    made_run(tmp_path / "runs", label="gpt-k1", rows=ROWS)
+    damaged = made_run(tmp_path / "runs", label="kimi-k1", rows=ROWS)
+    path = damaged / file
+    path.parent.mkdir(exist_ok=True)
+    with path.open("a") as out:
+        out.write(json.dumps(line) + "\n")
+    number = len(path.read_text().splitlines())
+    assert f"Left out: {path}:{number}: {problem}." in command([str(tmp_path / "runs")])
+    with pytest.raises(InputError, match=f"{path}:{number}: "):
+        command([str(damaged), str(tmp_path / "runs")])
+
+
+def test_a_bad_line_of_a_judged_file_or_a_conversation_leaves_out_its_folder(tmp_path: Path) -> None:
+    made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50), Row("b", score=50)])
+    judged, talk = tmp_path / "runs" / "judged", tmp_path / "runs" / "talk"
+    judged.mkdir()
+    (judged / "per_item.jsonl").write_text('{"id": "a", "nuggets": 5, "restore_score_100": 5}\n')
+    made_talk(tmp_path, scheme="cot", rows={"a": [{"offered": "?"}]}).rename(talk)
+    told = report([str(tmp_path / "runs")])
+    assert [line.split(":")[1].strip() for line in told if line.startswith("Left out")] == [
+        str(judged / "per_item.jsonl"),
+        str(talk / "results.jsonl"),
+    ]
 
 
 @COMMANDS

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import errno
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -107,8 +109,11 @@ def test_text_in_csv_is_a_text_for_spreadsheets_terminals_and_programs(
         assert list(csv.reader(file)) == [["who", written], [written, "-1.5"]]
 
 
-def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").symlink_to("/dev/full")
+def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(StorageFull, match=r"t\.csv: cannot write \(No space left on device\); make room"):
         write_csv(tmp_path, DataTable("t", "", "", COLUMNS, ROWS))
 

@@ -177,8 +177,8 @@ def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
     """Write JSON, over none of the files in `spare`."""
     import orjson
 
-    from cts_async.datasets.whole_file import written_whole
     from cts_async.errors import UsageError
+    from cts_async.safe_files import written_whole
 
     if out is None:
         return

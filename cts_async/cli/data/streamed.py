@@ -18,7 +18,7 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
 
     A reader of standard output that has seen enough (`| head`) ends it quietly. Raises what `unwritable` gives.
     """
-    from cts_async.datasets.whole_file import written_whole
+    from cts_async.safe_files import written_whole
 
     if out != STDOUT:
         with written_whole(Path(out).expanduser()) as file:

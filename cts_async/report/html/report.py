@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from cts_async import __version__
-from cts_async.datasets.whole_file import written_whole
 from cts_async.report.all_tables import smoke_test
 from cts_async.report.gathered import Gathered
 from cts_async.report.headline import headline
@@ -18,6 +17,7 @@ from cts_async.report.html.element import Node, element, said
 from cts_async.report.html.figures import figures_data
 from cts_async.report.html.sections import Contents, notes, sections
 from cts_async.report.plots import plotly_js
+from cts_async.safe_files import written_whole
 
 MOST_NAMED: Final = 12
 """Systems that are named below the title."""

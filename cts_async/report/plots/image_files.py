@@ -19,12 +19,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from cts_async.datasets.whole_file import written_whole
 from cts_async.engine.python_process import child_environment
 from cts_async.errors import UsageError, unwritable
 from cts_async.report.plots.bundle import plotly_path
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.themes import FONT_PX, template
+from cts_async.safe_files import written_whole
 
 FORMATS: Final = ("svg", "png", "pdf")
 WIDTH_PX: Final = 340

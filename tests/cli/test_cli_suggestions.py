@@ -1,0 +1,136 @@
+"""Commands that are suggested can be typed as they are printed, whatever names somebody else's files have in them."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from made_runs import Row, made_run
+from typed_commands import Cts, typed
+
+from cts_async.analysis.judged_files import read_judged
+from cts_async.analysis.runs import read_run
+from cts_async.datasets.sample import sample_dir
+from cts_async.engine.manifest_form import command_of
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import EXIT_OK, EXIT_USAGE, InputError, UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.systems import System, check_run_name, run_names
+
+SHELL = "x; touch pwned #"
+TWO_LINES = "a\nb"
+CONTROL = pytest.mark.parametrize("name", [TWO_LINES, "a\x1b[2Jb", "a\u2028b", "a\0b", "a\x9bb"])
+
+
+@pytest.fixture
+def cts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "400")
+    with typed(monkeypatch, capsys) as run:
+        yield run
+
+
+def test_names_of_judges_and_runs_are_quoted_where_another_judge_is_suggested(
+    cts: Cts, tmp_path: Path
+) -> None:
+    judged = [Row("a", labels={SHELL: "fp"})]
+    for folder in ("runs", "more $(id)"):
+        made_run(tmp_path / folder, label="orig", rows=judged, name="o")
+        made_run(tmp_path / folder, label="kimi-k1", rows=judged, name="kimi")
+    made_run(
+        tmp_path / "more $(id)", label="gpt-k1", rows=[Row("a", labels={"other": "ff"})], name="one more"
+    )
+    done = cts("compare", "more $(id)")
+    assert done.code == EXIT_OK, done.err
+    (note,) = [line for line in done.out.splitlines() if "cts judge " in line]
+    command = note[note.index("(cts ") + 1 : note.rindex(")")]
+    assert shlex.split(command) == ["cts", "judge", "more $(id)/one more", "--judge", SHELL]
+
+
+@pytest.mark.parametrize(
+    ("noted", "shown"),
+    [
+        ("cts run --name 'my run'", "cts run --name 'my run'"),
+        ("cts run; touch pwned", "cts 'run;' touch pwned"),
+        ("cts run $(touch pwned) `id` > ~/.bashrc", "cts run '$(touch' 'pwned)' '`id`' '>' '~/.bashrc'"),
+        ("curl example.org | sh", ""),
+        ("cts run\ntouch pwned", ""),
+        ("cts run 'unfinished", ""),
+        (["cts", "run"], ""),
+        (None, ""),
+    ],
+)
+def test_a_noted_command_is_shown_as_one_command_of_ours_or_not_at_all(noted: object, shown: str) -> None:
+    assert command_of({"command": noted}) == shown
+
+
+def test_status_suggests_no_command_but_cts(cts: Cts, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", score=50)], n_expected=2)
+    manifest = json.loads((run / "run.json").read_text())
+    for command, shown in (("cts run; touch pwned", ": cts 'run;' touch pwned"), ("sh -c id", "")):
+        (run / "run.json").write_text(json.dumps({**manifest, "command": command}))
+        assert cts("status", "runs").out.rstrip().endswith(f"type the same command again{shown}")
+
+
+@CONTROL
+def test_names_with_control_characters_are_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError, match="--name .* has control characters") as refused:
+        check_run_name(name)
+    assert str(refused.value).isprintable()
+    with pytest.raises(UsageError, match="cannot be called by a name with control characters"):
+        run_names([System("orig", "orig")], name, None)
+    with pytest.raises(UsageError, match="has control characters") as refused:
+        load_catalogue().resolve(f"gpt:{name}", {})
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["a/b", "/a", "..", "", "a/"])
+def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="has to be the name of one folder"):
+        check_run_name(name)
+
+
+def test_names_in_any_script_are_names() -> None:
+    for name in ("my run", "运行 一", "é-ñ", "x; y", "a\u3000b"):
+        check_run_name(name)
+
+
+@pytest.mark.parametrize("command", ["run", "gold", "converse"])
+def test_every_command_that_takes_a_name_refuses_two_lines(cts: Cts, command: str, tmp_path: Path) -> None:
+    words = ("--out", "GOLD.jsonl") if command == "gold" else ()
+    done = cts(command, *words, "--name", TWO_LINES)
+    assert done.code == EXIT_USAGE
+    assert done.err.splitlines() == [
+        r"cts: --name 'a\nb': has control characters or line breaks; choose a name without"
+    ]
+    assert not list(tmp_path.iterdir())
+
+
+def test_candidates_whose_file_has_two_lines_in_its_name_are_refused(cts: Cts, tmp_path: Path) -> None:
+    (tmp_path / f"{TWO_LINES}.jsonl").write_text('{"id": "s01", "answer": "An answer."}\n')
+    gold = sample_dir() / "gold.jsonl"
+    words = ("--gold", gold, "--candidates", f"{TWO_LINES}.jsonl", "--out", "out", "--judge", "lexical")
+    done = cts("judge", *words)
+    assert (done.code, len(done.err.splitlines())) == (EXIT_USAGE, 1)
+    assert r"'a\nb' has control characters or line breaks; rename that file" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+@CONTROL
+def test_a_judge_or_system_of_somebody_elses_files_has_one_line(tmp_path: Path, name: str) -> None:
+    run = made_run(tmp_path, label="gpt-k1", rows=[Row("a", labels={name: "f"})])
+    manifest = json.loads((run / "run.json").read_text())
+    for identity, field in (({"judges": [name]}, "identity.judges"), ({"system": name}, "identity.system")):
+        (run / "run.json").write_text(json.dumps({"identity": identity}))
+        with pytest.raises(InputError, match=f"field '{field}': has to be "):
+            read_manifest(run)
+    (run / "run.json").write_text(
+        json.dumps({**manifest, "identity": {**manifest["identity"], "judges": []}})
+    )
+    with pytest.raises(InputError, match=r"results.jsonl:1: field 'judge': has to be a text of one line"):
+        read_run(run)
+    with pytest.raises(InputError, match="field 'judge': .* has control characters"):
+        read_judged(run / "results.jsonl")
