@@ -71,13 +71,13 @@ def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
     """Refuse, with UsageError, a place where gold cannot be written, or should not be without `force`."""
     if out.is_dir():
         raise UsageError(f"--out {out}: is a directory; name a file in it")
+    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    if not (folder.is_dir() and os.access(folder, os.W_OK)):
+        raise UsageError(f"--out {out}: cannot write in {folder}")
     try:
         check_writable(out)
     except OSError as error:
         raise unwritable(f"--out {out}", error) from None
-    folder = next(parent for parent in out.absolute().parents if parent.exists())
-    if not (folder.is_dir() and os.access(folder, os.W_OK)):
-        raise UsageError(f"--out {out}: cannot write in {folder}")
     if force or not out.exists() or not out.stat().st_size:
         return
     known = {_digest(line) for line in own}
