@@ -6,18 +6,26 @@ exchange has a deadline: a hung request cannot hold an instance for ever.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Protocol, Self
 
 import aiohttp
 
-from cts_async.errors import TimedOut, TransientError
+from cts_async.errors import CTSError, ProviderRefused, RejectedError, TimedOut, TransientError
 from cts_async.llm import anthropic, openai
 from cts_async.llm.catalog import Api, ModelSpec
-from cts_async.llm.exchange import CONNECT_S, Exchange, TooLarge, header_lines, pool
+from cts_async.llm.exchange import (
+    CONNECT_S,
+    BrokenAnswer,
+    Exchange,
+    UnknownEncoding,
+    header_lines,
+    pool,
+    reason_of,
+)
 from cts_async.llm.headers import spellings
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.values import value
@@ -66,7 +74,7 @@ class Client:
         self._lines: dict[tuple[str, str, str], _Line] = {}
 
     async def __aenter__(self) -> Self:
-        self._connector = pool()
+        self._connector = pool(self._environ)
         self._session = aiohttp.ClientSession(connector=self._connector)
         return self
 
@@ -83,20 +91,27 @@ class Client:
         adapter = line.adapter
         body = adapter.body(spec, request)
         try:
-            answer = await line.exchange.post(line.head, body, spec.timeout_s, spec.idle_timeout_s)
-        except TimeoutError as error:
-            unsent = isinstance(error, aiohttp.ConnectionTimeoutError)
-            raise TimedOut(f"{spec.name}: {_deadline(error, spec)}", unsent=unsent) from None
-        except aiohttp.ClientError as error:
-            unsent = isinstance(error, aiohttp.ClientConnectorError)
-            status = 200 if isinstance(error, TooLarge) else None
-            said = f"{spec.name}: {spec.base_url}: {_plain(error)}"
-            raise TransientError(said, status=status, unsent=unsent) from None
+            answer = await line.exchange.send(line.head, body, spec.timeout_s, spec.idle_timeout_s)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _failure(spec, line.exchange, error) from None
         data = answer.data
         for secret in line.secrets:
             # An error may repeat the key it was sent, and so may a careless gateway anywhere.
             data = data.replace(secret, b"(key)")
         return adapter.reply(spec, answer.status, answer.headers, data, time.time())
+
+    def proxy(self, spec: ModelSpec) -> str | None:
+        """The proxy that leads to the model, as a person may see it. UsageError if it cannot be used."""
+        proxy = self._exchange(spec.base_url + ADAPTERS[spec.api].PATH).proxy
+        return str(proxy) if proxy else None
+
+    async def reach(self, spec: ModelSpec, timeout_s: float) -> None:
+        """Connect to the model's server, with TLS and through the proxy. Raises as `chat` does."""
+        exchange = self._exchange(spec.base_url + ADAPTERS[spec.api].PATH)
+        try:
+            await exchange.reach(timeout_s)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _failure(replace(spec, timeout_s=timeout_s), exchange, error) from None
 
     def _line(self, spec: ModelSpec, key: str) -> _Line:
         adapter = ADAPTERS[spec.api]
@@ -114,9 +129,27 @@ class Client:
         return exchange
 
 
-def _deadline(error: TimeoutError, spec: ModelSpec) -> str:
+def _failure(spec: ModelSpec, exchange: Exchange, error: aiohttp.ClientError | TimeoutError) -> CTSError:
+    """What it means that there is no whole answer."""
+    if isinstance(error, TimeoutError):
+        unsent = isinstance(error, aiohttp.ConnectionTimeoutError)
+        return TimedOut(f"{spec.name}: {_deadline(error, spec, exchange)}", unsent=unsent)
+    where = f"{spec.name}: {spec.base_url}"
+    if refusal := exchange.refusal(error):
+        return ProviderRefused(f"{where}: {refusal}; the same command resumes")
+    if isinstance(error, UnknownEncoding):
+        return RejectedError(f"{where}: {error}", status=200)
+    # A server whose answer breaks off is there: that is no outage.
+    status = 200 if isinstance(error, BrokenAnswer) else None
+    unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError)
+    reason = exchange.proxy_problem(error) or _plain(error)
+    return TransientError(f"{where}: {reason}", status=status, unsent=unsent)
+
+
+def _deadline(error: TimeoutError, spec: ModelSpec, exchange: Exchange) -> str:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return f"no connection to {spec.base_url} within {min(CONNECT_S, spec.timeout_s):g} s"
+        through = f" through the {exchange.proxy}" if exchange.proxy else ""
+        return f"no connection to {spec.base_url}{through} within {min(CONNECT_S, spec.timeout_s):g} s"
     if isinstance(error, aiohttp.SocketTimeoutError) and spec.idle_timeout_s:
         return f"not a byte for {spec.idle_timeout_s:g} s"
     return f"no answer within {spec.timeout_s:g} s"
@@ -127,7 +160,5 @@ def _plain(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{type(error).__name__} (HTTP {error.status})"
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
-        cause = error.os_error
-        reason = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror or str(cause)
-        return f"no connection ({reason})"
+        return f"no connection ({reason_of(error.os_error)})"
     return " ".join(str(error).split())[:MAX_SAID] or type(error).__name__

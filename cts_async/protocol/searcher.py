@@ -9,6 +9,7 @@ import aiohttp
 
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.step import step_key
+from cts_async.llm.exchange import pool
 from cts_async.protocol.crew import Crew
 from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.plan import Plan
@@ -56,7 +57,9 @@ async def _opened(plan: Plan, crew: Crew, stack: AsyncExitStack) -> tuple[Search
     if search.replayed:
         recorded = Recorded([run / STEPS for run in search.replayed], search.engine.engine)
         return recorded, documents if documents and search.reader.kind == CORPUS else recorded
-    session = await stack.enter_async_context(aiohttp.ClientSession()) if search.opened else None
+    session: aiohttp.ClientSession | None = None
+    if search.opened:
+        session = await stack.enter_async_context(aiohttp.ClientSession(connector=pool(crew.environ)))
     engine: SearchEngine | None = documents if search.engine.kind == CORPUS else None
     reader: PageReader | None = documents if search.reader.kind == CORPUS else None
     if session is not None:
