@@ -21,9 +21,9 @@ from cts_async.llm.exchange import (
     CONNECT_S,
     BrokenAnswer,
     Exchange,
+    Pool,
     UnknownEncoding,
     header_lines,
-    pool,
     reason_of,
 )
 from cts_async.llm.headers import spellings
@@ -69,12 +69,12 @@ class Client:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
-        self._connector: aiohttp.TCPConnector | None = None
+        self._connector: Pool | None = None
         self._exchanges: dict[str, Exchange] = {}
         self._lines: dict[tuple[str, str, str], _Line] = {}
 
     async def __aenter__(self) -> Self:
-        self._connector = pool(self._environ)
+        self._connector = Pool(self._environ)
         self._session = aiohttp.ClientSession(connector=self._connector)
         return self
 

@@ -79,7 +79,7 @@ class Answer:
 class Exchange:
     """Sends requests to one address. Connections are kept alive in the connector's pool, which the caller owns.
 
-    They go through a proxy where the connector is a `pool` whose environment names one; UsageError if that one
+    They go through a proxy where the connector is a Pool whose environment names one; UsageError if that one
     cannot be used.
     """
 
@@ -95,7 +95,7 @@ class Exchange:
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._outbox: list[tuple[asyncio.Transport, bytes]] = []
         to = URL(url)
-        self.proxy = connector.proxies.of(to) if isinstance(connector, _Pool) else None
+        self.proxy = connector.proxies.of(to) if isinstance(connector, Pool) else None
         login = self.proxy.headers if self.proxy else {}
         # The connector asks it only where to connect to: one serves for all requests.
         self._where = _Where(
@@ -452,20 +452,17 @@ def _plain(data: bytes) -> Answer | None:
     return Answer(200, {"keep-alive": keeps.decode(errors="replace")} if keeps else _NONE, body)
 
 
-_NONE: Mapping[str, str] = MappingProxyType({})
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class _Pool(aiohttp.TCPConnector):
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        # The longest; `_Protocol.begin` decides for each connection.
+class Pool(aiohttp.TCPConnector):
+    """Connections for exchanges, as many as are asked for, through the proxies that `environ` names."""
+
+    def __init__(self, environ: Mapping[str, str] = _NONE) -> None:
+        # The longest time for an idle one; `_Protocol.begin` decides for each.
         super().__init__(limit=0, ttl_dns_cache=300, keepalive_timeout=MAX_IDLE_S)
         self._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]
         self.proxies = Proxies.from_environ(environ)
-
-
-def pool(environ: Mapping[str, str] | None = None) -> aiohttp.TCPConnector:
-    """Connections for exchanges, as many as are asked for, through the proxies that `environ` names."""
-    return _Pool(environ or {})
 
 
 class _Where(aiohttp.ClientRequest):

@@ -66,7 +66,7 @@ class Proxies:
         if not known:
             raise UsageError(
                 f"{variable}: {proxy.scheme.upper()} proxies are not supported. Name an HTTP proxy in "
-                f"{url.scheme.upper()}_PROXY, or list {url.host} in NO_PROXY."
+                f"{url.scheme.upper()}_PROXY, or hosts that need none in NO_PROXY."
             )
         if not host:  # not quoted: it may hold a password
             raise UsageError(f"{variable} is no proxy's address: write http://HOST:PORT.")

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 import uvloop
 
-from cts_async.llm.exchange import Answer, Exchange, header_lines, pool
+from cts_async.llm.exchange import Answer, Exchange, Pool, header_lines
 
 T = TypeVar("T")
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -69,7 +69,7 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 async def exchange(server: Server) -> AsyncIterator[Exchange]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    connector = pool()
+    connector = Pool()
     try:
         async with aiohttp.ClientSession(connector=connector) as session:
             yield Exchange(connector, session, f"http://127.0.0.1:{port}/v1/chat?x=1")
@@ -204,7 +204,7 @@ def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next(run: Callabl
 
 def test_a_refused_connection_is_a_client_error(run: Callable[[Awaitable[T]], T]) -> None:
     async def main() -> None:
-        connector = pool()
+        connector = Pool()
         async with aiohttp.ClientSession(connector=connector) as session:
             await Exchange(connector, session, "http://127.0.0.1:9").send(b"", b"", 5.0)
 
@@ -216,7 +216,7 @@ def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own(
     run: Callable[[Awaitable[T]], T],
 ) -> None:
     async def main(port: int) -> None:
-        connector = pool()
+        connector = Pool()
         async with aiohttp.ClientSession(connector=connector) as session:
             await Exchange(connector, session, f"http://127.0.0.1:{port}").send(b"", b"", 0.1)
 
