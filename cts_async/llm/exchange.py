@@ -156,24 +156,12 @@ class Exchange:
         """One exchange, over a new connection unless `reuse`. Raises _Stale where an old one was of no use."""
         connection = await self._connect(total_s, reuse=reuse)
         protocol = connection.protocol
-        if protocol is None or protocol.transport is None or protocol.should_close:
-            # Gone, or something came unasked: it would be taken for the answer to this request.
+        transport = protocol.transport if protocol is not None else None
+        if protocol is None or transport is None:
             connection.close()
             raise aiohttp.ServerDisconnectedError
-        transport = protocol.transport
         answer: Answer | None = None
-        late = False
-        deadline: asyncio.TimerHandle
-
-        def give_up(grace_s: float = GRACE_S) -> None:
-            nonlocal late, deadline
-            if grace_s and self._loop.time() - deadline.when() > LATE_S:
-                deadline = self._loop.call_later(grace_s, give_up, 0.0)
-                return
-            late = True
-            transport.abort()
-
-        deadline = self._loop.call_later(total_s, give_up)
+        deadline = _Deadline(self._loop, total_s, transport)
         try:
             expected = None
             if plain and isinstance(protocol, _Protocol):
@@ -191,7 +179,7 @@ class Exchange:
             while 100 <= message.code < 200:
                 message, payload = await protocol.read()
             data = await _body(message, payload, max_bytes)
-            if late:
+            if deadline.passed:
                 raise TimeoutError  # where only the connection's end delimits a body, this was not the end of it
             if message.code == 407:
                 raise aiohttp.ClientHttpProxyError(self._where.request_info, (), status=407)
@@ -200,7 +188,7 @@ class Exchange:
         except HttpProcessingError as error:
             raise NotHTTP(f"no HTTP answer: {error.message}") from None
         except aiohttp.ClientError as error:
-            if late:
+            if deadline.passed:
                 raise TimeoutError from None
             if isinstance(error, _LOST) and isinstance(protocol, _Protocol) and protocol.is_stale():
                 raise _Stale from None
@@ -234,9 +222,13 @@ class Exchange:
                 reason = OSError(None, "its answer to CONNECT is none of an HTTP proxy's")
                 raise aiohttp.ClientProxyConnectionError(self._where.connection_key, reason) from None
             protocol = connection.protocol
-            if not isinstance(protocol, _Protocol) or protocol.begin(reuse, self._loop.time()):
+            used = isinstance(protocol, _Protocol) and not protocol.begin(reuse, self._loop.time())
+            if not used and protocol is not None and not protocol.should_close:
                 return connection
+            # Closed by the server, or about to be; or something came unasked, which would be taken for the answer.
             connection.close()
+            if not isinstance(protocol, _Protocol) or protocol.idle_since is None:
+                raise aiohttp.ServerDisconnectedError
 
     def refusal(self, error: aiohttp.ClientError) -> str | None:
         """What a person has to put right before any request can succeed, None if another attempt may help."""
@@ -279,6 +271,31 @@ class Exchange:
         for transport, request in outbox:
             if not transport.is_closing():
                 transport.write(request)
+
+
+class _Deadline:
+    """Aborts a connection after some seconds, but never before sockets have been read."""
+
+    __slots__ = ("_loop", "_timer", "_transport", "passed")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, transport: asyncio.Transport) -> None:
+        self._loop, self._transport, self.passed = loop, transport, False
+        self._timer: asyncio.TimerHandle | None = loop.call_later(seconds, self._due)
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None  # it refers to this, in a cycle that only the collector would free
+
+    def _due(self) -> None:
+        if self._timer is not None and self._loop.time() - self._timer.when() > LATE_S:
+            self._timer = self._loop.call_later(GRACE_S, self._abort)
+        else:
+            self._abort()
+
+    def _abort(self) -> None:
+        self.passed = True
+        self._transport.abort()
 
 
 async def _body(message: RawResponseMessage, payload: aiohttp.StreamReader, max_bytes: int) -> bytes:
@@ -376,16 +393,13 @@ class _Protocol(ResponseHandler):
     idle_since: float | None = None
     """When its last answer was whole; None on a new connection."""
     _keep_s = KEPT_SHARE * SERVER_KEEPS_S
-    _reused = _heard = False
+    _heard = False
     _began = 0.0
 
     def begin(self, reuse: bool, now: float) -> bool:
-        """Start an exchange; False if the connection has served before and is not to be used again."""
-        idle_since = self.idle_since
-        if idle_since is not None:
-            if not reuse or now - idle_since > self._keep_s or self.should_close:
-                return False
-            self._reused = True
+        """Start an exchange; False if the connection has served before and must not be used again."""
+        if self.idle_since is not None and (not reuse or now - self.idle_since > self._keep_s):
+            return False
         self._heard, self._began = False, now
         return True
 
@@ -397,7 +411,7 @@ class _Protocol(ResponseHandler):
 
     def is_stale(self) -> bool:
         """True where a lost connection was closed by the server while it was idle."""
-        return self._reused and not self._heard and self._loop.time() - self._began < STALE_S
+        return self.idle_since is not None and not self._heard and self._loop.time() - self._began < STALE_S
 
     def _on_read_timeout(self) -> None:
         timer = self._read_timeout_handle
@@ -448,8 +462,10 @@ def _plain(data: bytes) -> Answer | None:
     length = head.partition(_LENGTH)[2].partition(b"\r\n")[0]
     if not length.isdigit() or int(length) != len(body):
         return None
+    if _KEEPS not in head:
+        return Answer(200, _NONE, body)
     keeps = head.partition(_KEEPS)[2].partition(b"\r\n")[0]
-    return Answer(200, {"keep-alive": keeps.decode(errors="replace")} if keeps else _NONE, body)
+    return Answer(200, {"keep-alive": keeps.decode(errors="replace")}, body)
 
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
