@@ -33,8 +33,15 @@ class FakeProxy:
     every request is refused; with `login` ("user:password") those without it.
     """
 
-    def __init__(self, hosts: Mapping[str, int], *, status: int = 0, login: str = "") -> None:
-        self.hosts, self.status = hosts, status
+    def __init__(
+        self,
+        hosts: Mapping[str, int],
+        *,
+        status: int = 0,
+        login: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.hosts, self.status, self._tls = hosts, status, tls
         self.needs = f"Basic {b64encode(login.encode()).decode()}" if login else ""
         self.asked: list[str] = []
         """The first line of each request."""
@@ -43,8 +50,9 @@ class FakeProxy:
         self.url = ""
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
+        where = "https://localhost" if self._tls else "http://127.0.0.1"
+        self.url = f"{where}:{self._server.sockets[0].getsockname()[1]}"
         return self
 
     async def __aexit__(self, *_: object) -> None:

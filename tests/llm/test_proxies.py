@@ -155,6 +155,23 @@ async def test_an_https_call_goes_through_a_tunnel_to_a_name_that_only_the_proxy
     assert "hello" not in "".join(proxy.heads)
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_may_be_reached_over_tls_itself(scheme: str, trusting: None) -> None:
+    of_server = server_tls() if scheme == "https" else None
+    async with served(answer, tls=of_server) as url:
+        hosts = {"api.test": URL(url).port or 0}
+        async with FakeProxy(hosts, tls=server_tls()) as proxy:
+            assert await chat(f"{scheme}://api.test/v1", {"ALL_PROXY": proxy.url}, times=2)
+    assert len(proxy.asked) == 1
+
+
+async def test_a_proxy_with_a_bad_certificate_is_named(trusting: None) -> None:
+    async with FakeProxy({}, tls=server_tls("expired")) as proxy:
+        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
+            assert type(error) is ProviderRefused
+            assert f"the certificate of the proxy {proxy.url} (ALL_PROXY) is refused" in str(error)
+
+
 async def test_an_http_call_goes_to_the_proxy_in_absolute_form() -> None:
     async with served(answer) as url, FakeProxy({"api.test": URL(url).port or 0}, login="me:pass") as proxy:
         environ = {"http_proxy": proxy.url.replace("//", "//me:pass@")}
