@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -12,15 +13,17 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @asynccontextmanager
-async def served(handler: Handler, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
+async def served(
+    handler: Handler, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[str]:
     """Answer everything at `host` with `handler`; gives the server's address, without a final slash."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
-        yield f"http://{host}:{runner.addresses[0][1]}"
+        await web.TCPSite(runner, host, port, ssl_context=tls).start()
+        yield f"{'https' if tls else 'http'}://{host}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 

@@ -67,7 +67,8 @@ def doctor(
     tools = load_search(options.config_file(config))
     asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
     options.check_keys(options.config_file(config), options.config_consent(config, trust_config), asked)
-    findings = [*_machine(), *_extras(), *_models(catalogue, os.environ), *_tools(tools, os.environ)]
+    findings = [*_machine(), *_extras(), *_proxies(os.environ)]
+    findings += [*_models(catalogue, os.environ), *_tools(tools, os.environ)]
     findings += [_asked(spec, os.environ) for spec in asked]
     if as_json:
         print_json([asdict(f) for f in findings])
@@ -115,6 +116,23 @@ def _extras() -> Iterator[Finding]:
             yield Finding(f"extra {extra}", None, text)
 
 
+def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """The proxies that the environment names, without their credentials."""
+    from yarl import URL
+
+    from cts_async.errors import UsageError
+    from cts_async.llm.proxies import Proxies
+
+    proxies = Proxies.from_environ(environ)
+    for scheme in ("https", "http"):
+        try:
+            if proxy := proxies.of(URL(f"{scheme}://proxied.invalid")):
+                login = ", with a login" if proxy.headers else ""
+                yield Finding(f"proxy for {scheme}", True, f"{proxy.url} ({proxy.variable}){login}")
+        except UsageError as error:
+            yield Finding(f"proxy for {scheme}", None, str(error))
+
+
 def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Keys and addresses of every model; hosts are looked at all at once."""
     from cts_async.cli.loop import run_async
@@ -127,13 +145,12 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
         except UsageError as error:
             yield Finding(f"model {name}", None, str(error))
     remote = [spec for spec in specs.values() if not spec.embedded]
-    reached = run_async(_reach, sorted({spec.base_url for spec in remote}))
+    reached = run_async(_reach, {spec.base_url: spec for spec in remote}, environ)
     for spec in remote:
         variable = catalogue.missing_variable(spec, environ)
         key = f"{variable} is not set" if variable else "key is set" if spec.key_env else "needs no key"
-        unreachable = reached[spec.base_url]
-        endpoint = f"{spec.base_url} {'reachable' if unreachable is None else unreachable}"
-        ready = None if variable or unreachable else True
+        reachable, endpoint = reached[spec.base_url]
+        ready = None if variable or not reachable else True
         yield Finding(f"model {spec.name}", ready, f"{spec.model}: {key}; {endpoint}")
 
 
@@ -146,27 +163,41 @@ def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[F
     for what, spec in named:
         lacks = catalogue.missing_variables([spec], environ)
         key = f"{', '.join(lacks)} is not set" if lacks else "key is set" if spec.key_env else "needs no key"
-        where = f"; {spec.url}" if spec.url else ""
+        where = f"; {spec.url}{_through(spec.url, environ)}" if spec.url else ""
         yield Finding(f"{what} {spec.name}", None if lacks else True, f"{key}{where}")
 
 
-async def _reach(urls: list[str]) -> dict[str, str | None]:
-    """Whether each host takes a connection: None, or why not."""
-    import asyncio
-
+def _through(url: str, environ: Mapping[str, str]) -> str:
+    """The proxy on the way to `url`, or why it cannot be used."""
     from yarl import URL
 
-    async def one(text: str) -> str | None:
-        url = URL(text)
-        try:
-            async with asyncio.timeout(5):
-                _, writer = await asyncio.open_connection(url.host, url.port)
-            writer.close()
-        except (OSError, TimeoutError) as error:
-            return f"unreachable ({getattr(error, 'strerror', None) or 'no answer within 5 s'})"
-        return None
+    from cts_async.errors import UsageError
+    from cts_async.llm.proxies import Proxies
 
-    return dict(zip(urls, await asyncio.gather(*map(one, urls)), strict=True))
+    try:
+        proxy = Proxies.from_environ(environ).of(URL(url))
+    except UsageError as error:
+        return f" ({error})"
+    return f" through the {proxy}" if proxy else ""
+
+
+async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> dict[str, tuple[bool, str]]:
+    """Connect to each address with TLS and through the proxy, as a call does: whether that worked, and what happened."""
+    import asyncio
+
+    from cts_async.errors import CTSError
+    from cts_async.llm.client import Client
+
+    async def one(url: str, spec: ModelSpec) -> tuple[bool, str]:
+        try:
+            await client.reach(spec, timeout_s=5.0)
+        except CTSError as error:
+            return False, f"unreachable: {str(error).removeprefix(f'{spec.name}: ')}"
+        return True, f"{url} reachable{_through(url, environ)}"
+
+    async with Client(environ) as client:
+        found = await asyncio.gather(*(one(url, spec) for url, spec in specs.items()))
+    return dict(zip(specs, found, strict=True))
 
 
 def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:

@@ -33,6 +33,8 @@ SHORT_PAUSE_S = 2.0
 UNHELPFUL = 4
 """From the third refusal on with no answer in between, what the provider asks for is too little: a quarter of what
 a pause would be without its word is the least."""
+FIRST_ANSWER_S = 60.0
+"""How long a provider that never answered may be unreachable: a wrong address or proxy does not pass by itself."""
 RARE_S = 10.0
 """Refusals further apart than this are exceptions where the limits are known."""
 _OVERLOADED = frozenset({503, 529})
@@ -77,6 +79,8 @@ class Lane:
         self._resting = 0
         self._tokens_used = 0.0
         self._answers_429 = 0
+        self._reached = False
+        """Whether anything has come from the provider's server since the lane was made."""
 
     @property
     def waiting(self) -> int:
@@ -165,6 +169,7 @@ class Lane:
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
         """The provider answered; `tokens_used` settles the estimate (None: it did not say)."""
         self._account.served(permit, tokens_used)
+        self._reached = True
         self._tokens_used += tokens_used or 0.0
         self._pause_s = 0.0
         self._refused_steps.clear()
@@ -183,6 +188,7 @@ class Lane:
         Refusing everybody for limits is one, too.
         """
         now = asyncio.get_running_loop().time()
+        self._reached = self._reached or not _is_unreachable(error)
         if isinstance(error, RateLimited):
             self._refused(permit, error, now)
             self._look_no_more(permit)
@@ -344,8 +350,7 @@ class Lane:
 
     def _count_failure(self, permit: Permit, error: TransientError, step_key: str, now: float) -> None:
         reason = str(error)
-        # Who takes a request and never answers it was reached: it may be the request's own fault.
-        unreachable = error.status is None and (error.unsent or not isinstance(error, TimedOut))
+        unreachable = _is_unreachable(error)
         own_fault = not unreachable and error.status in _OWN_FAULT
         if self.circuit.failed(
             now, step_key, reason, unreachable=unreachable, probe=permit.looks, own_fault=own_fault
@@ -357,7 +362,8 @@ class Lane:
         opened_at = self.circuit.opened_at
         if opened_at is None or self._stopped or not (self._waiting or self._resting):
             return None
-        return opened_at + self.limits.max_outage_s - now
+        lasting_s = self.limits.max_outage_s
+        return opened_at + (lasting_s if self._reached else min(FIRST_ANSWER_S, lasting_s)) - now
 
     def _give_up(self, now: float) -> None:
         if suspects := self.circuit.suspects():
@@ -371,9 +377,19 @@ class Lane:
         self.stop(
             ProviderDown(
                 f"{self.name} has been down for {lasted_s:.0f} s ({self.circuit.reason}); "
-                "nothing is lost, the same command resumes"
+                f"{'' if self._reached else _NEVER_REACHED}nothing is lost, the same command resumes"
             )
         )
+
+
+_NEVER_REACHED = (
+    "it never answered: check its address (base_url) and the proxy (HTTPS_PROXY), see cts doctor; "
+)
+
+
+def _is_unreachable(error: TransientError) -> bool:
+    """Whether nobody was there. Who takes a request and never answers it was reached: it may be the request's fault."""
+    return error.status is None and (error.unsent or not isinstance(error, TimedOut))
 
 
 def stop_all(lanes: Sequence[Lane], reason: RunStopped) -> None:

@@ -6,7 +6,6 @@ exchange has a deadline: a hung request cannot hold an instance for ever.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,10 +14,27 @@ from typing import Final, Protocol, Self
 
 import aiohttp
 
-from cts_async.errors import ContentRefused, ParameterRefused, RejectedError, TimedOut, TransientError
+from cts_async.errors import (
+    ContentRefused,
+    CTSError,
+    ParameterRefused,
+    ProviderRefused,
+    RejectedError,
+    TimedOut,
+    TransientError,
+)
 from cts_async.llm import anthropic, openai
 from cts_async.llm.catalog import Api, ModelSpec
-from cts_async.llm.exchange import CONNECT_S, Exchange, NotHttp, TooLarge, header_lines, pool
+from cts_async.llm.exchange import (
+    CONNECT_S,
+    BrokenAnswer,
+    Exchange,
+    NotHTTP,
+    Pool,
+    UnknownEncoding,
+    header_lines,
+    reason_of,
+)
 from cts_async.llm.failures import refused_parameter
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.redact import SECRETS
@@ -58,14 +74,14 @@ class Client:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
-        self._connector: aiohttp.TCPConnector | None = None
+        self._connector: Pool | None = None
         self._exchanges: dict[str, Exchange] = {}
         self._lines: dict[tuple[str, str, str], _Line] = {}
         self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
         """Parameters that a server has refused, by its address and model id."""
 
     async def __aenter__(self) -> Self:
-        self._connector = pool()
+        self._connector = Pool(self._environ)
         self._session = aiohttp.ClientSession(connector=self._connector)
         return self
 
@@ -89,15 +105,9 @@ class Client:
         adapter = line.adapter
         body = adapter.body(spec, request)
         try:
-            answer = await line.exchange.post(line.head, body, spec.timeout_s, spec.idle_timeout_s)
-        except TimeoutError as error:
-            unsent = isinstance(error, aiohttp.ConnectionTimeoutError)
-            raise TimedOut(f"{spec.name}: {_deadline(error, spec)}", unsent=unsent) from None
-        except aiohttp.ClientError as error:
-            unsent = isinstance(error, aiohttp.ClientConnectorError)
-            status = 200 if isinstance(error, TooLarge) else None
-            said = f"{spec.name}: {spec.base_url}: {_plain(error)}"
-            raise TransientError(said, status=status, unsent=unsent) from None
+            answer = await line.exchange.send(line.head, body, spec.timeout_s, spec.idle_timeout_s)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _failure(spec, line.exchange, error) from None
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(answer.data, good=answer.status == 200)
         try:
@@ -110,6 +120,19 @@ class Client:
             self._refused[server] = tuple(dict.fromkeys((*self._refused.get(server, ()), parameter)))
             raise ParameterRefused(str(error), parameter=parameter, status=error.status) from None
         return replace(reply, dropped=dropped) if dropped else reply
+
+    def proxy(self, spec: ModelSpec) -> str | None:
+        """The proxy that leads to the model, as a person may see it. UsageError if it cannot be used."""
+        proxy = self._exchange(spec.base_url + ADAPTERS[spec.api].PATH).proxy
+        return str(proxy) if proxy else None
+
+    async def reach(self, spec: ModelSpec, timeout_s: float) -> None:
+        """Connect to the model's server, with TLS and through the proxy. Raises as `chat` does."""
+        exchange = self._exchange(spec.base_url + ADAPTERS[spec.api].PATH)
+        try:
+            await exchange.reach(timeout_s)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _failure(replace(spec, timeout_s=timeout_s), exchange, error) from None
 
     def _line(self, spec: ModelSpec, key: str) -> _Line:
         adapter = ADAPTERS[spec.api]
@@ -128,9 +151,27 @@ class Client:
         return exchange
 
 
-def _deadline(error: TimeoutError, spec: ModelSpec) -> str:
+def _failure(spec: ModelSpec, exchange: Exchange, error: aiohttp.ClientError | TimeoutError) -> CTSError:
+    """What it means that there is no whole answer."""
+    if isinstance(error, TimeoutError):
+        unsent = isinstance(error, aiohttp.ConnectionTimeoutError)
+        return TimedOut(f"{spec.name}: {_deadline(error, spec, exchange)}", unsent=unsent)
+    where = f"{spec.name}: {spec.base_url}"
+    if refusal := exchange.refusal(error):
+        return ProviderRefused(f"{where}: {refusal}; the same command resumes")
+    if isinstance(error, UnknownEncoding):
+        return RejectedError(f"{where}: {error}", status=200)
+    # A server whose answer breaks off is there: that is no outage.
+    status = 200 if isinstance(error, BrokenAnswer) else None
+    unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError)
+    reason = exchange.proxy_problem(error) or _plain(error)
+    return TransientError(f"{where}: {reason}", status=status, unsent=unsent)
+
+
+def _deadline(error: TimeoutError, spec: ModelSpec, exchange: Exchange) -> str:
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return f"no connection to {spec.base_url} within {min(CONNECT_S, spec.timeout_s):g} s"
+        through = f" through the {exchange.proxy}" if exchange.proxy else ""
+        return f"no connection to {spec.base_url}{through} within {min(CONNECT_S, spec.timeout_s):g} s"
     if isinstance(error, aiohttp.SocketTimeoutError) and spec.idle_timeout_s:
         return f"not a byte for {spec.idle_timeout_s:g} s"
     return f"no answer within {spec.timeout_s:g} s"
@@ -144,10 +185,8 @@ def _plain(error: aiohttp.ClientError) -> str:
     if isinstance(error, aiohttp.ClientResponseError):
         return f"{type(error).__name__} (HTTP {error.status})"
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
-        cause = error.os_error
-        reason = os.strerror(cause.errno) if cause.errno and cause.errno > 0 else cause.strerror or str(cause)
-        return f"no connection ({reason})"
-    if isinstance(error, (TooLarge, NotHttp, aiohttp.ClientSSLError)):
+        return f"no connection ({reason_of(error.os_error)})"
+    if isinstance(error, (BrokenAnswer, NotHTTP, aiohttp.ClientSSLError)):
         return SECRETS.text(" ".join(str(error).split()))
     if isinstance(error, aiohttp.ClientPayloadError):
         return "the answer broke off"

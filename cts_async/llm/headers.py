@@ -7,11 +7,12 @@ from typing import Final
 from cts_async import __version__
 from cts_async.errors import ProviderRefused
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.exchange import ENCODINGS
 
 _COMMON: Final = {
     "Content-Type": "application/json",
     "Accept": "application/json",
-    "Accept-Encoding": "gzip, deflate",
+    "Accept-Encoding": ENCODINGS,
     "User-Agent": f"cts-async/{__version__}",
 }
 

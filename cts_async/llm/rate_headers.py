@@ -1,7 +1,7 @@
 """What a provider's headers say of its limits: OpenAI's and Qianfan's names, and Anthropic's.
 
-A limit below 1 is a gateway's way of saying nothing, and a reset that has passed is a clock's that differs from
-ours. Most replies of servers nearby have no headers at all.
+A limit below 1 is a gateway's way of saying nothing, and so is a reset that has passed (without the answer's
+`Date`, by a clock that differs from ours). Most replies of servers nearby have no headers at all.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cts_async.engine.quota import Quota, Quotas
-from cts_async.llm.retry_after import until_s
+from cts_async.llm.retry_after import server_time, until_s
 
 
 def quotas(headers: Mapping[str, str], now: float) -> Quotas | None:
@@ -19,9 +19,9 @@ def quotas(headers: Mapping[str, str], now: float) -> Quotas | None:
     if not headers:
         return None
     if "x-ratelimit-limit-requests" in headers or "x-ratelimit-limit-tokens" in headers:
-        return _both(headers, "x-ratelimit-{1}-{0}", now)
+        return _both(headers, "x-ratelimit-{1}-{0}", server_time(headers, now))
     if any(name in headers for name in _ANTHROPIC):
-        return _anthropic(headers, now)
+        return _anthropic(headers, server_time(headers, now))
     return None
 
 

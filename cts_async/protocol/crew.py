@@ -74,7 +74,8 @@ async def opened(
     max_outage_s: float,
     lane_of: LaneOf | None = None,
 ) -> AsyncIterator[Crew]:
-    """Start what has to be started and give the crew. Raises UsageError where the embedded model is missing.
+    """Start what has to be started and give the crew. Raises UsageError where the embedded model is missing or a
+    proxy cannot be used.
 
     `lane_of` makes the lanes of accounts that other processes use, too; an embedded model is this process's own.
     """
@@ -85,6 +86,7 @@ async def opened(
         crew = Crew(prompts, models, environ, events, max_outage_s, lane_of=lane_of)
         for name, spec in specs.items():
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
+            client.proxy(ready)  # one that cannot be used is an error now, not at the first call
             limits = _limits(spec, max_outage_s)
             if spec.embedded:
                 crew.accounts.setdefault(spec.account, Lane(name, limits, events))

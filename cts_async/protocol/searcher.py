@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
+from yarl import URL
 
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.step import step_key
+from cts_async.llm.exchange import Pool
 from cts_async.protocol.crew import Crew
 from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.plan import Plan
@@ -56,7 +58,14 @@ async def _opened(plan: Plan, crew: Crew, stack: AsyncExitStack) -> tuple[Search
     if search.replayed:
         recorded = Recorded([run / STEPS for run in search.replayed], search.engine.engine)
         return recorded, documents if documents and search.reader.kind == CORPUS else recorded
-    session = await stack.enter_async_context(aiohttp.ClientSession()) if search.opened else None
+    session: aiohttp.ClientSession | None = None
+    if search.opened:
+        connector = Pool(crew.environ)
+        session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+        for spec in search.opened:
+            connector.proxies.of(
+                URL(spec.url)
+            )  # one that cannot be used is an error now, not at the first call
     engine: SearchEngine | None = documents if search.engine.kind == CORPUS else None
     reader: PageReader | None = documents if search.reader.kind == CORPUS else None
     if session is not None:

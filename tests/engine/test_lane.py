@@ -134,6 +134,40 @@ def test_an_outage_stops_the_run_when_it_lasts_too_long() -> None:
     assert run_virtual(main) == pytest.approx(60.0, abs=1.1)
 
 
+@pytest.mark.parametrize(
+    ("first", "lasts_s", "hint"),
+    [
+        (None, 60.0, True),
+        (TransientError("HTTP 503", status=503), 900.0, False),
+        (RateLimited("HTTP 429", retry_after_s=0.0, status=429), 900.0, False),
+        ("an answer", 900.0, False),
+    ],
+)
+def test_a_provider_that_was_never_reached_is_given_up_after_a_minute(
+    first: TransientError | str | None, lasts_s: float, hint: bool
+) -> None:
+    async def main() -> tuple[float, str]:
+        lane = Lane("x", LaneLimits(max_outage_s=900))
+        dispatcher = asyncio.create_task(lane.dispatch())
+        if isinstance(first, TransientError):
+            lane.failed(await lane.admit(0), first, "k")
+        elif first:
+            lane.succeeded(await lane.admit(0), None)
+
+        async def insist(i: int) -> None:
+            while True:
+                lane.failed(await lane.admit(i), TransientError("no connection", unsent=True), f"k{i}")
+
+        with pytest.raises(ProviderDown) as caught:
+            await asyncio.gather(*(insist(i) for i in range(8)))
+        dispatcher.cancel()
+        return asyncio.get_running_loop().time(), str(caught.value)
+
+    took_s, said = run_virtual(main)
+    assert took_s == pytest.approx(lasts_s, abs=16.0)
+    assert ("base_url" in said and "HTTPS_PROXY" in said) is hint
+
+
 @pytest.mark.parametrize("late", ["fails", "is refused", "is cancelled"])
 def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: str) -> None:
     async def main() -> tuple[int, int]:

@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import ssl
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import aiohttp
+import fake_web
 import orjson
 import pytest
 from aiohttp import web
 from fake_provider import FakeProvider, Settings
+from fake_proxy import CA, server_tls
+from yarl import URL
 
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import CTSError, ProviderRefused, StepError, TimedOut, TransientError
+from cts_async.errors import (
+    CTSError,
+    ProviderRefused,
+    RateLimited,
+    RejectedError,
+    StepError,
+    TimedOut,
+    TransientError,
+)
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
+from cts_async.llm.exchange import Pool
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
 from cts_async.llm.structured import QuestionList
+from cts_async.search.backends.endpoint import SEARCH_REFUSALS, Service
+from cts_async.search.backends.endpoint import ask as ask_service
 
 T = TypeVar("T")
 KEY = "sk-very-secret-0123456789"
@@ -191,12 +208,78 @@ def test_redirects_are_not_followed_and_the_key_goes_nowhere_else() -> None:
     assert paths == ["/v1/chat/completions"]
 
 
-@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
-def test_a_body_that_cannot_be_unpacked_is_transient(encoding: str) -> None:
+def packed_as(encoding: str, status: int = 200) -> Handler:
     async def garbage(request: web.Request) -> web.Response:
-        return web.Response(body=b"no such thing", headers={"Content-Encoding": encoding})
+        assert request.headers["Accept-Encoding"] == "gzip, deflate"
+        return web.Response(status=status, body=b"no such thing", headers={"Content-Encoding": encoding})
 
-    assert type(failure(garbage)) is TransientError
+    return garbage
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_a_body_that_cannot_be_unpacked_is_transient_and_no_outage(encoding: str) -> None:
+    error = failure(packed_as(encoding))
+    assert type(error) is TransientError
+    assert error.status == 200
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip"])
+def test_a_compression_that_was_not_asked_for_is_a_failure_of_that_call(encoding: str) -> None:
+    error = failure(packed_as(encoding))
+    assert type(error) is RejectedError
+    assert f"compressed as '{encoding}', which was not asked for" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(503, TransientError), (429, RateLimited), (401, ProviderRefused)]
+)
+@pytest.mark.parametrize("encoding", ["br", "gzip"])
+def test_an_error_whose_body_cannot_be_unpacked_means_what_its_status_says(
+    encoding: str, status: int, kind: type[CTSError]
+) -> None:
+    error = failure(packed_as(encoding, status))
+    assert type(error) is kind
+    assert f"HTTP {status}" in str(error)
+
+
+def test_an_answer_that_breaks_off_is_no_sign_of_an_outage() -> None:
+    error = faulty("reset")
+    assert isinstance(error, TransientError)
+    assert (error.status, error.unsent) == (200, False)
+    assert str(error).endswith("/v1: the answer broke off")
+
+
+@pytest.mark.parametrize(
+    ("certificate", "host", "trusted", "why"),
+    [
+        ("server", "localhost", False, "unable to get local issuer certificate"),
+        ("self_signed", "localhost", True, "self-signed certificate"),
+        ("server", "127.0.0.1", True, "IP address mismatch"),
+        ("expired", "localhost", True, "certificate has expired"),
+    ],
+)
+def test_a_certificate_that_is_not_valid_stops_the_provider_and_names_ssl_cert_file(
+    monkeypatch: pytest.MonkeyPatch, certificate: str, host: str, trusted: bool, why: str
+) -> None:
+    trust = ssl.create_default_context(cafile=str(CA)) if trusted else ssl.create_default_context()
+    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", trust)
+
+    async def main() -> list[CTSError]:
+        errors: list[CTSError] = []
+        async with fake_web.served(echo(200), tls=server_tls(certificate)) as url:
+            url = url.replace("127.0.0.1", host)
+            with pytest.raises(ProviderRefused) as of_chat:
+                await chat(spec_at(f"{url}/v1"))
+            service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
+            async with aiohttp.ClientSession(connector=Pool()) as session:
+                with pytest.raises(ProviderRefused) as of_search:
+                    await ask_service(service, session, "GET", URL(url), {})
+            errors += [of_chat.value, of_search.value]
+        return errors
+
+    for error in asyncio.run(main()):
+        assert f"the certificate of {host} is refused ({why}" in str(error)
+        assert "SSL_CERT_FILE" in str(error)
 
 
 def test_a_packed_body_is_unpacked() -> None:
@@ -344,7 +427,7 @@ def ask(directory: Path, settings: Settings) -> tuple[Any, list[dict[str, Any]],
         ended: list[Any] = []
         journal = Journal(directory / "steps.jsonl")
         async with provider, Client({"MY_KEY": KEY}) as client:
-            lane = Lane("mine", LaneLimits())
+            lane = Lane("mine", LaneLimits(max_outage_s=1.0))
             model = Model(spec_at(provider.url), client, lane)
 
             async def walk(ctx: Context) -> tuple[str, ...]:
@@ -406,3 +489,48 @@ def test_a_retry_says_the_same_as_before(tmp_path: Path) -> None:
     assert len(ended) == 2
     assert len({seen.digest for seen in provider.seen}) == 1
     assert len(provider.seen) > 1
+
+
+@pytest.mark.parametrize("fault", ["reset", "truncated", "html"])
+def test_a_request_whose_answers_are_always_broken_is_given_up_alone(tmp_path: Path, fault: str) -> None:
+    ended, records, provider = ask(tmp_path, Settings(faults={fault: 1.0}))
+    assert isinstance(ended, TransientError)
+    assert records[0]["attempts"] == len(provider.seen) == 7
+
+
+def test_calls_after_a_pause_longer_than_the_server_keeps_connections_cost_one_attempt_each(
+    tmp_path: Path,
+) -> None:
+    """A server that closes idle connections soon and without notice; a budget would count what was sent in vain."""
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response({"choices": [{"message": {"content": '["a?", "b?"]'}}]})
+
+    async def main() -> None:
+        app = web.Application()
+        app.router.add_post("/v1/chat/completions", answer)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, keepalive_timeout=0.05)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        journal = Journal(tmp_path / "steps.jsonl")
+        async with Client({"MY_KEY": KEY}) as client:
+            lane = Lane("mine", LaneLimits())
+            model = Model(spec_at(f"http://127.0.0.1:{runner.addresses[0][1]}/v1"), client, lane)
+
+            async def walk(ctx: Context) -> None:
+                for i in range(4):
+                    request = {"q": f"ferry {i}"}
+                    await model.ask(ctx, f"clarify/{i}", CLARIFY, QuestionList(2), request=request)
+                    # The loop is busy while the server's goodbye arrives, so that it is not seen in time.
+                    await asyncio.sleep(0.04)
+                    time.sleep(0.03)  # noqa: ASYNC251
+
+            async def finish(result: Any) -> None:
+                assert not isinstance(result, Exception), result
+
+            await Runner([lane]).run([Job("run", "s01", journal, walk, finish)])
+        journal.close()
+        await runner.cleanup()
+
+    asyncio.run(main())
+    assert [record.get("attempts", 1) for record in read_jsonl(tmp_path / "steps.jsonl")] == [1] * 4

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import signal
 import socket
+import struct
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
+from itertools import cycle
+from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
 import pytest
 import uvloop
 
-from cts_async.llm.exchange import Answer, Exchange, header_lines, pool
+import cts_async
+from cts_async.llm.exchange import Answer, Exchange, Pool, header_lines
 
 T = TypeVar("T")
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -69,7 +76,7 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 async def exchange(server: Server) -> AsyncIterator[Exchange]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    connector = pool()
+    connector = Pool()
     try:
         async with aiohttp.ClientSession(connector=connector) as session:
             yield Exchange(connector, session, f"http://127.0.0.1:{port}/v1/chat?x=1")
@@ -82,7 +89,7 @@ async def posted(
 ) -> list[Answer]:
     async with exchange(server) as to:
         return [
-            await to.post(header_lines({"X-Name": "value"}), b"body", total_s, idle_s) for _ in range(times)
+            await to.send(header_lines({"X-Name": "value"}), b"body", total_s, idle_s) for _ in range(times)
         ]
 
 
@@ -162,21 +169,15 @@ def test_an_answer_that_has_no_body_is_not_waited_for(run: Callable[[Awaitable[T
 def test_what_a_server_says_unasked_is_nobody_s_answer(run: Callable[[Awaitable[T]], T]) -> None:
     unasked = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
 
-    async def main() -> list[int | str]:
+    async def main() -> list[int]:
         server = Server(OK, OK, then_close=False)
-        got: list[int | str] = []
         async with exchange(server) as to:
-            await to.post(b"", b"first", 5.0)
+            await to.send(b"", b"first", 5.0)
             server.writers[0].write(unasked)
             await asyncio.sleep(0.05)
-            for _ in range(2):
-                try:
-                    got.append((await to.post(b"", b"later", 5.0)).status)
-                except aiohttp.ClientError as error:
-                    got.append(type(error).__name__)
-        return got
+            return [(await to.send(b"", b"later", 5.0)).status for _ in range(2)] + [server.connections]
 
-    assert run(main()) == ["ServerDisconnectedError", 200]
+    assert run(main()) == [200, 200, 2]
 
 
 def test_a_body_that_only_its_end_would_delimit_is_not_whole_at_the_deadline(
@@ -197,22 +198,22 @@ def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next(run: Callabl
     async def main() -> tuple[bytes, int]:
         server = Server(b"", then_close=False)
         async with exchange(server) as to:
-            first = asyncio.ensure_future(to.post(b"", b"first", 5.0))
+            first = asyncio.ensure_future(to.send(b"", b"first", 5.0))
             await server.asked.wait()
             first.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await first
             server.answers = (OK,)
-            return (await to.post(b"", b"second", 5.0)).data, server.connections
+            return (await to.send(b"", b"second", 5.0)).data, server.connections
 
     assert run(main()) == (b"ok", 2)
 
 
 def test_a_refused_connection_is_a_client_error(run: Callable[[Awaitable[T]], T]) -> None:
     async def main() -> None:
-        connector = pool()
+        connector = Pool()
         async with aiohttp.ClientSession(connector=connector) as session:
-            await Exchange(connector, session, "http://127.0.0.1:9").post(b"", b"", 5.0)
+            await Exchange(connector, session, "http://127.0.0.1:9").send(b"", b"", 5.0)
 
     with pytest.raises(aiohttp.ClientConnectorError):
         run(main())
@@ -222,9 +223,9 @@ def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own(
     run: Callable[[Awaitable[T]], T],
 ) -> None:
     async def main(port: int) -> None:
-        connector = pool()
+        connector = Pool()
         async with aiohttp.ClientSession(connector=connector) as session:
-            await Exchange(connector, session, f"http://127.0.0.1:{port}").post({}, b"", 0.1)
+            await Exchange(connector, session, f"http://127.0.0.1:{port}").send(b"", b"", 0.1)
 
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
@@ -234,3 +235,162 @@ def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own(
             waiting.connect_ex(full.getsockname())
         with pytest.raises(aiohttp.ConnectionTimeoutError):
             run(main(full.getsockname()[1]))
+
+
+# --- Idle connections -----------------------------------------------------------------------------------------
+
+
+class Closing(Server):
+    """Closes each connection at its second request without a byte of answer, after it has read it or not."""
+
+    def __init__(self, answer: bytes = OK, *, reset: bool = False, says: bytes = b"") -> None:
+        super().__init__(answer)
+        self.reset, self.says = reset, says
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self.requests.append(await read_request(reader))
+        writer.write(self.answers[0])
+        if self.answers[0] and await reader.read(1):
+            writer.write(self.says)
+            if self.reset:
+                linger = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        writer.close()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("idle_s", [None, 5.0])
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("answer", [OK, CHUNKED])
+def test_a_reused_connection_that_closes_without_a_byte_is_one_more_try_on_a_new_one(
+    run: Callable[[Awaitable[T]], T], answer: bytes, reset: bool, idle_s: float | None
+) -> None:
+    server = Closing(answer, reset=reset)
+    assert [got.data for got in run(posted(server, times=4, idle_s=idle_s))] == [b"ok"] * 4
+    assert (server.connections, len(server.requests)) == (4, 4)
+
+
+def test_many_connections_closed_at_once_are_replaced_without_a_failure(
+    run: Callable[[Awaitable[T]], T],
+) -> None:
+    async def main() -> list[bytes]:
+        server = Server(OK, then_close=False)
+        async with exchange(server) as to:
+            await asyncio.gather(*(to.send(b"", b"body", 5.0) for _ in range(16)))
+            for writer in server.writers:
+                writer.close()
+            # Sent before the goodbyes are read.
+            answers = await asyncio.gather(*(to.send(b"", b"body", 5.0) for _ in range(16)))
+        assert server.connections == 32
+        return [answer.data for answer in answers]
+
+    assert run(main()) == [b"ok"] * 16
+
+
+def test_a_reused_connection_that_closes_within_an_answer_is_a_failure(
+    run: Callable[[Awaitable[T]], T],
+) -> None:
+    with pytest.raises(aiohttp.ClientError):
+        run(posted(Closing(says=b"HTTP/1.1 200"), times=2))
+
+
+def test_a_new_connection_that_closes_without_a_byte_is_a_failure(run: Callable[[Awaitable[T]], T]) -> None:
+    server = Server(b"")
+    with pytest.raises(aiohttp.ServerDisconnectedError):
+        run(posted(server))
+    assert server.connections == 1
+
+
+def test_a_new_connection_is_tried_once(run: Callable[[Awaitable[T]], T]) -> None:
+    class Dying(Closing):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await super().serve(reader, writer)
+            self.answers = (b"",)
+
+    server = Dying()
+    with pytest.raises(aiohttp.ServerDisconnectedError):
+        run(posted(server, times=2))
+    assert server.connections == 2
+
+
+@pytest.mark.parametrize(
+    ("says", "idle_s", "connections"),
+    [
+        (b"", 3.9, 1),
+        (b"", 4.1, 2),
+        (b"Keep-Alive: timeout=2\r\n", 1.5, 1),
+        (b"Keep-Alive: timeout=2\r\n", 1.7, 2),
+        (b"Keep-Alive: timeout=30, max=100\r\n", 23.0, 1),
+        (b"Keep-Alive: timeout=30, max=100\r\n", 25.0, 2),
+        (b"Keep-Alive: timeout=30\r\nX-RateLimit-Limit: 9\r\n", 23.0, 1),
+        (b"Keep-Alive: max=100\r\n", 4.1, 2),
+    ],
+)
+def test_a_connection_is_used_again_while_its_server_keeps_it(
+    monkeypatch: pytest.MonkeyPatch, says: bytes, idle_s: float, connections: int
+) -> None:
+    answer = OK.replace(b"Content-Length", says + b"Content-Length")
+    server = Server(answer, answer, then_close=False)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with exchange(server) as to:
+            await to.send(b"", b"body", 5.0)
+            now = loop.time()
+            monkeypatch.setattr(loop, "time", lambda: now + idle_s)
+            await to.send(b"", b"body", 5.0)
+
+    asyncio.run(main())
+    assert server.connections == connections
+
+
+# --- A process that stood still ----------------------------------------------------------------------------------
+
+STOPPED = """
+import asyncio, sys, uvloop
+from cts_async.llm.exchange import Exchange, Pool
+import aiohttp
+
+async def main(url):
+    connector = Pool()
+    async with aiohttp.ClientSession(connector=connector) as session:
+        to = Exchange(connector, session, url)
+        calls = [to.send(b"", b"body", 1.0, idle_s) for idle_s in (None, 1.0, 60.0) for _ in range(4)]
+        for got in await asyncio.gather(*calls, return_exceptions=True):
+            print(getattr(got, "data", got))
+
+with asyncio.Runner(loop_factory=uvloop.new_event_loop if sys.argv[2] == "uvloop" else None) as runner:
+    runner.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+async def test_answers_that_came_while_the_process_was_stopped_are_read(loop: str) -> None:
+    asked, resumed, answers = asyncio.Semaphore(0), asyncio.Event(), cycle([OK, CHUNKED])
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        asked.release()
+        await resumed.wait()
+        writer.write(next(answers))
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        environ = {**os.environ, "PYTHONPATH": str(Path(cts_async.__file__).parents[1])}
+        child = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", STOPPED, url, loop, env=environ, stdout=asyncio.subprocess.PIPE
+        )
+        for _ in range(12):
+            await asked.acquire()
+        child.send_signal(signal.SIGSTOP)
+        resumed.set()
+        await asyncio.sleep(1.3)
+        child.send_signal(signal.SIGCONT)
+        printed, _ = await asyncio.wait_for(child.communicate(), 10)
+    assert printed.decode().split() == ["b'ok'"] * 12
+    assert asked.locked(), "something was asked twice"

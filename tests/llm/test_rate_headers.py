@@ -94,3 +94,16 @@ def test_a_limit_of_tokens_out_alone_says_nothing_of_all_tokens() -> None:
 def test_limits_without_what_is_left_are_limits() -> None:
     headers = anthropic(input_tokens_limit="30000", requests_limit="50")
     assert quotas(headers, NOW) == Quotas(Quota(50), Quota(30000))
+
+
+@pytest.mark.parametrize("skew_s", [-3600.0, 3600.0])
+def test_resets_are_measured_against_the_answer_s_own_date(skew_s: float) -> None:
+    headers = CIMultiDict(
+        {
+            "Date": "Tue, 14 Nov 2023 22:13:20 GMT",
+            "anthropic-ratelimit-requests-limit": "50",
+            "anthropic-ratelimit-requests-remaining": "0",
+            "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:30Z",
+        }
+    )
+    assert quotas(headers, NOW + skew_s) == Quotas(Quota(50, 0, 10.0))

@@ -43,6 +43,23 @@ def test_retry_after(headers: dict[str, str], expected: float | None) -> None:
     assert retry_after_s(headers, NOW) == expected
 
 
+@pytest.mark.parametrize("skew_s", [-3600.0, 0.0, 86_400.0])
+def test_dates_are_measured_against_the_answer_s_own_date(skew_s: float) -> None:
+    now = NOW + skew_s  # this machine's clock
+    date = {"date": "Tue, 14 Nov 2023 22:13:20 GMT"}
+    assert retry_after_s({**date, "retry-after": "Tue, 14 Nov 2023 22:13:22 GMT"}, now) == 2.0
+    assert retry_after_s({**date, "retry-after": "7"}, now) == 7.0
+    assert reset_s({**date, "anthropic-ratelimit-tokens-reset": "2023-11-14T22:13:25Z"}, now) == 5.0
+    assert reset_s({**date, "x-ratelimit-reset": "1700000004"}, now) == 4.0
+    assert reset_s({**date, "x-ratelimit-reset": "1700000004500"}, now) == 4.5
+    assert reset_s({**date, "x-ratelimit-reset": "12"}, now) == 12.0
+
+
+def test_a_date_that_is_none_leaves_this_machine_s_clock() -> None:
+    headers = {"date": "yesterday", "retry-after": "Tue, 14 Nov 2023 22:13:50 GMT"}
+    assert retry_after_s(headers, NOW) == 30.0
+
+
 def test_a_date_without_zone_is_in_utc_wherever_we_are(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Asia/Shanghai")
     time.tzset()

@@ -13,6 +13,7 @@ from fake_web import Handler, raw, served
 from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
+from cts_async.llm.exchange import Pool
 from cts_async.search.backends.endpoint import (
     READER_REFUSALS,
     SEARCH_REFUSALS,
@@ -264,8 +265,39 @@ async def test_a_dropped_connection_may_pass() -> None:
 
 async def test_an_answer_that_breaks_off_may_pass() -> None:
     async with raw(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}") as url:
-        with pytest.raises(TransientError, match="broke off"):
+        with pytest.raises(TransientError, match="broke off") as caught:
             await asked(url)
+    assert caught.value.status == 200  # there is a server: no outage
+
+
+@pytest.mark.parametrize("encoding", ["br", "zstd"])
+async def test_a_compression_that_was_not_asked_for_is_a_failure_of_that_call(encoding: str) -> None:
+    async def packed(request: web.Request) -> web.Response:
+        assert request.headers["Accept-Encoding"] == "gzip, deflate"
+        return web.Response(body=b"no such thing", headers={"Content-Encoding": encoding})
+
+    error = await failing(packed)
+    assert isinstance(error, ToolError)
+    assert f"compressed as '{encoding}'" in str(error)
+
+
+async def test_a_search_is_sent_again_where_the_server_had_closed_the_connection() -> None:
+    seen: list[bytes] = []
+
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n{}"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+        await reader.read(1)
+        writer.close()
+
+    async with (
+        await asyncio.start_server(once, "127.0.0.1", 0) as server,
+        aiohttp.ClientSession(connector=Pool()) as session,
+    ):
+        url = URL("http://{}:{}/s".format(*server.sockets[0].getsockname()))
+        for _ in range(3):
+            assert (await ask(SEARCH, session, "POST", url, {}, {})).text == "{}"
+    assert len(seen) == 3
 
 
 async def test_what_is_no_http_may_pass() -> None:

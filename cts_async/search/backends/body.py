@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import AsyncIterator
 from typing import Final, Literal
 
 from cts_async.errors import ToolError
+from cts_async.llm.exchange import UnknownEncoding, inflater
 
 PageKind = Literal["html", "xml", "plain"]
 
@@ -55,12 +55,20 @@ async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int)
 
     What a block expands to is bounded before it is expanded: a bomb never takes the memory it asks for.
     """
-    inflate = _inflater(encoding, max_bytes)
+    try:
+        inflate = inflater(encoding)
+    except UnknownEncoding:
+        raise ToolError(
+            f"the page is compressed in an unknown way ({encoding.strip()[:40]})", reason="not text"
+        ) from None
     received = 0
     body = bytearray()
     async for block in blocks:
         received += len(block)
-        body += inflate.feed(block, max_bytes + 1 - len(body)) if inflate else block
+        try:
+            body += inflate.feed(block, max_bytes + 1 - len(body)) if inflate else block
+        except ValueError:
+            raise ToolError("the page's compression is broken", reason="not text") from None
         if max(received, len(body)) > max_bytes:
             raise too_large(max_bytes)
     return bytes(body)
@@ -69,48 +77,3 @@ async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int)
 def too_large(max_bytes: int) -> ToolError:
     """The error for a page of more than `max_bytes`."""
     return ToolError(f"the page has more than {max_bytes:,} bytes", reason="too large")
-
-
-def _inflater(encoding: str, max_bytes: int) -> _Inflater | None:
-    """What undoes a content encoding; None if there is nothing to undo."""
-    match encoding.strip().lower():
-        case "" | "identity":
-            return None
-        case "gzip" | "x-gzip" | "deflate":
-            return _Inflater()
-        case other:
-            # Only these two were asked for; a chain of encodings would multiply what a bomb can do.
-            raise ToolError(f"the page is compressed in an unknown way ({other[:40]})", reason="not text")
-
-
-class _Inflater:
-    """gzip (several members too) and deflate with or without its header, a bounded piece at a time."""
-
-    def __init__(self) -> None:
-        self._stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        self._begun = False
-
-    def feed(self, block: bytes, room: int) -> bytes:
-        """Decompress `block` to at most `room` bytes; what goes beyond them is lost."""
-        out = bytearray()
-        while block and len(out) < room:
-            out += self._piece(block, room - len(out))
-            block = b""
-            if self._stream.eof:
-                block = self._stream.unused_data
-                if not block.startswith(b"\x1f\x8b"):
-                    break  # padding after the end
-                self._stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        return bytes(out)
-
-    def _piece(self, block: bytes, room: int) -> bytes:
-        try:
-            piece = self._stream.decompress(block, room)
-        except zlib.error:
-            if self._begun:
-                raise ToolError("the page's compression is broken", reason="not text") from None
-            self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
-            self._begun = True
-            return self._piece(block, room)
-        self._begun = True
-        return piece

@@ -20,13 +20,18 @@ from yarl import URL
 
 from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
+from cts_async.llm.exchange import (
+    ENCODINGS,
+    BrokenAnswer,
+    Exchange,
+    TooLarge,
+    UnknownEncoding,
+    header_lines,
+)
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.retry_after import reset_s, retry_after_s
 from cts_async.search.backends.network_errors import trouble_of
 from cts_async.search.backends.text import as_text, one_line
-
-CONNECT_S: Final = 10.0
-_BLOCK: Final = 65_536
 
 SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
 """With these a search endpoint refuses every search: key, bill or address."""
@@ -100,37 +105,49 @@ async def ask(
     Redirects are not followed, as they would carry the key elsewhere.
     """
     host = about or url.host or ""
-    timeout = aiohttp.ClientTimeout(total=service.timeout_s, connect=min(CONNECT_S, service.timeout_s))
-    sent = {"User-Agent": f"cts-async/{__version__}", **headers}
+    sent = {"User-Agent": f"cts-async/{__version__}", "Accept-Encoding": ENCODINGS, **headers}
     data = None
     if body is not None:
         sent["Content-Type"] = "application/json"
         data = orjson.dumps(body)
+    if session.connector is None:
+        raise RuntimeError("the session is closed")
+    exchange = Exchange(session.connector, session, url, method)
     try:
-        async with session.request(
-            method, url, headers=sent, data=data, timeout=timeout, allow_redirects=False
-        ) as response:
-            good = 200 <= response.status < 300
-            content = SECRETS.body(await _read(response, service, host), good=good)
+        answer = await exchange.send(
+            header_lines(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
+        )
+    except TooLarge:
+        raise ToolError(
+            f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
+        ) from None
+    except UnknownEncoding as error:
+        raise ToolError(f"{service.name}: {error}", reason="not text", host=host) from None
     except (aiohttp.ClientError, TimeoutError) as error:
-        trouble = trouble_of(error, service.timeout_s)
-        kind = TimedOut if trouble.reason == "timeout" else TransientError
-        raise kind(f"{service.name}: {url.host}: {trouble.text}", unsent=trouble.unsent) from None
-    if failure := failure_of(service, host, response.status, response.headers, content, time.time()):
+        raise _no_answer(service, exchange, url, error) from None
+    content = SECRETS.body(answer.data, good=200 <= answer.status < 300)
+    if failure := failure_of(service, host, answer.status, answer.headers, content, time.time()):
         raise failure
-    return Answer(response.headers, content)
+    return Answer(answer.headers, content)
 
 
-async def _read(response: aiohttp.ClientResponse, service: Service, host: str) -> bytes:
-    content = bytearray()
-    async for block in response.content.iter_chunked(_BLOCK):
-        content += block
-        if len(content) > service.max_bytes:
-            response.close()
-            raise ToolError(
-                f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
-            )
-    return bytes(content)
+def _no_answer(
+    service: Service, exchange: Exchange, url: URL, error: aiohttp.ClientError | TimeoutError
+) -> CTSError:
+    """What it means that there is no whole answer."""
+    where = f"{service.name}: {url.host}"
+    trouble = trouble_of(error, service.timeout_s)
+    if isinstance(error, TimeoutError):
+        through = f" through the {exchange.proxy}" if trouble.unsent and exchange.proxy else ""
+        return TimedOut(f"{where}: {trouble.text}{through}", unsent=trouble.unsent)
+    if refusal := exchange.refusal(error):
+        return ProviderRefused(f"{where}: {refusal}; the same command resumes")
+    problem = exchange.proxy_problem(error)
+    # A server whose answer breaks off is there: that is no outage.
+    status = 200 if isinstance(error, BrokenAnswer) else None
+    return TransientError(
+        f"{where}: {problem or trouble.text}", status=status, unsent=trouble.unsent or problem is not None
+    )
 
 
 def json_of(answer: Answer, service: Service, host: str) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass
 
 import aiohttp
 from aiohttp.client_exceptions import ClientConnectorDNSError
+
+from cts_async.llm.exchange import NotHTTP, reason_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +38,10 @@ def trouble_of(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -> T
         case aiohttp.ClientSSLError():
             return Trouble("tls", "no encrypted connection", passing=False, unsent=True)
         case aiohttp.ClientConnectorError():
-            return Trouble("connection", f"no connection ({_strerror(error.os_error)})", unsent=True)
+            return Trouble("connection", f"no connection ({reason_of(error.os_error)})", unsent=True)
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
             return Trouble("connection", "the connection was lost")
-        case aiohttp.ClientPayloadError():
+        case aiohttp.ClientPayloadError() if not isinstance(error, NotHTTP):
             return Trouble("connection", "the answer broke off")
         case _:
             return Trouble("connection", f"no valid HTTP answer ({type(error).__name__})")
@@ -50,7 +51,3 @@ def _dns(error: OSError) -> Trouble:
     """A name server that cannot answer now may do so later; a name that does not exist will not."""
     later = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
     return Trouble("dns", "its name cannot be resolved", passing=later, unsent=True)
-
-
-def _strerror(error: OSError) -> str:
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

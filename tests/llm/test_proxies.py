@@ -1,0 +1,344 @@
+"""Proxies of the environment: which leads where, and real calls through a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import ssl
+import subprocess
+import sys
+import threading
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+from fake_proxy import CA, FakeProxy, server_tls
+from fake_web import served
+from yarl import URL
+
+import cts_async
+from cts_async.errors import CTSError, ProviderRefused, TransientError, UsageError
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.client import Client
+from cts_async.llm.exchange import Pool
+from cts_async.llm.messages import ChatRequest
+from cts_async.llm.proxies import Proxies
+from cts_async.search.backends.endpoint import SEARCH_REFUSALS, Service, ask
+
+PROXY, OTHER = "http://proxy.lan:3128", "http://other.lan:8080"
+
+
+def proxy_of(environ: Mapping[str, str], url: str) -> str | None:
+    found = Proxies.from_environ(environ).of(URL(url))
+    return str(found.url) if found else None
+
+
+@pytest.mark.parametrize(
+    ("environ", "https", "http"),
+    [
+        ({}, None, None),
+        ({"HTTPS_PROXY": PROXY}, PROXY, None),
+        ({"https_proxy": PROXY, "HTTPS_PROXY": OTHER}, PROXY, None),
+        ({"https_proxy": "", "HTTPS_PROXY": OTHER}, None, None),
+        ({"HTTP_PROXY": PROXY}, None, PROXY),
+        ({"http_proxy": PROXY}, None, PROXY),
+        ({"HTTP_PROXY": PROXY, "REQUEST_METHOD": "GET"}, None, None),
+        ({"http_proxy": PROXY, "REQUEST_METHOD": "GET"}, None, PROXY),
+        ({"ALL_PROXY": PROXY}, PROXY, PROXY),
+        ({"all_proxy": PROXY, "HTTPS_PROXY": OTHER}, OTHER, PROXY),
+        ({"HTTPS_PROXY": "proxy.lan:3128"}, PROXY, None),
+        ({"HTTPS_PROXY": "https://proxy.lan"}, "https://proxy.lan", None),
+        ({"HTTPS_PROXY": OTHER, "ALL_PROXY": "socks5://s:1"}, OTHER, UsageError),
+    ],
+)
+def test_each_scheme_has_the_proxy_of_its_variable(
+    environ: dict[str, str], https: str | None, http: str | type[UsageError] | None
+) -> None:
+    assert proxy_of(environ, "https://api.example/v1") == https
+    if http is UsageError:
+        with pytest.raises(UsageError):
+            proxy_of(environ, "http://api.example/v1")
+    else:
+        assert proxy_of(environ, "http://api.example/v1") == http
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "url", "direct"),
+    [
+        ("example.com", "https://example.com/v1", True),
+        ("example.com", "https://api.example.com/v1", True),
+        (".example.com", "https://api.example.com/v1", True),
+        ("*.example.com", "https://api.example.com/v1", True),
+        ("example.com", "https://notexample.com/v1", False),
+        ("Example.COM", "https://api.example.com/v1", True),
+        ("a.lan , example.com", "https://api.example.com/v1", True),
+        ("example.com:8443", "https://api.example.com:8443/v1", True),
+        ("example.com:8443", "https://api.example.com/v1", False),
+        ("*", "https://api.example.com/v1", True),
+        ("a.lan,*", "https://api.example.com/v1", True),
+        ("10.0.0.0/8", "https://10.1.2.3/v1", True),
+        ("10.0.0.0/8", "https://11.1.2.3/v1", False),
+        ("10.0.0.0/8", "https://api.example.com/v1", False),
+        ("10.1.2.3", "https://10.1.2.3/v1", True),
+        ("10.1.2.3:443", "https://10.1.2.3/v1", True),
+        ("fd00::/8", "https://[fd00::7]:8443/v1", True),
+        ("[fd00::7]", "https://[fd00::7]/v1", True),
+        ("[fd00::7]:443", "https://[fd00:0::7]/v1", True),
+        ("nonsense/77", "https://10.1.2.3/v1", False),
+        ("", "https://127.0.0.1:8080/v1", True),
+        ("", "https://127.1.2.3/v1", True),
+        ("", "https://[::1]:8080/v1", True),
+        ("", "https://localhost:8080/v1", True),
+    ],
+)
+def test_no_proxy_names_hosts_domains_ports_and_networks(no_proxy: str, url: str, direct: bool) -> None:
+    assert (proxy_of({"HTTPS_PROXY": PROXY, "NO_PROXY": no_proxy}, url) is None) is direct
+
+
+@pytest.mark.parametrize(
+    "value", ["socks5://u:secret@s:1", "socks5h://s", "ftp://u:secret@s", "http://", "http://u:secret@"]
+)
+def test_a_proxy_that_cannot_be_used_is_an_error_that_names_its_variable(value: str) -> None:
+    with pytest.raises(UsageError, match="^ALL_PROXY") as caught:
+        proxy_of({"ALL_PROXY": value}, "https://api.example/v1")
+    assert "secret" not in str(caught.value)
+
+
+def test_credentials_are_decoded_and_not_shown() -> None:
+    proxy = Proxies.from_environ({"HTTPS_PROXY": "http://me:p%40ss:word@proxy.lan:3128"}).of(
+        URL("https://a.b")
+    )
+    assert proxy is not None
+    assert proxy.headers == {"Proxy-Authorization": f"Basic {b64encode(b'me:p@ss:word').decode()}"}
+    assert str(proxy) == "proxy http://proxy.lan:3128 (HTTPS_PROXY)"
+    assert "ss:word" not in f"{proxy!r} {Proxies.from_environ({'HTTPS_PROXY': 'http://me:pass:word@x'})!r}"
+
+
+# --- Calls through a proxy ----------------------------------------------------------------------------------
+
+
+async def answer(request: web.Request) -> web.Response:
+    return web.json_response({"choices": [{"message": {"content": f"{request.method} {request.path_qs}"}}]})
+
+
+@pytest.fixture
+def trusting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """aiohttp trusts the tests' own CA."""
+    monkeypatch.setattr("aiohttp.connector._SSL_CONTEXT_VERIFIED", ssl.create_default_context(cafile=str(CA)))
+
+
+def spec_at(url: str) -> ModelSpec:
+    return ModelSpec("mine", "openai", url, "m-1", None, "mine", 8, timeout_s=5.0)
+
+
+async def chat(url: str, environ: Mapping[str, str], times: int = 1) -> list[str]:
+    message = {"role": "user", "content": "hello"}
+    async with Client(environ) as client:
+        return [(await client.chat(spec_at(url), ChatRequest((message,)))).text for _ in range(times)]
+
+
+async def test_an_https_call_goes_through_a_tunnel_to_a_name_that_only_the_proxy_knows(
+    trusting: None,
+) -> None:
+    async with served(answer, tls=server_tls()) as url:
+        port = URL(url).port or 0
+        async with FakeProxy({"api.test": port}, login="me:p@ss") as proxy:
+            environ = {"HTTPS_PROXY": proxy.url.replace("//", "//me:p%40ss@")}
+            texts = await chat(f"https://api.test:{port}/v1", environ, times=3)
+    assert texts == ["POST /v1/chat/completions"] * 3
+    assert proxy.asked == [f"CONNECT api.test:{port} HTTP/1.1"]  # the tunnel is kept alive
+    assert "hello" not in "".join(proxy.heads)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_may_be_reached_over_tls_itself(scheme: str, trusting: None) -> None:
+    of_server = server_tls() if scheme == "https" else None
+    async with served(answer, tls=of_server) as url:
+        hosts = {"api.test": URL(url).port or 0}
+        async with FakeProxy(hosts, tls=server_tls()) as proxy:
+            assert await chat(f"{scheme}://api.test/v1", {"ALL_PROXY": proxy.url}, times=2)
+    assert len(proxy.asked) == 1
+
+
+async def test_a_proxy_with_a_bad_certificate_is_named(trusting: None) -> None:
+    async with FakeProxy({}, tls=server_tls("expired")) as proxy:
+        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
+            assert type(error) is ProviderRefused
+            assert f"the certificate of the proxy {proxy.url} (ALL_PROXY) is refused" in str(error)
+
+
+async def test_an_http_call_goes_to_the_proxy_in_absolute_form() -> None:
+    async with served(answer) as url, FakeProxy({"api.test": URL(url).port or 0}, login="me:pass") as proxy:
+        environ = {"http_proxy": proxy.url.replace("//", "//me:pass@")}
+        texts = await chat("http://api.test/v1", environ, times=2)
+    assert texts == ["POST /v1/chat/completions"] * 2
+    assert proxy.asked == ["POST http://api.test/v1/chat/completions HTTP/1.1"]
+    assert "\r\nHost: api.test\r\n" in proxy.heads[0]
+
+
+async def test_this_machine_and_what_no_proxy_names_are_called_without_the_proxy() -> None:
+    async with served(answer) as url, FakeProxy({}) as proxy:
+        environ = {"ALL_PROXY": proxy.url, "NO_PROXY": "127.0.0.1"}
+        assert await chat(f"{url}/v1", environ)
+        assert await chat(f"{url.replace('127.0.0.1', 'localhost')}/v1", {"ALL_PROXY": proxy.url})
+    assert proxy.asked == []
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_search_service_is_asked_through_the_proxy(scheme: str, trusting: None) -> None:
+    service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
+    async with served(answer, tls=server_tls() if scheme == "https" else None) as url:
+        port = URL(url).port or 0
+        target = URL(f"{scheme}://api.test:{port}/s?q=ferry")
+        async with (
+            FakeProxy({"api.test": port}) as proxy,
+            aiohttp.ClientSession(connector=Pool({"ALL_PROXY": proxy.url})) as session,
+        ):
+            got = await ask(service, session, "GET", target, {})
+    assert "GET /s?q=ferry" in got.text
+    assert proxy.asked == [
+        f"CONNECT api.test:{port} HTTP/1.1"
+        if scheme == "https"
+        else f"GET http://api.test:{port}/s?q=ferry HTTP/1.1"
+    ]
+
+
+async def failing(url: str, environ: Mapping[str, str]) -> list[CTSError]:
+    """How a call of a model and a search end."""
+    service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
+    with pytest.raises(CTSError) as of_chat:
+        await chat(url, environ)
+    async with aiohttp.ClientSession(connector=Pool(environ)) as session:
+        with pytest.raises(CTSError) as of_search:
+            await ask(service, session, "GET", URL(url), {})
+    return [of_chat.value, of_search.value]
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_proxy_that_wants_a_login_is_named_and_stops_the_provider(scheme: str) -> None:
+    async with FakeProxy({"api.test": 9}, login="me:pass") as proxy:
+        wrong = proxy.url.replace("//", "//me:wrong-password@")
+        for error in await failing(f"{scheme}://api.test/v1", {"ALL_PROXY": wrong}):
+            assert type(error) is ProviderRefused
+            assert f"the proxy {proxy.url} (ALL_PROXY) asks for a login (407)" in str(error)
+            assert "wrong-password" not in f"{error} {error!r}"
+
+
+async def test_a_proxy_that_refuses_to_connect_stops_the_provider() -> None:
+    async with FakeProxy({}, status=403) as proxy:
+        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
+            assert type(error) is ProviderRefused
+            assert f"the proxy {proxy.url} (ALL_PROXY) refuses to connect to api.test (403)" in str(error)
+
+
+async def test_a_server_that_the_proxy_cannot_reach_may_come_back() -> None:
+    async with FakeProxy({}) as proxy:
+        for error in await failing("https://api.test/v1", {"ALL_PROXY": proxy.url}):
+            assert isinstance(error, TransientError)
+            assert f"the proxy {proxy.url} (ALL_PROXY) cannot connect to api.test (HTTP 502)" in str(error)
+            assert (error.status, error.unsent) == (None, True)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "http://no-such-proxy.invalid:3128"])
+async def test_a_proxy_that_cannot_be_reached_is_named(scheme: str, url: str) -> None:
+    for error in await failing(f"{scheme}://api.test/v1", {"ALL_PROXY": url}):
+        assert isinstance(error, TransientError)
+        assert f"no connection to the proxy {url} (ALL_PROXY): " in str(error)
+        assert error.unsent
+
+
+async def test_what_is_no_proxy_is_named() -> None:
+    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"SSH-2.0-OpenSSH\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(shout, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for error in await failing("https://api.test/v1", {"ALL_PROXY": url}):
+            assert isinstance(error, TransientError)
+            assert f"no connection to the proxy {url} (ALL_PROXY): " in str(error)
+
+
+# --- As typed -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def behind_a_proxy() -> Iterator[tuple[str, str]]:
+    """A TLS server at https://api.test/v1 that only a proxy reaches: both addresses. They live in a thread."""
+    ready, stop = threading.Event(), asyncio.Event()
+    found: list[str] = []
+
+    async def main() -> None:
+        async with (
+            served(answer, tls=server_tls()) as url,
+            FakeProxy({"api.test": URL(url).port or 0}) as proxy,
+        ):
+            found.append(proxy.url)
+            ready.set()
+            await stop.wait()
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_until_complete, args=(main(),))
+    thread.start()
+    assert ready.wait(10)
+    try:
+        yield "https://api.test/v1", found[0]
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+def cts(cwd: Path, *args: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(cwd),
+        "PYTHONPATH": str(Path(cts_async.__file__).parents[1]),
+    } | environ
+    return subprocess.run(
+        [sys.executable, "-m", "cts_async.cli.main", *args],
+        cwd=cwd,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_doctor_goes_through_the_proxy_with_the_ca_of_ssl_cert_file(tmp_path: Path) -> None:
+    with behind_a_proxy() as (url, proxy):
+        (tmp_path / "cts.toml").write_text(f'[models.mine]\nbase_url = "{url}"\nmodel = "m-1"\n')
+        environ = {"HTTPS_PROXY": proxy.replace("//", "//me:secret@")}
+        good = cts(tmp_path, "doctor", "--ask", "mine", "--json", SSL_CERT_FILE=str(CA), **environ)
+        bad = cts(tmp_path, "doctor", "--ask", "mine", "--json", **environ)
+    found = {finding["name"]: finding for finding in json.loads(good.stdout)}
+    assert found["proxy for https"]["text"] == f"{proxy} (HTTPS_PROXY), with a login"
+    assert found["model mine"]["text"].endswith(f"{url} reachable through the proxy {proxy} (HTTPS_PROXY)")
+    assert found["ask mine"] == {
+        "name": "ask mine",
+        "ok": True,
+        "text": "answers: 'POST /v1/chat/completions'",
+    }
+    refused = {finding["name"]: finding for finding in json.loads(bad.stdout)}
+    for name in ("model mine", "ask mine"):
+        assert not refused[name]["ok"]
+        assert "certificate of api.test is refused" in refused[name]["text"]
+        assert "SSL_CERT_FILE" in refused[name]["text"]
+    assert "secret" not in good.stdout + bad.stdout + good.stderr + bad.stderr
+
+
+def test_a_socks_proxy_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    (tmp_path / "cts.toml").write_text('[models.mine]\nbase_url = "https://api.test/v1"\nmodel = "m-1"\n')
+    done = cts(
+        tmp_path, "run", "-m", "mine", "--all", "mine", "-k", "2", ALL_PROXY="socks5://me:secret@s:1080"
+    )
+    assert done.returncode == 2
+    assert "ALL_PROXY: SOCKS5 proxies are not supported" in done.stderr
+    assert "secret" not in done.stderr
+    assert not list(tmp_path.glob("runs/*"))
