@@ -25,7 +25,7 @@ HEADINGS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Models": (
         *("every_role", "support", "answers", "judge", "no_judge", "lexical", "agent", "extractor"),
-        *("nuggets_per_call", "config"),
+        *("nuggets_per_call", "config", "trust_config"),
     ),
     "Conversations": ("turns", "questions", "topics", "intents"),
     "Evaluation": ("baseline", "qrels", "relevance_level", "measure", "reranker", "encoder"),

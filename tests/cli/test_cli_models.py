@@ -69,7 +69,7 @@ def test_a_model_of_one_s_own_is_listed_with_its_limits(tmp_path: Path) -> None:
 def test_doctor_asks_claude(tmp_path: Path, refuses: str, ok: bool) -> None:
     with provider_process(key=KEY, thoughts="apart", refuses=refuses) as provider:
         (tmp_path / "cts.toml").write_text(f'[models.claude]\nbase_url = "{provider.url}"\n')
-        done = cts(tmp_path, "doctor", "--ask", "claude", "--json")
+        done = cts(tmp_path, "doctor", "--ask", "claude", "--json", "--config", "cts.toml")
     found = {finding["name"]: finding for finding in json.loads(done.stdout)}["ask claude"]
     assert found["ok"] is ok, found
     assert ("refuses" in found["text"]) is not ok
