@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO, Final
 
+MAX_LINE: Final = 64 << 20
+"""Bytes of a log's line. What is longer is damage: it is never held, and of a torn one no more is kept."""
 _BLOCK: Final = 1 << 20
 
 
@@ -18,7 +20,7 @@ def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:
         if start is None:
             return None
         file.seek(start)
-        tail = file.read()
+        tail = file.read(MAX_LINE)
         aside = aside or torn_path(path)
         with aside.open("ab") as kept:
             kept.write(tail + b"\n")
