@@ -258,7 +258,7 @@ _ANNOUNCEMENT: Final = re.compile(
     r"""(?: [\s*_\#`~:：,，.。!！-]
     | (?<![a-z])(?: here | is | are | the | my | your | final | json | results? | coverage | output | evaluation
         | assessments? | verdict | judge?ments? | labels? | sure | certainly | okay | ok | in | as | format | below
-        | follows | based | strict | valid
+        | follows | based | strict | valid | it | they | this | these | you | go | following | response | reply | object
         | (?:for|of|on|against|about) \s (?:(?:the|each|all|every|gold|given) \s)* (?:nuggets? | candidate \s answer)
     )(?![a-z])
     | 's(?![a-z])

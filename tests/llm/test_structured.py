@@ -401,6 +401,8 @@ def test_a_quotation_of_the_candidates_labels_is_never_the_verdict(text: str) ->
         f"Here's my assessment of each nugget:\n{OWN}",
         f"Sure! Here are the coverage labels for the candidate answer in JSON format:\n{OWN}\n",
         f"**Results:**\n{OWN}",
+        f"Here you go:\n{OWN}",
+        f"Here it is:\n```json\n{OWN}\n```",
         f"## Final verdict\n~~~\n{OWN}\n~~~\n",
         f"```json\n{OWN}",
         f"{OWN}\n```",
