@@ -1,31 +1,24 @@
-"""The sample world is sound: complete, grounded in its corpus, and hard exactly where a query is blurred."""
+"""The sample world is sound: complete, grounded in its corpus, and hard exactly where a query is blurred.
+
+Searches are the agent's own: BM25 of the embedded search, and as many results as the agent gets for a query.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-import warnings
-from functools import cache
 from pathlib import Path
-from statistics import mean
 from typing import Any
 
-import bm25s
 import pytest
 
 from cts_async.records import language_of
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # jieba's own syntax and packaging warnings
-    import jieba
-
-jieba.setLogLevel(60)
+from cts_async.search.backends.corpus import Corpus
+from cts_async.search.backends.tokens import query_terms, terms
+from cts_async.search.settings import AgentSettings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample"
-STOPWORDS = """
-a an and are as at be by can do for from get getting how i in is it of on or that the their them to
-up what when where which who with 的 了 吗 在 是 和 与 怎么 怎样 哪里 哪些 什么 要 去 能 不能 几点
-"""
+RESULTS = AgentSettings().results_per_query
 
 Row = dict[str, Any]
 
@@ -60,26 +53,14 @@ def numbers(text: str) -> set[str]:
     return set(re.findall(r"\d+(?:[.:,]\d+)*", text))
 
 
-def terms(text: str) -> list[str]:
-    """Give the content words of English and Chinese text."""
-    words = (word for word in jieba.lcut(text.lower()) if re.search(r"\w", word))
-    return [word for word in words if word not in STOPWORDS.split()]
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return Corpus.open(SAMPLE / "corpus.jsonl", tmp_path_factory.mktemp("index"))
 
 
-@cache
-def index() -> bm25s.BM25:
-    retriever = bm25s.BM25()
-    retriever.index([terms(text_of(doc_id)) for doc_id in CORPUS], show_progress=False)
-    return retriever
-
-
-def search(query: str, k: int) -> list[str]:
-    found, _ = index().retrieve([terms(query)], corpus=list(CORPUS), k=k, show_progress=False)
-    return [str(doc_id) for doc_id in found[0]]
-
-
-def recall(query: Row, field: str, k: int) -> float:
-    return len(evidence(query) & set(search(query[field], k))) / len(evidence(query))
+def brings_all(corpus: Corpus, query: Row, field: str) -> bool:
+    """Whether searching one form of the query shows an agent every document that its nuggets cite."""
+    return evidence(query) <= {id for id, _ in corpus.rank(query[field], RESULTS)}
 
 
 # --- complete ---------------------------------------------------------------------------------
@@ -87,7 +68,8 @@ def recall(query: Row, field: str, k: int) -> float:
 
 def test_the_world_has_its_size() -> None:
     assert len(QUERIES) == 28
-    assert len(CORPUS) >= 150
+    assert len(CORPUS) == 398
+    assert sum(path.stat().st_size for path in SAMPLE.iterdir()) < 300_000
 
 
 def test_ids_and_urls_are_unique() -> None:
@@ -101,7 +83,7 @@ def test_both_languages_are_there_from_the_start() -> None:
     languages = [language_of(query["fused_query"]) for query in QUERIES]
     assert languages.count("zh") == 10
     assert languages[:8].count("en") == 5
-    assert sum(language_of(doc["text"]) == "zh" for doc in CORPUS.values()) >= 50
+    assert sum(language_of(doc["text"]) == "zh" for doc in CORPUS.values()) >= 140
 
 
 def test_gold_and_queries_join_by_id_and_by_text() -> None:
@@ -165,26 +147,61 @@ def test_most_words_of_a_nugget_are_in_its_sources(query: Row) -> None:
         assert len(said & set(terms(" ".join(map(text_of, nugget["source_ids"]))))) / len(said) >= 0.6
 
 
+@every_query
+def test_every_nugget_says_what_it_is_about(query: Row) -> None:
+    """A judge reads it beside the query, a stranger by itself: "The fine is 75 crowns." would be about nothing."""
+    for nugget in nuggets(query):
+        assert set(terms(nugget["text"])) & set(terms(query["fused_query"])), nugget["text"]
+        assert not re.match(
+            r"(?:it|they|he|she|this|that|these|those)\b|[它他她这那]", nugget["text"].lower()
+        )
+
+
+def test_what_the_evidence_lacks_is_said_where_it_does() -> None:
+    for field in ("missing_evidence", "unsupported_claims"):
+        said = [(query, text) for query in QUERIES for text in GOLD[query["id"]]["gold"][field]]
+        assert len({query["id"] for query, _ in said}) >= len(QUERIES) / 4
+        for query, text in said:
+            assert language_of(text) == language_of(query["fused_query"])
+            assert text not in [nugget["text"] for nugget in nuggets(query)]
+
+
 # --- hard exactly where the query is blurred --------------------------------------------------
 
 
+SYNONYMS = {"s01": {"timetabl"}}
+"""Words of a blurred query for which the intent has others."""
+
+
 @every_query
-def test_the_blurred_query_is_shorter_and_leaves_the_constraint_out(query: Row) -> None:
+def test_the_blurred_query_leaves_the_constraint_out_and_adds_nothing(query: Row) -> None:
     fused, blurred = query["fused_query"], query["blurred_query"]
     assert len(blurred) < len(fused)
+    assert set(terms(blurred)) - set(terms(fused)) == SYNONYMS.get(query["id"], set())
     constraint = set(terms(fused)) - set(terms(blurred))
     assert constraint & set(terms(" ".join(map(text_of, evidence(query)))))
     assert not numbers(blurred)
 
 
+@pytest.mark.parametrize(("language", "n"), [("en", 18), ("zh", 10)])
+def test_only_the_intent_brings_all_the_evidence(corpus: Corpus, language: str, n: int) -> None:
+    """Over both languages: the intent in at least 24 of 28 instances, the blurred query in at most 8."""
+    queries = [query for query in QUERIES if language_of(query["fused_query"]) == language]
+    fused = [query["id"] for query in queries if brings_all(corpus, query, "fused_query")]
+    blurred = [query["id"] for query in queries if brings_all(corpus, query, "blurred_query")]
+    print(
+        f"{language}: all evidence in {RESULTS} results: fused {len(fused)}, blurred {blurred} of {len(queries)}"
+    )
+    assert len(queries) == n
+    assert len(fused) >= n * 24 / 28
+    assert len(blurred) <= n * 8 / 28
+
+
 @every_query
-def test_the_intent_finds_evidence_in_the_top_five(query: Row) -> None:
-    assert recall(query, "fused_query", 5) > 0
-
-
-def test_blurring_costs_recall() -> None:
-    fused = mean(recall(query, "fused_query", 3) for query in QUERIES)
-    blurred = mean(recall(query, "blurred_query", 3) for query in QUERIES)
-    print(f"recall@3: fused {fused:.2f}, blurred {blurred:.2f}")
-    assert fused >= 0.85
-    assert blurred <= fused - 0.5
+def test_documents_on_other_facets_do_not_echo_the_blurred_query(corpus: Corpus, query: Row) -> None:
+    """They outrank the evidence because they are many and of the same kind, not because they repeat its words."""
+    wanted = set(query_terms(query["blurred_query"]))
+    for id, _ in corpus.rank(query["blurred_query"], 2 * RESULTS):
+        words = terms(text_of(id))
+        assert sum(word in wanted for word in words) <= len(words) / 4, id
+        assert CORPUS[id]["text"].lower().count(query["blurred_query"].lower()) <= 1, id

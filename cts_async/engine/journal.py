@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol
 
 import orjson
 
 from cts_async.engine.append_log import AppendLog
 from cts_async.engine.key_index import KeyLayers, key_index
 from cts_async.engine.scan import key_of, scan_journal
+from cts_async.engine.torn_tail import MAX_LINE
 
 KEPT_AT_ONCE: Final = 1 << 14
 """Steps that are moved into the index together."""
@@ -194,14 +195,26 @@ def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         return
     offset = 0
     with path.open("rb", buffering=_BLOCK) as file:
-        for line in file:
+        for line, size in _sized_lines(file):
             try:
                 record = orjson.loads(line)
             except orjson.JSONDecodeError:
                 record = None
             if isinstance(record, dict) and line.endswith(b"\n"):
                 yield offset, record
-            offset += len(line)
+            offset += size
+
+
+def _sized_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
+    """The lines of a file, each with its size in bytes; b"" for one longer than MAX_LINE."""
+    while line := file.readline(MAX_LINE):
+        size = len(line)
+        if size == MAX_LINE:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(MAX_LINE)
+                size += len(line)
+            line = b""
+        yield line, size
 
 
 def record_at(path: Path, offset: int) -> dict[str, Any]:

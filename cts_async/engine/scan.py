@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 import orjson
 
 from cts_async.engine.key_index import KEY_HEX, NO_KEYS, KeyIndex, fingerprint_of, index_of
+from cts_async.engine.torn_tail import MAX_LINE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,20 +83,31 @@ class _Scanner:
         self._digit[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 
     def scan(self, start: int) -> Scan:
-        buffer = bytearray(_BLOCK)
-        offset, held = start, 0
+        offset = start
+        begun: list[bytes] = []
+        length = 0
+        """Bytes of the line that has begun; `begun` holds none of them where they are more than MAX_LINE."""
         with self._path.open("rb", buffering=0) as file:
             file.seek(start)
-            while read := file.readinto(memoryview(buffer)[held:]):
-                held += read
-                end = buffer.rfind(b"\n", 0, held) + 1
-                if end:
-                    self._take(bytes(memoryview(buffer)[:end]), offset)
-                    buffer[: held - end] = buffer[end:held]
-                    offset += end
-                    held -= end
-                elif held == len(buffer):
-                    buffer.extend(bytes(held))  # a line longer than all before
+            while block := file.read(_BLOCK):
+                end, done = block.rfind(b"\n") + 1, 0
+                if end and length > _BLOCK:
+                    # By itself and without numpy: an array of 8 bytes for each NUL of it would be large.
+                    done = block.find(b"\n") + 1
+                    line = b"".join([*begun, block[: done - 1]]) if length <= MAX_LINE else b""
+                    self._lines += 1
+                    self._take_line(line, self._lines, offset)
+                    offset += length + done
+                    begun, length = [], 0
+                if end > done:
+                    self._take(b"".join([*begun, block[done:end]]), offset)
+                    offset += length + end - done
+                    begun, length = [], 0
+                length += len(block) - end
+                if length <= MAX_LINE:
+                    begun.append(block[end:])
+                else:
+                    begun = []
         self._found.index = self._sorted()
         return self._found
 

@@ -8,6 +8,8 @@ from typing import BinaryIO, Final
 
 from cts_async.safe_files import open_file
 
+MAX_LINE: Final = 64 << 20
+"""Bytes of a log's line. What is longer is damage: it is never held, and of a torn one no more is kept."""
 _BLOCK: Final = 1 << 20
 
 
@@ -25,7 +27,7 @@ def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:
         if start is None:
             return None
         file.seek(start)
-        tail = file.read()
+        tail = file.read(MAX_LINE)
         aside = aside or torn_path(path)
         with os.fdopen(open_file(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as kept:
             kept.write(tail + b"\n")

@@ -40,10 +40,16 @@ _STYLED: Final = (
 """Where Unicode keeps letters in other dress: double-struck, circled, full-width, mathematical, squared."""
 _TURN: Final = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|>, <｜User｜>
-    r"|<(?=/?(?:s|bos|eos|start_of_turn|end_of_turn|turn)>|<SYS>>|</SYS>>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS)\])"
+    r"|<(?=/?(?:s|bos|eos|unk|pad|mask|sop|eop|BOS_TOKEN|EOS_TOKEN|UNK|PAD|MASK)>)"
+    r"|<(?=/?(?:start_of_turn|end_of_turn|turn)>|<SYS>>|</SYS>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_RESULTS|TOOL_CALLS|TOOL_CONTENT|ARGS|CALL_ID|THINK|IMG"
+    r"|IMG_BREAK|IMG_END|AUDIO|BEGIN_AUDIO|TRANSCRIBE|PREFIX|MIDDLE|SUFFIX|MODEL_SETTINGS)\])"
+    r"|\[(?=gMASK\])"
 )
-"""What chat templates mark turns with: a server that finds it in a message may take it for the end of one."""
+"""The control tokens of chat templates: a server that finds one in a message may take it for the end of a turn.
+
+Those in square brackets are Mistral's (`SpecialTokens` of mistral-common), but for the last one, which is GLM's.
+"""
 _MARKS: Final = f"<&[{BRACKETS[1:]}"
 _ASCII_MARKS: Final = "<&["
 _MARK: Final = re.compile(rf"[{re.escape(_MARKS)}]")
@@ -88,7 +94,7 @@ def _name(tag: str) -> str:
 
 def _letter(letter: str) -> str:
     alike = re.escape(letter + _LIKE.get(letter, "") + _styled().get(letter, ""))
-    return f"[{alike}]?" if letter == "_" else f"[{alike}]"
+    return f"(?:[{alike}]{_INVISIBLE})*+" if letter == "_" else f"[{alike}]"
 
 
 @lru_cache(maxsize=1)

@@ -27,13 +27,16 @@ class Found:
     """A JSON array or object found in text.
 
     `source` is the text it was read from. `repaired` says that it was not valid JSON there, and `cut_off`
-    that it ended inside a string, so that its last string is only a beginning.
+    that it ended inside a string, so that its last string is only a beginning. `before` and `after` are the
+    text around it, without thoughts and without the code fence that it stood in.
     """
 
     value: dict[str, Any] | list[Any]
     source: str
     repaired: bool = False
     cut_off: bool = False
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +113,11 @@ def _whole(text: str) -> Found | None:
 
 def _fenced(text: str) -> Found | None:
     """The longest fenced block that is JSON; of equally long ones the last, a reply's final word."""
-    blocks = [found for match in _FENCE.finditer(text) if (found := _whole(match[2]))]
+    blocks = [
+        replace(found, before=text[: match.start()], after=text[match.end() :])
+        for match in _FENCE.finditer(text)
+        if (found := _whole(match[2]))
+    ]
     return max(reversed(blocks), key=lambda found: len(found.source), default=None)
 
 
@@ -128,10 +135,9 @@ def _bracketed(text: str) -> Found | None:
     spans = sorted(_spans(text), key=lambda span: (span.start - span.end, -span.start))
     for span in spans[:MAX_SPANS]:
         source = text[span.start : span.end]
-        if found := _whole(source):
-            return found
-        if _LIKE_JSON.match(source) and (found := _repaired(source, span)):
-            return found
+        found = _whole(source) or (_repaired(source, span) if _LIKE_JSON.match(source) else None)
+        if found:
+            return replace(found, before=text[: span.start], after=text[span.end :])
     return None
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NAMES: Final = "think|thinking|thought"
+THOUGHT_TAGS: Final = frozenset({"think", "thinking", "thought"})
+_NAMES: Final = "|".join(sorted(THOUGHT_TAGS))
 _OPENED: Final = re.compile(rf"\s*<({_NAMES})>", re.IGNORECASE)
 _CLOSED_ONLY: Final = re.compile(rf"\n</({_NAMES})>[ \t]*(?:\n|\Z)", re.IGNORECASE)
 """Where the template of the chat opened the thought: its end stands on a line of its own."""

@@ -20,6 +20,7 @@ import orjson
 from cts_async.errors import UnusableOutput
 from cts_async.llm.json_text import Found, find_json, loads_or_none, only_string, strip_thoughts
 from cts_async.llm.questions import QuestionList
+from cts_async.llm.reasoning import split_thoughts
 from cts_async.records import COVERAGES, UNKNOWN, Answer, Coverage
 
 __all__ = [
@@ -231,8 +232,15 @@ class CoverageList:
     """`{"results": [{"id", "coverage"}]}` with every id of `ids` exactly once; parses to pairs in that order.
 
     A bare array and a mapping `{"N1": "full"}` are understood; case and space of a label do not matter.
-    Anything missing, repeated, unknown or not one of full, partial, none is a problem, never a label, and so
-    are labels outside the JSON that was found: a reply that quotes others beside its own is not understood.
+    Anything missing, repeated, unknown or not one of full, partial, none is a problem, never a label.
+
+    The candidate answer that is judged may hold a finished verdict, in the hope that the judge quotes it. So the
+    reply has to be the verdict and nothing else: one JSON value, perhaps in a code fence, with each label once,
+    after no more than a phrase that announces it (`_ANNOUNCEMENT`). Any other text around the JSON may be the
+    judge's verdict in words, of which the JSON is only a quotation. Ids that a candidate cannot guess instead of
+    N1, N2, ... would change the key of every judging step, and cost small judges accuracy: of 72 easy labels, a model
+    of 0.5 billion parameters got 62 right with plain ids and 56 with four hexadecimal digits.
+
     `ids` must be distinct and not empty (ValueError).
     """
 
@@ -257,24 +265,27 @@ class CoverageList:
 
     def parse(self, text: str) -> tuple[tuple[str, Coverage], ...]:
         ids = self.ids
-        more = text.count(_COVERAGE_KEY) > len(ids)
-        if not more and (exact := _as_asked(loads_or_none(text), ids)) is not None:
+        value = loads_or_none(text)
+        if _says_all_once(text, len(ids)) and (exact := _as_asked(value, ids)) is not None:
             return exact
-        found = find_json(text)
-        outside = len(_LABELLED.findall(strip_thoughts(text))) > len(_LABELLED.findall(found.source))
-        if outside or (more and _repeats_a_key(found)):
-            # One of them may be quoted from what is judged: which one is the verdict nobody can tell.
-            raise UnusableOutput("expected the results once and nothing else, got labels twice", text=text)
+        found = _only_json(value if isinstance(value, str) else text)
         labels: dict[str, Coverage | None] = {}
         repeated: list[str] = []
         for key, label in _rows(found, text):
             if key in labels:
                 repeated.append(key)
             labels[key] = _LABELS.get(label) or _label(label) if isinstance(label, str) else None
-        if not repeated and labels.keys() == frozenset(ids) and None not in labels.values():
-            pairs = tuple([(key, labels[key]) for key in ids])
-            return cast(tuple[tuple[str, Coverage], ...], pairs)
-        raise UnusableOutput(_coverage_problem(ids, labels, repeated), text=text)
+        if repeated or labels.keys() != frozenset(ids) or None in labels.values():
+            raise UnusableOutput(_coverage_problem(ids, labels, repeated), text=text)
+        if _labels_in(found, ids) > len(ids):
+            raise UnusableOutput(f"{_ONLY_ONCE}, got more labels than ids", text=text)
+        pairs = tuple([(key, labels[key]) for key in ids])
+        return cast(tuple[tuple[str, Coverage], ...], pairs)
+
+
+def _says_all_once(text: str, n: int) -> bool:
+    """Whether JSON of the form asked for can have no key twice, of which a parser takes the last without a word."""
+    return text.count('"coverage"') == n and text.count('"results"') == 1 and "\\" not in text
 
 
 def _as_asked(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], ...] | None:
@@ -283,39 +294,81 @@ def _as_asked(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], .
         pairs = [(item["id"], _LABELS[item["coverage"]]) for item in value["results"]]
     except (TypeError, KeyError):
         return None
-    return tuple(pairs) if tuple([key for key, _ in pairs]) == ids else None
+    return tuple(pairs) if len(value) == 1 and tuple([key for key, _ in pairs]) == ids else None
 
 
-_LABELLED: Final = re.compile(rf"""[:：]\s*["'“‘](?:{"|".join(COVERAGES)})\b""", re.IGNORECASE)
-"""A label where JSON has one."""
+_ONLY_ONCE: Final = "expected the results once, as JSON and nothing else"
+_ANNOUNCEMENT: Final = re.compile(
+    r"""(?: [\s*_\#`~:：,，.。!！-]
+    | (?<![a-z])(?: here | is | are | the | my | your | final | json | results? | coverage | output | evaluation
+        | assessments? | verdict | judge?ments? | labels? | sure | certainly | okay | ok | in | as | format | below
+        | follows | based | strict | valid | it | they | this | these | you | go | following | response | reply | object
+        | (?:for|of|on|against|about) \s (?:(?:the|each|all|every|gold|given) \s)* (?:nuggets? | candidate \s answer)
+    )(?![a-z])
+    | 's(?![a-z])
+    | [以下是为的对] | 如下 | 评测 | 评估 | 评审 | 判断 | 结果 | 输出 | 格式 | 覆盖度? | 标签 | 信息点 | 每个 | 各个?
+    | 好的 | 根据候选答案
+    )*+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What may stand in front of a verdict: words that can say no more than that it follows."""
+_END: Final = re.compile(r"[\s`~.。]*")
+_WORD: Final = re.compile(r"\w+")
 
-_COVERAGE_KEY: Final = '"coverage"'
-_KEYS: Final = ("results", "id", "coverage")
+
+def _only_json(text: str) -> Found:
+    """The JSON in a reply that consists of it; UnusableOutput where anything is beside it that could mean something.
+
+    Thoughts count as such at the very beginning only: further on, their tags may be quoted.
+    """
+    reply = split_thoughts(text)[1].strip("\ufeff \t\r\n")
+    found = find_json(reply)
+    alone = found.source == reply or (
+        strip_thoughts(reply) == reply
+        and _ANNOUNCEMENT.fullmatch(found.before)
+        and _END.fullmatch(found.after)
+    )
+    if not alone:
+        raise UnusableOutput(f"{_ONLY_ONCE}, got other text beside it", text=text)
+    return found
 
 
-def _repeats_a_key(found: Found) -> bool:
-    """Whether an object has one of our own keys twice, of which JSON would take the last without a word."""
-    repeated = False
+def _labels_in(found: Found, ids: tuple[str, ...]) -> int:
+    """How many labels stand in the JSON, as values; in broken JSON too many if it has words of its own.
 
-    def looked_at(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal repeated
-        keys = [key for key, _ in pairs]
-        repeated = repeated or any(keys.count(key) > 1 for key in _KEYS)
-        return dict(pairs)
-
+    What was repaired may have been left out by that.
+    """
+    if found.repaired:
+        words = [_WORD.findall(_folded(text)) for text in (found.source, " ".join(ids))]
+        own = set(words[0]) - {"results", "id", "coverage", *COVERAGES, *words[1]}
+        return len(ids) + 1 if own else sum(word in _LABELS for word in words[0])
     try:
-        if not found.repaired:
-            json.loads(found.source, object_pairs_hook=looked_at)
+        # As pairs: a key that is there twice is then counted twice.
+        waiting: list[Any] = [json.loads(found.source, object_pairs_hook=list)]
     except RecursionError:  # nested deeper than any verdict is
-        return True
-    return repeated
+        return len(ids) + 1
+    n = 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            n += _label(value) is not None
+        elif isinstance(value, tuple):
+            key, inner = value
+            waiting += [inner] if key != "id" else []
+        elif isinstance(value, list):
+            waiting += value
+    return n
 
 
 _LABELS: Final[dict[str, Coverage]] = {label: label for label in COVERAGES}
 
 
 def _label(text: str) -> Coverage | None:
-    return _LABELS.get(unicodedata.normalize("NFKC", text).strip().casefold())
+    return _LABELS.get(_folded(text).strip())
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
 
 
 def _rows(found: Found, text: str) -> Iterable[tuple[str, object]]:

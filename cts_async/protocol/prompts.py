@@ -17,6 +17,7 @@ from typing import Final, Literal
 
 from cts_async.errors import InputError
 from cts_async.llm.fence import fence_pattern, harmless
+from cts_async.llm.reasoning import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, Language, language_of
 
 __all__ = ["FIELDS", "Prompt", "PromptSet", "load_prompts"]
@@ -161,7 +162,8 @@ def _split(template: str, fields: tuple[str, ...]) -> tuple[str, ...]:
 def _fence(text: str, fields: tuple[str, ...]) -> re.Pattern[str] | None:
     names = "|".join(fields)
     tags = {match[1] for match in re.finditer(rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>", text)}
-    return fence_pattern(tags)
+    # A reply that quotes the end of a thought would make a thought of what stands before it, such as a verdict.
+    return fence_pattern(tags | THOUGHT_TAGS) if tags else None
 
 
 def _difference(expected: frozenset[str], given: frozenset[str]) -> str:

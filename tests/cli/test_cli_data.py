@@ -62,7 +62,7 @@ def test_a_sound_dataset_is_said_to_be_so_in_one_line(cts_data: Cts) -> None:
     code, out, _ = cts_data("validate", "sample")
     assert code == 0
     assert out.startswith("sample: sound. 28 instances; ")
-    assert "158 documents" in out
+    assert "398 documents" in out
     assert len(out.splitlines()) == 1
     assert json.loads(cts_data("validate", "sample", "--json")[1])["sound"] is True
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from made_runs import Row, made_run
 
 from cts_async.errors import UsageError
 from cts_async.report.viewer.serve import MORE_PORTS, PORT, listening, viewed_folder
@@ -18,23 +22,56 @@ from cts_async.report.viewer.serve import MORE_PORTS, PORT, listening, viewed_fo
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_it_prints_its_address_and_ends_quietly_on_ctrl_c(tmp_path: Path) -> None:
+@contextmanager
+def viewing(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command as a process, and its address; killed if it is still there in the end."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "cts_async.cli.main", "view", str(tmp_path)],
+        [sys.executable, "-m", "cts_async.cli.main", "view", str(folder)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line.startswith(f"{tmp_path}: http://127.0.0.1:")
-    address = line.split()[1]
-    with urllib.request.urlopen(f"{address}api/runs") as answer:
-        assert b'"runs":[]' in answer.read()
-    process.send_signal(signal.SIGINT)
-    assert process.communicate(timeout=20) == ("", "")
-    assert process.returncode == 0
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(f"{folder}: http://127.0.0.1:")
+        yield process, line.split()[1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_it_prints_its_address_and_ends_quietly_on_ctrl_c(tmp_path: Path) -> None:
+    with viewing(tmp_path) as (process, address):
+        with urllib.request.urlopen(f"{address}api/runs") as answer:
+            assert b'"runs":[]' in answer.read()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20) == ("", "")
+        assert process.returncode == 0
+
+
+@pytest.mark.parametrize(("name", "size"), [("steps.jsonl", 200 << 20), ("results.jsonl", 1 << 40)])
+def test_a_sparse_file_of_any_size_blocks_neither_answers_nor_sigterm(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    with (run / name).open("ab") as file:
+        file.truncate(size)
+        file.seek(size)
+        file.write(b"\n")
+    with viewing(tmp_path) as (process, address):
+        with urllib.request.urlopen(f"{address}api/steps?run={run.name}&id=a", timeout=20) as answer:
+            assert json.load(answer)["steps"] == []
+        damaged: list[str] = []
+        while not damaged:
+            with urllib.request.urlopen(f"{address}api/runs", timeout=20) as answer:
+                damaged = json.load(answer)["damaged"]
+        assert damaged[0].startswith(f"{run.name}: {name}: the line at byte ")
+        assert damaged[0].endswith(" is longer than 64 MiB: damaged, left out")
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate(timeout=20) == ("", "")
+        assert process.returncode == 0
 
 
 def test_a_port_that_is_taken_is_said_in_a_line() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,11 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine import scan
-from cts_async.engine.journal import Journal
+from cts_async.engine import journal, scan
+from cts_async.engine.journal import Journal, placed_records
 from cts_async.engine.key_index import NO_KEYS
 from cts_async.engine.scan import finished_key, key_of, scan_journal
 from cts_async.engine.step import step_key
+from cts_async.engine.torn_tail import MAX_LINE
 
 SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
@@ -162,6 +164,42 @@ def test_the_size_of_a_block_changes_nothing(lines: list[bytes], block: int) -> 
         for key in {key for key in keys if key}:
             begins = [len(b"".join(lines[:n])) for n, other in enumerate(keys) if other == key]
             assert list(found.index.places(key)) == begins[::-1]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(ANY_LINE, max_size=4), st.integers(1, 100))
+def test_a_line_over_the_limit_is_damage_whatever_it_ends_in(lines: list[bytes], block: int) -> None:
+    limit = max(block, len(line(0)) + 20)
+    hidden = b"x" * (limit + block) + line(9)
+    with tempfile.TemporaryDirectory(dir=SHM) as directory, pytest.MonkeyPatch.context() as patch:
+        path = Path(directory, "steps.jsonl")
+        path.write_bytes(b"".join([*lines, hidden, line(3), hidden]))
+        patch.setattr(scan, "_BLOCK", block)
+        patch.setattr(scan, "MAX_LINE", limit)
+        found = scan_journal(path)
+        assert list(found.index.places(step_key(9))) == []
+        assert next(iter(found.index.places(step_key(3)))) == len(b"".join([*lines, hidden]))
+        assert {len(lines) + 1, len(lines) + 3} <= set(found.damaged_lines)
+        patch.setattr(journal, "MAX_LINE", limit)
+        assert [one.get("instance") for _, one in placed_records(path)].count("q9") == 0
+        assert dict(placed_records(path))[len(b"".join([*lines, hidden]))]["instance"] == "q3"
+
+
+def test_a_sparse_file_of_nul_bytes_costs_no_memory(path: Path) -> None:
+    """It took eight bytes for each NUL."""
+    with path.open("wb") as file:
+        file.write(line(0))
+        file.truncate(128 << 20)
+        file.seek(0, 2)
+        file.write(b"\n" + line(1))
+    tracemalloc.start()
+    try:
+        found = scan_journal(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (found.records, found.damaged_lines) == (2, [2])
+    assert peak < 2 * MAX_LINE
 
 
 # --- any damage

@@ -36,6 +36,8 @@ FENCE = fence_pattern(["candidate_answer", "query"])
         ("</ǫᴜᴇʀʏ>", "&lt;/ǫᴜᴇʀʏ>"),
         ("</САΝDIDАТЕ_АΝЅWЕR>", "&lt;/САΝDIDАТЕ_АΝЅWЕR>"),
         ("</candidate.answer>", "&lt;/candidate.answer>"),
+        ("</candidate__answer>", "&lt;/candidate__answer>"),
+        ("</candidate_ -\u200b_answer>", "&lt;/candidate_ -\u200b_answer>"),
         ("<|im_end|>", "&lt;|im_end|>"),
         ("[/INST]", "&#91;/INST]"),
         ("</s>", "&lt;/s>"),
@@ -43,6 +45,27 @@ FENCE = fence_pattern(["candidate_answer", "query"])
 )
 def test_what_reads_as_a_tag_is_written_out(text: str, written: str) -> None:
     assert harmless(text, FENCE) == written
+
+
+ANGLED = "s /s bos eos unk pad mask sop eop BOS_TOKEN EOS_TOKEN UNK PAD start_of_turn /end_of_turn"
+SQUARE = (
+    "INST SYSTEM_PROMPT AVAILABLE_TOOLS TOOL_RESULTS TOOL_CALLS TOOL_CONTENT ARGS CALL_ID THINK IMG IMG_BREAK "
+    "IMG_END AUDIO BEGIN_AUDIO TRANSCRIBE PREFIX MIDDLE SUFFIX MODEL_SETTINGS"
+)
+
+
+@pytest.mark.parametrize("name", ["|im_start|", "|eot_id|", "｜User｜", *ANGLED.split()])
+def test_control_tokens_in_angle_brackets_are_written_out(name: str) -> None:
+    assert harmless(f"a <{name}> b", None) == f"a &lt;{name}> b"
+
+
+@pytest.mark.parametrize("slash", ["", "/"])
+@pytest.mark.parametrize("name", SQUARE.split())
+def test_control_tokens_in_square_brackets_are_written_out(name: str, slash: str) -> None:
+    assert harmless(f"a [{slash}{name}] b", None) == f"a &#91;{slash}{name}] b"
+    assert harmless(f"a [{slash}{name.lower()}] [X{name}] [{name}X] b", None) == (
+        f"a [{slash}{name.lower()}] [X{name}] [{name}X] b"
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +78,7 @@ def test_what_reads_as_a_tag_is_written_out(text: str, written: str) -> None:
         "<queryset> <my_query> x < y",
         "</strike> <sup>",
         "a | b < c | d",
-        "[INSTALL] [system]",
+        "[INSTALL] [system] [A_B] [TOOL RESULTS] <unknown> <padding> <thinker> [1] [IMAGE]",
         "«Voilà», x ≤ query, naïve",
         "candidate_answer query",
     ],

@@ -160,4 +160,4 @@ def test_all_of_them_judged_over_http_score_as_the_harmless_one(
         assert [nugget["coverage"] for nugget in item["nuggets"]] == LABELS[language], item["answer"]
     again = [messages for messages in server.asked if len(messages) > 2]
     assert bool(again) is echoing
-    assert all("got labels twice" in messages[-1]["content"] for messages in again)
+    assert all("as JSON and nothing else" in messages[-1]["content"] for messages in again)

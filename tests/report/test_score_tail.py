@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
-from cts_async.report import score_tail
 from cts_async.report.score_tail import ScoreTail
 
 
@@ -47,10 +45,9 @@ def test_a_text_that_looks_like_a_score_is_none(tmp_path: Path) -> None:
     assert list(ScoreTail(tmp_path / "r.jsonl").read()) == [1.0]
 
 
-def test_blocks_that_cut_lines_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(score_tail, "_BLOCK", 7)
+def test_blocks_that_cut_lines_lose_nothing(tmp_path: Path) -> None:
     write(tmp_path / "r.jsonl", *({"id": str(n), "restore_score_100": float(n)} for n in range(20)))
-    assert list(ScoreTail(tmp_path / "r.jsonl").read()) == [float(n) for n in range(20)]
+    assert list(ScoreTail(tmp_path / "r.jsonl", block=7).read()) == [float(n) for n in range(20)]
 
 
 def test_a_file_that_cannot_be_read_has_no_scores(tmp_path: Path) -> None:

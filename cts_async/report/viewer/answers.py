@@ -45,9 +45,8 @@ class Answers:
 
     def runs(self, asked: Asked) -> Runs:
         rows = self._library.rows()
-        damaged = list(self._library.find().damaged)
         folder = printable(str(self._library.root))
-        return {"folder": folder, "version": __version__, "runs": rows, "damaged": damaged}
+        return {"folder": folder, "version": __version__, "runs": rows, "damaged": self._library.damaged()}
 
     def run(self, asked: Asked) -> RunPage:
         run = self._opened(asked)

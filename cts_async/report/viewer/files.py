@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import orjson
 
+from cts_async.engine.torn_tail import MAX_LINE
+
 MAX_SMALL: Final = 32 << 20
 """Bytes of a manifest or summary; what is longer is none."""
-MAX_LINE: Final = 64 << 20
-"""Bytes of a line; what is longer is damage, and is not held."""
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """A link may lead out of the folder, and a pipe would never open."""
 _STEP: Final = os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from cts_async.engine.torn_tail import MAX_LINE
 from cts_async.protocol.latest import unmarked
 from cts_async.protocol.results import judged_mark
 from cts_async.protocol.run_files import PER_ITEM, RESULTS, STEPS, SUMMARY
@@ -18,6 +19,7 @@ from cts_async.report.viewer.files import NO_FILE, line_at, opened, read_object,
 from cts_async.report.viewer.folder import Place, verdict_files
 from cts_async.report.viewer.journal_index import JournalIndex
 from cts_async.report.viewer.results_index import Lines, ResultsIndex, name_of
+from cts_async.report.viewer.tail import Tail
 from cts_async.report.viewer.values import can_be_shown, printable
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ class OpenRun:
     @property
     def ready(self) -> float:
         """How much of results and judgments is indexed, 0 to 1."""
-        tails = [index.tail for index in (self.results, *self.verdicts.values())]
+        tails = self._tails()
         total = sum(tail.size for tail in tails)
         behind = sum(tail.behind for tail in tails)
         return 1.0 if behind <= 0 else max(0.0, min(math.nextafter(1.0, 0.0), 1 - behind / max(1, total)))
@@ -151,6 +153,18 @@ class OpenRun:
             marks = said.marks[rows]
             rows = np.where((marks == lines.marks) | (marks == 0) | (lines.marks == 0), rows, -1)
         return said, rows
+
+    def damaged(self) -> list[str]:
+        """The lines that are too long to be shown, one message each."""
+        tails = [*self._tails(), *([self.journal.tail] if self.journal else [])]
+        return [
+            f"{tail.path.name}: the line at byte {start:,} is longer than {MAX_LINE >> 20} MiB: damaged, left out"
+            for tail in tails
+            for start in tail.overlong
+        ]
+
+    def _tails(self) -> list[Tail]:
+        return [index.tail for index in (self.results, *self.verdicts.values())]
 
     def _find_verdicts(self) -> None:
         paths = verdict_files(self.place.path)[:MAX_JUDGES]

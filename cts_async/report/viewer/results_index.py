@@ -124,7 +124,7 @@ class ResultsIndex:
         return known[2]
 
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
-        for raw in block[:-1].split(b"\n"):
+        for raw in block.split(b"\n")[:-1]:
             line = record_in(raw)
             id = name_of(line) if line else None
             if line is not None and id is not None:

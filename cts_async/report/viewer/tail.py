@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from cts_async.report.viewer.files import MAX_LINE, NO_FILE, opened, stat_of
+from cts_async.engine.torn_tail import MAX_LINE
+from cts_async.report.viewer.files import NO_FILE, opened, stat_of
 
 BLOCK: Final = 1 << 20
 _MARK: Final = 64
@@ -22,9 +23,15 @@ class Tail:
         """Everything before it was given out."""
         self.inode = 0
         """Of the file that it is; 0 before it is looked at."""
+        self.overlong: list[int] = []
+        """Where lines begin that are longer than `MAX_LINE`: damage, and left out."""
         self._block, self._mark = block, b""
         self._barren = 0
         """The size of the file when nothing whole stood behind `end`."""
+        self._searched = 0
+        """Bytes behind `end` that are known to hold no newline."""
+        self._skipping = False
+        """Whether `end` lies within a line that is too long."""
 
     @property
     def size(self) -> int:
@@ -47,10 +54,17 @@ class Tail:
         first = not self.inode
         if not same:
             self.end, self.inode, self._mark, self._barren = 0, state.inode, b"", 0
+            self.overlong, self._searched, self._skipping = [], 0, False
+        elif state.size < self.end + self._searched:
+            self._searched = 0
         return not same and not first
 
     def next(self) -> tuple[int, bytes] | None:
-        """The next whole lines and where they begin; None where there are no more for now."""
+        """Look at one further block: its whole lines and where they begin; None where there is no more for now.
+
+        No lines (`b""`) where a line goes on behind the block. However long a line is, each of its bytes is read
+        twice at most: in search of its end, and as a part of it.
+        """
         try:
             with opened(self.path) as fd:
                 return self._read(fd)
@@ -59,22 +73,34 @@ class Tail:
             return None
 
     def _read(self, fd: int) -> tuple[int, bytes] | None:
-        start, block, size = self.end, b"", self._block
-        while not (whole := block.rfind(b"\n") + 1):
-            more = os.pread(fd, size, start + len(block))
-            if not more:
-                break
-            block += more
-            size = len(block)  # a line longer than a block
-            if b"\n" not in more and len(block) > MAX_LINE:
-                whole = len(block)  # passed over, and with it what follows up to its end: that is no JSON
-                break
-        if not whole:
-            self._barren = start + len(block)
+        start = self.end
+        more = os.pread(fd, self._block, start + self._searched)
+        whole = 0 if self._skipping else more.rfind(b"\n") + 1
+        if whole:
+            lines = os.pread(fd, self._searched + whole, start) if self._searched else more[:whole]
+            self._go_on(lines)
+            return start, lines
+        if self._skipping and more:
+            newline = more.find(b"\n") + 1
+            self._skipping = not newline
+            self._go_on(more[:newline] if newline else more)
+            return start, b""
+        self._searched += len(more)
+        if self._searched > MAX_LINE:
+            self.overlong.append(start)
+            self._skipping = True
+            self.end += self._searched - len(more)
+            self._go_on(more)
+        elif len(more) < self._block:
+            self._barren = start + self._searched
+            if self._searched <= self._block:
+                self._searched = 0  # a torn line may be replaced by another one: it is cheap to look again
             return None
-        self._mark = block[max(0, whole - _MARK) : whole]
-        self.end = start + whole
-        return start, block if whole == len(block) else block[:whole]
+        return start, b""
+
+    def _go_on(self, read: bytes) -> None:
+        self._mark, self._searched = read[-_MARK:], 0
+        self.end += len(read)
 
     def _ends_as_before(self) -> bool:
         try:

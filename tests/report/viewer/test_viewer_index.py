@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from os import pread
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +18,7 @@ from cts_async.protocol.results import latest_results
 from cts_async.report.viewer.files import line_at, opened
 from cts_async.report.viewer.journal_index import JournalIndex
 from cts_async.report.viewer.results_index import ResultsIndex, id_hash
-from cts_async.report.viewer.tail import Tail
+from cts_async.report.viewer.tail import BLOCK, Tail
 
 ids = st.sampled_from(["a", "b", "ä汉", 'q"\\', "x\x00y", ""])
 damage = st.sampled_from([b"", b"{", b'{"no": 3}', b"\xff\xfe", b'{"id":"a"', b"null", b"\r\r"])
@@ -150,15 +152,16 @@ def test_a_line_longer_than_a_block_is_one_line(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 1000 + b"\ny\n")
     tail = Tail(path, block=16)
     tail.renewed()
-    found = tail.next()
-    assert found is not None
-    assert found[1].startswith(b"x" * 1000 + b"\n")
+    found = [found for found in iter(tail.next, None) if found[1]]
+    assert b"".join(lines for _, lines in found) == path.read_bytes()
+    assert found[0][0] == 0
+    assert found[0][1].startswith(b"x" * 1000 + b"\n")
 
 
-def test_a_line_that_is_longer_than_any_is_damage_and_never_held(tmp_path: Path) -> None:
+def test_lines_over_the_limit_are_reported_and_the_others_are_found(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     line = '{"id": "a", "answer": "' + "x" * 5_000 + '"}\n'
-    path.write_text(line + '{"id": "b"}\n')
+    path.write_text(line + '{"id": "b"}\n' + line)
     with (
         patch("cts_async.report.viewer.tail.MAX_LINE", 1_000),
         patch("cts_async.report.viewer.files.MAX_LINE", 1_000),
@@ -169,5 +172,61 @@ def test_a_line_that_is_longer_than_any_is_damage_and_never_held(tmp_path: Path)
         while index.advance():
             pass
         assert index.lines().offsets.tolist() == [len(line)]
+        assert index.tail.overlong == [0, len(line) + 12]
+        assert index.tail.behind == 0
         assert line_at(fd, 0) is None
         assert line_at(fd, len(line)) == b'{"id": "b"}'
+
+
+SPARSE = 200 << 20
+
+
+@pytest.mark.parametrize("make", [JournalIndex, ResultsIndex])
+@pytest.mark.parametrize("ending", [b"", b"\n", b'\n{"id": "a", "instance": "a"}\n'])
+def test_a_file_of_nothing_but_nul_bytes_is_read_once(tmp_path: Path, make: Any, ending: bytes) -> None:
+    path = tmp_path / "log"
+    with path.open("wb") as file:
+        file.truncate(SPARSE)
+        file.seek(SPARSE)
+        file.write(ending)
+    index = make(path)
+    read = 0
+
+    def counted(fd: int, size: int, offset: int) -> bytes:
+        nonlocal read
+        data = pread(fd, size, offset)
+        read += len(data)
+        return data
+
+    with patch("cts_async.report.viewer.tail.os.pread", counted):
+        calls = sum(1 for _ in iter(index.advance, False))
+    assert read <= SPARSE + calls * 64 + BLOCK
+    assert calls <= SPARSE / BLOCK + 2
+    assert index.tail.overlong == [0]
+    n = len(index.lines()) if isinstance(index, ResultsIndex) else index.n_steps
+    assert n == (len(ending) > 1)
+
+
+def test_a_line_that_grows_is_not_read_from_its_start_again_and_again(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"")
+    tail = Tail(path, block=64)
+    read = 0
+
+    def counted(fd: int, size: int, offset: int) -> bytes:
+        nonlocal read
+        data = pread(fd, size, offset)
+        read += len(data)
+        return data
+
+    with patch("cts_async.report.viewer.tail.os.pread", counted):
+        for _ in range(1_000):
+            with path.open("ab") as file:
+                file.write(b"x" * 10)
+            assert not tail.renewed()
+            assert not any(lines for _, lines in iter(tail.next, None))
+        with path.open("ab") as file:
+            file.write(b"\n")
+        lines = [lines for _, lines in iter(tail.next, None) if lines]
+    assert lines == [b"x" * 10_000 + b"\n"]
+    assert read < 3 * 10_000 + 1_000 * 20

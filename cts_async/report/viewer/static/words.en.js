@@ -39,7 +39,7 @@ export const en = {
   noRunFits: "No run fits.",
   findRuns: "Find runs",
   runsHint: "name, system, data …",
-  damaged: "Folders that could not be read",
+  damaged: "What could not be read",
   run: "Run",
   progress: "Progress",
   mean: "Mean score",

@@ -39,7 +39,7 @@ export const zh = {
   noRunFits: "没有符合的运行。",
   findRuns: "查找运行",
   runsHint: "名称、系统、数据……",
-  damaged: "无法读取的目录",
+  damaged: "无法读取的内容",
   run: "运行",
   progress: "进度",
   mean: "平均分",
