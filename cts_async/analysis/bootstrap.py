@@ -86,7 +86,7 @@ def _resampled(values: Array, seed: int, resamples: int) -> Array:
     import numpy as np
 
     if len(values) < MANY:
-        return _resampled_means(values, seed, resamples)
+        return resampled_means(values, seed, resamples)
     means = np.empty((resamples, values.shape[1]))
     one_by_one: list[int] = []
     for i, column in enumerate(values.T):
@@ -96,7 +96,7 @@ def _resampled(values: Array, seed: int, resamples: int) -> Array:
         else:
             means[:, i] = _resampled_by_value(distinct, times, seed, resamples)
     if one_by_one:
-        means[:, one_by_one] = _resampled_means(values[:, one_by_one], seed, resamples)
+        means[:, one_by_one] = resampled_means(values[:, one_by_one], seed, resamples)
     return means
 
 
@@ -115,7 +115,7 @@ def _resampled_by_value(distinct: Array, times: Array, seed: int, resamples: int
     return np.concatenate(means)
 
 
-def _resampled_means(values: Array, seed: int, resamples: int) -> Array:
+def resampled_means(values: Array, seed: int, resamples: int) -> Array:
     """Means of every column, shape (resamples, columns); a resample is how often it draws each instance."""
     import numpy as np
 

@@ -26,7 +26,7 @@ def read_judged(path: Path) -> FinishedRun:
         raise InputError(error.path, error.problem, line=error.line) from None
     scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
     judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
-    judge = next(judges, UNNAMED)
+    judge = min(judges, default=UNNAMED)  # several judges in one file: not the first, lines have no order
     by_folder = path.name in (PER_ITEM, RESULTS)
     system, k = named_system(path.parent.name if by_folder else path.stem)
     return FinishedRun(
@@ -36,7 +36,7 @@ def read_judged(path: Path) -> FinishedRun:
         k=k,
         players={},
         judges=(judge,) if scores else (),
-        items={id: _item(id, lines.get(id, {}), score, judge) for id, score in scores.items()},
+        items={id: _item(id, lines.get(id, {}), scores[id], judge) for id in sorted(scores)},
         n_failed=list(outcomes.values()).count(scorer.Unscored.FAILED),
         n_expected=len(outcomes),
         data={},
