@@ -28,8 +28,9 @@ def find_runs(words: Sequence[str], tell: Tell) -> list[Path]:
     """Run directories and judged files, each once, sorted by path: the order of `words` must not change a number.
 
     Raises InputError for a word that is neither. A folder that is no run stands for those in it; a pattern for all
-    that match. Gold that was built beside runs is none of them, nor are conversations without an answer (UsageError where there is nothing else). Damaged runs in
-    a folder with others are left out, which `tell` hears; one that is named itself stays, for its reader to refuse.
+    that match. Gold that was built beside runs is none of them, nor are conversations without an answer (UsageError
+    where there is nothing else). Damaged runs in a folder with others are left out, which `tell` hears; one that is
+    named itself stays, for its reader to refuse.
     """
     scored = without_talks(find_all(words, tell))
     if scored and is_talk(scored[0]):

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from cts_async.analysis.board import LABELS
+from cts_async.analysis.bootstrap import MANY
 from cts_async.analysis.judges import Robustness
 from cts_async.analysis.leaderboard import Standing
 from cts_async.analysis.pairwise import Pair
+from cts_async.analysis.permutation import EXACT, flips_for
 from cts_async.analysis.power import ALPHA, POWER
 from cts_async.analysis.stability import Stability
 from cts_async.report.comparison import Judged, RunsCompared
@@ -109,7 +111,7 @@ def interval_table(judged: Judged, baseline: str) -> Told:
 def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told:
     """Permutation tests with Holm's correction; the difference that each detects, and the n that this one needs."""
     tests, baseline = len(judged.pairs), found.baseline
-    shown, remarks = judged.pairs, list(_power(judged.pairs))
+    shown, remarks = judged.pairs, [*_floor(judged.pairs), *_power(judged.pairs)]
     if found.against_baseline:
         family = f"{tests} systems against {baseline}" if tests > 1 else f"one system against {baseline}"
     else:
@@ -129,18 +131,38 @@ def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told
     return Told(DataTable("pairs", "Paired permutation tests", caption, _PAIR_COLUMNS, rows), tuple(remarks))
 
 
+def _floor(pairs: tuple[Pair, ...]) -> Iterator[str]:
+    """How p was found, the smallest p that these tests can give, and how many cannot become significant at all."""
+    tests, floors = len(pairs), [pair.p_floor for pair in pairs]
+    ways = {
+        f"exact (at most {EXACT} instances differ)": any(pair.exact for pair in pairs),
+        f"from {flips_for(tests):,} random choices": any(not pair.exact and pair.p_floor for pair in pairs),
+        f"by the normal distribution (at least {MANY:,} instances differ)": not all(floors),
+    }
+    after = f", after Holm's correction {_range([min(1.0, tests * p) for p in floors], '{:.2g}')}"
+    yield (
+        f"p by sign flips: {', '.join(way for way, used in ways.items() if used)}. The smallest possible p is "
+        f"{_range(floors, '{:.2g}')}{after if tests > 1 else ''}."
+    )
+    if n := sum(tests * p > ALPHA for p in floors):
+        yield (
+            f"Too few instances differ in {n} of {tests} tests for any p to reach {_decimal(ALPHA)}"
+            f"{' after correction' if tests > 1 else ''}."
+        )
+
+
 def _power(pairs: tuple[Pair, ...]) -> Iterator[str]:
-    """Which differences so many instances can show; nothing where no pair has more than one."""
-    told = [pair for pair in pairs if pair.sd is not None]
+    """Which differences so many instances can show; nothing where no pair has enough of them."""
+    told = [pair for pair in pairs if pair.sd is not None and pair.detectable is not None]
     if not told:
         return
-    strictest = _range([pair.detectable_holm for pair in told], "{:.2f}")
-    under_holm = f"; of {strictest} at Holm's strictest step (α/{len(pairs)})" if len(pairs) > 1 else ""
+    strict = [pair.detectable_holm for pair in told if pair.detectable_holm is not None]
+    under_holm = f"; of {_range(strict, '{:.2f}')} at Holm's strictest step (α/{len(pairs)})"
     yield (
         f"Power: with n = {_range([pair.n for pair in told], '{}')} and differences of standard deviation "
         f"{_range([pair.sd for pair in told], '{:.2f}')}, a true difference of "
         f"{_range([pair.detectable for pair in told], '{:.2f}')} points is found in {POWER:.0%} of cases at "
-        f"α = {_decimal(ALPHA)}{under_holm}."
+        f"α = {_decimal(ALPHA)}{under_holm if strict and len(pairs) > 1 else ''}."
     )
 
 
