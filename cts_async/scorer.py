@@ -58,8 +58,8 @@ __all__ = [
     "is_csv",
     "item_name",
     "judged_files",
-    "labels_of",
     "main",
+    "pairs_of",
     "percentile",
     "read_gold",
     "read_outcomes",
@@ -387,19 +387,17 @@ def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
         return Unscored.FAILED
     if gold is None and (usual := _usual_score(record.get("nuggets"))) is not None:
         return usual
-    pairs = _pairs(record)
+    pairs = pairs_of(record)
     if not pairs:
         return _unjudged(record)
     return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
 
 
-def labels_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """A line's labels by nugget, as its score is made from them; {} for a line without. ValueError for bad ones."""
-    return {name: label for name, (_, label) in _pairs(record).items()}
+def pairs_of(record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Weight and label by nugget, from the first field that holds judged ones; {} where there is no such field.
 
-
-def _pairs(record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Weight and label by nugget, from the first field that holds judged ones; {} where there is no such field."""
+    ValueError for nuggets that are none.
+    """
     found = [(name, record[name]) for name in _NUGGET_FIELDS if record.get(name) is not None]
     if not found:
         return {}

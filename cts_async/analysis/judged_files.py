@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from cts_async import scorer
-from cts_async.analysis.runs import UNNAMED, FinishedRun, Item, Verdict, named_system
+from cts_async.analysis.runs import UNNAMED, FinishedRun, Item, Verdict, first_of, named_system
 from cts_async.errors import InputError
 from cts_async.protocol.run_files import PER_ITEM, RESULTS
 from cts_async.records import Coverage
@@ -19,8 +19,9 @@ def read_judged(path: Path) -> FinishedRun:
     The system is called as the file is, or its folder where the file is a per_item.jsonl or results.jsonl; a name
     that ends in k1 to k9 says the budget. Raises InputError with the line at fault.
     """
+    said: list[str] = []
     try:
-        outcomes = scorer.read_outcomes(path, report=_nobody)
+        outcomes = scorer.read_outcomes(path, report=said.append)
         lines = dict(_named(path))
     except scorer.BadInput as error:
         raise InputError(error.path, error.problem, line=error.line) from None
@@ -41,21 +42,21 @@ def read_judged(path: Path) -> FinishedRun:
         n_expected=len(outcomes),
         data={},
         embedded=False,
+        remarks=(f"Recomputed from the nuggets: {first_of(said)}.",) if said else (),
     )
-
-
-def _nobody(told: str) -> None:
-    """Files of others are not ours to complain about here: `cts score` does."""
 
 
 def _named(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every line with its item's name; a table of scores has none."""
     if not scorer.is_csv(path):
-        for _, line in scorer.read_records(path, _nobody):
+        for _, line in scorer.read_records(path, lambda _: None):
             yield scorer.item_name(line), line
 
 
 def _item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
+    pairs = scorer.pairs_of(line)
+    coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
+    weights = {name: float(weight) for name, (weight, _) in pairs.items()}
     return Item(
         id=id,
         fused_query=str(line.get("fused_query") or line.get("query") or ""),
@@ -64,5 +65,5 @@ def _item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
         answers=(),
         rewritten_query="",
         answer="",
-        verdicts={judge: Verdict(score, cast("Mapping[str, Coverage]", scorer.labels_of(line)), {})},
+        verdicts={judge: Verdict(score, coverage, weights)},
     )

@@ -82,7 +82,9 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
             f"{', '.join(paths)}: no instance has finished yet; the command that began it resumes it"
         )
     notes += [f"{run.directory}: not finished ({_progress(run)})" for run in asked if run.n_missing]
+    notes += [remark for run in asked for remark in run.remarks]
     baseline, note = _orig(orig, runs, asked)
+    notes += baseline.remarks if baseline else ()
     distinct = sorted(_distinct(asked), key=lambda run: (run.k, run.label))
     return RunSet(tuple(distinct), baseline, (*notes, *note))
 

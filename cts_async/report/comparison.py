@@ -169,6 +169,7 @@ def _backed(entrant: Entrant) -> str:
 
 def _notes(board: Board, judge: str) -> Iterator[str]:
     """What a reader has to know before believing the numbers."""
+    yield from board.remarks
     for entrant in board.entrants:
         where = entrant.directory
         if entrant.n_missing:

@@ -43,9 +43,10 @@ def test_two_judges_by_hand(tmp_path: Path) -> None:
 
 def test_equal_means_are_equal_in_whatever_order_they_are_summed(tmp_path: Path) -> None:
     """Both scored 100/3, 200/3, 0, 50, 400/7 and 100/7, whose sums differ in the last digit."""
-    scores = [100 / 3, 200 / 3, 0.0, 50.0, 400 / 7, 100 / 7]
-    for label, own in (("a-k1", scores), ("b-k1", [scores[i] for i in (2, 3, 5, 4, 1, 0)])):
-        rows = [Row(f"q{i}", score=score) for i, score in enumerate(own)]
+    of_a = ["fnn", "ffn", "n" * 7, "fffpnnn", "f" * 12 + "n" * 9, "fff" + "n" * 18]
+    of_b = ["nnn", "fpn", "f" + "n" * 6, "ffffnnn", "f" * 14 + "n" * 7, "f" * 7 + "n" * 14]
+    for label, words in (("a-k1", of_a), ("b-k1", of_b)):
+        rows = [Row(f"q{i}", labels={"ernie": word}) for i, word in enumerate(words)]
         made_run(tmp_path, label=label, rows=rows)
     board = make_board(read_run(path) for path in sorted(tmp_path.iterdir()))
     board = replace(
