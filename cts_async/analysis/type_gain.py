@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cts_async.analysis.bootstrap import RESAMPLES, resampled_means
+from cts_async.analysis.bootstrap import ENOUGH, RESAMPLES, resampled_means
 from cts_async.analysis.interactions import Interactions, Scores
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
 
@@ -32,8 +32,14 @@ class TypeGain:
     kind: QuestionType
     n: int
     points: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    """None for both where there is a single question."""
+
+    @property
+    def too_short(self) -> bool:
+        """Whether the interval is of too few questions to cover the truth as often as it says."""
+        return 1 < self.n < ENOUGH
 
 
 def gain_per_question(
@@ -50,10 +56,11 @@ def gain_per_question(
     drawn = _fitted(means.reshape(-1, *moments.shape[1:]))
     low, high = np.nanpercentile(drawn[:, asked > 0], [2.5, 97.5], axis=0)
     there = [i for i in range(len(QUESTION_TYPES)) if asked[i]]
-    return {
-        QUESTION_TYPES[i]: TypeGain(QUESTION_TYPES[i], int(asked[i]), float(points[i]), float(lo), float(hi))
-        for i, lo, hi in zip(there, low, high, strict=True)
-    }
+    found = {}
+    for i, *ends in zip(there, low.tolist(), high.tolist(), strict=True):
+        interval = ends if asked[i] > 1 else (None, None)
+        found[QUESTION_TYPES[i]] = TypeGain(QUESTION_TYPES[i], int(asked[i]), float(points[i]), *interval)
+    return found
 
 
 def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Array]:

@@ -235,7 +235,7 @@ def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
                 "system": standing.system,
                 "k": standing.k,
                 **asdict(standing.scores),
-                "delta": asdict(standing.delta) if standing.delta else None,
+                "delta": standing.delta and {**asdict(standing.delta), "too_short": standing.delta.too_short},
             }
             for standing in judged.standings
         ],

@@ -14,7 +14,17 @@ from cts_async.analysis.permutation import EXACT, flips_for
 from cts_async.analysis.power import ALPHA, POWER
 from cts_async.analysis.stability import Stability
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.data_table import Column, DataTable, Rank, Row, Show, number, text
+from cts_async.report.data_table import (
+    SHORT_MARK,
+    SHORT_NOTE,
+    Column,
+    DataTable,
+    Rank,
+    Row,
+    Show,
+    number,
+    text,
+)
 
 MOST_PAIRS = 36
 """Pairs that are shown without being asked for: those of nine systems."""
@@ -96,16 +106,26 @@ def interval_table(judged: Judged, baseline: str) -> Told:
         Column("system", text("system"), numeric=False),
         Column("pairs", text("n")),
         Column("mean Δ", number("mean", "+.3f")),
-        Column("95 % CI", lambda row: f"[{row['low']:.3f}, {row['high']:.3f}]"),
+        Column("95 % CI", _interval),
     )
-    rows = [{"system": one.system, **asdict(delta)} for one, delta in with_delta]
+    rows = [
+        {"system": one.system, **asdict(delta), "too_short": delta.too_short} for one, delta in with_delta
+    ]
     remarks = tuple(
         f"{one.system}: {delta.n} of its {one.scores.n_scored} scores have a counterpart in {baseline}."
         for one, delta in with_delta
         if one.partly_paired
     )
+    if any(delta.too_short for _, delta in with_delta):
+        remarks = (*remarks, SHORT_NOTE)
     caption = f"judge {judged.judge}; paired bootstrap, 95 % CI"
     return Told(DataTable("intervals", f"Mean improvement over {baseline}", caption, columns, rows), remarks)
+
+
+def _interval(row: Row) -> str:
+    if row["low"] is None:
+        return "-"
+    return f"[{row['low']:.3f}, {row['high']:.3f}]{SHORT_MARK if row['too_short'] else ''}"
 
 
 def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told:

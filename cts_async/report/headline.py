@@ -8,6 +8,7 @@ from cts_async.analysis.leaderboard import Standing
 from cts_async.analysis.power import ALPHA
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.comparison_tables import REFERENCES
+from cts_async.report.data_table import with_interval
 
 
 def headline(found: RunsCompared) -> Iterator[str]:
@@ -45,7 +46,9 @@ def _best(rivals: Sequence[Standing], judged: Judged, baseline: str) -> str:
     equal = [one.system for one in rivals if f"{one.scores.mean:.2f}" == mean]
     if len(equal) > 1:
         return f"The best by judge {judged.judge} are {', '.join(equal)}, each with a mean of {mean}."
-    delta = f", {of.mean:+.2f} [{of.low:+.2f}, {of.high:+.2f}] over {baseline}" if of else ""
+    delta = f", {with_interval(of.mean, of.low, of.high, '+.2f')} over {baseline}" if of else ""
+    if of and of.too_short:
+        delta += f" (too short an interval: n = {of.n})"
     first = (
         f"The best by judge {judged.judge} is {best.system} with"
         if len(rivals) > 1

@@ -46,7 +46,14 @@ def test_table_2(found: RunsCompared) -> None:
 
 def test_table_3(found: RunsCompared) -> None:
     """Differences 50 25 75: a resample of all 25s has the chance 1/27, so the interval spans 25 to 75."""
-    assert shown(named(found, "intervals")) == [("gpt-k1", "3", "+50.000", "[25.000, 75.000]")]
+    assert shown(named(found, "intervals")) == [("gpt-k1", "3", "+50.000", "[25.000, 75.000]†")]
+    assert named(found, "intervals").remarks[-1].startswith("† too short: below 30 instances")
+
+
+def test_a_single_pair_has_no_interval(tmp_path: Path) -> None:
+    for label, score in (("orig", 1.0), ("a-k1", 3.0)):
+        made_run(tmp_path, label=label, rows=[Row("q1", score=score)])
+    assert shown(named(compare_runs([str(tmp_path)]), "intervals")) == [("a-k1", "1", "+2.000", "-")]
 
 
 def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:

@@ -78,7 +78,7 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
             [cell.turn + aside for cell, _ in cells],
             [mean.mean for _, mean in cells],
             series=SCHEMES.index(scheme),
-            y_interval=[(mean.low, mean.high) for _, mean in cells],
+            y_interval=[mean.ends for _, mean in cells],
             hover=[_told(cell, mean) for cell, mean in cells],
             legendgroup=scheme,
             showlegend=first,
