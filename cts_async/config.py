@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cts_async.records import Mode, Scheme
+from cts_async.records import EmptyAnswers, Mode, Scheme
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,8 @@ class JudgeConfig:
     lexical: bool = False
     """Whether candidates are judged lexically as well, beside the judges asked for."""
     nuggets_per_call: int | None = None
+    empty_answers: EmptyAnswers = "fail"
+    """Whether a candidate's empty answer is a failure without a score, or scored 0 without asking the judge."""
     fields: Mapping[str, str] = field(default_factory=dict)
     config_file: Path | None = None
     max_outage_s: float = 900.0

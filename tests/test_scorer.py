@@ -150,7 +150,16 @@ def test_a_percentile_needs_values_and_a_q_in_range(values: list[float], q: floa
 def test_a_summary_by_hand() -> None:
     # Sorted 0, 50, 100: mean 150 / 3, p50 the middle one, p90 at position 1.8: 50 + 0.8 * 50.
     assert summarise([100.0, 0.0, 50.0], n_failed=2) == Summary(
-        n_expected=5, n_scored=3, n_failed=2, n_unjudged=0, mean=50.0, p50=50.0, p90=90.0, min=0.0, max=100.0
+        n_expected=5,
+        n_scored=3,
+        n_failed=2,
+        n_unjudged=0,
+        mean=50.0,
+        p50=50.0,
+        p90=90.0,
+        min=0.0,
+        max=100.0,
+        mean_failed_as_0=30.0,
     )
 
 
@@ -202,7 +211,7 @@ def test_results_are_scored_and_failures_counted_apart(tmp_path: Path) -> None:
         "e": Unscored.UNJUDGED,
     }
     # Two scores, 50 and 75: mean and p50 62.5, p90 at position 0.9: 50 + 0.9 * 25 = 72.5.
-    assert score_file(path) == Summary(5, 2, 1, 2, 62.5, 62.5, 72.5, 50.0, 75.0)
+    assert score_file(path) == Summary(5, 2, 1, 2, 62.5, 62.5, 72.5, 50.0, 75.0, 125 / 3)
 
 
 def test_an_error_outweighs_nuggets_on_the_same_line(tmp_path: Path) -> None:
@@ -419,7 +428,7 @@ def test_several_files_have_a_row_each_and_one_failure_is_told_by_the_exit_code(
     header, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert header[:4] == ["expected", "scored", "failed", "unjudged"]
     assert first[:5] == ["1", "1", "0", "0", "100.000"]
-    assert second[:-1] == ["2", "0", "1", "1", *"-----"]
+    assert second[:-1] == ["2", "0", "1", "1", *"------"]
 
 
 def test_json_has_full_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

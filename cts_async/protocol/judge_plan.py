@@ -185,12 +185,20 @@ def _targets_of_candidates(
         **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
         "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
         **_split(scoring, specs, gold),
+        **({} if config.empty_answers == "fail" else {"empty_answers": config.empty_answers}),
     }
     targets = [
         Target(
             name,
             config.out / name if apart else config.out,
-            answers_of_candidates(file, gold, config.fields, config.limit, marked=begun),
+            answers_of_candidates(
+                file,
+                gold,
+                config.fields,
+                config.limit,
+                marked=begun,
+                empty_is_zero=config.empty_answers == "zero",
+            ),
             scoring,
             {"system": name, "candidates": str(file), **common},
             apart,

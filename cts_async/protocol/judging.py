@@ -42,9 +42,9 @@ class Judging:
 
     @property
     def digest(self) -> int:
-        """64 bits of what a judge is asked, good within this process; 0 for a failure."""
+        """64 bits of what a judge is asked, good within this process; 0 for a failure or an empty answer."""
         instance = self.instance
-        if self.failure:
+        if self.failure or not self.answer:
             return 0
         return _digest(instance.fused_query, _digest_of_texts(instance.nuggets), self.answer)
 
@@ -156,10 +156,17 @@ def _any(id: str) -> bool:
 
 
 def answers_of_candidates(
-    file: Path, gold: GoldIndex, fields: Mapping[str, str], limit: int | None, *, marked: bool
+    file: Path,
+    gold: GoldIndex,
+    fields: Mapping[str, str],
+    limit: int | None,
+    *,
+    marked: bool,
+    empty_is_zero: bool = False,
 ) -> Answers:
     """The candidates of a file that join the gold. InputError for a bad line, an id twice, and for none.
 
+    An empty answer is a failure, or with `empty_is_zero` an answer that covers nothing, and so is one that is null.
     Where there are no verdicts yet that could be on other answers, marks need not be made: see `Answers.marks`.
     """
 
@@ -167,7 +174,7 @@ def answers_of_candidates(
         try:
             for line, name, record in islice(_joined(file, gold, fields), limit):
                 if wanted(name):
-                    yield _judging(line, name, record)
+                    yield _judging(line, name, record, empty_is_zero=empty_is_zero)
         except InputError as error:
             raise RunStopped(f"{error}; the file has changed since it was checked") from None
 
@@ -212,11 +219,14 @@ def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
     return line.candidate.id, line.candidate.fused_query
 
 
-def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord) -> Judging:
+def _judging(
+    line: CandidateLine | FailedLine, name: str, record: GoldRecord, *, empty_is_zero: bool
+) -> Judging:
     instance = Instance(name, _names(line)[1] or record.fused_query or "", "", record.nuggets)
     if isinstance(line, FailedLine):
-        return Judging(instance, "", NoAnswer(line.failure.message))
-    if not line.candidate.answer:
+        missing = line.failure.kind == NoAnswer.kind
+        return Judging(instance, "", None if missing and empty_is_zero else NoAnswer(line.failure.message))
+    if not line.candidate.answer and not empty_is_zero:
         return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
     return Judging(instance, line.candidate.answer)
 

@@ -73,6 +73,7 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
         Column("system", text("system"), numeric=False),
         Column("k", lambda row: str(row["k"] or "-")),
         Column("mean (Δ)" if baseline else "mean", _mean, rank=_competing("mean")),
+        *_beside_the_mean(judged.standings),
         *(Column(name, number(name, ".3f"), rank=_competing(name)) for name in ("p50", "p90")),
         *(Column(name, number(name, ".3f")) for name in ("min", "max")),
         Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
@@ -85,6 +86,17 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
     return Told(DataTable("leaderboard", "restore_score_100", caption, columns, rows))
 
 
+def _beside_the_mean(standings: Sequence[Standing]) -> Iterator[Column]:
+    """Where systems have other instances: the mean over those that all have; and with failures counted as 0."""
+    n_common = standings[0].n_common if standings else 0
+    if any(n_common < standing.scores.n_scored for standing in standings):
+        show = number("common_mean", ".3f")
+        yield Column(f"common (n={n_common})", show, rank=_competing("common_mean"))
+    if any(standing.scores.n_failed for standing in standings):
+        show = number("mean_failed_as_0", ".3f")
+        yield Column("failed=0", show, rank=_competing("mean_failed_as_0"))
+
+
 def _competing(name: str) -> Rank:
     """The best of a column is a system's, not a reference point's."""
     return lambda row: None if str(row["system"]).partition("+")[0] in REFERENCES else row[name]
@@ -92,7 +104,8 @@ def _competing(name: str) -> Rank:
 
 def _standing(standing: Standing) -> Row:
     delta = standing.delta.mean if standing.delta else None
-    return {"system": standing.system, "k": standing.k, "delta": delta, **asdict(standing.scores)}
+    common = {"n_common": standing.n_common, "common_mean": standing.common_mean}
+    return {"system": standing.system, "k": standing.k, "delta": delta, **asdict(standing.scores), **common}
 
 
 def _mean(row: Row) -> str:
@@ -194,23 +207,32 @@ def _range(values: Sequence[float | None], form: str) -> str:
 
 def judges_table(found: Robustness) -> Told:
     """Table 9: a column for each judge, so that many systems fit."""
-    shared = [i for i, _ in enumerate(found.systems) if all(one.means[i] is not None for one in found.judges)]
+    shared = [i for i, mean in enumerate(found.judges[0].common_means) if mean is not None]
+    differ = any(judge.n_scored[i] != found.n_common for judge in found.judges for i in shared)
     orderings = [f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges if len(shared) > 1]
     verdict = {True: "All judges order the systems alike.", False: "The judges' orderings differ.", None: ""}
     of = f"Ordered are the {len(shared)} of {len(found.systems)} systems that every judge has scored"
     orderings += [f"{of}; --judge NAME asks for fewer judges."] * (len(shared) < len(found.systems))
+    if differ:
+        orderings.append(
+            f"Orderings and tau go by the means over the {found.n_common} instances that all these systems have from "
+            "all judges."
+        )
     partly = [
         f"{judge.judge} has scored {n} answers of {system}, others up to {most}."
         for judge in found.judges
         for system, n, most in zip(found.systems, judge.n_scored, _most_scored(found), strict=True)
         if 0 < n < most
     ]
-    judges = (Column(one.judge, number(one.judge, ".2f"), rank=_competing(one.judge)) for one in found.judges)
+    judges = {one.judge: one.means for one in found.judges}
+    if differ:
+        judges |= {f"{one.judge} (n={found.n_common})": one.common_means for one in found.judges}
     rows = [
-        {"system": system, **{judge.judge: judge.means[i] for judge in found.judges}}
+        {"system": system, **{name: means[i] for name, means in judges.items()}}
         for i, system in enumerate(found.systems)
     ]
-    columns = (Column("system", text("system"), numeric=False), *judges)
+    scores = (Column(name, number(name, ".2f"), rank=_competing(name)) for name in judges)
+    columns = (Column("system", text("system"), numeric=False), *scores)
     table = DataTable("judges", "Robustness to the judge", "mean restore_score_100 by judge", columns, rows)
     return Told(table, tuple(told for told in (*orderings, verdict[found.same_order], *partly) if told))
 

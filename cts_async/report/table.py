@@ -85,6 +85,7 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     print_whole(console, table)
     if short:
         _say(console, SHORT_NOTE)
+    _print_failed_as_0(console, summaries)
     if not wide:
         for summary in summaries:
             _say(console, f"{summary.label}: {summary.spent.calls} calls in {_duration(summary.wall_s)}")
@@ -93,6 +94,28 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     for agreement in together(one for summary in summaries for one in summary.beside):
         _say(console, f"{sentence(agreement)}.")
     _print_tool_health(console, summaries)
+
+
+def _print_failed_as_0(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """What failures would make of the means, and a warning where systems have not the same number of scores."""
+    counts: dict[str, set[int]] = {}
+    for summary in summaries:
+        for scores in summary.judges:
+            of = scores.summary
+            counts.setdefault(scores.judge, set()).add(of.n_scored)
+            if of.n_failed and of.mean_failed_as_0 is not None:
+                _say(
+                    console,
+                    f"{summary.label}, {scores.judge}: mean {of.mean:.2f} over {of.n_scored} scored; "
+                    f"{of.mean_failed_as_0:.2f} with {of.n_failed} failed counted as 0.",
+                )
+    if differing := [judge for judge, ns in counts.items() if len(ns) > 1]:
+        _say(
+            console,
+            f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
+            "those that both have.",
+            "yellow",
+        )
 
 
 def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, ...]]:

@@ -199,3 +199,23 @@ def test_a_judges_name_is_no_markup(tmp_path: Path) -> None:
     told = named(compare_runs([str(tmp_path)]), "judges")
     print_table(Console(file=out, width=80, color_system=None), told.table)
     assert "[red]ernie" in out.getvalue()
+
+
+def test_failures_bring_columns_and_a_warning(tmp_path: Path) -> None:
+    """a 50 over one, 25 with a failure as 0; b (100 + 0) / 2; on q0 alone b has 100, and stands above a."""
+    both = {"x": "pp", "y": "pp"}
+    made_run(tmp_path, label="a-k1", rows=[Row("q0", labels=both), Row("q1", error="search")])
+    labels = [{"x": word, "y": word} for word in ("ff", "nn", "nn")]
+    made_run(tmp_path, label="b-k1", rows=[Row(f"q{i}", labels=of) for i, of in enumerate(labels)])
+    found = compare_runs([str(tmp_path)])
+    table = named(found, "leaderboard").table
+    headings = [column.heading for column in table.columns]
+    assert headings[2:5] == ["mean", "common (n=1)", "failed=0"]
+    cells = [[column.show(row) for column in table.columns[2:5]] for row in table.rows]
+    assert cells == [["50.000", "50.000", "25.000"], ["33.333", "100.000", "33.333"]]
+    assert [*table.rows[0]][-3:] == ["mean_failed_as_0", "n_common", "common_mean"]
+    judges = named(found, "judges")
+    assert [column.heading for column in judges.table.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
+    assert "Orderings and tau go by the means over the 1 instances" in " ".join(judges.remarks)
+    assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
+    assert "By their means, but not on the instances that both have: a-k1 is above b-k1." in found.notes
