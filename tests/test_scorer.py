@@ -519,3 +519,27 @@ def test_the_standard_librarys_parser_refuses_what_orjson_refuses(
 def test_a_score_survives_the_file(tmp_path_factory: pytest.TempPathFactory, pairs: list[Any]) -> None:
     path = write(tmp_path_factory.mktemp("r") / "r.jsonl", item("a", *pairs))
     assert read_outcomes(path) == {"a": restore_score_100(pairs)}
+
+
+def test_items_without_an_answer_are_0_if_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Full is 100; three have no answer; another error stays a failure, an unjudged answer unjudged."""
+    path = write(
+        tmp_path / "r.jsonl",
+        item("a", (1, "full")),
+        {"id": "b", "error": {"step": "candidate", "kind": "no_answer", "message": "the answer is null"}},
+        {"id": "c", "error": {"step": "search/turn/3", "kind": "unusable_output", "message": "no <answer>"}},
+        {"id": "d", "answer": " ", "nuggets": None},
+        {"id": "e", "error": {"step": "judge/x", "kind": "unusable_output", "message": "not JSON"}},
+        {"id": "f", "answer": "text", "nuggets": None},
+    )
+    found = score_file(path, empty_is_zero=True)
+    assert (found.n_scored, found.n_failed, found.n_unjudged, found.mean) == (4, 1, 1, 25.0)
+    assert found.mean_failed_as_0 == 20.0
+    usual = score_file(path)
+    assert (usual.n_scored, usual.n_failed, usual.mean, usual.mean_failed_as_0) == (1, 3, 100.0, 25.0)
+    assert main([str(path), "--json", "--empty-answers", "zero"]) == 1
+    assert json.loads(capsys.readouterr().out)[0]["mean"] == 25.0
+    assert main([str(path)]) == 1
+    assert "failed=0" in capsys.readouterr().out
