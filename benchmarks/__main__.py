@@ -23,6 +23,7 @@ BY_NAME = (
     "outage",
     "faults",
     "matching",
+    "coverage",
     "viewer",
     "workers",
     "shared_limit",

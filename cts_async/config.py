@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from cts_async.records import AgentPrompt, Mode, Scheme
+from cts_async.records import AgentPrompt, EmptyAnswers, Mode, Scheme
 
 Join = Literal["id-and-query", "id"]
 """By id, else by fused query, and an error where they contradict each other; or by the id alone if there is one."""
@@ -99,6 +99,8 @@ class JudgeConfig:
     lexical: bool = False
     """Whether candidates are judged lexically as well, beside the judges asked for."""
     nuggets_per_call: int | None = None
+    empty_answers: EmptyAnswers = "fail"
+    """Whether a candidate's empty answer is a failure without a score, or scored 0 without asking the judge."""
     fields: Mapping[str, str] = field(default_factory=dict)
     config_file: Path | None = None
     config_consent: Consent = "ask"

@@ -14,6 +14,7 @@ from unicodedata import category
 Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
 Mode = Literal["at-once", "respond", "select"]
+EmptyAnswers = Literal["fail", "zero"]
 Impression = Literal["low", "medium", "high"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]

@@ -59,8 +59,8 @@ __all__ = [
     "is_csv",
     "item_name",
     "judged_files",
-    "labels_of",
     "main",
+    "pairs_of",
     "percentile",
     "read_gold",
     "read_outcomes",
@@ -138,6 +138,8 @@ def percentile(values: Sequence[float], q: float) -> float:
 class Summary:
     """A run's scores in short. The five statistics are over the scored items, None where there are none.
 
+    `mean_failed_as_0` is the mean over scored and failed items, a failure counted as 0: what tables with the same n for
+    every system have. It stands beside the mean and never in its place; None where nothing was scored.
     `n_expected` can exceed scored + failed + unjudged: the rest has no line at all.
     """
 
@@ -150,6 +152,7 @@ class Summary:
     p90: float | None
     min: float | None
     max: float | None
+    mean_failed_as_0: float | None = None
 
 
 def summarise(
@@ -169,8 +172,16 @@ def summarise(
     counts = (expected, len(ordered), n_failed, n_unjudged)
     if not ordered:
         return Summary(*counts, None, None, None, None, None)
-    mean = math.fsum(ordered) / len(ordered)
-    return Summary(*counts, mean, percentile(ordered, 50), percentile(ordered, 90), ordered[0], ordered[-1])
+    total = math.fsum(ordered)
+    return Summary(
+        *counts,
+        mean=total / len(ordered),
+        p50=percentile(ordered, 50),
+        p90=percentile(ordered, 90),
+        min=ordered[0],
+        max=ordered[-1],
+        mean_failed_as_0=total / (len(ordered) + n_failed),
+    )
 
 
 # -- reading lines ------------------------------------------------------------------------------------
@@ -364,14 +375,15 @@ Outcome = float | Unscored
 
 
 def read_outcomes(
-    path: Path | str, gold: Gold | None = None, report: Report = _to_stderr
+    path: Path | str, gold: Gold | None = None, report: Report = _to_stderr, *, empty_is_zero: bool = False
 ) -> dict[str, Outcome]:
     """Read a file of judgments: item id to `restore_score_100`, or why it has none.
 
     The lines are read one by one, and only what is returned is kept (of CSV, the judged nuggets too).
     With gold, the weights are the gold's whatever the line says, and each of its nuggets must be judged
-    exactly once; items whose gold was left out are in no count. Raises BadInput at the first line that is
-    broken, OSError if there is no file. A torn last line and a stored score that disagrees are told to `report`.
+    exactly once; items whose gold was left out are in no count. With `empty_is_zero` an item without an answer is
+    scored 0 instead of counted as failed (JSON Lines only). Raises BadInput at the first line that is broken,
+    OSError if there is no file. A torn last line and a stored score that disagrees are told to `report`.
     """
     if is_csv(path):
         return _csv_outcomes(path, gold)
@@ -381,7 +393,7 @@ def read_outcomes(
             name = item_name(record)
             if gold is not None and gold.leaves_out(record):
                 continue
-            outcome = _outcome(record, gold)
+            outcome = 0.0 if empty_is_zero and _is_empty(record) else _outcome(record, gold)
         except ValueError as problem:
             raise BadInput(path, number, str(problem)) from None
         if isinstance(outcome, float):
@@ -392,12 +404,14 @@ def read_outcomes(
     return outcomes
 
 
-def score_file(path: Path | str, gold: Gold | None = None, report: Report = _to_stderr) -> Summary:
+def score_file(
+    path: Path | str, gold: Gold | None = None, report: Report = _to_stderr, *, empty_is_zero: bool = False
+) -> Summary:
     """Summarise a file of judgments; see `read_outcomes`.
 
     Expected are all items that have a line, or all of the gold where that is more.
     """
-    outcomes = read_outcomes(path, gold, report)
+    outcomes = read_outcomes(path, gold, report, empty_is_zero=empty_is_zero)
     kinds = list(outcomes.values())
     return summarise(
         (kind for kind in kinds if not isinstance(kind, Unscored)),
@@ -415,12 +429,26 @@ def item_name(record: Mapping[str, Any]) -> str:
     return name
 
 
+def _is_empty(record: Mapping[str, Any]) -> bool:
+    """Whether an item failed or was never judged because there is no answer.
+
+    That is an error of the kind "no_answer" (`cts judge`), a search that ended in unusable output (`cts run`), or a
+    blank answer that nobody has judged.
+    """
+    error, answer = record.get("error"), record.get("answer")
+    if isinstance(error, dict):
+        searched = str(error.get("step")).startswith("search/turn/")
+        return error.get("kind") == "no_answer" or (searched and error.get("kind") == "unusable_output")
+    judged = any(record.get(name) for name in _NUGGET_FIELDS)
+    return not error and not judged and isinstance(answer, str) and not answer.strip()
+
+
 def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
     if record.get("error") not in (None, "", False):
         return Unscored.FAILED
     if gold is None and (usual := _usual_score(record.get("nuggets"))) is not None:
         return usual
-    pairs = _pairs(record)
+    pairs = pairs_of(record)
     if not pairs:
         if (stored := record.get("restore_score_100")) is not None:
             return _stored_score(stored, gold)
@@ -428,13 +456,11 @@ def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
     return _require_score(pairs if gold is None else _reweighted(pairs, gold.weights_of(record)))
 
 
-def labels_of(record: Mapping[str, Any]) -> dict[str, str]:
-    """A line's labels by nugget, as its score is made from them; {} for a line without. ValueError for bad ones."""
-    return {name: label for name, (_, label) in _pairs(record).items()}
+def pairs_of(record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Weight and label by nugget, from the first field that holds judged ones; {} where there is no such field.
 
-
-def _pairs(record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Weight and label by nugget, from the first field that holds judged ones; {} where there is no such field."""
+    ValueError for nuggets that are none.
+    """
     found = [(name, record[name]) for name in _NUGGET_FIELDS if record.get(name) is not None]
     if not found:
         return {}
@@ -797,6 +823,7 @@ def score_files(
     report: Report = _to_stderr,
     *,
     skip_bad_gold: bool = False,
+    empty_is_zero: bool = False,
 ) -> list[tuple[str, Summary]]:
     """Summarise every file that the words name (see `judged_files`), each once, in that order.
 
@@ -804,12 +831,12 @@ def score_files(
     """
     weights = read_gold(gold, skip_bad=skip_bad_gold, report=report) if gold else None
     names = dict.fromkeys(name for word in words for name in judged_files(word))
-    return [(name, score_file(name, weights, report)) for name in names]
+    return [(name, score_file(name, weights, report, empty_is_zero=empty_is_zero)) for name in names]
 
 
 # -- the command --------------------------------------------------------------------------------------
 
-_COLUMNS: Final = ("expected", "scored", "failed", "unjudged", "mean", "p50", "p90", "min", "max")
+_COLUMNS: Final = ("expected", "scored", "failed", "unjudged", "mean", "failed=0", "p50", "p90", "min", "max")
 
 _EXAMPLE: Final = """\
 example:
@@ -821,11 +848,16 @@ exit code: 0 all scored, 1 some items failed, 2 bad input
 
 
 def table(rows: Sequence[tuple[str, Summary]]) -> str:
-    """Lay the summaries out in columns; `unjudged` only where there is something in it.
+    """Lay the summaries out in columns; `unjudged` and `failed=0` only where there is something in them.
 
+    `failed=0` is the mean with failures counted as 0.
     The file comes last: however long its name is, the numbers stay in place, on a narrow screen too.
     """
-    columns = [c for c in _COLUMNS if c != "unjudged" or any(s.n_unjudged for _, s in rows)]
+    empty = {
+        "unjudged": not any(summary.n_unjudged for _, summary in rows),
+        "failed=0": not any(summary.n_failed for _, summary in rows),
+    }
+    columns = [column for column in _COLUMNS if not empty.get(column)]
     cells = [columns, *([_cell(summary, column) for column in columns] for _, summary in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     names = ["file", *(name for name, _ in rows)]
@@ -843,7 +875,7 @@ def as_json(rows: Sequence[tuple[str, Summary]]) -> str:
 def _cell(summary: Summary, column: str) -> str:
     if hasattr(summary, f"n_{column}"):
         return str(getattr(summary, f"n_{column}"))
-    value: float | None = getattr(summary, column)
+    value: float | None = getattr(summary, "mean_failed_as_0" if column == "failed=0" else column)
     return "-" if value is None else f"{value:.3f}"
 
 
@@ -866,6 +898,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave out items whose gold has no nuggets or no valid weights",
     )
+    parser.add_argument(
+        "--empty-answers",
+        choices=("fail", "zero"),
+        default="fail",
+        help="an item without an answer: failed and in no mean, or scored 0",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON list, one object per file")
     return parser
 
@@ -874,7 +912,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print one summary per file and give the exit code: 0 all scored, 1 some failed, 2 bad input."""
     options = _parser().parse_args(argv)
     try:
-        rows = score_files(options.judgments, options.gold, skip_bad_gold=options.skip_bad_gold)
+        rows = score_files(
+            options.judgments,
+            options.gold,
+            skip_bad_gold=options.skip_bad_gold,
+            empty_is_zero=options.empty_answers == "zero",
+        )
     except BadInput as problem:
         print(f"scorer: error: {problem}", file=sys.stderr)
         return 2

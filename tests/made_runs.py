@@ -18,7 +18,7 @@ _LABELS = {"f": "full", "p": "partial", "n": "none"}
 class Row:
     """One instance of a run. What is judged is given as `score` or as `labels`.
 
-    `score` is what the judge SCORING gave, as it is; `labels` are labels by judge, a letter for each nugget
+    `score` is what the judge SCORING gave, a multiple of 0.5; `labels` are labels by judge, a letter for each nugget
     ("fpn" is full, partial, none), which make the score with `weights` (all 1 where they are left out). The
     first judge of `labels` is the scoring one. `error` makes the instance a failure at that step.
     """
@@ -120,8 +120,25 @@ def _judged(row: Row, judge: str) -> dict[str, Any]:
         return {"judge": judge, "nuggets": nuggets, "restore_score_100": score}
     if row.score is None:
         return {"judge": None, "nuggets": None, "restore_score_100": None}
-    nugget = {"id": "N1", "weight": 1.0, "coverage": "partial"}
-    return {"judge": judge, "nuggets": [nugget], "restore_score_100": row.score}
+    nuggets = _nuggets_of(row.score)
+    score = restore_score_100([(nugget["weight"], nugget["coverage"]) for nugget in nuggets])
+    return {"judge": judge, "nuggets": nuggets, "restore_score_100": score}
+
+
+_WEIGHTS = (37, 32, 16, 8, 4, 2, 1)
+"""They add up to 100, and some of them to any number below."""
+
+
+def _nuggets_of(score: float) -> list[dict[str, Any]]:
+    """Judged nuggets that make a score, a multiple of 0.5, by the same weights for any score."""
+    nuggets, left = [], score
+    for i, weight in enumerate(_WEIGHTS, start=1):
+        label = "full" if weight <= left else "partial" if weight == 2 * left else "none"
+        left -= {"full": weight, "partial": weight / 2, "none": 0}[label]
+        nuggets.append({"id": f"N{i}", "weight": weight, "coverage": label})
+    if left:
+        raise ValueError(f"{score} is no multiple of 0.5 in [0, 100]: give labels")
+    return nuggets
 
 
 def _write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:

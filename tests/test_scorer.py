@@ -150,7 +150,16 @@ def test_a_percentile_needs_values_and_a_q_in_range(values: list[float], q: floa
 def test_a_summary_by_hand() -> None:
     # Sorted 0, 50, 100: mean 150 / 3, p50 the middle one, p90 at position 1.8: 50 + 0.8 * 50.
     assert summarise([100.0, 0.0, 50.0], n_failed=2) == Summary(
-        n_expected=5, n_scored=3, n_failed=2, n_unjudged=0, mean=50.0, p50=50.0, p90=90.0, min=0.0, max=100.0
+        n_expected=5,
+        n_scored=3,
+        n_failed=2,
+        n_unjudged=0,
+        mean=50.0,
+        p50=50.0,
+        p90=90.0,
+        min=0.0,
+        max=100.0,
+        mean_failed_as_0=30.0,
     )
 
 
@@ -202,7 +211,7 @@ def test_results_are_scored_and_failures_counted_apart(tmp_path: Path) -> None:
         "e": Unscored.UNJUDGED,
     }
     # Two scores, 50 and 75: mean and p50 62.5, p90 at position 0.9: 50 + 0.9 * 25 = 72.5.
-    assert score_file(path) == Summary(5, 2, 1, 2, 62.5, 62.5, 72.5, 50.0, 75.0)
+    assert score_file(path) == Summary(5, 2, 1, 2, 62.5, 62.5, 72.5, 50.0, 75.0, 125 / 3)
 
 
 def test_an_error_outweighs_nuggets_on_the_same_line(tmp_path: Path) -> None:
@@ -461,7 +470,7 @@ def test_several_files_have_a_row_each_and_one_failure_is_told_by_the_exit_code(
     header, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
     assert header[:4] == ["expected", "scored", "failed", "unjudged"]
     assert first[:5] == ["1", "1", "0", "0", "100.000"]
-    assert second[:-1] == ["2", "0", "1", "1", *"-----"]
+    assert second[:-1] == ["2", "0", "1", "1", *"------"]
 
 
 def test_json_has_full_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -552,3 +561,27 @@ def test_the_standard_librarys_parser_refuses_what_orjson_refuses(
 def test_a_score_survives_the_file(tmp_path_factory: pytest.TempPathFactory, pairs: list[Any]) -> None:
     path = write(tmp_path_factory.mktemp("r") / "r.jsonl", item("a", *pairs))
     assert read_outcomes(path) == {"a": restore_score_100(pairs)}
+
+
+def test_items_without_an_answer_are_0_if_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Full is 100; three have no answer; another error stays a failure, an unjudged answer unjudged."""
+    path = write(
+        tmp_path / "r.jsonl",
+        item("a", (1, "full")),
+        {"id": "b", "error": {"step": "candidate", "kind": "no_answer", "message": "the answer is null"}},
+        {"id": "c", "error": {"step": "search/turn/3", "kind": "unusable_output", "message": "no <answer>"}},
+        {"id": "d", "answer": " ", "nuggets": None},
+        {"id": "e", "error": {"step": "judge/x", "kind": "unusable_output", "message": "not JSON"}},
+        {"id": "f", "answer": "text", "nuggets": None},
+    )
+    found = score_file(path, empty_is_zero=True)
+    assert (found.n_scored, found.n_failed, found.n_unjudged, found.mean) == (4, 1, 1, 25.0)
+    assert found.mean_failed_as_0 == 20.0
+    usual = score_file(path)
+    assert (usual.n_scored, usual.n_failed, usual.mean, usual.mean_failed_as_0) == (1, 3, 100.0, 25.0)
+    assert main([str(path), "--json", "--empty-answers", "zero"]) == 1
+    assert json.loads(capsys.readouterr().out)[0]["mean"] == 25.0
+    assert main([str(path)]) == 1
+    assert "failed=0" in capsys.readouterr().out

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cts_async.analysis.answerability import FOLDS, Predictions, any_answered, fold_of
 from cts_async.analysis.bootstrap import Difference, paired_difference
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-RESAMPLES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def ask_or_not(
     points = _trace(chance, asked, unasked)
     decided = _validated(chance, asked, unasked, folds)
     outcome = np.where(decided, asked, unasked)
-    over_always = paired_difference(outcome, asked, seed=seed, resamples=RESAMPLES)
+    over_always = paired_difference(outcome, asked, seed=seed)
     assert over_always is not None
     return Frontier(
         label=system.label,

@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.runs import FinishedRun, Item, Verdict, with_mark
+from cts_async.analysis.runs import FinishedRun, Item, Verdict, first_of, with_mark
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
+from cts_async.scorer import restore_score_100
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,6 +74,8 @@ class Board:
     """The judge that scored most runs first."""
     scores: Mapping[str, Array]
     labels: Mapping[str, Array]
+    remarks: tuple[str, ...] = ()
+    """What was found in the runs' files that a reader of the scores has to know."""
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -85,21 +88,24 @@ class Board:
 
 def make_board(runs: Iterable[FinishedRun]) -> Board:
     """Take in the runs one by one, holding on to none. Raises UsageError where two disagree about the nuggets."""
-    rows = _Rows()
+    rows, remarks = _Rows(), list[str]()
     found: list[tuple[Entrant, dict[str, _Column]]] = []
     for run in runs:
         columns = {judge: _Column() for judge in run.judges}
         for item in run.items.values():
             row = rows.of(item)
             for judge, verdict in item.verdicts.items():
-                columns[judge].add(row, verdict.score, rows.codes(row, verdict, run.directory))
+                codes = rows.codes(row, verdict, run.directory)
+                columns[judge].add(row, rows.score(row, verdict, run.directory), codes)
+        remarks += run.remarks
         found.append((_entrant(run), columns))
     found = _named_apart(found)
     found.sort(key=lambda pair: _order(pair[0]))
     entrants = tuple(entrant for entrant, _ in found)
     judges = _ranked_judges(entrants)
     scores, labels = _filled(rows, judges, [columns for _, columns in found])
-    return Board(tuple(sorted(rows.names)), entrants, judges, scores, labels)
+    remarks += rows.differing_weights()
+    return Board(tuple(sorted(rows.names)), entrants, judges, scores, labels, tuple(remarks))
 
 
 class _Rows:
@@ -109,6 +115,10 @@ class _Rows:
         self.names: list[str] = []
         self.nuggets: list[tuple[str, ...]] = []
         """By row; empty while nobody has labelled any."""
+        self._weights: list[tuple[Mapping[str, float], Path] | None] = []
+        """By row the weights that count, and whose they are."""
+        self._differing: dict[int, str] = {}
+        """Of rows whose weights differ between runs, the first difference."""
         self._by_id: dict[str, int] = {}
         self._by_query: dict[str, int] = {}
         self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -124,6 +134,7 @@ class _Rows:
             row = self._by_id[item.id] = len(self.names)
             self.names.append(item.id)
             self.nuggets.append(())
+            self._weights.append(None)
             self._by_query.setdefault(item.fused_query, row)
         return row
 
@@ -139,6 +150,31 @@ class _Rows:
                 "compare runs with the same gold"
             )
         return [_CODES[verdict.coverage[id]] for id in nuggets] if ids else []
+
+    def score(self, row: int, verdict: Verdict, where: Path) -> float:
+        """The verdict's score by the weights of the first run that has any: all runs are compared by one gold."""
+        if not verdict.weights:  # a table of scores alone
+            return verdict.score
+        known, whose = self._weights[row] = self._weights[row] or (verdict.weights, where)
+        if known == verdict.weights:
+            return verdict.score
+        if row not in self._differing:
+            id = next(id for id in known if known[id] != verdict.weights[id])
+            self._differing[row] = (
+                f"nugget {id!r} of {self.names[row]!r} weighs {known[id]:g} in {whose} and "
+                f"{verdict.weights[id]:g} in {where}"
+            )
+        return restore_score_100((known[id], label) for id, label in verdict.coverage.items())
+
+    def differing_weights(self) -> list[str]:
+        """What there is to say of weights that differ between runs."""
+        if not self._differing:
+            return []
+        said = [self._differing[row] for row in sorted(self._differing, key=self.names.__getitem__)]
+        return [
+            f"Weights differ between runs, so not all were judged by the same gold: {first_of(said)}. Scores are "
+            "recomputed with the weights named first."
+        ]
 
 
 class _Column:

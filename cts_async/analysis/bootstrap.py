@@ -1,7 +1,9 @@
 """Paired percentile bootstrap of a mean difference (Efron & Tibshirani 1993; paper, table 3).
 
 Instances are resampled with replacement, each with its own pair of scores, 10,000 times; the interval
-is the 2.5th to the 97.5th percentile of the resampled means.
+is the 2.5th to the 97.5th percentile of the resampled means. Of few instances it is too short: at n = 8 it
+covers the truth in 90 % of samples or less, of skewed differences far less (`benchmarks/coverage.py`). Student's t
+and the bias-corrected bootstrap (BCa) miss it as well there, so short intervals are marked instead of replaced.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ LEVEL = 0.95
 _TAIL: Final = 100 * (1 - LEVEL) / 2
 _DRAWN_AT_ONCE: Final = 2_000_000
 """Instances drawn in one block: 16 MB of them, however many there are."""
+ENOUGH: Final = 30
+"""Of fewer instances the interval is too short."""
 MANY: Final = 10_000
 """From so many instances on, resamples are drawn by value, if there are few values."""
 _FEW: Final = 8
@@ -29,12 +33,25 @@ _FEW: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Mean of n paired differences with its interval, in points of restore_score_100."""
+    """Mean of n paired differences with its interval, in points of restore_score_100.
+
+    A single difference has no interval: `low` and `high` are None.
+    """
 
     n: int
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+
+    @property
+    def too_short(self) -> bool:
+        """Whether there is an interval that covers the truth less often than it says."""
+        return 1 < self.n < ENOUGH
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The interval as it is drawn: of no length where there is none."""
+        return (self.mean if self.low is None else self.low), (self.mean if self.high is None else self.high)
 
 
 def paired_difference(
@@ -66,6 +83,10 @@ def paired_differences(
         if not rows.any():
             continue
         values = differences[rows][:, columns]
+        if len(values) == 1:
+            for i, column in enumerate(columns):
+                found[column] = Difference(1, float(values[0, i]), None, None)
+            continue
         means = _resampled(values, seed, resamples)
         for i, column in enumerate(columns):
             low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
@@ -86,7 +107,7 @@ def _resampled(values: Array, seed: int, resamples: int) -> Array:
     import numpy as np
 
     if len(values) < MANY:
-        return _resampled_means(values, seed, resamples)
+        return resampled_means(values, seed, resamples)
     means = np.empty((resamples, values.shape[1]))
     one_by_one: list[int] = []
     for i, column in enumerate(values.T):
@@ -96,7 +117,7 @@ def _resampled(values: Array, seed: int, resamples: int) -> Array:
         else:
             means[:, i] = _resampled_by_value(distinct, times, seed, resamples)
     if one_by_one:
-        means[:, one_by_one] = _resampled_means(values[:, one_by_one], seed, resamples)
+        means[:, one_by_one] = resampled_means(values[:, one_by_one], seed, resamples)
     return means
 
 
@@ -115,7 +136,7 @@ def _resampled_by_value(distinct: Array, times: Array, seed: int, resamples: int
     return np.concatenate(means)
 
 
-def _resampled_means(values: Array, seed: int, resamples: int) -> Array:
+def resampled_means(values: Array, seed: int, resamples: int) -> Array:
     """Means of every column, shape (resamples, columns); a resample is how often it draws each instance."""
     import numpy as np
 

@@ -15,7 +15,6 @@ from cts_async.analysis.bootstrap import Difference, paired_difference
 from cts_async.analysis.interactions import Interactions, Scores
 
 BINS: Final = 10
-RESAMPLES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +89,5 @@ class _Open:
 
 
 def _closed(bin: _Open, place: int, seed: int) -> Bin:
-    gain = paired_difference(bin.scores, bin.bases, seed=seed, resamples=RESAMPLES)
+    gain = paired_difference(bin.scores, bin.bases, seed=seed)
     return Bin(place / BINS, (place + 1) / BINS, bin.n, bin.total / bin.n, bin.known, gain)

@@ -27,11 +27,12 @@ _TEXTS: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_q
 
 
 def find_runs(words: Sequence[str], tell: Tell) -> list[Path]:
-    """Run directories and judged files, each once, in the order named. Raises InputError for a word that is neither.
+    """Run directories and judged files, each once, sorted by path: the order of `words` must not change a number.
 
-    A folder that is no run stands for those in it; a pattern for all that match. Gold that was built beside runs is
-    none of them, nor are conversations without an answer (UsageError where there is nothing else). Damaged runs in
-    a folder with others are left out, which `tell` hears; one that is named itself stays, for its reader to refuse.
+    Raises InputError for a word that is neither. A folder that is no run stands for those in it; a pattern for all
+    that match. Gold that was built beside runs is none of them, nor are conversations without an answer (UsageError
+    where there is nothing else). Damaged runs in a folder with others are left out, which `tell` hears; one that is
+    named itself stays, for its reader to refuse.
     """
     scored = without_talks(find_all(words, tell))
     if scored and is_talk(scored[0]):
@@ -45,7 +46,8 @@ def find_all(words: Sequence[str], tell: Tell) -> list[Path]:
     """What `find_runs` finds, and conversations without an answer as well."""
     meant = named(words, "no such run, folder or file")
     found = [path for one in meant for path in _runs_at(one, tell)]
-    return list({path.resolve(): path for path in without_gold_builds(found)}.values())
+    by_path = {path.resolve(): path for path in without_gold_builds(found)}
+    return [by_path[resolved] for resolved in sorted(by_path)]
 
 
 def without_damaged(directories: Sequence[Path], tell: Tell) -> list[Path]:

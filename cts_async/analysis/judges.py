@@ -28,8 +28,10 @@ class JudgeScores:
     means: tuple[float | None, ...]
     """By system, in the order of the board; None where it has scored nothing."""
     n_scored: tuple[int, ...]
+    common_means: tuple[float | None, ...]
+    """By system that every judge has scored, the mean over the instances that all of these have from all judges."""
     ordering: str
-    """Systems that every judge has scored, best first: `gpt-k1 > ernie-k1 > orig`, with `=` between equals."""
+    """Those systems by their common means, best first: `gpt-k1 > ernie-k1 > orig`, with `=` between equals."""
     shares: Mapping[Coverage, float]
     """Of all its labels, how many are full, partial, none; empty where it gave none."""
 
@@ -48,6 +50,8 @@ class Robustness:
     """Several judges of the same answers. Agreement is over the nuggets that both, or any two, have labelled."""
 
     systems: tuple[str, ...]
+    n_common: int
+    """Instances that every judge has scored of every system that all judges have scored: orders are by these."""
     judges: tuple[JudgeScores, ...]
     orders: tuple[OrderAgreement, ...]
     same_order: bool | None
@@ -64,13 +68,17 @@ def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
         return None
     means = {judge: _means(board.scores[judge]) for judge in judges}
     shared = [i for i in range(len(board.entrants)) if all(means[judge][i] is not None for judge in judges)]
+    n_common, common = _common_means(board, judges, shared)
+    if not n_common:
+        shared = []
     # What differs in the last digits only, by the order of a sum, is equal.
-    ranked = {judge: [round(means[judge][i] or 0.0, 9) for i in shared] for judge in judges}
+    ranked = {judge: [round(common[judge][i] or 0.0, 9) for i in shared] for judge in judges}
     names = [board.systems[i] for i in shared]
     orderings = {judge: _ordering(names, ranked[judge]) for judge in judges}
     return Robustness(
         systems=board.systems,
-        judges=tuple(_judge(board, judge, means[judge], orderings[judge]) for judge in judges),
+        n_common=n_common,
+        judges=tuple(_judge(board, judge, means[judge], common[judge], orderings[judge]) for judge in judges),
         orders=tuple(
             OrderAgreement(a, b, kendall_tau(ranked[a], ranked[b])) for a, b in combinations(judges, 2)
         ),
@@ -88,6 +96,23 @@ def _means(scores: Array) -> tuple[float | None, ...]:
     return tuple(math.fsum(column) / len(column) if len(column) else None for column in columns)
 
 
+def _common_means(
+    board: Board, judges: Sequence[str], shared: Sequence[int]
+) -> tuple[int, dict[str, tuple[float | None, ...]]]:
+    """How many instances all judges have scored of all `shared` systems, and by judge the systems' means over them."""
+    import numpy as np
+
+    scores = np.stack([board.scores[judge] for judge in judges])
+    common = ~np.isnan(scores[:, :, shared]).any(axis=(0, 2))
+    n = int(common.sum()) if len(shared) else 0
+    return n, {
+        judge: tuple(
+            math.fsum(column[common]) / n if n and i in shared else None for i, column in enumerate(of.T)
+        )
+        for judge, of in zip(judges, scores, strict=True)
+    }
+
+
 def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
     ranked = sorted(zip(means, names, strict=True), key=lambda one: (-one[0], one[1]))
     words = [name for _, name in ranked[:1]]
@@ -96,7 +121,13 @@ def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
     return " ".join(words)
 
 
-def _judge(board: Board, judge: str, means: tuple[float | None, ...], ordering: str) -> JudgeScores:
+def _judge(
+    board: Board,
+    judge: str,
+    means: tuple[float | None, ...],
+    common_means: tuple[float | None, ...],
+    ordering: str,
+) -> JudgeScores:
     import numpy as np
 
     labels = board.labels[judge]
@@ -105,7 +136,7 @@ def _judge(board: Board, judge: str, means: tuple[float | None, ...], ordering: 
         {label: float(given[code] / given.sum()) for code, label in enumerate(LABELS)} if given.sum() else {}
     )
     n_scored = tuple(int(n) for n in (~np.isnan(board.scores[judge])).sum(axis=0))
-    return JudgeScores(judge, means, n_scored, ordering, shares)
+    return JudgeScores(judge, means, n_scored, common_means, ordering, shares)
 
 
 def _agreement(board: Board, judge: str, other: str) -> Agreement:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from cts_async.analysis.bootstrap import Difference, paired_difference
 from cts_async.analysis.interactions import Interactions, Scores
-
-RESAMPLES: Final = 1_000
-"""Enough for intervals of a diagnosis; a comparison of systems takes 10,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +40,4 @@ def _class(system: Interactions, known: int, orig: Scores, seed: int) -> KnownCo
 
 
 def _mean(scores: Sequence[float], baseline: Sequence[float], seed: int) -> Difference | None:
-    return paired_difference(scores, baseline, seed=seed, resamples=RESAMPLES)
+    return paired_difference(scores, baseline, seed=seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,10 @@ class Standing:
     delta: Difference | None
     """Mean of the paired differences to the baseline; None for the baseline, without one, and where no instance is
     shared."""
+    n_common: int
+    """Instances that every system of the leaderboard has a score for."""
+    common_mean: float | None
+    """The mean over these: means over each system's own instances may order two systems otherwise than their pairs."""
 
     @property
     def partly_paired(self) -> bool:
@@ -39,12 +44,18 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
     deltas: Sequence[Difference | None] = [None] * len(board.entrants)
     if baseline:
         deltas = paired_differences(scores - scores[:, [board.place(baseline)]], seed=seed)
+    there = ~np.isnan(scores)
+    common = there[:, there.any(axis=0)].all(axis=1)
+    n_common = int(common.sum())
     standings = []
     for column, (entrant, delta) in enumerate(zip(board.entrants, deltas, strict=True)):
-        values = scores[:, column][~np.isnan(scores[:, column])]
+        values = scores[there[:, column], column]
         n_failed = entrant.n_failed_under(judge)
         summary = scorer.summarise(values.tolist(), n_failed, max(entrant.n_expected, len(values) + n_failed))
         own = entrant.label == baseline
         if summary.mean is not None:
-            standings.append(Standing(entrant.label, entrant.k, summary, None if own else delta))
+            common_mean = math.fsum(scores[common, column]) / n_common if n_common else None
+            standings.append(
+                Standing(entrant.label, entrant.k, summary, None if own else delta, n_common, common_mean)
+            )
     return tuple(sorted(standings, key=lambda one: (one.system != baseline, one.k, -(one.scores.mean or 0))))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cts_async.analysis.board import Board
 from cts_async.analysis.holm import holm
-from cts_async.analysis.permutation import SignFlips, sign_flip_tests
+from cts_async.analysis.permutation import SignFlips, flips_for, sign_flip_tests
 from cts_async.analysis.power import ALPHA, detectable_difference, instances_needed
 
 if TYPE_CHECKING:
@@ -33,10 +33,13 @@ class Pair:
     """Standard deviation of the differences by instance (n - 1); None for a single one, as all that follows from it."""
     p: float
     exact: bool
-    """Whether p counts all choices of signs, or is estimated from random ones."""
+    """Whether p counts all choices of signs, or is estimated from random ones, or by the normal distribution."""
+    p_floor: float
+    """The smallest p that this test could have given, whatever the difference; times the tests of the family after
+    Holm's correction."""
     p_holm: float
     detectable: float | None
-    """The true difference that so many instances show with power 0.8 at alpha .05."""
+    """The true difference that so many instances show with power 0.8 at alpha .05; None for too few to show any."""
     detectable_holm: float | None
     """The same at alpha / tests: what Holm's strictest step asks for."""
     n_needed: int | None
@@ -57,7 +60,7 @@ def compare_pairs(
     pairs = [(i, j) for i, j in _family(board, baseline) if (there[:, i] & there[:, j]).any()]
     if baseline is None:
         pairs = [(i, j) if np.nanmean(scores[:, i] - scores[:, j]) >= 0 else (j, i) for i, j in pairs]
-    tests = sign_flip_tests(scores, scores, pairs, seed=seed)
+    tests = sign_flip_tests(scores, scores, pairs, seed=seed, flips=flips_for(len(pairs)))
     adjusted = holm([test.p for test in tests])
     found = []
     for (i, j), test, p_holm in zip(pairs, tests, adjusted, strict=True):
@@ -86,6 +89,7 @@ def _pair(system: str, other: str, differences: Array, test: SignFlips, p_holm: 
         sd=sd,
         p=test.p,
         exact=test.exact,
+        p_floor=test.floor,
         p_holm=p_holm,
         detectable=None if sd is None else detectable_difference(n, sd),
         detectable_holm=None if sd is None else detectable_difference(n, sd, alpha=ALPHA / n_tests),

@@ -1,18 +1,25 @@
 """Paired permutation test of a mean difference by flipping signs (Fisher 1935; Good 2005, section 3.2).
 
 If two systems were the same, each instance's difference could as well have the other sign. p is the share of
-all 2^n ways to choose the signs whose mean difference lies at least as far from 0 as the observed one: two-sided,
-exact up to EXACT differences, else estimated from random choices as (b + 1) / (m + 1), which is never 0
-and never too small on average (Phipson & Smyth 2010).
+all 2^n ways to choose the signs whose mean difference lies at least as far from 0 as the observed one, two-sided:
+
+- exact up to EXACT differences other than 0;
+- from MANY on by the normal distribution, which the sum of so many flipped differences has: of a symmetric sum
+  the first error term is of the order z^4 / (24 n), below 1 % of p at z = 6;
+- else estimated from random choices as (b + 1) / (m + 1), which is never 0 and never too small on average
+  (Phipson & Smyth 2010). It cannot fall below 1 / (m + 1), so m has to grow with the family: see `flips_for`.
 """
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.bootstrap import same_instances
+from cts_async.analysis.bootstrap import MANY
+from cts_async.analysis.power import ALPHA
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +29,8 @@ if TYPE_CHECKING:
 EXACT: Final = 20
 """Up to so many differences other than 0 all 2^n choices of signs are looked at; 0 has no sign to flip."""
 FLIPS: Final = 10_000
+_FLOOR_OF_ALPHA: Final = 20
+"""The smallest p that can be sampled lies this many times below ALPHA after correction for the whole family."""
 _TOLERANCE: Final = 1e-9
 """Sums of the same numbers in another order count as equal: relative to the sum of all sizes."""
 _FLIPPED_AT_ONCE: Final = 2_000_000
@@ -29,10 +38,16 @@ _FLIPPED_AT_ONCE: Final = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class SignFlips:
-    """p in (0, 1] of one pair, and whether it is exact."""
+    """p in (0, 1] of one pair, whether it is exact, and the smallest p that the test could have given."""
 
     p: float
     exact: bool
+    floor: float
+
+
+def flips_for(n_tests: int) -> int:
+    """Random choices of signs for a family of tests: times `n_tests`, as by Holm, the smallest p is ALPHA / 20."""
+    return max(FLIPS, math.ceil(_FLOOR_OF_ALPHA * n_tests / ALPHA))
 
 
 def sign_flip_test(differences: Sequence[float] | Array, *, seed: int = 0, flips: int = FLIPS) -> SignFlips:
@@ -54,28 +69,33 @@ def sign_flip_tests(
     """For each pair (i, j) the test of column i of `scores` against column j of `baselines`.
 
     Both have the shape (instances, systems) with NaN where there is no score; such an instance is left out of
-    that pair. Pairs with the same instances share the random signs, so a pair's p does not depend on which others
-    there are.
+    that pair. All pairs share the random signs, so a pair's p does not depend on which others there are.
     """
     import numpy as np
 
     found: dict[int, SignFlips] = {}
-    sampled: list[int] = []
+    sampled: dict[int, Array] = {}
     for number, (i, j) in enumerate(pairs):
-        differences = scores[:, i] - baselines[:, j]
-        differences = differences[~np.isnan(differences) & (differences != 0)]
-        if len(differences) <= EXACT:
-            found[number] = SignFlips(_exact(differences), True)
+        # A difference of 0 adds nothing to a sum, whatever its sign: what a pair lacks may stand as 0.
+        differences = np.nan_to_num(scores[:, i] - baselines[:, j])
+        others = differences[differences != 0]
+        if len(others) <= EXACT:
+            found[number] = SignFlips(_exact(others), True, min(1.0, 2.0 ** (1 - len(others))))
+        elif len(others) >= MANY:
+            found[number] = SignFlips(_normal(others), False, 0.0)
         else:
-            sampled.append(number)
+            sampled[number] = differences
     if sampled:
-        columns = np.column_stack([scores[:, pairs[n][0]] - baselines[:, pairs[n][1]] for n in sampled])
-        there = ~np.isnan(columns)
-        for alike in same_instances(there):
-            rows = there[:, alike[0]]
-            for place, p in zip(alike, _sampled(columns[rows][:, alike], seed, flips), strict=True):
-                found[sampled[place]] = SignFlips(p, False)
+        estimates = _sampled(np.column_stack([*sampled.values()]), seed, flips)
+        for number, p in zip(sampled, estimates, strict=True):
+            found[number] = SignFlips(p, False, 1 / (flips + 1))
     return [found[number] for number in range(len(pairs))]
+
+
+def _normal(differences: Array) -> float:
+    """The two-sided tail; a flipped sum has the mean 0 and the variance sum(d^2)."""
+    z = abs(float(differences.sum())) / math.sqrt(float((differences**2).sum()))
+    return max(math.erfc(z / math.sqrt(2)), sys.float_info.min)
 
 
 def _exact(differences: Array) -> float:
@@ -99,7 +119,7 @@ def _signed_sums(values: Array) -> Array:
 
 
 def _sampled(values: Array, seed: int, flips: int) -> list[float]:
-    """The estimate of every column. A difference of 0 adds nothing, whatever its sign."""
+    """The estimate of every column."""
     import numpy as np
 
     at_least = _far(values.sum(axis=0), np.abs(values).sum(axis=0))

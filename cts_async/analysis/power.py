@@ -15,12 +15,18 @@ POWER: Final = 0.8
 ALPHA: Final = 0.05
 
 
-def detectable_difference(n: int, sd: float, *, alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """The smallest true difference, in points, that is found with probability `power`; None for no instance.
+def least_instances(alpha: float = ALPHA) -> int:
+    """The fewest differing instances with which a sign-flip test can reach `alpha`: its smallest p is 2 / 2^n."""
+    return math.ceil(math.log2(2 / alpha) - 1e-9)
 
-    With m comparisons under Holm's correction the smallest p is held against alpha / m: that is the worst case.
+
+def detectable_difference(n: int, sd: float, *, alpha: float = ALPHA, power: float = POWER) -> float | None:
+    """The smallest true difference, in points, that is found with probability `power`.
+
+    None where n instances cannot reach `alpha` whatever they show. With m comparisons under Holm's correction the
+    smallest p is held against alpha / m: that is the worst case.
     """
-    return _reach(alpha, power) * sd / math.sqrt(n) if n else None
+    return _reach(alpha, power) * sd / math.sqrt(n) if n >= least_instances(alpha) else None
 
 
 def instances_needed(
@@ -29,8 +35,9 @@ def instances_needed(
     """How many instances a true difference of that size needs; None for no difference, which none can show."""
     if not difference:
         return None
-    # A first instance is always needed; the quotient's rounding must not add one to a whole number.
-    return max(1, math.ceil((_reach(alpha, power) * sd / difference) ** 2 - 1e-9))
+    # The quotient's rounding must not add one to a whole number.
+    by_power = math.ceil((_reach(alpha, power) * sd / difference) ** 2 - 1e-9)
+    return max(least_instances(alpha), by_power)
 
 
 def _reach(alpha: float, power: float) -> float:

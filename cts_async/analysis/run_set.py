@@ -30,7 +30,7 @@ class RunSet:
     """Runs over the same data, and the run of the queries as they are that goes with them."""
 
     runs: tuple[FinishedRun, ...]
-    """Clarifiers' runs, by k and then as they were named; labels are distinct."""
+    """Clarifiers' runs by k and label, in whatever order they were named; labels are distinct."""
     orig: FinishedRun | None
     notes: tuple[str, ...]
     """What a reader of the numbers has to know: what was left out, and what is not finished."""
@@ -38,6 +38,8 @@ class RunSet:
 
 def run_directories(paths: Iterable[str], tell: Tell) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """The directories that paths name, each once: those named themselves, and those found in a folder of runs.
+
+    Both are sorted by path: the order on the command line must not change a number.
 
     A path is a run directory, a folder that holds run directories, or a pattern that matches either. Damaged ones
     in a folder with others are left out, which `tell` hears. InputError for a path or pattern behind which there is
@@ -51,8 +53,8 @@ def run_directories(paths: Iterable[str], tell: Tell) -> tuple[tuple[Path, ...],
         else:
             found.update(dict.fromkeys(without_damaged(list(_runs_in(candidate)), tell)))
     runs = without_gold_builds([*named, *found])
-    return tuple(path for path in named if path in runs), tuple(
-        path for path in found if path in runs and path not in named
+    return tuple(sorted(path for path in named if path in runs)), tuple(
+        sorted(path for path in found if path in runs and path not in named)
     )
 
 
@@ -72,7 +74,7 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
     ]
     runs += complete
     _check_same_data(runs)
-    asked = sorted((run for run in runs if run.clarifier and not run.unanswered), key=lambda run: run.k)
+    asked = [run for run in runs if run.clarifier and not run.unanswered]
     notes += [f"{run.directory}: {run.unanswered}, left out" for run in runs if run.unanswered]
     if not asked:
         raise UsageError(_nothing_asked(paths, runs, others))
@@ -81,8 +83,11 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
             f"{', '.join(paths)}: no instance has finished yet; the command that began it resumes it"
         )
     notes += [f"{run.directory}: not finished ({_progress(run)})" for run in asked if run.n_missing]
+    notes += [remark for run in asked for remark in run.remarks]
     baseline, note = _orig(orig, runs, asked)
-    return RunSet(_distinct(asked), baseline, (*notes, *note))
+    notes += baseline.remarks if baseline else ()
+    distinct = sorted(_distinct(asked), key=lambda run: (run.k, run.label))
+    return RunSet(tuple(distinct), baseline, (*notes, *note))
 
 
 def _matches(path: str) -> list[Path]:
@@ -197,9 +202,14 @@ def _unfinished(orig: FinishedRun) -> list[str]:
 
 
 def _distinct(runs: Sequence[FinishedRun]) -> tuple[FinishedRun, ...]:
-    """The runs; those of equal labels with what their directories' names add (`+support-gpt`), else called by these."""
+    """The runs; those of equal labels with what their directories' names add (`+support-gpt`), else called by these,
+    else by their paths."""
 
-    for name in (lambda run: with_mark(run.label, run.directory), lambda run: run.directory.name):
+    for name in (
+        lambda run: with_mark(run.label, run.directory),
+        lambda run: run.directory.name,
+        lambda run: str(run.directory),
+    ):
         labels = [run.label for run in runs]
         runs = [run if labels.count(run.label) == 1 else replace(run, label=name(run)) for run in runs]
     return tuple(runs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from cts_async.protocol.results import Line, answer_digest, failed
 from cts_async.protocol.run_files import JUDGMENTS, results_of
 from cts_async.protocol.run_folders import TALK
 from cts_async.records import UNKNOWN, Coverage
+from cts_async.scorer import TOLERANCE, restore_score_100
 
 UNNAMED = "unnamed"
 """A judge that neither a line nor the manifest names."""
@@ -73,6 +74,8 @@ class FinishedRun:
     """Some role was played by the embedded model: its scores are a smoke test."""
     judge_failures: Mapping[str, int] = field(default_factory=dict)
     """By judge, how many answers it failed to label. Where the run itself asked the judge they are among `n_failed`."""
+    remarks: tuple[str, ...] = ()
+    """What was found in its files that a reader of its scores has to know."""
     mode: str = "at-once"
     """How the Clarifier talked with the user."""
     talk: bool = False
@@ -113,8 +116,9 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     identity = manifest.get("identity", {})
     judge = next(iter(identity.get("judges") or ()), UNNAMED)
     lines = _Lines(judge, without, changeable="candidates" in identity)
-    for line in checked_results(directory / results_of(directory)):
-        lines.add(line)
+    results = directory / results_of(directory)
+    for line in checked_results(results):
+        lines.add(line, results)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
         lines.judged_further(path)
     players = dict(manifest.get("players", {}))
@@ -134,6 +138,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         data=data_of(identity),
         embedded=bool(manifest.get("embedded")),
         judge_failures={judge: len(ids) for judge, ids in lines.unlabelled.items() if ids},
+        remarks=lines.contradictions(),
         mode=str(identity.get("mode") or "at-once"),
         talk=identity.get("task") == TALK,
     )
@@ -143,6 +148,12 @@ def _who_asked(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
     scheme, mode = identity.get("scheme") or "cts", identity.get("mode") or "at-once"
     unusual = [str(scheme)] * (scheme != "cts") + [str(mode)] * (mode != "at-once")
     return "-".join([str(players["clarifier"]), *unusual]) if players.get("clarifier") else ""
+
+
+def first_of(said: Sequence[str], most: int = 3) -> str:
+    """The first of several things, and how many more there are."""
+    more = f"; and {len(said) - most} more" if len(said) > most else ""
+    return "; ".join(said[:most]) + more
 
 
 def named_system(name: str) -> tuple[str, int]:
@@ -174,8 +185,10 @@ class _Lines:
         """By judge and id, the scoring judge first."""
         self.unlabelled: dict[str, set[str]] = {}
         """By judge, the ids of the answers that it failed to label."""
+        self._disputed: dict[tuple[Path, str], tuple[float, float]] = {}
+        """By file and id, a stored score and the one that its nuggets give, where these differ."""
 
-    def add(self, line: Line) -> None:
+    def add(self, line: Line, path: Path) -> None:
         """A line of the results."""
         id, judge = line["id"], str(line.get("judge") or self._judge)
         for of in self.verdicts.values():
@@ -192,7 +205,7 @@ class _Lines:
         self.found[id] = _item(line, self._without)
         if self._changeable and isinstance(line.get("answer"), str):
             self._digests[id] = answer_digest(str(line.get("fused_query") or ""), line["answer"])
-        if verdict := self._verdict(line):
+        if verdict := self._verdict(line, path):
             self.verdicts.setdefault(judge, {})[id] = verdict
 
     def judged_further(self, path: Path) -> None:
@@ -206,7 +219,7 @@ class _Lines:
                 continue
             if failed(line):
                 failures.add(line["id"])
-            elif verdict := self._verdict(line):
+            elif verdict := self._verdict(line, path):
                 said[line["id"]] = verdict
         if said:
             self.verdicts.setdefault(judge, {}).update(said)
@@ -227,15 +240,28 @@ class _Lines:
             self.found[id] = replace(item, verdicts=verdicts)
         return {id: self.found[id] for id in sorted(self.found)}
 
-    def _verdict(self, line: Line) -> Verdict | None:
-        if not line.get("nuggets") or line.get("restore_score_100") is None:
-            return None
-        nuggets = line["nuggets"]
-        return Verdict(
-            float(line["restore_score_100"]),
-            self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in nuggets)),
-            self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in nuggets)),
+    def contradictions(self) -> tuple[str, ...]:
+        """Files in which stored scores contradict their nuggets, each with the first instances by id."""
+        by_file: dict[Path, list[str]] = {}
+        for (path, id), (stored, score) in sorted(self._disputed.items()):
+            by_file.setdefault(path, []).append(f"{id!r} says {stored:.6g}, its nuggets give {score:.6g}")
+        return tuple(
+            f"Stored scores contradict their nuggets, and are recomputed: {path}: {first_of(said)}."
+            for path, said in by_file.items()
         )
+
+    def _verdict(self, line: Line, path: Path) -> Verdict | None:
+        """The score is computed from the labels, as `cts score` does: what is stored may be anybody's."""
+        place, stored = (path, line["id"]), line.get("restore_score_100")
+        self._disputed.pop(place, None)
+        if not line.get("nuggets") or stored is None:
+            return None
+        coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
+        weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
+        score = restore_score_100(zip(weights.values(), coverage.values(), strict=True))
+        if not abs(score - stored) <= TOLERANCE:
+            self._disputed[place] = float(stored), score
+        return Verdict(score, coverage, weights)
 
     def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         """The same labels, or weights, are one object: of many thousand answers few differ."""

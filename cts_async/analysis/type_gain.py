@@ -6,14 +6,16 @@ the systems together. At k = 1 beta_t is exactly the mean gain of the instances 
 at k > 1 it is the regression's share. Asking is not assigned at random: beta describes, and proves no cause.
 
 Intervals are percentile bootstrap intervals, 95 %: instances are resampled, each with all systems' rows of it.
+Least squares from mean moments is the same as from their sums, so the resampled means serve.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from cts_async.analysis.bootstrap import ENOUGH, RESAMPLES, resampled_means
 from cts_async.analysis.interactions import Interactions, Scores
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
 
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-RESAMPLES: Final = 1_000
-_CELLS: Final = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,14 @@ class TypeGain:
     kind: QuestionType
     n: int
     points: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    """None for both where there is a single question."""
+
+    @property
+    def too_short(self) -> bool:
+        """Whether the interval is of too few questions to cover the truth as often as it says."""
+        return 1 < self.n < ENOUGH
 
 
 def gain_per_question(
@@ -47,17 +52,22 @@ def gain_per_question(
     if not asked.any():
         return {}
     points = _fitted(moments.sum(axis=0)[None])[0]
-    drawn = _resampled(moments, seed, resamples)
+    means = resampled_means(moments.reshape(len(moments), -1), seed, resamples)
+    drawn = _fitted(means.reshape(-1, *moments.shape[1:]))
     low, high = np.nanpercentile(drawn[:, asked > 0], [2.5, 97.5], axis=0)
     there = [i for i in range(len(QUESTION_TYPES)) if asked[i]]
-    return {
-        QUESTION_TYPES[i]: TypeGain(QUESTION_TYPES[i], int(asked[i]), float(points[i]), float(lo), float(hi))
-        for i, lo, hi in zip(there, low, high, strict=True)
-    }
+    found = {}
+    for i, *ends in zip(there, low.tolist(), high.tolist(), strict=True):
+        interval = ends if asked[i] > 1 else (None, None)
+        found[QUESTION_TYPES[i]] = TypeGain(QUESTION_TYPES[i], int(asked[i]), float(points[i]), *interval)
+    return found
 
 
 def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Array]:
-    """Of each instance the sums of n n' and n * gain over its rows, (instances, types, types + 1); n in all."""
+    """Of each instance the sums of n n' and n * gain over its rows, (instances, types, types + 1); n in all.
+
+    Instances are in the order of their ids: a resample must not depend on which system comes first.
+    """
     import numpy as np
 
     size = len(QUESTION_TYPES)
@@ -73,7 +83,7 @@ def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Arra
             sums[:, :size] += np.outer(counts, counts)
             sums[:, size] += counts * (row.score - orig[row.id])
             asked += counts
-    return np.array(list(by_id.values())).reshape(-1, size, size + 1), asked
+    return np.array([by_id[id] for id in sorted(by_id)]).reshape(-1, size, size + 1), asked
 
 
 def _fitted(moments: Array) -> Array:
@@ -84,18 +94,3 @@ def _fitted(moments: Array) -> Array:
     points = (np.linalg.pinv(squares, hermitian=True) @ products[..., None])[..., 0]
     points[np.diagonal(squares, axis1=1, axis2=2) == 0] = np.nan
     return points
-
-
-def _resampled(moments: Array, seed: int, resamples: int) -> Array:
-    import numpy as np
-
-    rng = np.random.default_rng(seed)
-    n = len(moments)
-    flat = moments.reshape(n, -1)
-    step = max(1, _CELLS // n)
-    fits = []
-    for done in range(0, resamples, step):
-        drawn = rng.integers(0, n, size=(min(step, resamples - done), n))
-        times = np.stack([np.bincount(row, minlength=n) for row in drawn])
-        fits.append(_fitted((times.astype(float) @ flat).reshape(-1, *moments.shape[1:])))
-    return np.concatenate(fits)

@@ -70,6 +70,13 @@ def judge(
     nuggets_per_call: Annotated[
         int | None, typer.Option(min=1, help="Ask about at most N nuggets at once [judge_nuggets: 20].")
     ] = None,
+    empty_answers: Annotated[
+        str,
+        typer.Option(
+            metavar="fail|zero",
+            help="A candidate's empty answer: failed and in no mean, or scored 0 without a call.",
+        ),
+    ] = "fail",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it will take, and start nothing; needs no key.")
     ] = False,
@@ -95,6 +102,7 @@ def judge(
         limit=limit,
         lexical=lexical,
         nuggets_per_call=nuggets_per_call,
+        empty_answers=options.empty_answers_of(empty_answers),
         **common,
     )
     if dry_run:

@@ -18,6 +18,7 @@ import typer
 
 from cts_async.config import BudgetConfig, Consent
 from cts_async.errors import UsageError
+from cts_async.records import EmptyAnswers
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
@@ -309,3 +310,11 @@ def runs_named(words: Sequence[Path] | None, command: str) -> list[Path]:
     if not folder.exists():
         raise UsageError(f"no {folder}/ here: name a run or a folder of runs (cts {command} RUN)")
     return [folder]
+
+
+def empty_answers_of(word: str) -> EmptyAnswers:
+    """What becomes of empty answers. Raises UsageError for another word."""
+    known: dict[str, EmptyAnswers] = {"fail": "fail", "zero": "zero"}
+    if word not in known:
+        raise UsageError(f"--empty-answers {word}: choose fail (no score) or zero (scored 0)")
+    return known[word]

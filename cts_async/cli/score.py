@@ -26,13 +26,22 @@ def score(
         Path | None, typer.Option(help="Take the nuggets' weights from this gold (JSONL).")
     ] = None,
     skip_bad_gold: options.SkipBadGold = False,
+    empty_answers: Annotated[
+        str,
+        typer.Option(
+            metavar="fail|zero", help="An item without an answer: failed and in no mean, or scored 0."
+        ),
+    ] = "fail",
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
 
+    empty_is_zero = options.empty_answers_of(empty_answers) == "zero"
     try:
-        rows = scorer.score_files(_judged(files), gold, _remark, skip_bad_gold=skip_bad_gold)
+        rows = scorer.score_files(
+            _judged(files), gold, _remark, skip_bad_gold=skip_bad_gold, empty_is_zero=empty_is_zero
+        )
     except scorer.BadInput as problem:
         raise UsageError(str(problem)) from None
     typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))

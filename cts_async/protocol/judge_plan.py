@@ -199,12 +199,21 @@ def _targets_of_candidates(
         "prompts": {name: prompts.sha256[name] for name in _judge_prompts(prompts)},
         **_split(scoring, specs, gold),
         **({"join": config.join} if by_id else {}),
+        **({} if config.empty_answers == "fail" else {"empty_answers": config.empty_answers}),
     }
     targets = [
         Target(
             name,
             config.out / name if apart else config.out,
-            answers_of_candidates(file, gold, config.fields, config.limit, marked=begun, by_id=by_id),
+            answers_of_candidates(
+                file,
+                gold,
+                config.fields,
+                config.limit,
+                marked=begun,
+                by_id=by_id,
+                empty_is_zero=config.empty_answers == "zero",
+            ),
             scoring,
             {"system": name, "candidates": str(file), **common},
             apart,

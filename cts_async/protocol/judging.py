@@ -43,9 +43,9 @@ class Judging:
 
     @property
     def digest(self) -> int:
-        """64 bits of what a judge is asked, good within this process; 0 for a failure."""
+        """64 bits of what a judge is asked, good within this process; 0 for a failure or an empty answer."""
         instance = self.instance
-        if self.failure:
+        if self.failure or not self.answer:
             return 0
         return _digest(instance.fused_query, _digest_of_texts(instance.nuggets), self.answer)
 
@@ -167,10 +167,12 @@ def answers_of_candidates(
     *,
     marked: bool,
     by_id: bool = False,
+    empty_is_zero: bool = False,
 ) -> Answers:
     """The candidates of a file that join the gold. InputError for a bad line, an id twice, and for none.
 
     With `by_id`, an id joins whatever query stands beside it; that of the gold is the one that is judged by.
+    An empty answer is a failure, or with `empty_is_zero` an answer that covers nothing, and so is one that is null.
     Where there are no verdicts yet that could be on other answers, marks need not be made: see `Answers.marks`.
     """
 
@@ -178,7 +180,7 @@ def answers_of_candidates(
         try:
             for line, name, record in islice(_joined(file, gold, fields, by_id=by_id), limit):
                 if wanted(name):
-                    yield _judging(line, name, record, by_id=by_id)
+                    yield _judging(line, name, record, by_id=by_id, empty_is_zero=empty_is_zero)
         except InputError as error:
             raise RunStopped(f"{error}; the file has changed since it was checked") from None
 
@@ -235,11 +237,14 @@ def _query(line: CandidateLine | FailedLine, record: GoldRecord, *, by_id: bool)
     return (golds or own) if by_id else (own or golds)
 
 
-def _judging(line: CandidateLine | FailedLine, name: str, record: GoldRecord, *, by_id: bool) -> Judging:
+def _judging(
+    line: CandidateLine | FailedLine, name: str, record: GoldRecord, *, by_id: bool, empty_is_zero: bool
+) -> Judging:
     instance = Instance(name, _query(line, record, by_id=by_id), "", record.nuggets)
     if isinstance(line, FailedLine):
-        return Judging(instance, "", NoAnswer(line.failure.message))
-    if not line.candidate.answer:
+        missing = line.failure.kind == NoAnswer.kind
+        return Judging(instance, "", None if missing and empty_is_zero else NoAnswer(line.failure.message))
+    if not line.candidate.answer and not empty_is_zero:
         return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
     return Judging(instance, line.candidate.answer)
 

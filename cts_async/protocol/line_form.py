@@ -12,6 +12,8 @@ from cts_async.protocol.results import Line
 from cts_async.records import COVERAGES, is_one_line
 
 _Form = Callable[[Any], bool]
+_LARGEST_WEIGHT: Final = 1e100
+"""Far beyond any gold's: the weights of a line can always be added up."""
 
 
 def checked_results(path: Path) -> Iterator[Line]:
@@ -50,12 +52,18 @@ def _is_texts(value: Any) -> bool:
 
 
 def _is_judged(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(one, dict)
-        and isinstance(one.get("id"), str)
-        and one.get("coverage") in COVERAGES
-        and _is_number(one.get("weight"))
-        for one in value
+    """Nuggets that a score can be computed from, each id once."""
+    return (
+        isinstance(value, list)
+        and all(
+            isinstance(one, dict)
+            and isinstance(one.get("id"), str)
+            and one.get("coverage") in COVERAGES
+            and _is_number(one.get("weight"))
+            and 0 < one["weight"] <= _LARGEST_WEIGHT
+            for one in value
+        )
+        and len({one["id"] for one in value}) == len(value)
     )
 
 
@@ -64,6 +72,9 @@ _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
     "answers": (_is_texts, "a list of texts"),
     "judge": (_is_name, "a text of one line"),
     "restore_score_100": (_is_number, "a number"),
-    "nuggets": (_is_judged, "a list of {id, weight, coverage}, coverage being full, partial or none"),
+    "nuggets": (
+        _is_judged,
+        "a list of {id, weight, coverage}, each id once, weights positive, coverage full, partial or none",
+    ),
     "error": (lambda value: isinstance(value, dict), "an object {step, kind, message}"),
 }

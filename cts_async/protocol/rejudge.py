@@ -127,6 +127,8 @@ async def judge_answer(ctx: Context, *, judge: Judge, judging: Judging) -> Judgm
     if judging.failure:
         raise judging.failure
     instance = judging.instance
+    if not judging.answer:  # nothing to ask: an empty answer covers no nugget
+        return Judgment(judge.name, tuple((nugget.id, "none") for nugget in instance.nuggets))
     return await judge.judge(ctx, JudgeView(instance.fused_query, instance.nuggets, judging.answer))
 
 

@@ -14,11 +14,13 @@ from cts_async.analysis.found import check_same_data, find_runs, reader
 from cts_async.analysis.judges import Robustness, robustness
 from cts_async.analysis.leaderboard import Standing, leaderboard
 from cts_async.analysis.pairwise import Pair, compare_pairs
-from cts_async.analysis.runs import FinishedRun, read_run
+from cts_async.analysis.runs import FinishedRun, first_of, read_run
 from cts_async.analysis.stability import Stability, stability
 from cts_async.errors import UsageError
 
 ORIG = "orig"
+_EQUAL = 1e-9
+"""Means that differ by less are equal but for the order of their sums."""
 NO_ANSWERS = (
     "no instance of these runs has an answer yet, so there is nothing to judge or compare: a run's own command "
     "goes on with it, and with --retry-failed tries again what failed"
@@ -168,8 +170,37 @@ def _backed(entrant: Entrant) -> str:
     return f"{entrant.clarifier}-{entrant.support} k{entrant.k}"
 
 
+def _other_instances(board: Board, judge: str) -> Iterator[str]:
+    """A warning where systems have other instances, and which of them their means order otherwise than their pairs."""
+    import numpy as np
+
+    scores = board.scores[judge]
+    n_scored = (~np.isnan(scores)).sum(axis=0)
+    scored = np.flatnonzero(n_scored)
+    if len({*n_scored[scored].tolist()}) < 2:
+        return
+    counts = ", ".join(f"{board.systems[i]} {n_scored[i]}" for i in scored)
+    yield (
+        f"n differs between systems under {judge} ({counts}): their means are over different instances. Compare "
+        "systems by paired differences, or by means over the instances that all of them have."
+    )
+    turned = []
+    for i, j in combinations(scored, 2):
+        pairs = scores[:, i] - scores[:, j]
+        if np.isnan(pairs).all():
+            continue
+        apart, paired = np.nanmean(scores[:, i]) - np.nanmean(scores[:, j]), np.nanmean(pairs)
+        if min(abs(apart), abs(paired)) > _EQUAL and apart * paired < 0:
+            above, below = (i, j) if apart > 0 else (j, i)
+            turned.append(f"{board.systems[above]} is above {board.systems[below]}")
+    if turned:
+        yield f"By their means, but not on the instances that both have: {first_of(turned)}."
+
+
 def _notes(board: Board, judge: str) -> Iterator[str]:
     """What a reader has to know before believing the numbers."""
+    yield from board.remarks
+    yield from _other_instances(board, judge)
     for entrant in board.entrants:
         where = entrant.directory
         to_judge = shlex.join(["cts", "judge", str(where), "--judge", judge])
@@ -236,7 +267,9 @@ def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
                 "system": standing.system,
                 "k": standing.k,
                 **asdict(standing.scores),
-                "delta": asdict(standing.delta) if standing.delta else None,
+                "n_common": standing.n_common,
+                "common_mean": standing.common_mean,
+                "delta": standing.delta and {**asdict(standing.delta), "too_short": standing.delta.too_short},
             }
             for standing in judged.standings
         ],

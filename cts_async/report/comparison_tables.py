@@ -6,13 +6,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from cts_async.analysis.board import LABELS
+from cts_async.analysis.bootstrap import MANY
 from cts_async.analysis.judges import Robustness
 from cts_async.analysis.leaderboard import Standing
 from cts_async.analysis.pairwise import Pair
+from cts_async.analysis.permutation import EXACT, flips_for
 from cts_async.analysis.power import ALPHA, POWER
 from cts_async.analysis.stability import Stability
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.data_table import Column, DataTable, Rank, Row, Show, number, text
+from cts_async.report.data_table import (
+    SHORT_MARK,
+    SHORT_NOTE,
+    Column,
+    DataTable,
+    Rank,
+    Row,
+    Show,
+    number,
+    text,
+)
 
 MOST_PAIRS = 36
 """Pairs that are shown without being asked for: those of nine systems."""
@@ -61,6 +73,7 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
         Column("system", text("system"), numeric=False),
         Column("k", lambda row: str(row["k"] or "-")),
         Column("mean (Δ)" if baseline else "mean", _mean, rank=_competing("mean")),
+        *_beside_the_mean(judged.standings),
         *(Column(name, number(name, ".3f"), rank=_competing(name)) for name in ("p50", "p90")),
         *(Column(name, number(name, ".3f")) for name in ("min", "max")),
         Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
@@ -73,6 +86,17 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
     return Told(DataTable("leaderboard", "restore_score_100", caption, columns, rows))
 
 
+def _beside_the_mean(standings: Sequence[Standing]) -> Iterator[Column]:
+    """Where systems have other instances: the mean over those that all have; and with failures counted as 0."""
+    n_common = standings[0].n_common if standings else 0
+    if any(n_common < standing.scores.n_scored for standing in standings):
+        show = number("common_mean", ".3f")
+        yield Column(f"common (n={n_common})", show, rank=_competing("common_mean"))
+    if any(standing.scores.n_failed for standing in standings):
+        show = number("mean_failed_as_0", ".3f")
+        yield Column("failed=0", show, rank=_competing("mean_failed_as_0"))
+
+
 def _competing(name: str) -> Rank:
     """The best of a column is a system's, not a reference point's."""
     return lambda row: None if str(row["system"]).partition("+")[0] in REFERENCES else row[name]
@@ -80,7 +104,8 @@ def _competing(name: str) -> Rank:
 
 def _standing(standing: Standing) -> Row:
     delta = standing.delta.mean if standing.delta else None
-    return {"system": standing.system, "k": standing.k, "delta": delta, **asdict(standing.scores)}
+    common = {"n_common": standing.n_common, "common_mean": standing.common_mean}
+    return {"system": standing.system, "k": standing.k, "delta": delta, **asdict(standing.scores), **common}
 
 
 def _mean(row: Row) -> str:
@@ -94,22 +119,32 @@ def interval_table(judged: Judged, baseline: str) -> Told:
         Column("system", text("system"), numeric=False),
         Column("pairs", text("n")),
         Column("mean Δ", number("mean", "+.3f")),
-        Column("95 % CI", lambda row: f"[{row['low']:.3f}, {row['high']:.3f}]"),
+        Column("95 % CI", _interval),
     )
-    rows = [{"system": one.system, **asdict(delta)} for one, delta in with_delta]
+    rows = [
+        {"system": one.system, **asdict(delta), "too_short": delta.too_short} for one, delta in with_delta
+    ]
     remarks = tuple(
         f"{one.system}: {delta.n} of its {one.scores.n_scored} scores have a counterpart in {baseline}."
         for one, delta in with_delta
         if one.partly_paired
     )
+    if any(delta.too_short for _, delta in with_delta):
+        remarks = (*remarks, SHORT_NOTE)
     caption = f"judge {judged.judge}; paired bootstrap, 95 % CI"
     return Told(DataTable("intervals", f"Mean improvement over {baseline}", caption, columns, rows), remarks)
+
+
+def _interval(row: Row) -> str:
+    if row["low"] is None:
+        return "-"
+    return f"[{row['low']:.3f}, {row['high']:.3f}]{SHORT_MARK if row['too_short'] else ''}"
 
 
 def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told:
     """Permutation tests with Holm's correction; the difference that each detects, and the n that this one needs."""
     tests, baseline = len(judged.pairs), found.baseline
-    shown, remarks = judged.pairs, list(_power(judged.pairs))
+    shown, remarks = judged.pairs, [*_floor(judged.pairs), *_power(judged.pairs)]
     if found.against_baseline:
         family = f"{tests} systems against {baseline}" if tests > 1 else f"one system against {baseline}"
     else:
@@ -129,18 +164,38 @@ def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told
     return Told(DataTable("pairs", "Paired permutation tests", caption, _PAIR_COLUMNS, rows), tuple(remarks))
 
 
+def _floor(pairs: tuple[Pair, ...]) -> Iterator[str]:
+    """How p was found, the smallest p that these tests can give, and how many cannot become significant at all."""
+    tests, floors = len(pairs), [pair.p_floor for pair in pairs]
+    ways = {
+        f"exact (at most {EXACT} instances differ)": any(pair.exact for pair in pairs),
+        f"from {flips_for(tests):,} random choices": any(not pair.exact and pair.p_floor for pair in pairs),
+        f"by the normal distribution (at least {MANY:,} instances differ)": not all(floors),
+    }
+    after = f", after Holm's correction {_range([min(1.0, tests * p) for p in floors], '{:.2g}')}"
+    yield (
+        f"p by sign flips: {', '.join(way for way, used in ways.items() if used)}. The smallest possible p is "
+        f"{_range(floors, '{:.2g}')}{after if tests > 1 else ''}."
+    )
+    if n := sum(tests * p > ALPHA for p in floors):
+        yield (
+            f"Too few instances differ in {n} of {tests} tests for any p to reach {_decimal(ALPHA)}"
+            f"{' after correction' if tests > 1 else ''}."
+        )
+
+
 def _power(pairs: tuple[Pair, ...]) -> Iterator[str]:
-    """Which differences so many instances can show; nothing where no pair has more than one."""
-    told = [pair for pair in pairs if pair.sd is not None]
+    """Which differences so many instances can show; nothing where no pair has enough of them."""
+    told = [pair for pair in pairs if pair.sd is not None and pair.detectable is not None]
     if not told:
         return
-    strictest = _range([pair.detectable_holm for pair in told], "{:.2f}")
-    under_holm = f"; of {strictest} at Holm's strictest step (α/{len(pairs)})" if len(pairs) > 1 else ""
+    strict = [pair.detectable_holm for pair in told if pair.detectable_holm is not None]
+    under_holm = f"; of {_range(strict, '{:.2f}')} at Holm's strictest step (α/{len(pairs)})"
     yield (
         f"Power: with n = {_range([pair.n for pair in told], '{}')} and differences of standard deviation "
         f"{_range([pair.sd for pair in told], '{:.2f}')}, a true difference of "
         f"{_range([pair.detectable for pair in told], '{:.2f}')} points is found in {POWER:.0%} of cases at "
-        f"α = {_decimal(ALPHA)}{under_holm}."
+        f"α = {_decimal(ALPHA)}{under_holm if strict and len(pairs) > 1 else ''}."
     )
 
 
@@ -152,23 +207,32 @@ def _range(values: Sequence[float | None], form: str) -> str:
 
 def judges_table(found: Robustness) -> Told:
     """Table 9: a column for each judge, so that many systems fit."""
-    shared = [i for i, _ in enumerate(found.systems) if all(one.means[i] is not None for one in found.judges)]
+    shared = [i for i, mean in enumerate(found.judges[0].common_means) if mean is not None]
+    differ = any(judge.n_scored[i] != found.n_common for judge in found.judges for i in shared)
     orderings = [f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges if len(shared) > 1]
     verdict = {True: "All judges order the systems alike.", False: "The judges' orderings differ.", None: ""}
     of = f"Ordered are the {len(shared)} of {len(found.systems)} systems that every judge has scored"
     orderings += [f"{of}; --judge NAME asks for fewer judges."] * (len(shared) < len(found.systems))
+    if differ:
+        orderings.append(
+            f"Orderings and tau go by the means over the {found.n_common} instances that all these systems have from "
+            "all judges."
+        )
     partly = [
         f"{judge.judge} has scored {n} answers of {system}, others up to {most}."
         for judge in found.judges
         for system, n, most in zip(found.systems, judge.n_scored, _most_scored(found), strict=True)
         if 0 < n < most
     ]
-    judges = (Column(one.judge, number(one.judge, ".2f"), rank=_competing(one.judge)) for one in found.judges)
+    judges = {one.judge: one.means for one in found.judges}
+    if differ:
+        judges |= {f"{one.judge} (n={found.n_common})": one.common_means for one in found.judges}
     rows = [
-        {"system": system, **{judge.judge: judge.means[i] for judge in found.judges}}
+        {"system": system, **{name: means[i] for name, means in judges.items()}}
         for i, system in enumerate(found.systems)
     ]
-    columns = (Column("system", text("system"), numeric=False), *judges)
+    scores = (Column(name, number(name, ".2f"), rank=_competing(name)) for name in judges)
+    columns = (Column("system", text("system"), numeric=False), *scores)
     table = DataTable("judges", "Robustness to the judge", "mean restore_score_100 by judge", columns, rows)
     return Told(table, tuple(told for told in (*orderings, verdict[found.same_order], *partly) if told))
 

@@ -14,12 +14,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cts_async.analysis.bootstrap import ENOUGH
 from cts_async.errors import UsageError
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 from cts_async.report.visible import visible
 from cts_async.report.whole_table import NAME_WIDTH, print_whole
 from cts_async.safe_files import written_whole
+
+SHORT_MARK: Final = "†"
+SHORT_NOTE: Final = (
+    f"{SHORT_MARK} too short: below {ENOUGH} instances it covers the truth in less than 95 % of cases."
+)
+"""What the mark of an interval means."""
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
@@ -159,15 +166,24 @@ def p_value(key: str, digits: int = 3) -> Show:
 
 
 def estimate(key: str, spec: str) -> Show:
-    """A number with the interval that stands beside it as KEY_low and KEY_high."""
+    """A number with the interval that stands beside it as KEY_low and KEY_high, and KEY_too_short if need be."""
 
     def show(row: Row) -> str:
         if row[key] is None:
             return "-"
-        low, high = (format(row[f"{key}_{end}"], spec) for end in ("low", "high"))
-        return f"{format(row[key], spec)} [{low}, {high}]"
+        low, high = row[f"{key}_low"], row[f"{key}_high"]
+        return with_interval(row[key], low, high, spec, short=row.get(f"{key}_too_short", False))
 
     return show
+
+
+def with_interval(
+    value: float, low: float | None, high: float | None, spec: str, *, short: bool = False
+) -> str:
+    """`66.7 [50.0, 83.3]`, marked where the interval is too `short`; the value alone where there is none."""
+    if low is None or high is None:
+        return format(value, spec)
+    return f"{value:{spec}} [{low:{spec}}, {high:{spec}}]{SHORT_MARK if short else ''}"
 
 
 def shown_rows(table: DataTable) -> Sequence[Row]:

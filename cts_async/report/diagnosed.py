@@ -36,7 +36,7 @@ def diagnose_named(
     """Diagnose runs, or files of questions and answers, not both at once. Raises UsageError and InputError."""
     labels = own_labels(types_file) if types_file else None
     read: Reader = labels or read_question
-    files = [file for path in paths for file in question_files(path)]
+    files = sorted(file for path in paths for file in question_files(path))
     if files and len(files) >= len(paths):
         if orig or judge:
             raise UsageError("files of questions have no scores: leave out --orig and --judge")
@@ -129,7 +129,8 @@ def question_files(path: str) -> list[Path]:
 def read_file(path: Path, read: Reader, fields: Mapping[str, str] | None = None) -> Interactions:
     """A file as the run of a Clarifier that is called like it; k is the most questions of an instance."""
     asked = read_asked(path, fields)
-    rows = tuple(row for row in (_interaction(one, read) for one in asked) if row)
+    found = (_interaction(one, read) for one in asked)
+    rows = tuple(sorted((row for row in found if row), key=lambda row: row.id))
     k = max((len(row.turns) for row in rows), default=0)
     return Interactions(path.stem, path.stem, k, rows, len(asked) - len(rows), len(asked))
 

@@ -8,6 +8,7 @@ from cts_async.analysis.leaderboard import Standing
 from cts_async.analysis.power import ALPHA
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.comparison_tables import REFERENCES
+from cts_async.report.data_table import with_interval
 
 
 def headline(found: RunsCompared) -> Iterator[str]:
@@ -40,12 +41,18 @@ def _competes(found: RunsCompared, label: str) -> bool:
 
 def _best(rivals: Sequence[Standing], judged: Judged, baseline: str) -> str:
     """The first of several, all of them where several have the same mean as it is printed."""
-    best = max(rivals, key=lambda one: one.scores.mean or 0.0)
-    mean, of = f"{best.scores.mean:.2f}", best.delta
-    equal = [one.system for one in rivals if f"{one.scores.mean:.2f}" == mean]
+    common = rivals[0].n_common
+    differ = common > 0 and any(one.scores.n_scored > common for one in rivals)
+    means = {one.system: (one.common_mean if differ else one.scores.mean) or 0.0 for one in rivals}
+    best = max(rivals, key=lambda one: means[one.system])
+    mean, of = f"{means[best.system]:.2f}", best.delta
+    equal = [one for one, own in means.items() if f"{own:.2f}" == mean]
+    mean += f" over the {common:,} instances that all systems have" if differ else ""
     if len(equal) > 1:
         return f"The best by judge {judged.judge} are {', '.join(equal)}, each with a mean of {mean}."
-    delta = f", {of.mean:+.2f} [{of.low:+.2f}, {of.high:+.2f}] over {baseline}" if of else ""
+    delta = f", {with_interval(of.mean, of.low, of.high, '+.2f')} over {baseline}" if of else ""
+    if of and of.too_short:
+        delta += f" (too short an interval: n = {of.n})"
     first = (
         f"The best by judge {judged.judge} is {best.system} with"
         if len(rivals) > 1

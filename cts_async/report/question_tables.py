@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from cts_async.analysis.bootstrap import Difference
 from cts_async.analysis.diagnosis import Diagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES
-from cts_async.report.data_table import Column, DataTable, Row, Show, estimate, number, text
+from cts_async.report.data_table import SHORT_NOTE, Column, DataTable, Row, Show, estimate, number, text
 from cts_async.report.who import WHO, Named, who
 
 _POINTS_SHOWN: Final = 11
@@ -32,6 +32,7 @@ def types(diagnosis: Diagnosis) -> DataTable:
                     "gain": gain.points if gain else None,
                     "gain_low": gain.low if gain else None,
                     "gain_high": gain.high if gain else None,
+                    "gain_too_short": bool(gain and gain.too_short),
                     "gain_questions": gain.n if gain else 0,
                 }
             )
@@ -49,7 +50,7 @@ def types(diagnosis: Diagnosis) -> DataTable:
         "else least squares), with a bootstrap interval."
     )
     title = "Question types: share, answerability and gain"
-    return DataTable("question_types", title, caption, columns, rows, group="k")
+    return DataTable("question_types", title, _captioned(caption, rows), columns, rows, group="k")
 
 
 def types_by_turn(diagnosis: Diagnosis) -> DataTable:
@@ -92,8 +93,15 @@ def shares(runs: Named) -> DataTable:
 
 def _interval(key: str, found: Difference | None) -> dict[str, Any]:
     if found is None:
-        return {key: None, f"{key}_low": None, f"{key}_high": None}
-    return {key: found.mean, f"{key}_low": found.low, f"{key}_high": found.high}
+        return dict.fromkeys((key, f"{key}_low", f"{key}_high")) | {f"{key}_too_short": False}
+    ends = {f"{key}_low": found.low, f"{key}_high": found.high}
+    return {key: found.mean, **ends, f"{key}_too_short": found.too_short}
+
+
+def _captioned(caption: str, rows: Sequence[Row]) -> str:
+    """The caption, and what the mark of short intervals means where a row has one."""
+    short = any(value is True and key.endswith("_too_short") for row in rows for key, value in row.items())
+    return f"{caption} {SHORT_NOTE}".strip() if short else caption
 
 
 def known_counts(runs: Named) -> DataTable:
@@ -119,7 +127,7 @@ def known_counts(runs: Named) -> DataTable:
     )
     title = "Score and gain by the number of known answers"
     caption = "restore_score_100 and its difference to orig, with bootstrap 95 % intervals."
-    return DataTable("known_count", title, caption, columns, rows, group="system")
+    return DataTable("known_count", title, _captioned(caption, rows), columns, rows, group="system")
 
 
 def calibration(diagnosis: Diagnosis) -> DataTable:
@@ -143,7 +151,7 @@ def calibration(diagnosis: Diagnosis) -> DataTable:
         Column("gain at k = 1", estimate("gain", "+.2f")),
     )
     title = "Predicted answerability (section 7.3)"
-    return DataTable("calibration", title, _brier(diagnosis), columns, rows)
+    return DataTable("calibration", title, _captioned(_brier(diagnosis), rows), columns, rows)
 
 
 def _brier(diagnosis: Diagnosis) -> str:
@@ -189,7 +197,8 @@ def ask_or_not(runs: Named) -> DataTable:
         "best: threshold chosen on these instances; validated: chosen on other instances, tenfold; Δ always: its "
         "difference to always asking; area: mean height of the frontier above asking as many at random."
     )
-    return DataTable("ask_or_not", "Ask or not (section 7.3)", caption, columns, rows, group="k")
+    title = "Ask or not (section 7.3)"
+    return DataTable("ask_or_not", title, _captioned(caption, rows), columns, rows, group="k")
 
 
 def points(runs: Named) -> DataTable:

@@ -13,6 +13,7 @@ from cts_async.analysis.bootstrap import Difference, paired_difference
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.report.agreement import sentence, together
+from cts_async.report.data_table import SHORT_MARK, SHORT_NOTE, with_interval
 from cts_async.report.folded import Folded
 from cts_async.report.plain import plain
 from cts_async.report.served_models import dropped_parameters, other_models
@@ -73,13 +74,18 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     for heading in (*HEADINGS, *(("calls", "time") if wide else ())):
         table.add_column(heading, justify="right", no_wrap=True)
     orig = next((s for s in summaries if s.label == "orig"), None)
+    short = False
     for summary in summaries:
         effort = (str(summary.spent.calls), _duration(summary.wall_s)) if wide else ()
         for label, judge, *cells in _rows(summary, orig if orig is not summary else None):
+            short = short or cells[1].endswith(SHORT_MARK)
             # A run's files may be anybody's, and so the names in them.
             table.add_row(Folded(plain(label)), Folded(plain(judge)), *cells, *(effort if label else ()))
         table.add_section()
     print_whole(console, table)
+    if short:
+        _say(console, SHORT_NOTE)
+    _print_failed_as_0(console, summaries)
     if not wide:
         for summary in summaries:
             _say(console, f"{summary.label}: {summary.spent.calls} calls in {_duration(summary.wall_s)}")
@@ -88,6 +94,28 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     for agreement in together(one for summary in summaries for one in summary.beside):
         _say(console, f"{sentence(agreement)}.")
     _print_tool_health(console, summaries)
+
+
+def _print_failed_as_0(console: Console, summaries: Sequence[RunSummary]) -> None:
+    """What failures would make of the means, and a warning where systems have not the same number of scores."""
+    counts: dict[str, set[int]] = {}
+    for summary in summaries:
+        for scores in summary.judges:
+            of = scores.summary
+            counts.setdefault(scores.judge, set()).add(of.n_scored)
+            if of.n_failed and of.mean_failed_as_0 is not None:
+                _say(
+                    console,
+                    f"{summary.label}, {scores.judge}: mean {of.mean:.2f} over {of.n_scored} scored; "
+                    f"{of.mean_failed_as_0:.2f} with {of.n_failed} failed counted as 0.",
+                )
+    if differing := [judge for judge, ns in counts.items() if len(ns) > 1]:
+        _say(
+            console,
+            f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
+            "those that both have.",
+            "yellow",
+        )
 
 
 def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, ...]]:
@@ -118,7 +146,7 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
 def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:
     return (
         _number(summary.mean),
-        f"{delta.mean:+.1f} [{delta.low:+.1f}, {delta.high:+.1f}]" if delta else "-",
+        with_interval(delta.mean, delta.low, delta.high, "+.1f", short=delta.too_short) if delta else "-",
         _number(summary.p50),
         _number(summary.p90),
         f"{summary.n_scored}/{summary.n_expected}",

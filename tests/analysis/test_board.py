@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +95,56 @@ def test_an_unjudged_run_has_a_place_and_no_scores(tmp_path: Path) -> None:
     board = board_of(made_run(tmp_path, label="orig", rows=[Row("q1")]))
     assert board.judges == ()
     assert board.entrants[0].judges == ()
+
+
+def changed(directory: Path, id: str, **fields: object) -> None:
+    """Put other values into the line of an instance, as an editor may."""
+    path = directory / "results.jsonl"
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line | fields if line["id"] == id else line) + "\n" for line in lines))
+
+
+def test_a_stored_score_that_contradicts_its_nuggets_is_recomputed_and_named(tmp_path: Path) -> None:
+    """Full and none of equal weights are 50, whatever is stored."""
+    run = made_run(tmp_path, label="orig", rows=[Row(f"q{i}", labels={"ernie": "fn"}) for i in range(6)])
+    for id in ("q4", "q1", "q2", "q3"):
+        changed(run, id, restore_score_100=99)
+    board = board_of(run)
+    assert board.scores["ernie"].tolist() == [[50.0]] * 6
+    said = ", its nuggets give 50; ".join(f"'{id}' says 99" for id in ("q1", "q2", "q3"))
+    assert board.remarks == (
+        f"Stored scores contradict their nuggets, and are recomputed: {run / 'results.jsonl'}: {said}, its nuggets "
+        "give 50; and 1 more.",
+    )
+
+
+def test_a_contradiction_that_a_later_line_supersedes_is_not_named(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fn"})])
+    right = (run / "results.jsonl").read_text()
+    changed(run, "q1", restore_score_100=99)
+    with (run / "results.jsonl").open("a") as file:
+        file.write(right)
+    assert board_of(run).remarks == ()
+
+
+def test_a_further_judges_stored_score_is_recomputed_too(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fn", "gpt": "ff"})])
+    verdicts = run / "judgments" / "gpt.jsonl"
+    verdicts.write_text(verdicts.read_text().replace("100.0", "3.0"))
+    board = board_of(run)
+    assert board.scores["gpt"].tolist() == [[100.0]]
+    assert "gpt.jsonl: 'q1' says 3, its nuggets give 100" in board.remarks[0]
+
+
+def test_weights_that_differ_between_runs_are_named_and_one_gold_is_used(tmp_path: Path) -> None:
+    """Full at 3 and none at 1 is 75; the other run's weights of 1 and 1 would make it 50."""
+    one, other = (
+        made_run(tmp_path, label=label, rows=[Row("q1", labels={"ernie": "fn"}, weights=weights)])
+        for label, weights in (("a-k1", (3, 1)), ("b-k1", (1, 1)))
+    )
+    board = board_of(one, other)
+    assert board.scores["ernie"].tolist() == [[75.0, 75.0]]
+    assert board.remarks == (
+        "Weights differ between runs, so not all were judged by the same gold: "
+        f"nugget 'N1' of 'q1' weighs 3 in {one} and 1 in {other}. Scores are recomputed with the weights named first.",
+    )

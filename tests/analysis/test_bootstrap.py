@@ -12,8 +12,24 @@ from hypothesis import strategies as st
 from cts_async.analysis.bootstrap import MANY, RESAMPLES, Difference, paired_difference, paired_differences
 
 
-def test_one_instance_has_an_interval_of_no_width() -> None:
-    assert paired_difference([70.0], [40.0]) == Difference(1, 30.0, 30.0, 30.0)
+def test_one_instance_has_no_interval() -> None:
+    found = paired_difference([70.0], [40.0])
+    assert found == Difference(1, 30.0, None, None)
+    assert (found.too_short, found.ends) == (False, (30.0, 30.0))
+
+
+def test_intervals_of_fewer_than_30_instances_are_too_short() -> None:
+    found = [paired_difference([1.0] * n, [0.0] * n) for n in (2, 29, 30)]
+    assert [one.too_short for one in found if one] == [True, True, False]
+
+
+def test_few_skewed_differences_are_covered_far_too_seldom() -> None:
+    """A gain of 60 on every tenth of 8 instances: none is drawn in .9^8 = 43 % of samples, and then 0 is certain."""
+    drawn = np.where(np.random.default_rng(1).random((8, 1000)) < 0.1, 60.0, 0.0)
+    found = [one for one in paired_differences(drawn, resamples=500) if one]
+    covered = np.mean([one.ends[0] <= 6.0 <= one.ends[1] for one in found])
+    assert covered < 0.6
+    assert all(one.too_short for one in found)
 
 
 def test_equal_differences_have_an_interval_of_no_width() -> None:
@@ -101,11 +117,12 @@ def test_the_interval_lies_within_the_differences_and_holds_their_mean(
     found = paired_difference(scores, baseline, resamples=200)
     assert found is not None
     differences = [a - b for a, b in pairs]
-    assert min(differences) - 1e-9 <= found.low <= found.high <= max(differences) + 1e-9
+    low, high = found.ends
+    assert min(differences) - 1e-9 <= low <= high <= max(differences) + 1e-9
     swapped = paired_difference(baseline, scores, resamples=200)
     assert swapped is not None
     assert swapped.mean == pytest.approx(-found.mean)
-    assert (swapped.low, swapped.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
+    assert swapped.ends == pytest.approx((-high, -low), abs=1e-9)
 
 
 def test_many_comparisons_at_once_are_those_one_by_one() -> None:

@@ -24,7 +24,7 @@ def test_four_questions_by_hand() -> None:
     assert found.skill == pytest.approx(1 - found.brier * 16 / 3)
     low, high = found.bins
     assert low == Bin(
-        0.2, 0.3, n=2, predicted=pytest.approx(0.225), known=0, gain=Difference(1, 5.0, 5.0, 5.0)
+        0.2, 0.3, n=2, predicted=pytest.approx(0.225), known=0, gain=Difference(1, 5.0, None, None)
     )
     assert (high.low, high.n, high.known, high.observed) == (0.7, 2, 1, 0.5)
     assert high.gain is not None

@@ -32,7 +32,7 @@ def test_a_folder_stands_for_the_runs_in_it(tmp_path: Path) -> None:
 def test_a_pattern_stands_for_what_matches_and_nothing_is_named_twice(tmp_path: Path) -> None:
     orig, gpt = (made_run(tmp_path, label=label, rows=ROWS) for label in ("orig", "gpt-k1"))
     made_run(tmp_path, label="orig", rows=ROWS, data="other")
-    assert find_runs([str(orig), str(tmp_path / "made-*"), str(orig)], print) == [orig, gpt]
+    assert find_runs([str(orig), str(tmp_path / "made-*"), str(orig)], print) == [gpt, orig]
 
 
 def test_a_pattern_within_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,3 +86,13 @@ def test_a_broken_line_is_located(tmp_path: Path) -> None:
     path = written(tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL]}, "{")
     with pytest.raises(InputError, match=r"theirs\.jsonl:2: not valid JSON"):
         read_judged(path)
+
+
+def test_a_stored_score_that_contradicts_its_nuggets_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL, NONE], "restore_score_100": 20})
+    run = read_judged(path)
+    verdict = run.items["q1"].verdicts[UNNAMED]
+    assert (verdict.score, verdict.weights) == (75.0, {"N1": 3.0, "N2": 1.0})
+    assert run.remarks == (
+        f"Recomputed from the nuggets: {path}:1: restore_score_100 is 20 here, its nuggets give 75.0.",
+    )

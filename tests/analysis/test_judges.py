@@ -43,9 +43,10 @@ def test_two_judges_by_hand(tmp_path: Path) -> None:
 
 def test_equal_means_are_equal_in_whatever_order_they_are_summed(tmp_path: Path) -> None:
     """Both scored 100/3, 200/3, 0, 50, 400/7 and 100/7, whose sums differ in the last digit."""
-    scores = [100 / 3, 200 / 3, 0.0, 50.0, 400 / 7, 100 / 7]
-    for label, own in (("a-k1", scores), ("b-k1", [scores[i] for i in (2, 3, 5, 4, 1, 0)])):
-        rows = [Row(f"q{i}", score=score) for i, score in enumerate(own)]
+    of_a = ["fnn", "ffn", "n" * 7, "fffpnnn", "f" * 12 + "n" * 9, "fff" + "n" * 18]
+    of_b = ["nnn", "fpn", "f" + "n" * 6, "ffffnnn", "f" * 14 + "n" * 7, "f" * 7 + "n" * 14]
+    for label, words in (("a-k1", of_a), ("b-k1", of_b)):
+        rows = [Row(f"q{i}", labels={"ernie": word}) for i, word in enumerate(words)]
         made_run(tmp_path, label=label, rows=rows)
     board = make_board(read_run(path) for path in sorted(tmp_path.iterdir()))
     board = replace(
@@ -105,3 +106,29 @@ def test_a_system_that_one_judge_has_not_seen_is_out_of_the_ordering(tmp_path: P
 
 def test_one_judge_alone_agrees_with_nobody(tmp_path: Path) -> None:
     assert robustness(board_of(tmp_path, a_k1={"x": ["f"]}), ["x"]) is None
+
+
+def test_orders_are_by_the_instances_that_all_have(tmp_path: Path) -> None:
+    """By own means a-k1 has 50 and b-k1 100 / 3; on q0, which both have, b-k1 has 100."""
+    both = {"x": "pp", "y": "pp"}
+    rows = [Row("q0", labels=both), Row("q1", error="search"), Row("q2", error="search")]
+    one = made_run(tmp_path, label="a-k1", rows=rows)
+    labels = [{"x": word, "y": word} for word in ("ff", "nn", "nn")]
+    other = made_run(tmp_path, label="b-k1", rows=[Row(f"q{i}", labels=of) for i, of in enumerate(labels)])
+    found = robustness(make_board(map(read_run, (one, other))), ["x", "y"])
+    assert found is not None
+    assert found.judges[0].means == (50.0, pytest.approx(100 / 3))
+    assert (found.n_common, found.judges[0].common_means) == (1, (50.0, 100.0))
+    assert [judge.ordering for judge in found.judges] == ["b-k1 > a-k1"] * 2
+    assert found.orders[0].tau == 1.0
+
+
+def test_systems_without_a_common_instance_have_no_order(tmp_path: Path) -> None:
+    runs = [
+        made_run(tmp_path, label=label, rows=[Row(id, labels={"x": "f", "y": "p"})])
+        for label, id in (("a-k1", "q0"), ("b-k1", "q1"))
+    ]
+    found = robustness(make_board(map(read_run, runs)), ["x", "y"])
+    assert found is not None
+    assert (found.n_common, found.same_order, found.orders[0].tau) == (0, None, None)
+    assert found.judges[0].ordering == ""

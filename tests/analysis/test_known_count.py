@@ -23,7 +23,7 @@ def test_scores_and_gains_of_each_class() -> None:
     assert none.score == Difference(2, 20.0, 20.0, 20.0)
     assert none.gain == Difference(2, 10.0, 10.0, 10.0)
     assert (one.n, one.score and (one.score.n, one.score.mean)) == (3, (2, 40.0))
-    assert one.gain == Difference(1, 30.0, 30.0, 30.0)
+    assert one.gain == Difference(1, 30.0, None, None)
     assert (two.n, two.score, two.gain) == (0, None, None)
 
 

@@ -75,3 +75,17 @@ def test_without_a_baseline_nothing_has_a_difference(tmp_path: Path) -> None:
     made = made_run(tmp_path, label="gpt-k1", rows=[Row("a", score=50), Row("b", score=70)])
     (standing,) = leaderboard(make_board([read_run(made)]), "ernie", "")
     assert (standing.scores.mean, standing.delta) == (60, None)
+
+
+def test_means_over_common_instances_and_with_failures_as_0_by_hand(tmp_path: Path) -> None:
+    """a lacks the hardest instance: 50 before 45 by own means, 50 after 60 where both have a score, 37.5 with a 0."""
+    board = board_of(tmp_path, a_k1=[50.0, 50.0, 50.0, None], b_k1=[60.0, 60.0, 60.0, 0.0])
+    a, b = leaderboard(board, "ernie", "")
+    assert (a.system, a.scores.mean, a.common_mean, a.scores.mean_failed_as_0) == (
+        "a-k1",
+        50.0,
+        60.0 - 10,
+        37.5,
+    )
+    assert (b.system, b.scores.mean, b.common_mean, b.scores.mean_failed_as_0) == ("b-k1", 45.0, 60.0, 45.0)
+    assert (a.n_common, b.n_common) == (3, 3)

@@ -32,11 +32,32 @@ def test_all_pairs_by_hand(tmp_path: Path) -> None:
     for pair in pairs.values():
         assert (pair.n, pair.p, pair.exact, pair.p_holm) == (3, 0.25, True, 0.75)
     assert (pairs["a-k1", "orig"].difference, pairs["a-k1", "orig"].sd) == (2.0, 1.0)
-    # (1.959964 + 0.841621) * 1 / sqrt(3), and z(1 - .05/6) = 2.39398 in its place for 3 tests
-    assert pairs["a-k1", "orig"].detectable == pytest.approx(1.61750, abs=1e-5)
-    assert pairs["a-k1", "orig"].detectable_holm == pytest.approx(1.86807, abs=1e-5)
-    # (2.801585 * 1 / 2)^2 = 1.96
-    assert pairs["a-k1", "orig"].n_needed == 2
+    for pair in pairs.values():
+        assert (pair.p_floor, pair.detectable, pair.detectable_holm) == (0.25, None, None)  # no p below 2/8
+
+
+def test_what_eight_instances_can_show_by_hand(tmp_path: Path) -> None:
+    """Differences 1 to 8 have the mean 4.5 and the variance 6. 2 / 2^8 reaches .05, and .05 / 3 as well."""
+    gains = [float(i) for i in range(1, 9)]
+    board = board_of(tmp_path, orig=[0.0] * 8, a_k1=gains, b_k1=[20.0] * 8)
+    pair = by_name(compare_pairs(board, "ernie"))["a-k1", "orig"]
+    assert (pair.difference, pair.sd) == (4.5, pytest.approx(6**0.5))
+    # (1.959964 + 0.841621) * sqrt(6 / 8), and z(1 - .05/6) = 2.39398 in its place for 3 tests
+    assert pair.detectable == pytest.approx(2.801585 * 0.75**0.5, abs=1e-5)
+    assert pair.detectable_holm == pytest.approx(3.235601 * 0.75**0.5, abs=1e-5)
+    # (2.801585 * sqrt(6) / 4.5)^2 = 2.3, but 2 / 2^5 is above .05
+    assert pair.n_needed == 6
+
+
+def test_501_pairs_can_be_significant_after_holm(tmp_path: Path) -> None:
+    """33 systems make 528 pairs; with 10,000 flips the smallest p would be 528 / 10,001 = .053 after correction."""
+    scores = {f"s{i:02d}_k1": [float(i == 32)] * 21 for i in range(33)}
+    pairs = compare_pairs(board_of(tmp_path, **scores), "ernie")
+    assert len(pairs) == 528
+    best = [pair for pair in pairs if pair.system == "s32-k1"]
+    assert len(best) == 32
+    assert all(pair.p_floor == 1 / 211_201 for pair in best)
+    assert all(pair.p_holm <= 528 * 5 / 211_201 for pair in best)  # 2 / 2^21 of all flips are as large
 
 
 def test_a_baseline_makes_a_smaller_family_and_stands_second(tmp_path: Path) -> None:

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
-from cts_async.analysis.permutation import EXACT, SignFlips, sign_flip_test, sign_flip_tests
+from cts_async.analysis.permutation import EXACT, SignFlips, flips_for, sign_flip_test, sign_flip_tests
 
 NAN = float("nan")
 
 
 def test_three_gains_by_hand() -> None:
     """Of the 8 sums of +-1 +-2 +-3 only 6 and -6 lie as far out as 6."""
-    assert sign_flip_test([1.0, 2.0, 3.0]) == SignFlips(2 / 8, True)
+    assert sign_flip_test([1.0, 2.0, 3.0]) == SignFlips(2 / 8, True, floor=2 / 8)
 
 
 def test_two_gains_and_a_loss_by_hand() -> None:
@@ -30,7 +31,7 @@ def test_equal_sizes_count_ties_as_as_far_out() -> None:
 
 
 def test_no_difference_is_no_evidence() -> None:
-    assert sign_flip_test([]) == sign_flip_test([0.0] * 100) == SignFlips(1.0, True)
+    assert sign_flip_test([]) == sign_flip_test([0.0] * 100) == SignFlips(1.0, True, floor=1.0)
 
 
 def test_an_instance_without_difference_changes_nothing() -> None:
@@ -40,7 +41,7 @@ def test_an_instance_without_difference_changes_nothing() -> None:
 def test_darwins_plants() -> None:
     """Fisher 1935, The Design of Experiments, section 21: 863 of 32,768 sums on either side."""
     eighths = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
-    assert sign_flip_test(eighths) == SignFlips(2 * 863 / 32768, True)
+    assert sign_flip_test(eighths) == SignFlips(2 * 863 / 32768, True, floor=2 / 32768)
 
 
 def test_what_is_sampled_comes_close_to_what_is_exact() -> None:
@@ -52,7 +53,7 @@ def test_what_is_sampled_comes_close_to_what_is_exact() -> None:
 
 
 def test_the_smallest_sampled_p_counts_the_observed_signs() -> None:
-    assert sign_flip_test([10.0] * 60, flips=999) == SignFlips(1 / 1000, False)
+    assert sign_flip_test([10.0] * 60, flips=999) == SignFlips(1 / 1000, False, floor=1 / 1000)
 
 
 def test_the_same_seed_gives_the_same_p() -> None:
@@ -69,17 +70,44 @@ def test_a_pairs_p_does_not_depend_on_the_other_pairs() -> None:
     assert together == [sign_flip_tests(scores, scores, [pair])[0] for pair in pairs]
 
 
-def test_a_pairs_p_does_not_depend_on_instances_that_it_lacks() -> None:
-    scores = np.random.default_rng(3).normal(1, 10, 60)
-    alone = np.column_stack([scores, np.zeros(60)])
+def test_instances_that_a_pair_lacks_count_for_nothing() -> None:
+    """The same 60 differences among 30 instances without a score: only the random signs are others."""
+    alone = np.column_stack([np.random.default_rng(3).normal(3, 10, 60), np.zeros(60)])
     among = np.full((90, 2), np.nan)
     among[25:85] = alone
-    assert sign_flip_tests(among, among, [(0, 1)]) == sign_flip_tests(alone, alone, [(0, 1)])
+    (one,), (other,) = (sign_flip_tests(scores, scores, [(0, 1)], flips=40_000) for scores in (alone, among))
+    assert one.p == pytest.approx(other.p, abs=0.003)
+
+
+def test_flips_grow_with_the_family() -> None:
+    """The smallest p times the tests of the family is .05 / 20 from 25 tests on."""
+    assert [flips_for(n) for n in (0, 1, 25, 26, 501)] == [10_000, 10_000, 10_000, 10_400, 200_400]
+
+
+def test_very_many_differences_go_by_the_normal_distribution() -> None:
+    """z = 3.0: 10,000 signs, 5,150 of them positive, have the sum 300 and the standard deviation 100."""
+    (found,) = sign_flip_tests(np.repeat([1.0, -1.0], [5150, 4850])[:, None], np.zeros((10_000, 1)), [(0, 0)])
+    assert (found.exact, found.floor) == (False, 0.0)
+    assert found.p == pytest.approx(
+        0.0026998, rel=1e-4
+    )  # 2 * (1 - Phi(3)), Abramowitz and Stegun, table 26.1
+    exactly = 2 * binom.sf(5149, 10_000, 0.5)
+    assert found.p == pytest.approx(exactly, rel=0.05)
+
+
+def test_the_normal_tail_is_the_exact_one_far_out() -> None:
+    """Against the binomial distribution at z = 6, in the middle of a step of it."""
+    (found,) = sign_flip_tests(
+        np.repeat([1.0, -1.0], [10_600, 9_400])[:, None], np.zeros((20_000, 1)), [(0, 0)]
+    )
+    exactly = binom.sf(10_599, 20_000, 0.5) + binom.sf(10_600, 20_000, 0.5)
+    assert found.p < 1e-16
+    assert found.p == pytest.approx(exactly, rel=0.02)
 
 
 def test_an_instance_that_lacks_a_score_is_left_out() -> None:
     scores = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [90.0, NAN], [NAN, 90.0]])
-    assert sign_flip_tests(scores, scores, [(0, 1)]) == [SignFlips(2 / 8, True)]
+    assert sign_flip_tests(scores, scores, [(0, 1)]) == [SignFlips(2 / 8, True, floor=2 / 8)]
 
 
 def test_p_is_below_alpha_as_often_as_alpha_says_where_nothing_differs() -> None:

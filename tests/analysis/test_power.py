@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cts_async.analysis.permutation import sign_flip_tests
-from cts_async.analysis.power import detectable_difference, instances_needed
+from cts_async.analysis.power import detectable_difference, instances_needed, least_instances
 
 
 def test_n_518_with_the_usual_reach_of_2_8_standard_errors() -> None:
@@ -29,8 +29,16 @@ def test_no_difference_can_be_shown_by_no_number_of_instances() -> None:
     assert instances_needed(0.0, 18.0) is None
 
 
-def test_a_difference_without_spread_needs_one_instance() -> None:
-    assert instances_needed(3.0, 0.0) == 1
+def test_a_difference_without_spread_needs_six_instances() -> None:
+    """All signs alike has p = 2 / 2^n: .0625 for n = 5, .03125 for n = 6."""
+    assert instances_needed(3.0, 0.0) == instances_needed(50.0, 10.0) == 6
+    assert least_instances() == 6
+    assert [least_instances(alpha) for alpha in (0.5, 0.25, 0.05 / 3)] == [2, 3, 7]
+
+
+def test_fewer_than_six_instances_can_show_no_difference() -> None:
+    assert detectable_difference(5, 18.0) is None
+    assert detectable_difference(6, 18.0) is not None
 
 
 def test_without_instances_nothing_is_detectable() -> None:

@@ -38,10 +38,10 @@ def test_where_there_is_no_run_it_is_said(tmp_path: Path, path: str, problem: st
         run_directories([str(tmp_path / path)], print)
 
 
-def test_runs_stand_by_k_and_then_as_named(tmp_path: Path) -> None:
+def test_runs_are_sorted_by_k_and_label(tmp_path: Path) -> None:
     paths = made(tmp_path, "qwen-k2", "qwen-k1", "gpt-k1", "orig")
     found = read_run_set([str(path) for path in paths])
-    assert [run.label for run in found.runs] == ["qwen-k1", "gpt-k1", "qwen-k2"]
+    assert [run.label for run in found.runs] == ["gpt-k1", "qwen-k1", "qwen-k2"]
     assert found.orig is not None
     assert found.notes == ()
 

@@ -21,6 +21,8 @@ WRONG = [
     ("restore_score_100", True),
     ("nuggets", [{"id": "N1", "coverage": "most", "weight": 1}]),
     ("nuggets", [{"id": "N1", "coverage": "full"}]),
+    ("nuggets", [{"id": "N1", "coverage": "full", "weight": 0}]),
+    ("nuggets", [{"id": "N1", "coverage": "full", "weight": 1}] * 2),
     ("error", ["x"]),
 ]
 

@@ -226,6 +226,30 @@ def test_an_empty_candidate_is_a_failure_and_not_0(here: Path) -> None:
     ]
 
 
+def test_empty_candidates_are_scored_0_without_a_call_if_asked_for(here: Path, provider: Remote) -> None:
+    path = candidates(here)
+    with path.open("a") as out:
+        for i, answer in enumerate(["", None]):
+            out.write(json.dumps({"id": lines(GOLD)[N + i]["id"], "answer": answer}) + "\n")
+        out.write(json.dumps({"id": lines(GOLD)[N + 2]["id"], "error": "timeout"}) + "\n")
+    asked = len(provider.seen())
+    command = ("judge", "--gold", GOLD, "--candidates", path, "--out", "out", "--judge", "mine", "-q")
+    assert cts(*command, "--empty-answers", "zero") == 1
+    assert len(provider.seen()) == asked + N
+    found = summary(here / "out")
+    assert (found["n_scored"], found["n_failed"], found["min"]) == (
+        N + 2,
+        1,
+        0.0,
+    )  # an error is still no score
+    identity = json.loads((here / "out/run.json").read_bytes())["identity"]
+    assert identity["empty_answers"] == "zero"
+    with pytest.raises(UsageError, match="empty_answers"):
+        cts(*command)
+    with pytest.raises(UsageError, match="--empty-answers nil: choose fail"):
+        cts(*command, "--empty-answers", "nil")
+
+
 def test_another_judge_into_the_same_directory_is_refused(here: Path) -> None:
     command = ("judge", "--gold", GOLD, "--candidates", candidates(here), "--out", "out", "-q")
     assert cts(*command, "--judge", "mine") == 0

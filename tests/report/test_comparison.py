@@ -10,6 +10,7 @@ from made_runs import Row, made_run
 
 from cts_async.errors import UsageError
 from cts_async.report.comparison import compare_runs, comparison_json
+from cts_async.report.diagnosed import diagnose_named
 
 
 def rows(*scores: float) -> list[Row]:
@@ -117,7 +118,7 @@ def test_nobody_is_sent_to_judge_runs_without_an_answer(tmp_path: Path) -> None:
 def test_a_reader_is_told_of_unfinished_and_unjudged_runs(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1, 2), n_expected=5)
     made_run(tmp_path, label="gpt-k1", rows=[Row("q0"), Row("q1")])
-    made_run(tmp_path, label="kimi-k1", rows=[Row("q0", labels={"gpt": "f"})])
+    made_run(tmp_path, label="kimi-k1", rows=[Row("q9", labels={"gpt": "f"})])
     unfinished, unjudged, other = compare_runs([str(tmp_path)]).notes
     assert unfinished.startswith("Unfinished: orig has 2 of 5 instances")
     assert unjudged.startswith("Not judged, so left out: gpt-k1")
@@ -165,3 +166,16 @@ def test_a_smoke_test_is_known_as_one(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1))
     made_run(tmp_path, label="local-k1", rows=rows(1), embedded=True)
     assert compare_runs([str(tmp_path)]).embedded
+
+
+def test_a_stored_score_that_contradicts_its_nuggets_is_named(tmp_path: Path) -> None:
+    """In `cts compare`, and in `cts diagnose`."""
+    made_run(tmp_path, label="orig", rows=rows(1, 2))
+    run = made_run(tmp_path, label="gpt-k1", rows=rows(3, 4))
+    path = run / "results.jsonl"
+    path.write_text(path.read_text().replace('"restore_score_100": 3.0', '"restore_score_100": 77'))
+    found = compare_runs([str(tmp_path)])
+    assert [one.scores.mean for one in found.judged[0].standings] == [1.5, 3.5]
+    said = f"Stored scores contradict their nuggets, and are recomputed: {path}: 'q0' says 77, its nuggets give 3."
+    assert said in found.notes
+    assert said in diagnose_named([str(tmp_path)]).notes

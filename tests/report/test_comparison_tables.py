@@ -46,17 +46,24 @@ def test_table_2(found: RunsCompared) -> None:
 
 def test_table_3(found: RunsCompared) -> None:
     """Differences 50 25 75: a resample of all 25s has the chance 1/27, so the interval spans 25 to 75."""
-    assert shown(named(found, "intervals")) == [("gpt-k1", "3", "+50.000", "[25.000, 75.000]")]
+    assert shown(named(found, "intervals")) == [("gpt-k1", "3", "+50.000", "[25.000, 75.000]†")]
+    assert named(found, "intervals").remarks[-1].startswith("† too short: below 30 instances")
+
+
+def test_a_single_pair_has_no_interval(tmp_path: Path) -> None:
+    for label, score in (("orig", 1.0), ("a-k1", 3.0)):
+        made_run(tmp_path, label=label, rows=[Row("q1", score=score)])
+    assert shown(named(compare_runs([str(tmp_path)]), "intervals")) == [("a-k1", "1", "+2.000", "-")]
 
 
 def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
-    """sd 25: 2.801585 * 25 / sqrt(3) = 40.437, and (2.801585 * 25 / 50)^2 = 1.96 instances."""
+    """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 = 1.96 instances are too few for .05, 6 are not."""
     told = named(found, "pairs")
-    assert shown(told) == [("gpt-k1", "orig", "3", "+50.000", ".2500", ".2500", "40.437", "2")]
+    assert shown(told) == [("gpt-k1", "orig", "3", "+50.000", ".2500", ".2500", "-", "6")]
     assert told.table.caption.endswith("Holm over one pair")
     assert told.remarks == (
-        "Power: with n = 3 and differences of standard deviation 25.00, a true difference of 40.44 points is "
-        "found in 80% of cases at α = .05.",
+        "p by sign flips: exact (at most 20 instances differ). The smallest possible p is 0.25.",
+        "Too few instances differ in 1 of 1 tests for any p to reach .05.",
     )
 
 
@@ -138,10 +145,10 @@ def test_many_pairs_without_orig_are_shortened_to_those_of_the_smallest_p(tmp_pa
 
 def test_a_family_against_a_baseline_says_so(tmp_path: Path) -> None:
     for label in ("orig", "a-k1", "b-k1"):
-        made_run(tmp_path, label=label, rows=[Row("q1", score=1.0), Row("q2", score=2.0)])
+        made_run(tmp_path, label=label, rows=[Row(f"q{i}", score=1.0) for i in range(8)])
     told = named(compare_runs([str(tmp_path)], baseline="orig"), "pairs")
     assert told.table.caption.endswith("Holm over 2 systems against orig")
-    assert "at Holm's strictest step (α/2)" in told.remarks[0]
+    assert "at Holm's strictest step (α/2)" in told.remarks[-1]
 
 
 def test_one_shared_instance_promises_no_power(tmp_path: Path) -> None:
@@ -149,7 +156,18 @@ def test_one_shared_instance_promises_no_power(tmp_path: Path) -> None:
         made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)])
     told = named(compare_runs([str(tmp_path)]), "pairs")
     assert shown(told) == [("orig", "a-k1", "1", "+0.000", "1.0000", "1.0000", "-", "-")]
-    assert told.remarks == ()
+    assert not any(remark.startswith("Power") for remark in told.remarks)
+
+
+def test_the_smallest_possible_p_is_stated(tmp_path: Path) -> None:
+    """21 differing instances are sampled: 1 / 10,001, and after Holm three times that."""
+    for i, label in enumerate(("orig", "a-k1", "b-k1")):
+        made_run(tmp_path, label=label, rows=[Row(f"q{n}", score=10.0 * i) for n in range(21)])
+    told = named(compare_runs([str(tmp_path)]), "pairs")
+    assert told.remarks[0] == (
+        "p by sign flips: from 10,000 random choices. The smallest possible p is 0.0001, after Holm's correction "
+        "0.0003."
+    )
 
 
 def test_other_judges_are_shown_when_asked_for(found: RunsCompared) -> None:
@@ -181,3 +199,23 @@ def test_a_judges_name_is_no_markup(tmp_path: Path) -> None:
     told = named(compare_runs([str(tmp_path)]), "judges")
     print_table(Console(file=out, width=80, color_system=None), told.table)
     assert "[red]ernie" in out.getvalue()
+
+
+def test_failures_bring_columns_and_a_warning(tmp_path: Path) -> None:
+    """a 50 over one, 25 with a failure as 0; b (100 + 0) / 2; on q0 alone b has 100, and stands above a."""
+    both = {"x": "pp", "y": "pp"}
+    made_run(tmp_path, label="a-k1", rows=[Row("q0", labels=both), Row("q1", error="search")])
+    labels = [{"x": word, "y": word} for word in ("ff", "nn", "nn")]
+    made_run(tmp_path, label="b-k1", rows=[Row(f"q{i}", labels=of) for i, of in enumerate(labels)])
+    found = compare_runs([str(tmp_path)])
+    table = named(found, "leaderboard").table
+    headings = [column.heading for column in table.columns]
+    assert headings[2:5] == ["mean", "common (n=1)", "failed=0"]
+    cells = [[column.show(row) for column in table.columns[2:5]] for row in table.rows]
+    assert cells == [["50.000", "50.000", "25.000"], ["33.333", "100.000", "33.333"]]
+    assert [*table.rows[0]][-3:] == ["mean_failed_as_0", "n_common", "common_mean"]
+    judges = named(found, "judges")
+    assert [column.heading for column in judges.table.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
+    assert "Orderings and tau go by the means over the 1 instances" in " ".join(judges.remarks)
+    assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
+    assert "By their means, but not on the instances that both have: a-k1 is above b-k1." in found.notes

@@ -78,7 +78,7 @@ def test_a_part_of_another_form_is_damage_too(
             "field 'error': has to be an object {step, kind, message}",
         ),
         ("results.jsonl", {"id": "a", "questions": "?"}, "field 'questions': has to be a list of texts"),
-        ("judgments/gpt.jsonl", {"id": "a", "judge": ["gpt"]}, "field 'judge': has to be a text"),
+        ("judgments/gpt.jsonl", {"id": "a", "judge": ["gpt"]}, "field 'judge': has to be a text of one line"),
     ],
 )
 def test_one_bad_line_leaves_out_its_run_alone(

@@ -24,7 +24,9 @@ def told(folder: Path, **letters: str) -> list[str]:
 def test_the_best_system_what_differs_and_what_failed(tmp_path: Path) -> None:
     """Twelve times 0 against 100: of 4,096 choices of signs two are as extreme, p = 0.0005, of three tests."""
     assert told(tmp_path, orig="n" * 12, gpt_k1="f" * 12, kimi_k1="p" + "n" * 10 + "x") == [
-        "The best by judge ernie is gpt-k1 with a mean of 100.00, +100.00 [+100.00, +100.00] over orig.",
+        "The best by judge ernie is gpt-k1 with a mean of 100.00 over the 11 instances that all systems "
+        "have, +100.00 [+100.00, +100.00] over orig "
+        "(too short an interval: n = 12).",
         "Better than orig at p ≤ .05 after Holm's correction of 3 tests: 1 of 2; worse: 0.",
         "1 of 36 instances failed: they have no score, and are in no mean.",
     ]
@@ -33,7 +35,8 @@ def test_the_best_system_what_differs_and_what_failed(tmp_path: Path) -> None:
 def test_a_worse_system_is_worse_and_gold_is_no_rival(tmp_path: Path) -> None:
     said = told(tmp_path, orig="f" * 12, gold="f" * 12, gpt_k1="n" * 12)
     assert said == [
-        "By judge ernie gpt-k1 has a mean of 0.00, -100.00 [-100.00, -100.00] over orig.",
+        "By judge ernie gpt-k1 has a mean of 0.00, -100.00 [-100.00, -100.00] over orig "
+        "(too short an interval: n = 12).",
         "Better than orig at p ≤ .05 after Holm's correction of 3 tests: 0 of 1; worse: 1.",
     ]
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from made_runs import Row, made_run
 
 from cts_async.report.comparison import compare_runs, comparison_json
@@ -84,17 +86,35 @@ def made(folder: Path) -> list[Path]:
     return runs
 
 
+def compared(words: list[str]) -> dict[str, bytes]:
+    """What `cts compare` and `cts diagnose` print with --json."""
+    values = {
+        "compare": comparison_json(compare_runs(words)),
+        "diagnose": report_json(diagnose_named(words)),
+    }
+    return {name: json.dumps(value).encode() for name, value in values.items()}
+
+
+def reported(words: list[str], out: Path) -> dict[str, bytes]:
+    """The page and all tables of `cts report`, by file name."""
+    out.mkdir(exist_ok=True)
+    list(make_report(Asked(tuple(words), out=out / "page.html", tables=out / "tables"), ORIGIN))
+    return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*") if path.is_file()}
+
+
 def everything(folder: Path, runs: list[Path], out: Path) -> dict[str, bytes]:
     """The page, all tables, and what --json has, by name."""
-    list(make_report(Asked((str(folder),), out=out / "page.html", tables=out / "tables"), ORIGIN))
-    found = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*") if path.is_file()}
     summaries = {directory.name: write_summary(summarise_run(directory)) for directory in runs}
-    values = {
-        "compare": comparison_json(compare_runs([str(folder)])),
-        "diagnose": report_json(diagnose_named([str(folder)])),
-        "summaries": summaries,
-    }
-    return {**found, **{name: json.dumps(value).encode() for name, value in values.items()}}
+    words = [str(folder)]
+    return {**reported(words, out), **compared(words), "summaries": json.dumps(summaries).encode()}
+
+
+def shuffled(folder: Path, seed: int) -> None:
+    """Put the lines of every file into another order."""
+    for path in sorted(folder.rglob("*.jsonl")):
+        lines = path.read_text().splitlines(keepends=True)
+        random.Random(seed).shuffle(lines)
+        path.write_text("".join(lines))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -104,10 +124,59 @@ def test_the_same_results_in_another_order_make_the_same_report(tmp_path: Path, 
         out.mkdir()
     runs = made(folder)
     expected = everything(folder, runs, before)
-    for path in sorted(folder.rglob("*.jsonl")):
-        lines = path.read_text().splitlines(keepends=True)
-        random.Random(seed).shuffle(lines)
-        path.write_text("".join(lines))
+    shuffled(folder, seed)
     found = everything(folder, runs, after)
     assert len(expected) > 40
     assert {name for name in expected if found[name] != expected[name]} == set()
+
+
+SMALL = [("orig", 0), ("gpt-k1", 1), ("claude-k1", 1), ("gpt-k2", 2)]
+
+
+@pytest.fixture(scope="module")
+def small_world(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], dict[str, bytes]]:
+    """Four runs, each with instances that others lack, and what is computed from them in the usual order."""
+    folder, rng = tmp_path_factory.mktemp("small"), random.Random(11)
+    runs = [
+        made_run(folder, label=label, rows=[row(rng, i, k) for i in range(start, start + 9)])
+        for start, (label, k) in enumerate(SMALL)
+    ]
+    return runs, compared([*map(str, runs)])
+
+
+@settings(max_examples=8, deadline=None)
+@given(order=st.permutations(range(len(SMALL))), seed=st.integers(0, 1000))
+def test_no_order_of_runs_or_lines_changes_a_number(
+    small_world: tuple[list[Path], dict[str, bytes]], order: list[int], seed: int
+) -> None:
+    runs, expected = small_world
+    shuffled(runs[0].parent, seed)
+    assert compared([str(runs[place]) for place in order]) == expected
+
+
+def test_no_order_of_runs_changes_a_table_of_the_report(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    runs = [
+        made_run(tmp_path / "runs", label=label, rows=[row(rng, i, k) for i in range(12)])
+        for label, k in SMALL
+    ]
+    words = [*map(str, runs)]
+    found, other = reported(words, tmp_path / "a"), reported(words[::-1], tmp_path / "b")
+    tables = {name for name in found if name.startswith("tables")}
+    assert len(tables) > 10
+    assert {name for name in tables if found[name] != other.get(name)} == set()
+
+
+def test_diagnosis_of_question_files_ignores_the_order_of_files_and_lines(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    files = [tmp_path / f"{name}.jsonl" for name in ("a", "b")]
+    for file in files:
+        asked = [(question, rng.choice(["unknown", "in 2024"])) for question in QUESTIONS * 3]
+        lines = [
+            {"id": f"q{i}", "questions": [question], "answers": [answer]}
+            for i, (question, answer) in enumerate(asked)
+        ]
+        write(file, lines)
+    expected = report_json(diagnose_named([*map(str, files)]))
+    shuffled(tmp_path, 1)
+    assert report_json(diagnose_named([*map(str, files[::-1])])) == expected

@@ -150,7 +150,7 @@ def test_figures_have_a_text_alternative_and_their_numbers(page: Any) -> None:
     assert all(place.get("role") == "img" and place.get("aria-label") for place in places)
     numbers = page.get_element_by_id("figure-leaderboard").iterfind(".//tbody/tr")
     (orig,) = ([text(cell) for cell in row] for row in numbers if "orig" in text(row))
-    assert orig == ["reference", "orig", "50.00 [0.00, 100.00]", "n = 3"]
+    assert orig == ["reference", "orig", "50.00 [0.00, 100.00] (too short, n = 3)", "n = 3"]
 
 
 def test_chinese_is_said_to_be_chinese(page: Any) -> None:

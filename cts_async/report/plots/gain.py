@@ -30,7 +30,7 @@ def gain(
         "gain",
         [delta.mean for delta in deltas],
         list(range(len(paired))),
-        x_interval=[(delta.low, delta.high) for delta in deltas],
+        x_interval=[delta.ends for delta in deltas],
         hover=[f"{name}\n{interval(delta, '+.2f')}\n{delta.n:,} pairs" for name, delta in paired],
         mode="markers+text",
         text=[f"{delta.mean:+.1f}" for delta in deltas],
@@ -58,8 +58,8 @@ def _alt(paired: Sequence[tuple[str, Difference]], baseline: str) -> str:
     if len(paired) == 1:
         name, delta = paired[0]
         return f"The mean gain of {printable(name)} over {printable(baseline)} is {interval(delta, '+.1f')} points."
-    better = sum(delta.low > 0 for _, delta in paired)
-    worse = sum(delta.high < 0 for _, delta in paired)
+    better = sum(delta.low is not None and delta.low > 0 for _, delta in paired)
+    worse = sum(delta.high is not None and delta.high < 0 for _, delta in paired)
     name, most = paired[0]
     return (
         f"{better} of {len(paired)} systems lie above {printable(baseline)} with their whole interval, {worse} below; "

@@ -51,7 +51,7 @@ def _line(one: SystemDiagnosis, series: int, aside: float) -> Spec:
         [count + aside for count, _ in told],
         [gain.mean for _, gain in told],
         series=series,
-        y_interval=[(gain.low, gain.high) for _, gain in told],
+        y_interval=[gain.ends for _, gain in told],
         hover=[f"{name}\n{count} known: {interval(gain, '+.2f')}\nn = {gain.n:,}" for count, gain in told],
     )
 

@@ -48,7 +48,7 @@ def _trace(ranked: Sequence[Scored], kind: tuple[int, str], series: int) -> Spec
         [one.mean.mean for _, one in of],
         [row for row, _ in of],
         series=series,
-        x_interval=[(one.mean.low, one.mean.high) for _, one in of],
+        x_interval=[one.mean.ends for _, one in of],
         hover=[f"{one.name}\n{interval(one.mean, '.2f')}\nn = {one.mean.n:,}" for _, one in of],
         mode="markers+text",
         text=[f"{one.mean.mean:.1f}" for _, one in of],

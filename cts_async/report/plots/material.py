@@ -117,7 +117,7 @@ def _normal(column: Array) -> Difference | None:
     values = column[~np.isnan(column)]
     n = len(values)
     if n < 2:
-        return Difference(n, *(float(values[0]),) * 3) if n else None
+        return Difference(n, float(values[0]), None, None) if n else None
     mean, half = float(values.mean()), Z * float(values.std(ddof=1)) / sqrt(n)
     return Difference(n, mean, mean - half, mean + half)
 

@@ -134,7 +134,7 @@ def _trace(one: Priced, series: int, place: Place, number: int | None, form: str
         [one.amount],
         [mean.mean],
         series=series,
-        y_interval=[(mean.low, mean.high)],
+        y_interval=[mean.ends],
         hover=[f"{name}\n{interval(mean, '.2f')}\n{form.format(one.amount)} per instance\nn = {mean.n:,}"],
         mode="markers+text",
         textposition=place,

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from cts_async.analysis.diagnosis import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
+from cts_async.report.data_table import with_interval
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import (
     Spec,
@@ -92,8 +93,10 @@ def type_gain(budgets: Sequence[BudgetDiagnosis]) -> Figure | LeftOut:
 
     def told(budget: BudgetDiagnosis) -> Iterable[_Told]:
         for kind, one in budget.gains.items():
-            said = f"{kind}, k = {budget.k}\n{one.points:+.2f} [{one.low:.2f}, {one.high:.2f}]\nn = {one.n:,} questions"
-            yield kind, one.points, (one.low, one.high), said
+            points = with_interval(one.points, one.low, one.high, "+.2f", short=one.too_short)
+            said = f"{kind}, k = {budget.k}\n{points}\nn = {one.n:,} questions"
+            ends = (one.points, one.points) if one.low is None or one.high is None else (one.low, one.high)
+            yield kind, one.points, ends, said
 
     found = _by_type(budgets, told)
     if not found:

@@ -18,7 +18,6 @@ from cts_async.report.plots.words import counts, interval
 
 _PANEL_PX: Final = 230
 _GAP: Final = 0.12
-_RESAMPLES: Final = 1_000
 
 
 def turns(
@@ -79,7 +78,7 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
             [cell.turn + aside for cell, _ in cells],
             [mean.mean for _, mean in cells],
             series=SCHEMES.index(scheme),
-            y_interval=[(mean.low, mean.high) for _, mean in cells],
+            y_interval=[mean.ends for _, mean in cells],
             hover=[_told(cell, mean) for cell, mean in cells],
             legendgroup=scheme,
             showlegend=first,
@@ -122,7 +121,8 @@ def _heading(mode: str, top: float) -> Spec:
 def _mean(scores: Mapping[str, float], seed: int) -> Difference | None:
     import numpy as np
 
-    return means_with_intervals(np.array([*scores.values()], float)[:, None], seed, _RESAMPLES)[0]
+    values = np.array([scores[id] for id in sorted(scores)], float)
+    return means_with_intervals(values[:, None], seed)[0]
 
 
 def _alt(found: TurnRetrieval, name: str, without: Difference | None, measure: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cts_async.analysis.bootstrap import Difference
-from cts_async.report.data_table import printable
+from cts_async.report.data_table import printable, with_interval
 
 
 def interval(found: Difference, spec: str = ".1f") -> str:
-    """`66.7 [50.0, 83.3]`"""
-    return f"{found.mean:{spec}} [{found.low:{spec}}, {found.high:{spec}}]"
+    """`66.7 [50.0, 83.3]`, with what is wrong with the interval."""
+    text = with_interval(found.mean, found.low, found.high, spec)
+    return f"{text} (too short, n = {found.n})" if found.too_short else text
 
 
 def counts(values: Iterable[int]) -> str:
