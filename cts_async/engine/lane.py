@@ -30,9 +30,15 @@ __all__ = ["Lane", "LaneLimits", "Permit", "stop_all"]
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
 SHORT_PAUSE_S = 2.0
 """After a longer pause nobody knows how things stand: one request asks before the others follow."""
-UNHELPFUL = 4
-"""From the third refusal on with no answer in between, what the provider asks for is too little: a quarter of what
-a pause would be without its word is the least."""
+PAUSE_SHARE = 1 / 8
+"""The pause after a refusal as a share of the time for which everybody has been refused: what a pause can be longer
+than it had to be."""
+UNHELPFUL, LONGER_S = 3, 15.0
+"""From the third episode on with no answer in between, a pause that the provider asks for is too short: it becomes
+as long as it would be without that word, up to so many seconds."""
+ALIVE_S = 5.0
+"""A provider that refuses some is overloaded and not away, if it has answered others lately and has more of them in
+hand."""
 RARE_S = 10.0
 """Refusals further apart than this are exceptions where the limits are known."""
 _OVERLOADED = frozenset({503, 529})
@@ -67,7 +73,12 @@ class Lane:
         self._work = asyncio.Event()
         self._paused_until = 0.0
         self._pause_s = 0.0
-        self._episode_began = -inf
+        self._episodes = 0
+        """Episodes of refusals since anything was answered."""
+        self._episode_began = 0
+        """The newest request when it did."""
+        self._alive_at = -inf
+        """When the provider last answered, or was sent something while it had nothing of ours."""
         self._refused_since = 0.0
         self._refused_steps: Counter[str] = Counter()
         """How often steps were refused for limits since anything was answered; the first of them at `_refused_since`."""
@@ -166,12 +177,14 @@ class Lane:
         """The provider answered; `tokens_used` settles the estimate (None: it did not say)."""
         self._account.served(permit, tokens_used)
         self._tokens_used += tokens_used or 0.0
-        self._pause_s = 0.0
+        self._pause_s, self._episodes = 0.0, 0
         self._refused_steps.clear()
-        if permit.sent_at > self._episode_began:
-            self.window.answered(self.in_flight)
+        self._alive_at = asyncio.get_running_loop().time()
+        self.window.answered(permit.number, self._account.sent, self.in_flight)
+        opened_at = self.circuit.opened_at
         if self.circuit.succeeded():
-            self.window.reopen(known=self._account.known)
+            if opened_at is not None and permit.sent_at > opened_at:
+                self.window.reopen(known=self._account.known)
             self._events.emit(CircuitChanged(self.name, open=False, reason="the provider answers again"))
         if quotas:
             self._learn(permit, quotas)
@@ -190,11 +203,12 @@ class Lane:
             outage = len(self._refused_steps) > FEW
         else:
             self._account.lost(permit)
-            overloaded = error.status in _OVERLOADED or isinstance(error, TimedOut)
-            if overloaded and not self.circuit.is_open and permit.sent_at > self._episode_began:
-                self._episode_began = now
-                self.window.refused(self.in_flight, gently=self._account.known)
-            self._count_failure(permit, error, step_key, now)
+            refused = error.status in _OVERLOADED
+            if (refused or isinstance(error, TimedOut)) and not self.circuit.is_open:
+                if self.window.refused(permit.number, self._account.sent, self.in_flight):
+                    self._episode_began = self._account.sent
+            if not (refused and self.in_flight > 1 and now - self._alive_at < ALIVE_S):
+                self._count_failure(permit, error, step_key, now)
             self._refuse_to_wait(error)
             outage = self.circuit.is_open
         self._leave()
@@ -267,6 +281,8 @@ class Lane:
     def _send(self, tokens: float) -> Permit:
         loop = asyncio.get_running_loop()
         now = loop.time()
+        if not self.in_flight:
+            self._alive_at = now
         self.in_flight += 1
         permit = self._account.take(now, tokens)
         if permit.number == 1:
@@ -286,22 +302,24 @@ class Lane:
         self._answers_429 += 1
         known = self._account.known
         expected = self._account.refused(permit, error.retry_after_s)
-        rare = known and now - self._episode_began > RARE_S
-        new = permit.sent_at > self._episode_began
-        if new:
-            self._begin_episode(now, expected=expected, rare=rare)
-        pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
         self._refuse_to_wait(error)
-        if self._pause_s >= UNHELPFUL * FIRST_PAUSE_S:
-            pause_s = max(pause_s, self._pause_s / UNHELPFUL)
-        if rare and error.retry_after_s is not None and pause_s <= SHORT_PAUSE_S:
-            return  # an exception: the refused one waits, as its retry does by itself
+        new = permit.number > self._episode_began
+        if new and not expected and not self.window.refused(permit.number, self._account.sent, self.in_flight):
+            self._account.slow_down(now)
+            return  # an isolated refusal: its request waits, and nobody else
+        if new:
+            self._begin_episode(now)
+        elif now >= self._paused_until:
+            return  # sent before an episode that is over
+        pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
+        if self._episodes >= UNHELPFUL:
+            pause_s = max(pause_s, min(self._pause_s, LONGER_S))
         until = now + pause_s
         if pause_s > 0 and until > self._paused_until:
             self._paused_until = until
             self._events.emit(LanePaused(self.name, until - now))
-            if new and not expected and not (known and pause_s <= SHORT_PAUSE_S):
-                self.window.restart()
+            if new and not expected:
+                self.window.paused(keep=self._account.known and pause_s <= SHORT_PAUSE_S)
 
     def _count_refusal(self, error: RateLimited, step_key: str, now: float) -> None:
         """Stop where nobody has been served for longer than an outage may last."""
@@ -325,13 +343,13 @@ class Lane:
                 ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")
             )
 
-    def _begin_episode(self, now: float, *, expected: bool, rare: bool) -> None:
+    def _begin_episode(self, now: float) -> None:
         # Everything sent before the episode began says the same thing once more: it must not add up.
-        self._episode_began = now
-        self._pause_s = min(MAX_PAUSE_S, self._pause_s * 2 or FIRST_PAUSE_S)
-        paced = self._account.slow_down(now)
-        if not expected and not (rare and paced):
-            self.window.refused(self.in_flight, gently=rare)
+        self._episode_began = self._account.sent
+        self._episodes += 1
+        lasted_s = now - self._refused_since if self._refused_steps else 0.0
+        self._pause_s = min(MAX_PAUSE_S, max(FIRST_PAUSE_S, PAUSE_SHARE * lasted_s))
+        self._account.slow_down(now)
 
     def _learn(self, permit: Permit, quotas: Quotas) -> None:
         for what, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):
