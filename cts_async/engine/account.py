@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal, Protocol
 
+from cts_async.engine.concurrency import NOISE
 from cts_async.engine.kind import PLENTY
 from cts_async.engine.limits import Gate, LimitKind, MeterGate, PacedGate, make_gate
 from cts_async.engine.quota import Quota, Quotas
@@ -25,6 +26,7 @@ FIRST_CAUTION, MAX_CAUTION, FORGET = 1.2, 4.0, 0.001
 """Estimates are charged with the worst factor by which one was too low lately: what is not used comes back
 within a second or two, and costs nothing, but what was not charged is refused."""
 MINUTE_S: Final = 60.0
+REFUSALS_GAIN: Final = 1 / 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,8 @@ class Account:
         self._sent = 0
         self._tokens_sent = 0.0
         self._caution = FIRST_CAUTION
+        self._refusals = 0.0
+        """An exponentially weighted share of refusals."""
         self._lowest: dict[LimitOf, tuple[float, float]] = {}
         """The lowest limit that answers named lately, and when one last did."""
 
@@ -291,9 +295,10 @@ class Account:
         if self._tokens and charged:
             self._tokens.settle(permit.sent_at, charged, used)
             self._take_care(used / charged * permit.caution, worst, 1.0 - (1.0 - FORGET) ** requests)
-        self._all_is_well(permit)
+        self._all_is_well(permit, requests)
 
-    def _all_is_well(self, permit: Permit) -> None:
+    def _all_is_well(self, permit: Permit, requests: int = 1) -> None:
+        self._refusals *= (1.0 - REFUSALS_GAIN) ** requests
         if self._requests:
             self._requests.speed_up(permit.sent_at)
         if self._tokens:
@@ -309,6 +314,7 @@ class Account:
 
         True if it went to find out how the server counts: then it does not say that we are too fast.
         """
+        self._refusals += REFUSALS_GAIN * (1.0 - self._refusals)
         # A refused request does not count; in an even flow its place has passed.
         if isinstance(self._requests, MeterGate):
             self._requests.settle(permit.sent_at, 1.0, 0.0)
@@ -346,8 +352,10 @@ class Account:
     def slow_down(self, now: float) -> bool:
         """A little less from now on, where the flow is even. True if that is of any effect."""
         paced = [gate for gate in (self._requests, self._tokens) if isinstance(gate, PacedGate)]
+        # A server that refuses a share of an even flow lets the rest through: its limit cannot be much lower.
+        isolated = self._refusals < NOISE
         for gate in paced:
-            gate.slow_down(now)
+            gate.slow_down(now, least=1.0 - 4.0 * self._refusals if isolated else 0.0)
         return bool(paced)
 
     def delay(self, seconds: float) -> None:

@@ -83,7 +83,7 @@ class ConcurrencyWindow:
         self._threshold = inf
         """Slow start ends here; infinite before the first cut."""
         self._share, self._noise = Share(), Share()
-        """Of refusals since the last cut: lately, without those of experiments, and in the long run."""
+        """Of refusals since the last cut, but for what experiments met: lately, and in the long run."""
         self._cut_at = 0
         self._answered = False
         """Whether a request that was sent after the last cut has been answered."""
@@ -106,13 +106,17 @@ class ConcurrencyWindow:
         if number <= self._cut_at:
             return
         self._answered, self._asking = True, False
-        self._share.add(0.0, self._gain)
-        self._noise.add(0.0, 1.0 / LONG_MEMORY)
+        in_round = number > self._round_at
+        if not (in_round and self._extra):
+            self._count(0.0)
         if self.size < self._threshold:
             # A window that is not used says nothing about whether a larger one would be good.
             if self.size < self.ceiling and 2 * in_flight >= self.size:
                 self.size = min(self.size + 1.0, float(self.ceiling))
-        elif number > self._round_at:
+                if self.size >= self._threshold:
+                    self._wait = 1
+                    self._begin_round(sent)
+        elif in_round:
             self._most_used = max(self._most_used, in_flight)
             self._end_round(sent)
 
@@ -125,16 +129,15 @@ class ConcurrencyWindow:
         if number <= self._cut_at:
             return False
         in_round = number > self._round_at
-        self._noise.add(1.0, 1.0 / LONG_MEMORY)
         if in_round and self._extra:
-            # The experiment's own doing, perhaps: it decides about the experiment and nothing else.
+            # Perhaps the experiment's own doing: it decides about the experiment and nothing else.
             self._refused += 1
             if self._refused > self._allowed:
                 self._fail(sent)
             else:
                 self._end_round(sent)
             return False
-        self._share.add(1.0, self._gain)
+        self._count(1.0)
         if self._share.total >= NOISE or self._asking:
             self._cut(sent, in_flight)
             return True
@@ -154,7 +157,7 @@ class ConcurrencyWindow:
         self.size = min(max(self.size, 1.0), float(ceiling))
 
     def paused(self, *, keep: bool) -> None:
-        """Everybody pauses: one request asks how things stand before the others follow, unless the size is to be kept."""
+        """Everybody pauses, and one request asks how things stand before the others follow; `keep` lets all ask."""
         if not keep:
             self.size, self._extra = 1.0, 0.0
         self._asking = True
@@ -165,9 +168,9 @@ class ConcurrencyWindow:
         self._share, self._noise = Share(), Share()
         self._extra = 0.0
 
-    @property
-    def _gain(self) -> float:
-        return 1.0 / max(MEMORY, self.size)
+    def _count(self, refused: float) -> None:
+        self._share.add(refused, 1.0 / max(MEMORY, self.size))
+        self._noise.add(refused, 1.0 / LONG_MEMORY)
 
     def _cut(self, sent: int, in_flight: int) -> None:
         slow_start = self._threshold == inf
@@ -183,12 +186,12 @@ class ConcurrencyWindow:
 
     def _begin_round(self, sent: int) -> None:
         self._round_at, self._refused, self._most_used = sent, 0, 0
-        if self._wait <= 0 and self.size < self.ceiling:
-            noise = self._noise.seen * self.size
-            # What is refused for the experiment has to stand out from the noise, whose deviation is its square root.
-            step = max(1.0, self._step * self.size, min(4.0 * sqrt(noise), MOST_STEP * self.size))
-            self._allowed = noise + step / 2
-            self._extra = min(step, self.ceiling - self.size)
+        noise = self._noise.seen * self.size
+        # What an experiment brings has to stand out from the noise, whose deviation is its square root.
+        least = max(1.0, min(4.0 * sqrt(noise), MOST_STEP * self.size))
+        if self._wait <= 0 and self.ceiling - self.size >= least:
+            self._extra = min(max(least, self._step * self.size), self.ceiling - self.size)
+            self._allowed = noise + self._extra / 2
             self.size += self._extra
         self._left = ceil(self.size)
 

@@ -33,8 +33,8 @@ SHORT_PAUSE_S = 2.0
 PAUSE_SHARE = 1 / 8
 """The pause after a refusal as a share of the time for which everybody has been refused: what a pause can be longer
 than it had to be."""
-UNHELPFUL, LONGER_S = 3, 15.0
-"""From the third episode on with no answer in between, a pause that the provider asks for is too short: it becomes
+UNHELPFUL, LONGER_S = 2, 15.0
+"""From the second episode on with no answer in between, a pause that the provider asks for is too short: it becomes
 as long as it would be without that word, up to so many seconds."""
 ALIVE_S = 5.0
 """A provider that refuses some is overloaded and not away, if it has answered others lately and has more of them in
@@ -204,9 +204,9 @@ class Lane:
         else:
             self._account.lost(permit)
             refused = error.status in _OVERLOADED
-            if (refused or isinstance(error, TimedOut)) and not self.circuit.is_open:
-                if self.window.refused(permit.number, self._account.sent, self.in_flight):
-                    self._episode_began = self._account.sent
+            too_much = (refused or isinstance(error, TimedOut)) and not self.circuit.is_open
+            if too_much and self.window.refused(permit.number, self._account.sent, self.in_flight):
+                self._episode_began = self._account.sent
             if not (refused and self.in_flight > 1 and now - self._alive_at < ALIVE_S):
                 self._count_failure(permit, error, step_key, now)
             self._refuse_to_wait(error)
@@ -300,11 +300,14 @@ class Lane:
     def _refused(self, permit: Permit, error: RateLimited, now: float) -> None:
         """Slow down for everybody, once per episode, and for as long as the provider says."""
         self._answers_429 += 1
-        known = self._account.known
         expected = self._account.refused(permit, error.retry_after_s)
         self._refuse_to_wait(error)
         new = permit.number > self._episode_began
-        if new and not expected and not self.window.refused(permit.number, self._account.sent, self.in_flight):
+        if (
+            new
+            and not expected
+            and not self.window.refused(permit.number, self._account.sent, self.in_flight)
+        ):
             self._account.slow_down(now)
             return  # an isolated refusal: its request waits, and nobody else
         if new:
@@ -318,8 +321,8 @@ class Lane:
         if pause_s > 0 and until > self._paused_until:
             self._paused_until = until
             self._events.emit(LanePaused(self.name, until - now))
-            if new and not expected:
-                self.window.paused(keep=self._account.known and pause_s <= SHORT_PAUSE_S)
+        if new and not expected:
+            self.window.paused(keep=pause_s <= (SHORT_PAUSE_S if self._account.known else 0.0))
 
     def _count_refusal(self, error: RateLimited, step_key: str, now: float) -> None:
         """Stop where nobody has been served for longer than an outage may last."""
