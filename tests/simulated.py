@@ -138,7 +138,7 @@ class UnsteadyServer(Server):
         self.last_end = loop.time()
         return Executed({"text": ""})
 
-    def used(self, from_s: float, to_s: float, median_s: float) -> tuple[float, float]:
+    def used(self, from_s: float, to_s: float) -> tuple[float, float]:
         """Of the outcomes in that time: answers a second, and the share that was refused."""
         ends = [answered for at, answered in self.ends if from_s <= at < to_s]
         return sum(ends) / (to_s - from_s), 1 - sum(ends) / max(1, len(ends))

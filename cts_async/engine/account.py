@@ -327,7 +327,7 @@ class Account:
 
     def doubts(self, permit: Permit) -> bool:
         """Whether a refusal of the request would only say how the server counts."""
-        return any(
+        return bool(permit.probes) or any(
             isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
             for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True)
         )
@@ -339,7 +339,13 @@ class Account:
         if not isinstance(gate, MeterGate):
             return gate
         if gate.finder:
-            gate.finder.refused(probe=gate in permit.probes, room=room)
+            gate.finder.refused(
+                asyncio.get_running_loop().time(),
+                probe=gate in permit.probes,
+                room=room,
+                wait_s=lasting_s,
+                isolated=self._refusals < NOISE,
+            )
             if gate.finder.kind == "paced":
                 gate.told()
                 return PacedGate(gate.limit, self.limits.window_s, smallest, empty=True)
@@ -353,9 +359,9 @@ class Account:
         """A little less from now on, where the flow is even. True if that is of any effect."""
         paced = [gate for gate in (self._requests, self._tokens) if isinstance(gate, PacedGate)]
         # A server that refuses a share of an even flow lets the rest through: its limit cannot be much lower.
-        isolated = self._refusals < NOISE
+        least = 1.0 - 4.0 * self._refusals if self._refusals < NOISE else 0.0
         for gate in paced:
-            gate.slow_down(now, least=1.0 - 4.0 * self._refusals if isolated else 0.0)
+            gate.slow_down(now, least)
         return bool(paced)
 
     def delay(self, seconds: float) -> None:

@@ -321,7 +321,7 @@ class Lane:
         if pause_s > 0 and until > self._paused_until:
             self._paused_until = until
             self._events.emit(LanePaused(self.name, until - now))
-        if new and not expected:
+        if new:
             self.window.paused(keep=pause_s <= (SHORT_PAUSE_S if self._account.known else 0.0))
 
     def _count_refusal(self, error: RateLimited, step_key: str, now: float) -> None:
