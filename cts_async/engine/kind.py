@@ -118,11 +118,12 @@ class KindFinder:
         if room > PLENTY * self.limit:
             if room < inf and not isolated:
                 self.kind = "paced"
-        elif self.kind == "bucket":
             return
-        elif wait_s is not None and wait_s < self._window_needs_s(now) / 2:
+        if self.kind == "bucket":
+            return
+        self._bucket.charge(now, max(0.0, self._bucket.room(now)), inf)  # if it is one, it is empty
+        if wait_s is not None and wait_s < self._window_needs_s(now) / 2:
             self.kind = "unknown"
-            self._bucket.charge(now, max(0.0, self._bucket.room(now)), inf)
         else:
             # The probe itself, or one of the last before it, which it has overtaken on the way.
             if probe or self.kind != "sliding":

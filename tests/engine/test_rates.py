@@ -143,7 +143,7 @@ def test_refusals_at_random_cost_little(status: int, share: float, most: float, 
 def test_a_server_that_serves_32_at_once_is_used_and_seldom_refuses(status: int, limits: LaneLimits) -> None:
     calls = [Call(latency) for latency in latencies(2500, 1, 0.1)]
     server = UnsteadyServer(SILENT, 1, 0.002, capacity=32, status=status)
-    makespan, lane = run_engine(server, limits, 2500, single_calls(calls), in_flight=200)
+    makespan, _ = run_engine(server, limits, 2500, single_calls(calls), in_flight=200)
     answers_per_s, refused = server.used(4.0, makespan - 2.0)
     assert answers_per_s >= 0.9 * 32 / (0.1 * math.exp(SIGMA**2 / 2))
     assert refused <= 0.02
