@@ -37,10 +37,11 @@ TRIP_S, TRIP_SIGMA = 0.03, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: how long the server thinks, and the tokens it will have cost."""
+    """One request: how long the server thinks, the tokens it will have cost, and those that it may cost."""
 
     latency_s: float
     tokens: float = 0.0
+    reserved: float = 0.0
 
 
 def latencies(n: int, seed: int, median_s: float = MEDIAN_S) -> list[float]:
@@ -50,12 +51,16 @@ def latencies(n: int, seed: int, median_s: float = MEDIAN_S) -> list[float]:
 
 @dataclass
 class Server:
-    """One account of a provider. `down` are outages (from, to) in which every connection is refused."""
+    """One account of a provider. `down` are outages (from, to) in which every connection is refused.
+
+    With `charges_reserved` it counts what a request may cost when it arrives, and gives nothing back.
+    """
 
     allowance: Allowance
     seed: int = 0
     trip_s: float = TRIP_S
     down: Sequence[tuple[float, float]] = ()
+    charges_reserved: bool = False
     served: int = 0
     refused: int = 0
     last_end: float = 0.0
@@ -73,7 +78,8 @@ class Server:
         await asyncio.sleep(there_s)
         if any(start <= loop.time() < end for start, end in self.down):
             raise TransientError("connection refused")
-        verdict = self._limits.arrive(loop.time(), call.tokens)
+        charged = call.reserved if self.charges_reserved else call.tokens
+        verdict = self._limits.arrive(loop.time(), charged)
         if not verdict.ok:
             self.refused += 1
             await asyncio.sleep(back_s)
@@ -172,7 +178,10 @@ def run_engine(
                     return await server.take(call, estimate)
 
                 key = step_key(ctx.job.id, name)
-                return await ctx.step(Step(name, key, execute, lambda r: r, lane=lane, tokens=estimate))
+                reserved = call.reserved
+                return await ctx.step(
+                    Step(name, key, execute, lambda r: r, lane=lane, tokens=estimate, reserved=reserved)
+                )
 
             async def finish(_: object) -> None:
                 return

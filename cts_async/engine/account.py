@@ -14,7 +14,7 @@ from math import inf
 from typing import Final, Literal, Protocol
 
 from cts_async.engine.concurrency import NOISE
-from cts_async.engine.kind import PLENTY
+from cts_async.engine.kind import PLENTY, ReservationDetector
 from cts_async.engine.limits import Gate, LimitKind, MeterGate, PacedGate, make_gate
 from cts_async.engine.quota import Quota, Quotas
 
@@ -69,6 +69,10 @@ class Permit:
     """Gates that learn from this request's fate."""
     looks: bool = False
     """Whether it looks if an outage is over."""
+    reserved: float = 0.0
+    """Tokens of prompt and longest reply; 0 where they are not known."""
+    above: bool = False
+    """Whether it passed the limit of tokens by what was reserved."""
 
 
 class Accounting(Protocol):
@@ -93,14 +97,18 @@ class Accounting(Protocol):
     def wanted(self) -> None:
         """Somebody came who has to wait, for a place or for a gate."""
 
+    @property
+    def reserves(self) -> bool:
+        """Whether the server charges what a request reserves, and not what it uses."""
+
     def has_room(self, tokens: float) -> bool:
         """Whether a request of about `tokens` may be sent now."""
 
     async def wait(self, tokens: float) -> None:
         """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
 
-    def take(self, now: float, tokens: float) -> Permit:
-        """Charge a request of about `tokens` that is sent `now`."""
+    def take(self, now: float, tokens: float, *, reserved: float = 0.0) -> Permit:
+        """Charge a request of about `tokens` that is sent `now`, and that may use up to `reserved`."""
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """The request was answered."""
@@ -134,6 +142,7 @@ class Account:
         self._sent = 0
         self._tokens_sent = 0.0
         self._caution = FIRST_CAUTION
+        self._reservations = self._detector()
         self._refusals = 0.0
         """An exponentially weighted share of refusals."""
         self._lowest: dict[LimitOf, tuple[float, float]] = {}
@@ -145,6 +154,14 @@ class Account:
         return make_gate(
             self.limits.kind, per_min, self.limits.window_s, smallest=smallest, slack_s=self._slack_s
         )
+
+    def _detector(self) -> ReservationDetector | None:
+        return ReservationDetector(self._tokens.limit, self.limits.window_s) if self._tokens else None
+
+    @property
+    def reserves(self) -> bool:
+        """Whether the server charges what a request reserves, and not what it uses."""
+        return self._reservations is not None and self._reservations.charged
 
     @property
     def known(self) -> bool:
@@ -213,7 +230,9 @@ class Account:
         finally:
             self._at_gate = None
 
-    def take(self, now: float, tokens: float, by: float | None = None, requests: int = 1) -> Permit:
+    def take(
+        self, now: float, tokens: float, by: float | None = None, requests: int = 1, *, reserved: float = 0.0
+    ) -> Permit:
         """Charge a request of about `tokens` that is sent `now`, or `by` then at the latest.
 
         Of several `requests`, which never go as probes, `tokens` is the sum.
@@ -229,6 +248,9 @@ class Account:
             if of_tokens and of_tokens.take(now, tokens, by):
                 permit.probes = (*permit.probes, of_tokens)
             permit.rooms = (_room(of_requests), _room(of_tokens))
+        if reserved and self._reservations:
+            permit.reserved = reserved
+            permit.above = self._reservations.take(now, reserved)
         return permit
 
     def redate(self, permit: Permit, sent_at: float, requests: int = 1) -> None:
@@ -272,7 +294,8 @@ class Account:
         """The true number takes the estimate's place (None: nobody said it)."""
         if self._tokens is None or tokens_used is None:
             return
-        self._tokens.settle(permit.sent_at, permit.tokens, tokens_used)
+        charged = max(tokens_used, permit.tokens) if self.reserves else tokens_used
+        self._tokens.settle(permit.sent_at, permit.tokens, charged)
         if permit.tokens and tokens_used:
             ratio = tokens_used / permit.tokens * permit.caution
             self._take_care(ratio, ratio, FORGET)
@@ -285,6 +308,8 @@ class Account:
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """The request was answered."""
         self.settle(permit, tokens_used)
+        if self._reservations:
+            self._reservations.served(above=permit.above)
         for gate in permit.probes:
             gate.probed(served=True)
         self._all_is_well(permit)
@@ -323,7 +348,33 @@ class Account:
         expected = self.doubts(permit)
         self._requests = self._taught(self._requests, permit, permit.rooms[0], wait_s)
         self._tokens = self._taught(self._tokens, permit, permit.rooms[1], wait_s, TOKEN_GRAIN)
+        if permit.reserved:
+            self._suspect(permit)
         return expected
+
+    def _suspect(self, permit: Permit) -> None:
+        """A request was refused of which is known what it reserved: perhaps for that."""
+        detector, before, now = self._reservations, self._tokens, asyncio.get_running_loop().time()
+        if detector is None or before is None:
+            return
+        gates = (self._requests, before)
+        plenty = all(
+            gate is None or room > PLENTY * gate.limit for gate, room in zip(gates, permit.rooms, strict=True)
+        )
+        if not detector.refused(now, permit.sent_at, permit.reserved, above=permit.above, plenty=plenty):
+            return
+        self._caution = 1.0  # reservations are no estimates
+        kind: LimitKind = "auto" if isinstance(before, MeterGate) and before.finder else self.limits.kind
+        window_s = self.limits.window_s
+        per_min = before.limit * 60.0 / window_s
+        self._tokens = make_gate(kind, per_min, window_s, smallest=TOKEN_GRAIN, slack_s=self._slack_s)
+        self._tokens.count(now, detector.uses())
+        self._leave_gate()
+
+    def _leave_gate(self) -> None:
+        """Whoever waits at a gate should ask again: perhaps it is one that is replaced."""
+        if self._at_gate and not self._at_gate.expired():
+            self._at_gate.reschedule(0.0)
 
     def doubts(self, permit: Permit) -> bool:
         """Whether a refusal of the request would only say how the server counts."""
@@ -383,6 +434,9 @@ class Account:
             before, since = self._tokens, self._tokens_sent - permit.tokens_sent
             self._tokens = self._agreed(now, "tokens", before, quotas.tokens, permit.rooms[1], since)
             if self._tokens is not before:
+                charged, self._reservations = self.reserves, self._detector()
+                if self._reservations:
+                    self._reservations.charged = charged
                 yield "tokens", self._tokens.limit
 
     def _agreed(
@@ -416,8 +470,7 @@ class Account:
             sent = self._sent if what == "requests" else self._tokens_sent
             used = sent if quota.remaining is None else max(0.0, quota.limit - quota.remaining) + since
             learned.charge(min(limit, used), quota.reset_s)
-        if self._at_gate and not self._at_gate.expired():
-            self._at_gate.reschedule(0.0)  # perhaps at the one that is replaced
+        self._leave_gate()
         return learned
 
 

@@ -143,3 +143,43 @@ class KindFinder:
     @property
     def _alive(self) -> tuple[Meter, ...]:
         return (self._bucket,) if self.kind == "bucket" else (self._bucket, self._sliding, self._strict)
+
+
+class ReservationDetector:
+    """Detects a server that charges prompt + max_tokens when a request arrives, and never gives back what is not used.
+
+    Such a server refuses requests while their reservations of the last window are above the limit, though little of
+    them was used; one that counts what was used serves them. `charged` is the verdict.
+    """
+
+    REFUSED, SHARE = 4, 0.2
+    """Refusals above the limit by reservations that it takes, and their share of what was sent then."""
+
+    def __init__(self, limit: float, window_s: float) -> None:
+        self.limit = limit
+        self.charged = False
+        self._log = SlidingMeter(limit, window_s, 0.0)
+        self._served = self._refused = 0
+
+    def take(self, now: float, reserved: float) -> bool:
+        """Count a request; True if the limit is passed with it."""
+        self._log.take(now, reserved)
+        return self._log.room(now) < 0
+
+    def served(self, *, above: bool) -> None:
+        """A request was answered that passed the limit by its reservation, or did not."""
+        self._served += above
+
+    def refused(self, now: float, sent_at: float, reserved: float, *, above: bool, plenty: bool) -> bool:
+        """A request was refused, with `plenty` of room by what was used. True if that brought the verdict."""
+        self._log.settle(now, sent_at, reserved, 0.0)
+        self._refused += above and plenty
+        share = self._refused / max(1, self._served + self._refused)
+        if self.charged or self._refused < self.REFUSED or share < self.SHARE:
+            return False
+        self.charged = True
+        return True
+
+    def uses(self) -> list[Use]:
+        """What was reserved in the last window."""
+        return self._log.uses()

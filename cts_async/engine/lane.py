@@ -49,6 +49,7 @@ _OWN_FAULT = frozenset({None, 200, 500})
 @dataclass(slots=True, frozen=True)
 class _Waiter:
     tokens: float
+    reserved: float
     granted: asyncio.Future[Permit]
 
 
@@ -123,21 +124,26 @@ class Lane:
             gone=gone,
         )
 
-    async def admit(self, seq: int, tokens: float = 0.0, step_key: str = "") -> Permit:
+    async def admit(
+        self, seq: int, tokens: float = 0.0, step_key: str = "", *, reserved: float = 0.0
+    ) -> Permit:
         """Wait for leave to send one request of about `tokens`; lower `seq` (older instance) goes first.
+
+        `reserved` are the tokens of its prompt and of the longest reply it allows; 0 where that is not known.
 
         A step that was refused for limits again, with nobody served in between, lets those go first who wait already.
         Raises RunStopped when the run ends while waiting. A cancelled waiter takes nothing with it.
         """
         if self._stopped:
             raise self._stopped
-        if not self._waiting and self._free_now(tokens):
-            return self._send(tokens)
-        granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(tokens, reserved, asyncio.get_running_loop().create_future())
+        if not self._waiting and self._free_now(waiter):
+            return self._send(waiter)
+        granted = waiter.granted
         if self._waiting and self._refused_steps[step_key] > 1:
             # One that is too large for the account would hold up all others for as long as it is tried.
             seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
-        heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, granted)))
+        heappush(self._waiting, (seq, next(self._order), waiter))
         self._account.wanted()
         if self.in_flight < self.window.size:
             self._work.set()
@@ -151,7 +157,9 @@ class Lane:
     def oldest(self, n: int) -> list[tuple[int, float]]:
         """The n oldest who wait, oldest first: their jobs' numbers, and about how many tokens each needs."""
         waiting = (
-            (seq, order, waiter.tokens) for seq, order, waiter in self._waiting if not waiter.granted.done()
+            (seq, order, self._charge(waiter))
+            for seq, order, waiter in self._waiting
+            if not waiter.granted.done()
         )
         return [(seq, tokens) for seq, _, tokens in nsmallest(n, waiting)]
 
@@ -244,7 +252,7 @@ class Lane:
             self._pump()
             wait_s = self._held_s(loop.time()) if self._waiting else None
             if wait_s == 0:
-                await self._account.wait(self._waiting[0][2].tokens)
+                await self._account.wait(self._charge(self._waiting[0][2]))
                 continue
             patience_s = self._patience_s(loop.time())
             if patience_s is not None:
@@ -262,9 +270,9 @@ class Lane:
             waiter = self._waiting[0][2]
             if waiter.granted.done():
                 heappop(self._waiting)
-            elif self._free_now(waiter.tokens):
+            elif self._free_now(waiter):
                 heappop(self._waiting)
-                waiter.granted.set_result(self._send(waiter.tokens))
+                waiter.granted.set_result(self._send(waiter))
             else:
                 return
 
@@ -274,17 +282,21 @@ class Lane:
             return None
         return max(self.circuit.wait_s(now), self._paused_until - now, 0.0)
 
-    def _free_now(self, tokens: float) -> bool:
-        held_s = self._held_s(asyncio.get_running_loop().time())
-        return held_s == 0 and self._account.has_room(tokens)
+    def _charge(self, waiter: _Waiter) -> float:
+        """Tokens that its request is charged when it is sent."""
+        return max(waiter.tokens, waiter.reserved) if self._account.reserves else waiter.tokens
 
-    def _send(self, tokens: float) -> Permit:
+    def _free_now(self, waiter: _Waiter) -> bool:
+        held_s = self._held_s(asyncio.get_running_loop().time())
+        return held_s == 0 and self._account.has_room(self._charge(waiter))
+
+    def _send(self, waiter: _Waiter) -> Permit:
         loop = asyncio.get_running_loop()
         now = loop.time()
         if not self.in_flight:
             self._alive_at = now
         self.in_flight += 1
-        permit = self._account.take(now, tokens)
+        permit = self._account.take(now, self._charge(waiter), reserved=waiter.reserved)
         if permit.number == 1:
             self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
         permit.looks = self.circuit.sending(now)

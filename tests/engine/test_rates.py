@@ -125,6 +125,33 @@ def test_a_bucket_that_refuses_a_little_early_is_not_taken_for_a_window_for_good
     assert server.refused <= 5
 
 
+@pytest.mark.parametrize("kind", ["sliding", "bucket", "auto", "paced"])
+@pytest.mark.parametrize("retry_after", ["seconds", "none"])
+def test_a_server_that_charges_max_tokens_is_found_out_by_its_refusals(kind: Any, retry_after: Any) -> None:
+    """40 reservations of 1,500 tokens fit into a minute, and 100 of the 600 that are used."""
+    counts = "bucket" if kind == "bucket" else "sliding"
+    allowance = replace(SILENT, tokens_per_min=60_000.0, kind=counts, retry_after=retry_after)
+    calls = [Call(latency, 600.0, 1500.0) for latency in latencies(200, 1)]
+    server = Server(allowance, 1, charges_reserved=True)
+    _, lane = run_engine(server, LaneLimits(tokens_per_min=60_000, kind=kind), 200, single_calls(calls), 200)
+    assert server.served == 200
+    assert server.refused <= 30  # of 200: those that were under way, and a few more
+    assert lane._account.reserves
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03])
+@pytest.mark.parametrize("kind", ["sliding", "bucket", "auto", "paced"])
+def test_a_server_that_charges_what_is_used_is_not_mistaken_for_one_that_charges_max_tokens(
+    kind: Any, share: float
+) -> None:
+    lane_limits = LaneLimits(tokens_per_min=60_000, kind=kind)
+    calls = [Call(latency, 600.0, 1500.0) for latency in latencies(400, 2)]
+    server = UnsteadyServer(SILENT, 2, share=share)
+    _, lane = run_engine(server, lane_limits, 400, single_calls(calls), 200)
+    assert not lane._account.reserves
+    assert server.served == 400
+
+
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(("share", "most"), [(0.01, 1.15), (0.03, 1.5)])
 @pytest.mark.parametrize("status", [429, 503])
