@@ -177,6 +177,11 @@ class Account:
         return self._sent
 
     @property
+    def seldom_refuses(self) -> bool:
+        """Whether refusals are isolated ones (see `concurrency`)."""
+        return self._refusals < NOISE
+
+    @property
     def caution(self) -> float:
         """The factor over estimates at which tokens are charged."""
         return self._caution
@@ -395,7 +400,7 @@ class Account:
                 probe=gate in permit.probes,
                 room=room,
                 wait_s=lasting_s,
-                isolated=self._refusals < NOISE,
+                isolated=self.seldom_refuses,
             )
             if gate.finder.kind == "paced":
                 gate.told()
@@ -410,7 +415,7 @@ class Account:
         """A little less from now on, where the flow is even. True if that is of any effect."""
         paced = [gate for gate in (self._requests, self._tokens) if isinstance(gate, PacedGate)]
         # A server that refuses a share of an even flow lets the rest through: its limit cannot be much lower.
-        least = 1.0 - 4.0 * self._refusals if self._refusals < NOISE else 0.0
+        least = 1.0 - 4.0 * self._refusals if self.seldom_refuses else 0.0
         for gate in paced:
             gate.slow_down(now, least)
         return bool(paced)

@@ -23,7 +23,7 @@ Kind = Literal["unknown", "bucket", "sliding", "paced"]
 PLENTY: Final = 0.15
 """Share of the limit that must have been free for a refusal to say that bursts are not allowed."""
 AGAIN: Final = 1 / 4
-"""Of a window, until another probe goes after one that was refused; twice as long each time, up to a window."""
+"""Of a window, until another probe goes after one that was refused; twice as long each time."""
 
 
 class KindFinder:
@@ -41,7 +41,6 @@ class KindFinder:
         self._strict = SlidingMeter(limit, window_s, -MARGIN_S - slack_s)
         self.kind: Kind = "unknown"
         self.probing = False
-        self._window_s = window_s
         self._probe_at, self._again_s = 0.0, AGAIN * window_s
         """When the next probe may go at the earliest, and how long after it the one after it if it is refused."""
         self._proof = True
@@ -129,7 +128,7 @@ class KindFinder:
             if probe or self.kind != "sliding":
                 self._probe_at = now + self._again_s
             if probe:
-                self._again_s = min(2 * self._again_s, self._window_s)
+                self._again_s *= 2
             self.kind, self._proof = "sliding", False
 
     def _window_needs_s(self, now: float) -> float:

@@ -39,8 +39,6 @@ as long as it would be without that word, up to so many seconds."""
 ALIVE_S = 5.0
 """A provider that refuses some is overloaded and not away, if it has answered others lately and has more of them in
 hand."""
-RARE_S = 10.0
-"""Refusals further apart than this are exceptions where the limits are known."""
 _OVERLOADED = frozenset({503, 529})
 _OWN_FAULT = frozenset({None, 200, 500})
 """What a request may have brought on itself: a hanging server, a broken reply, an internal error."""
