@@ -37,10 +37,11 @@ TRIP_S, TRIP_SIGMA = 0.03, 0.5
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: how long the server thinks, and the tokens it will have cost."""
+    """One request: how long the server thinks, the tokens it will have cost, and those that it may cost."""
 
     latency_s: float
     tokens: float = 0.0
+    reserved: float = 0.0
 
 
 def latencies(n: int, seed: int, median_s: float = MEDIAN_S) -> list[float]:
@@ -50,12 +51,16 @@ def latencies(n: int, seed: int, median_s: float = MEDIAN_S) -> list[float]:
 
 @dataclass
 class Server:
-    """One account of a provider. `down` are outages (from, to) in which every connection is refused."""
+    """One account of a provider. `down` are outages (from, to) in which every connection is refused.
+
+    With `charges_reserved` it counts what a request may cost when it arrives, and gives nothing back.
+    """
 
     allowance: Allowance
     seed: int = 0
     trip_s: float = TRIP_S
     down: Sequence[tuple[float, float]] = ()
+    charges_reserved: bool = False
     served: int = 0
     refused: int = 0
     last_end: float = 0.0
@@ -73,7 +78,8 @@ class Server:
         await asyncio.sleep(there_s)
         if any(start <= loop.time() < end for start, end in self.down):
             raise TransientError("connection refused")
-        verdict = self._limits.arrive(loop.time(), call.tokens)
+        charged = call.reserved if self.charges_reserved else call.tokens
+        verdict = self._limits.arrive(loop.time(), charged)
         if not verdict.ok:
             self.refused += 1
             await asyncio.sleep(back_s)
@@ -87,6 +93,61 @@ class Server:
         return Executed(
             {"text": ""}, usage, quotas(_Head(verdict.headers), self.allowance.epoch_s + loop.time())
         )
+
+
+@dataclass
+class UnsteadyServer(Server):
+    """A server that refuses a `share` of requests at random, all in `storms` (from, to), and those beyond `capacity`
+    at once; above `slow_above` at once it takes longer in proportion.
+
+    `late` refusals take as long as an answer. `ends` are the times of all outcomes, and whether they were answers.
+    """
+
+    share: float = 0.0
+    status: int = 429
+    asks_s: float | None = None
+    capacity: float = math.inf
+    slow_above: float = math.inf
+    storms: Sequence[tuple[float, float]] = ()
+    late: bool = False
+    ends: list[tuple[float, bool]] = field(default_factory=list)
+    most_at_once: int = 0
+    _in_flight: int = 0
+    _draws: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._draws = random.Random(f"refused/{self.seed}")
+
+    async def take(self, call: Call, estimate: float) -> Executed:
+        loop = asyncio.get_running_loop()
+        there_s, back_s = (self._trips.lognormvariate(math.log(self.trip_s), TRIP_SIGMA) for _ in range(2))
+        await asyncio.sleep(there_s)
+        now = loop.time()
+        storm = any(start <= now < end for start, end in self.storms)
+        refused = storm or self._in_flight >= self.capacity or self._draws.random() < self.share
+        if not refused:
+            self._in_flight += 1
+            self.most_at_once = max(self.most_at_once, self._in_flight)
+        slower = max(1.0, self._in_flight / self.slow_above)
+        try:
+            await asyncio.sleep(call.latency_s * slower if self.late or not refused else 0.0)
+        finally:
+            self._in_flight -= not refused
+        self.ends.append((loop.time(), not refused))
+        await asyncio.sleep(back_s)
+        if refused:
+            self.refused += 1
+            kind = RateLimited if self.status == 429 else TransientError
+            raise kind("not now", retry_after_s=self.asks_s, status=self.status)
+        self.served += 1
+        self.last_end = loop.time()
+        return Executed({"text": ""})
+
+    def used(self, from_s: float, to_s: float) -> tuple[float, float]:
+        """Of the outcomes in that time: answers a second, and the share that was refused."""
+        ends = [answered for at, answered in self.ends if from_s <= at < to_s]
+        return sum(ends) / (to_s - from_s), 1 - sum(ends) / max(1, len(ends))
 
 
 class _Head(dict[str, str]):
@@ -117,7 +178,10 @@ def run_engine(
                     return await server.take(call, estimate)
 
                 key = step_key(ctx.job.id, name)
-                return await ctx.step(Step(name, key, execute, lambda r: r, lane=lane, tokens=estimate))
+                reserved = call.reserved
+                return await ctx.step(
+                    Step(name, key, execute, lambda r: r, lane=lane, tokens=estimate, reserved=reserved)
+                )
 
             async def finish(_: object) -> None:
                 return

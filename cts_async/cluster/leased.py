@@ -110,6 +110,10 @@ class LeasedAccount:
     def awaited(self) -> bool:
         return False  # what is in hand is there for whoever is the oldest
 
+    @property
+    def reserves(self) -> bool:
+        return False  # the limiter is not told what requests reserve
+
     def wanted(self) -> None:
         if not self._asked and not self.urgent:
             self.urgent = True
@@ -134,7 +138,7 @@ class LeasedAccount:
             async with asyncio.timeout(max(0.001, min(starts) - now) if starts else None):
                 await self._changed.wait()
 
-    def take(self, now: float, tokens: float) -> Permit:
+    def take(self, now: float, tokens: float, *, reserved: float = 0.0) -> Permit:
         self._sent += 1
         if not self._counted:
             self._log.add(now, 1.0, tokens * FIRST_CAUTION)

@@ -29,7 +29,7 @@ from cts_async.cluster.asks import (
 from cts_async.cluster.lots import FORGOTTEN_S, Lots
 from cts_async.cluster.places import PlaceBook
 from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
-from cts_async.engine.lane import RARE_S, SHORT_PAUSE_S
+from cts_async.engine.lane import SHORT_PAUSE_S
 from cts_async.engine.meters import MARGIN_S
 from cts_async.engine.quota import Quota, Quotas
 
@@ -121,7 +121,7 @@ class Ledger:
         self._under_way: dict[int, _Out] = {}
         self._last_id = 0
         self._paused_until = 0.0
-        self._refused_at = self._episode_began = -inf
+        self._episode_began = -inf
         self._learned: dict[str, list[tuple[LimitOf, float]]] = {}
         self._work = asyncio.Event()
         self._opens_at = 0.0
@@ -269,8 +269,7 @@ class Ledger:
         self.tally.refused += refusals.count - member.refused
         member.refused = refusals.count
         now = _now()
-        exception = self.account.known and now - self._refused_at > RARE_S
-        self._refused_at = now
+        exception = self.account.known and self.account.seldom_refuses
         wait_s = refusals.wait_s or 0.0
         if not (exception and wait_s <= SHORT_PAUSE_S):
             self._paused_until = max(self._paused_until, now + wait_s)

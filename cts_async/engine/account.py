@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal, Protocol
 
-from cts_async.engine.kind import PLENTY
+from cts_async.engine.concurrency import NOISE
+from cts_async.engine.kind import PLENTY, ReservationDetector
 from cts_async.engine.limits import Gate, LimitKind, MeterGate, PacedGate, make_gate
 from cts_async.engine.quota import Quota, Quotas
 
@@ -25,6 +26,7 @@ FIRST_CAUTION, MAX_CAUTION, FORGET = 1.2, 4.0, 0.001
 """Estimates are charged with the worst factor by which one was too low lately: what is not used comes back
 within a second or two, and costs nothing, but what was not charged is refused."""
 MINUTE_S: Final = 60.0
+REFUSALS_GAIN: Final = 1 / 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class Permit:
     """Gates that learn from this request's fate."""
     looks: bool = False
     """Whether it looks if an outage is over."""
+    reserved: float = 0.0
+    """Tokens of prompt and longest reply; 0 where they are not known."""
+    above: bool = False
+    """Whether it passed the limit of tokens by what was reserved."""
 
 
 class Accounting(Protocol):
@@ -91,14 +97,18 @@ class Accounting(Protocol):
     def wanted(self) -> None:
         """Somebody came who has to wait, for a place or for a gate."""
 
+    @property
+    def reserves(self) -> bool:
+        """Whether the server charges what a request reserves, and not what it uses."""
+
     def has_room(self, tokens: float) -> bool:
         """Whether a request of about `tokens` may be sent now."""
 
     async def wait(self, tokens: float) -> None:
         """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
 
-    def take(self, now: float, tokens: float) -> Permit:
-        """Charge a request of about `tokens` that is sent `now`."""
+    def take(self, now: float, tokens: float, *, reserved: float = 0.0) -> Permit:
+        """Charge a request of about `tokens` that is sent `now`, and that may use up to `reserved`."""
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """The request was answered."""
@@ -132,6 +142,9 @@ class Account:
         self._sent = 0
         self._tokens_sent = 0.0
         self._caution = FIRST_CAUTION
+        self._reservations = self._detector()
+        self._refusals = 0.0
+        """An exponentially weighted share of refusals."""
         self._lowest: dict[LimitOf, tuple[float, float]] = {}
         """The lowest limit that answers named lately, and when one last did."""
 
@@ -141,6 +154,14 @@ class Account:
         return make_gate(
             self.limits.kind, per_min, self.limits.window_s, smallest=smallest, slack_s=self._slack_s
         )
+
+    def _detector(self) -> ReservationDetector | None:
+        return ReservationDetector(self._tokens.limit, self.limits.window_s) if self._tokens else None
+
+    @property
+    def reserves(self) -> bool:
+        """Whether the server charges what a request reserves, and not what it uses."""
+        return self._reservations is not None and self._reservations.charged
 
     @property
     def known(self) -> bool:
@@ -154,6 +175,11 @@ class Account:
     def sent(self) -> int:
         """Requests sent so far."""
         return self._sent
+
+    @property
+    def seldom_refuses(self) -> bool:
+        """Whether refusals are isolated ones (see `concurrency`)."""
+        return self._refusals < NOISE
 
     @property
     def caution(self) -> float:
@@ -209,7 +235,9 @@ class Account:
         finally:
             self._at_gate = None
 
-    def take(self, now: float, tokens: float, by: float | None = None, requests: int = 1) -> Permit:
+    def take(
+        self, now: float, tokens: float, by: float | None = None, requests: int = 1, *, reserved: float = 0.0
+    ) -> Permit:
         """Charge a request of about `tokens` that is sent `now`, or `by` then at the latest.
 
         Of several `requests`, which never go as probes, `tokens` is the sum.
@@ -225,6 +253,9 @@ class Account:
             if of_tokens and of_tokens.take(now, tokens, by):
                 permit.probes = (*permit.probes, of_tokens)
             permit.rooms = (_room(of_requests), _room(of_tokens))
+        if reserved and self._reservations:
+            permit.reserved = reserved
+            permit.above = self._reservations.take(now, reserved)
         return permit
 
     def redate(self, permit: Permit, sent_at: float, requests: int = 1) -> None:
@@ -268,7 +299,8 @@ class Account:
         """The true number takes the estimate's place (None: nobody said it)."""
         if self._tokens is None or tokens_used is None:
             return
-        self._tokens.settle(permit.sent_at, permit.tokens, tokens_used)
+        charged = max(tokens_used, permit.tokens) if self.reserves else tokens_used
+        self._tokens.settle(permit.sent_at, permit.tokens, charged)
         if permit.tokens and tokens_used:
             ratio = tokens_used / permit.tokens * permit.caution
             self._take_care(ratio, ratio, FORGET)
@@ -281,6 +313,8 @@ class Account:
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """The request was answered."""
         self.settle(permit, tokens_used)
+        if self._reservations:
+            self._reservations.served(above=permit.above)
         for gate in permit.probes:
             gate.probed(served=True)
         self._all_is_well(permit)
@@ -291,9 +325,10 @@ class Account:
         if self._tokens and charged:
             self._tokens.settle(permit.sent_at, charged, used)
             self._take_care(used / charged * permit.caution, worst, 1.0 - (1.0 - FORGET) ** requests)
-        self._all_is_well(permit)
+        self._all_is_well(permit, requests)
 
-    def _all_is_well(self, permit: Permit) -> None:
+    def _all_is_well(self, permit: Permit, requests: int = 1) -> None:
+        self._refusals *= (1.0 - REFUSALS_GAIN) ** requests
         if self._requests:
             self._requests.speed_up(permit.sent_at)
         if self._tokens:
@@ -309,6 +344,7 @@ class Account:
 
         True if it went to find out how the server counts: then it does not say that we are too fast.
         """
+        self._refusals += REFUSALS_GAIN * (1.0 - self._refusals)
         # A refused request does not count; in an even flow its place has passed.
         if isinstance(self._requests, MeterGate):
             self._requests.settle(permit.sent_at, 1.0, 0.0)
@@ -317,11 +353,37 @@ class Account:
         expected = self.doubts(permit)
         self._requests = self._taught(self._requests, permit, permit.rooms[0], wait_s)
         self._tokens = self._taught(self._tokens, permit, permit.rooms[1], wait_s, TOKEN_GRAIN)
+        if permit.reserved:
+            self._suspect(permit)
         return expected
+
+    def _suspect(self, permit: Permit) -> None:
+        """A request was refused of which is known what it reserved: perhaps for that."""
+        detector, before, now = self._reservations, self._tokens, asyncio.get_running_loop().time()
+        if detector is None or before is None:
+            return
+        gates = (self._requests, before)
+        plenty = all(
+            gate is None or room > PLENTY * gate.limit for gate, room in zip(gates, permit.rooms, strict=True)
+        )
+        if not detector.refused(now, permit.sent_at, permit.reserved, above=permit.above, plenty=plenty):
+            return
+        self._caution = 1.0  # reservations are no estimates
+        kind: LimitKind = "auto" if isinstance(before, MeterGate) and before.finder else self.limits.kind
+        window_s = self.limits.window_s
+        per_min = before.limit * 60.0 / window_s
+        self._tokens = make_gate(kind, per_min, window_s, smallest=TOKEN_GRAIN, slack_s=self._slack_s)
+        self._tokens.count(now, detector.uses())
+        self._leave_gate()
+
+    def _leave_gate(self) -> None:
+        """Whoever waits at a gate should ask again: perhaps it is one that is replaced."""
+        if self._at_gate and not self._at_gate.expired():
+            self._at_gate.reschedule(0.0)
 
     def doubts(self, permit: Permit) -> bool:
         """Whether a refusal of the request would only say how the server counts."""
-        return any(
+        return bool(permit.probes) or any(
             isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
             for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True)
         )
@@ -333,7 +395,13 @@ class Account:
         if not isinstance(gate, MeterGate):
             return gate
         if gate.finder:
-            gate.finder.refused(probe=gate in permit.probes, room=room)
+            gate.finder.refused(
+                asyncio.get_running_loop().time(),
+                probe=gate in permit.probes,
+                room=room,
+                wait_s=lasting_s,
+                isolated=self.seldom_refuses,
+            )
             if gate.finder.kind == "paced":
                 gate.told()
                 return PacedGate(gate.limit, self.limits.window_s, smallest, empty=True)
@@ -346,8 +414,10 @@ class Account:
     def slow_down(self, now: float) -> bool:
         """A little less from now on, where the flow is even. True if that is of any effect."""
         paced = [gate for gate in (self._requests, self._tokens) if isinstance(gate, PacedGate)]
+        # A server that refuses a share of an even flow lets the rest through: its limit cannot be much lower.
+        least = 1.0 - 4.0 * self._refusals if self.seldom_refuses else 0.0
         for gate in paced:
-            gate.slow_down(now)
+            gate.slow_down(now, least)
         return bool(paced)
 
     def delay(self, seconds: float) -> None:
@@ -369,6 +439,9 @@ class Account:
             before, since = self._tokens, self._tokens_sent - permit.tokens_sent
             self._tokens = self._agreed(now, "tokens", before, quotas.tokens, permit.rooms[1], since)
             if self._tokens is not before:
+                charged, self._reservations = self.reserves, self._detector()
+                if self._reservations:
+                    self._reservations.charged = charged
                 yield "tokens", self._tokens.limit
 
     def _agreed(
@@ -402,8 +475,7 @@ class Account:
             sent = self._sent if what == "requests" else self._tokens_sent
             used = sent if quota.remaining is None else max(0.0, quota.limit - quota.remaining) + since
             learned.charge(min(limit, used), quota.reset_s)
-        if self._at_gate and not self._at_gate.expired():
-            self._at_gate.reschedule(0.0)  # perhaps at the one that is replaced
+        self._leave_gate()
         return learned
 
 

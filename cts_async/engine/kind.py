@@ -1,8 +1,12 @@
 """A limit whose way of counting nobody told us: both possible ways are kept side by side until one is ruled out.
 
 What a bucket and a sliding window both allow is simply sent. Where only the bucket would allow more, one
-request goes ahead as a probe: if it is served the server keeps a bucket, if it is refused, a window. A
-refusal where both had plenty of room means shorter slices than a minute, or others on the same account:
+request goes ahead as a probe: if it is served the server keeps a bucket, if it is refused, a window. Unless it is
+refused for a much shorter time than a window would need: then it came a little early for a bucket, and the next one
+decides. A window is a verdict that may be wrong, where somebody else had used a bucket up: another probe goes
+later, ever more rarely. A served one is proof.
+
+A refusal where both had plenty of room means shorter slices than a minute, or others on the same account:
 then an even flow is the only safe thing, which is not this meter's to keep. Pure: time is passed in.
 """
 
@@ -18,6 +22,8 @@ Kind = Literal["unknown", "bucket", "sliding", "paced"]
 
 PLENTY: Final = 0.15
 """Share of the limit that must have been free for a refusal to say that bursts are not allowed."""
+AGAIN: Final = 1 / 4
+"""Of a window, until another probe goes after one that was refused; twice as long each time."""
 
 
 class KindFinder:
@@ -35,16 +41,21 @@ class KindFinder:
         self._strict = SlidingMeter(limit, window_s, -MARGIN_S - slack_s)
         self.kind: Kind = "unknown"
         self.probing = False
+        self._probe_at, self._again_s = 0.0, AGAIN * window_s
+        """When the next probe may go at the earliest, and how long after it the one after it if it is refused."""
+        self._proof = True
+        """Whether the newest probe would be served by a bucket only: it was sent after the last verdict."""
 
     def wait_s(self, now: float, amount: float) -> float:
-        if self.kind != "unknown":
-            return self._meter.wait_s(now, amount)
+        bucket_s = self._bucket.wait_s(now, amount)
+        if self.kind == "bucket":
+            return bucket_s
         sliding_s = self._sliding.wait_s(now, amount)
         if sliding_s == 0:
-            return self._bucket.wait_s(now, amount)
+            return bucket_s if self.kind == "unknown" else 0.0
         if self.probing or self._strict.wait_s(now, amount) == 0:
             return sliding_s
-        return min(sliding_s, self._bucket.wait_s(now, amount))
+        return min(sliding_s, max(bucket_s, self._probe_at - now))
 
     def room(self, now: float) -> float:
         return self._meter.room(now)
@@ -55,11 +66,12 @@ class KindFinder:
 
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
         """Count `amount`, sent `by` then at the latest; True if it goes as a probe, whose fate must then be told."""
-        probe = self.kind == "unknown" and self._sliding.wait_s(now, amount) > 0
+        probe = self.kind != "bucket" and self._sliding.wait_s(now, amount) > 0
         for meter in self._alive:
             if by is None or meter is not self._strict:
                 meter.take(now if by is None or meter is self._bucket else by, amount)
         self.probing = self.probing or probe
+        self._proof = self._proof or probe
         return probe
 
     def charge(self, now: float, amount: float, lasting_s: float) -> None:
@@ -89,24 +101,39 @@ class KindFinder:
     def served(self) -> None:
         """The probe was answered: only a bucket could."""
         self.probing = False
-        self._decide("bucket")
+        if self._proof and self.kind != "paced":
+            self.kind = "bucket"
 
     def unsure(self) -> None:
         """The probe was lost on the way: another may go."""
         self.probing = False
 
-    def refused(self, *, probe: bool, room: float) -> None:
-        """A request was refused that left `room` when it was sent (infinite: this limit was not known then)."""
+    def refused(
+        self, now: float, *, probe: bool, room: float, wait_s: float | None = None, isolated: bool = False
+    ) -> None:
+        """A request was refused for `wait_s` (None: not said) that left `room` when it was sent (infinite: this limit
+        was not known then). With plenty of room an `isolated` refusal says nothing about the limit."""
         self.probing = self.probing and not probe
-        if room <= PLENTY * self.limit:
+        if room > PLENTY * self.limit:
+            if room < inf and not isolated:
+                self.kind = "paced"
+            return
+        if self.kind == "bucket":
+            return
+        self._bucket.charge(now, max(0.0, self._bucket.room(now)), inf)  # if it is one, it is empty
+        if wait_s is not None and wait_s < self._window_needs_s(now) / 2:
+            self.kind = "unknown"
+        else:
             # The probe itself, or one of the last before it, which it has overtaken on the way.
-            self._decide("sliding")
-        elif room < inf:
-            self.kind = "paced"
+            if probe or self.kind != "sliding":
+                self._probe_at = now + self._again_s
+            if probe:
+                self._again_s *= 2
+            self.kind, self._proof = "sliding", False
 
-    def _decide(self, kind: Kind) -> None:
-        if self.kind == "unknown":
-            self.kind = kind
+    def _window_needs_s(self, now: float) -> float:
+        """Seconds for which a window would refuse if it were full: until the oldest of what is in it leaves."""
+        return self._strict.wait_s(now, max(0.0, self._strict.room(now)) + 1.0)
 
     @property
     def _meter(self) -> Meter:
@@ -114,4 +141,44 @@ class KindFinder:
 
     @property
     def _alive(self) -> tuple[Meter, ...]:
-        return (self._bucket, self._sliding, self._strict) if self.kind == "unknown" else (self._meter,)
+        return (self._bucket,) if self.kind == "bucket" else (self._bucket, self._sliding, self._strict)
+
+
+class ReservationDetector:
+    """Detects a server that charges prompt + max_tokens when a request arrives, and never gives back what is not used.
+
+    Such a server refuses requests while their reservations of the last window are above the limit, though little of
+    them was used; one that counts what was used serves them. `charged` is the verdict.
+    """
+
+    REFUSED, SHARE = 4, 0.2
+    """Refusals above the limit by reservations that it takes, and their share of what was sent then."""
+
+    def __init__(self, limit: float, window_s: float) -> None:
+        self.limit = limit
+        self.charged = False
+        self._log = SlidingMeter(limit, window_s, 0.0)
+        self._served = self._refused = 0
+
+    def take(self, now: float, reserved: float) -> bool:
+        """Count a request; True if the limit is passed with it."""
+        self._log.take(now, reserved)
+        return self._log.room(now) < 0
+
+    def served(self, *, above: bool) -> None:
+        """A request was answered that passed the limit by its reservation, or did not."""
+        self._served += above
+
+    def refused(self, now: float, sent_at: float, reserved: float, *, above: bool, plenty: bool) -> bool:
+        """A request was refused, with `plenty` of room by what was used. True if that brought the verdict."""
+        self._log.settle(now, sent_at, reserved, 0.0)
+        self._refused += above and plenty
+        share = self._refused / max(1, self._served + self._refused)
+        if self.charged or self._refused < self.REFUSED or share < self.SHARE:
+            return False
+        self.charged = True
+        return True
+
+    def uses(self) -> list[Use]:
+        """What was reserved in the last window."""
+        return self._log.uses()

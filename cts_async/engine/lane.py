@@ -30,13 +30,17 @@ __all__ = ["Lane", "LaneLimits", "Permit", "stop_all"]
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
 SHORT_PAUSE_S = 2.0
 """After a longer pause nobody knows how things stand: one request asks before the others follow."""
-UNHELPFUL = 4
-"""From the third refusal on with no answer in between, what the provider asks for is too little: a quarter of what
-a pause would be without its word is the least."""
 FIRST_ANSWER_S = 60.0
 """How long a provider that never answered may be unreachable: a wrong address or proxy does not pass by itself."""
-RARE_S = 10.0
-"""Refusals further apart than this are exceptions where the limits are known."""
+PAUSE_SHARE = 1 / 8
+"""The pause after a refusal as a share of the time for which everybody has been refused: what a pause can be longer
+than it had to be."""
+UNHELPFUL, LONGER_S = 2, 15.0
+"""From the second episode on with no answer in between, a pause that the provider asks for is too short: it becomes
+as long as it would be without that word, up to so many seconds."""
+ALIVE_S = 5.0
+"""A provider that refuses some is overloaded and not away, if it has answered others lately and has more of them in
+hand."""
 _OVERLOADED = frozenset({503, 529})
 _OWN_FAULT = frozenset({None, 200, 500})
 """What a request may have brought on itself: a hanging server, a broken reply, an internal error."""
@@ -45,6 +49,7 @@ _OWN_FAULT = frozenset({None, 200, 500})
 @dataclass(slots=True, frozen=True)
 class _Waiter:
     tokens: float
+    reserved: float
     granted: asyncio.Future[Permit]
 
 
@@ -69,7 +74,12 @@ class Lane:
         self._work = asyncio.Event()
         self._paused_until = 0.0
         self._pause_s = 0.0
-        self._episode_began = -inf
+        self._episodes = 0
+        """Episodes of refusals since anything was answered."""
+        self._episode_began = 0
+        """The newest request when it did."""
+        self._alive_at = -inf
+        """When the provider last answered, or was sent something while it had nothing of ours."""
         self._refused_since = 0.0
         self._refused_steps: Counter[str] = Counter()
         """How often steps were refused for limits since anything was answered; the first of them at `_refused_since`."""
@@ -116,21 +126,26 @@ class Lane:
             gone=gone,
         )
 
-    async def admit(self, seq: int, tokens: float = 0.0, step_key: str = "") -> Permit:
+    async def admit(
+        self, seq: int, tokens: float = 0.0, step_key: str = "", *, reserved: float = 0.0
+    ) -> Permit:
         """Wait for leave to send one request of about `tokens`; lower `seq` (older instance) goes first.
+
+        `reserved` are the tokens of its prompt and of the longest reply it allows; 0 where that is not known.
 
         A step that was refused for limits again, with nobody served in between, lets those go first who wait already.
         Raises RunStopped when the run ends while waiting. A cancelled waiter takes nothing with it.
         """
         if self._stopped:
             raise self._stopped
-        if not self._waiting and self._free_now(tokens):
-            return self._send(tokens)
-        granted: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
+        waiter = _Waiter(tokens, reserved, asyncio.get_running_loop().create_future())
+        if not self._waiting and self._free_now(waiter):
+            return self._send(waiter)
+        granted = waiter.granted
         if self._waiting and self._refused_steps[step_key] > 1:
             # One that is too large for the account would hold up all others for as long as it is tried.
             seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
-        heappush(self._waiting, (seq, next(self._order), _Waiter(tokens, granted)))
+        heappush(self._waiting, (seq, next(self._order), waiter))
         self._account.wanted()
         if self.in_flight < self.window.size:
             self._work.set()
@@ -144,7 +159,9 @@ class Lane:
     def oldest(self, n: int) -> list[tuple[int, float]]:
         """The n oldest who wait, oldest first: their jobs' numbers, and about how many tokens each needs."""
         waiting = (
-            (seq, order, waiter.tokens) for seq, order, waiter in self._waiting if not waiter.granted.done()
+            (seq, order, self._charge(waiter))
+            for seq, order, waiter in self._waiting
+            if not waiter.granted.done()
         )
         return [(seq, tokens) for seq, _, tokens in nsmallest(n, waiting)]
 
@@ -171,12 +188,14 @@ class Lane:
         self._account.served(permit, tokens_used)
         self._reached = True
         self._tokens_used += tokens_used or 0.0
-        self._pause_s = 0.0
+        self._pause_s, self._episodes = 0.0, 0
         self._refused_steps.clear()
-        if permit.sent_at > self._episode_began:
-            self.window.answered(self.in_flight)
+        self._alive_at = asyncio.get_running_loop().time()
+        self.window.answered(permit.number, self._account.sent, self.in_flight)
+        opened_at = self.circuit.opened_at
         if self.circuit.succeeded():
-            self.window.reopen(known=self._account.known)
+            if opened_at is not None and permit.sent_at > opened_at:
+                self.window.reopen(known=self._account.known)
             self._events.emit(CircuitChanged(self.name, open=False, reason="the provider answers again"))
         if quotas:
             self._learn(permit, quotas)
@@ -196,11 +215,12 @@ class Lane:
             outage = len(self._refused_steps) > FEW
         else:
             self._account.lost(permit)
-            overloaded = error.status in _OVERLOADED or isinstance(error, TimedOut)
-            if overloaded and not self.circuit.is_open and permit.sent_at > self._episode_began:
-                self._episode_began = now
-                self.window.refused(self.in_flight, gently=self._account.known)
-            self._count_failure(permit, error, step_key, now)
+            refused = error.status in _OVERLOADED
+            too_much = (refused or isinstance(error, TimedOut)) and not self.circuit.is_open
+            if too_much and self.window.refused(permit.number, self._account.sent, self.in_flight):
+                self._episode_began = self._account.sent
+            if not (refused and self.in_flight > 1 and now - self._alive_at < ALIVE_S):
+                self._count_failure(permit, error, step_key, now)
             self._refuse_to_wait(error)
             outage = self.circuit.is_open
         self._leave()
@@ -236,7 +256,7 @@ class Lane:
             self._pump()
             wait_s = self._held_s(loop.time()) if self._waiting else None
             if wait_s == 0:
-                await self._account.wait(self._waiting[0][2].tokens)
+                await self._account.wait(self._charge(self._waiting[0][2]))
                 continue
             patience_s = self._patience_s(loop.time())
             if patience_s is not None:
@@ -254,9 +274,9 @@ class Lane:
             waiter = self._waiting[0][2]
             if waiter.granted.done():
                 heappop(self._waiting)
-            elif self._free_now(waiter.tokens):
+            elif self._free_now(waiter):
                 heappop(self._waiting)
-                waiter.granted.set_result(self._send(waiter.tokens))
+                waiter.granted.set_result(self._send(waiter))
             else:
                 return
 
@@ -266,15 +286,21 @@ class Lane:
             return None
         return max(self.circuit.wait_s(now), self._paused_until - now, 0.0)
 
-    def _free_now(self, tokens: float) -> bool:
-        held_s = self._held_s(asyncio.get_running_loop().time())
-        return held_s == 0 and self._account.has_room(tokens)
+    def _charge(self, waiter: _Waiter) -> float:
+        """Tokens that its request is charged when it is sent."""
+        return max(waiter.tokens, waiter.reserved) if self._account.reserves else waiter.tokens
 
-    def _send(self, tokens: float) -> Permit:
+    def _free_now(self, waiter: _Waiter) -> bool:
+        held_s = self._held_s(asyncio.get_running_loop().time())
+        return held_s == 0 and self._account.has_room(self._charge(waiter))
+
+    def _send(self, waiter: _Waiter) -> Permit:
         loop = asyncio.get_running_loop()
         now = loop.time()
+        if not self.in_flight:
+            self._alive_at = now
         self.in_flight += 1
-        permit = self._account.take(now, tokens)
+        permit = self._account.take(now, self._charge(waiter), reserved=waiter.reserved)
         if permit.number == 1:
             self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
         permit.looks = self.circuit.sending(now)
@@ -290,24 +316,29 @@ class Lane:
     def _refused(self, permit: Permit, error: RateLimited, now: float) -> None:
         """Slow down for everybody, once per episode, and for as long as the provider says."""
         self._answers_429 += 1
-        known = self._account.known
         expected = self._account.refused(permit, error.retry_after_s)
-        rare = known and now - self._episode_began > RARE_S
-        new = permit.sent_at > self._episode_began
-        if new:
-            self._begin_episode(now, expected=expected, rare=rare)
-        pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
         self._refuse_to_wait(error)
-        if self._pause_s >= UNHELPFUL * FIRST_PAUSE_S:
-            pause_s = max(pause_s, self._pause_s / UNHELPFUL)
-        if rare and error.retry_after_s is not None and pause_s <= SHORT_PAUSE_S:
-            return  # an exception: the refused one waits, as its retry does by itself
+        new = permit.number > self._episode_began
+        if (
+            new
+            and not expected
+            and not self.window.refused(permit.number, self._account.sent, self.in_flight)
+        ):
+            self._account.slow_down(now)
+            return  # an isolated refusal: its request waits, and nobody else
+        if new:
+            self._begin_episode(now)
+        elif now >= self._paused_until:
+            return  # sent before an episode that is over
+        pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
+        if self._episodes >= UNHELPFUL:
+            pause_s = max(pause_s, min(self._pause_s, LONGER_S))
         until = now + pause_s
         if pause_s > 0 and until > self._paused_until:
             self._paused_until = until
             self._events.emit(LanePaused(self.name, until - now))
-            if new and not expected and not (known and pause_s <= SHORT_PAUSE_S):
-                self.window.restart()
+        if new:
+            self.window.paused(keep=pause_s <= (SHORT_PAUSE_S if self._account.known else 0.0))
 
     def _count_refusal(self, error: RateLimited, step_key: str, now: float) -> None:
         """Stop where nobody has been served for longer than an outage may last."""
@@ -331,13 +362,13 @@ class Lane:
                 ProviderDown(f"{error}: it asks for a pause of {pause_s:.0f} s; the same command resumes")
             )
 
-    def _begin_episode(self, now: float, *, expected: bool, rare: bool) -> None:
+    def _begin_episode(self, now: float) -> None:
         # Everything sent before the episode began says the same thing once more: it must not add up.
-        self._episode_began = now
-        self._pause_s = min(MAX_PAUSE_S, self._pause_s * 2 or FIRST_PAUSE_S)
-        paced = self._account.slow_down(now)
-        if not expected and not (rare and paced):
-            self.window.refused(self.in_flight, gently=rare)
+        self._episode_began = self._account.sent
+        self._episodes += 1
+        lasted_s = now - self._refused_since if self._refused_steps else 0.0
+        self._pause_s = min(MAX_PAUSE_S, max(FIRST_PAUSE_S, PAUSE_SHARE * lasted_s))
+        self._account.slow_down(now)
 
     def _learn(self, permit: Permit, quotas: Quotas) -> None:
         for what, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):

@@ -106,10 +106,15 @@ class PacedGate:
         self._limiter = AsyncLimiter(self._capacity, self._capacity / rate)
         _at_once(self._limiter.acquire(self._capacity - first))
 
-    def slow_down(self, now: float) -> None:
-        """The server refused what this flow let through: a little less from now on, until it has gone well."""
-        self._share, self._changed_at = max(self.SLOWEST, self._share * self.SLOWER), now
-        self._flow()
+    def slow_down(self, now: float, least: float = 0.0) -> None:
+        """The server refused what this flow let through: a little less from now on, until it has gone well.
+
+        By this it does not fall below a share of `least` of the limit.
+        """
+        slower = max(self.SLOWEST, self._share * self.SLOWER, min(self._share, least))
+        if slower < self._share:
+            self._share, self._changed_at = slower, now
+            self._flow()
 
     def delay(self, seconds: float) -> None:
         """Stand still for so long."""

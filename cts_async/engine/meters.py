@@ -109,6 +109,10 @@ class SlidingMeter:
     def empty(self, now: float) -> None:
         return  # what was taken is counted
 
+    def uses(self) -> list[Use]:
+        """What is in the window."""
+        return [(leaves_at - self._span_s, amount) for leaves_at, amount in self._log.items()]
+
     def _add(self, leaves_at: float, amount: float) -> None:
         if leaves_at not in self._log:
             self._log[leaves_at] = 0.0

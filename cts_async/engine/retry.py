@@ -52,8 +52,12 @@ def wait_before_retry(
         return 0.0 if failures.unusable <= policy.max_unusable else None
     if isinstance(error, RateLimited):
         failures.rate_limited += not outage
-        # The lane itself slows down for everybody: no jitter on top of what the provider asks for.
-        return (error.retry_after_s or 0.0) if failures.rate_limited <= policy.max_rate_limited else None
+        if failures.rate_limited > policy.max_rate_limited:
+            return None
+        if outage or error.retry_after_s is not None:
+            # The lane pauses for everybody, or the provider says how long: no jitter on top.
+            return error.retry_after_s or 0.0
+        return full_jitter(failures.rate_limited - 1, policy, rng)
     if isinstance(error, ParameterRefused):
         return 0.0  # each parameter can be refused only once
     if not isinstance(error, TransientError):

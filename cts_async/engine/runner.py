@@ -333,7 +333,7 @@ class Runner:
                 if self._stopped:
                     raise self._stopped
                 if self._budget is None:
-                    permit = await step.lane.admit(ctx.seq, step.tokens, step.key) if step.lane else None
+                    permit = await self._admit(ctx, step)
                 else:
                     permit = await self._admit_within(self._budget, ctx, step, attempts)
                 began = asyncio.get_running_loop().time()
@@ -374,6 +374,11 @@ class Runner:
                 await self._remember_cancelled(ctx, step, attempts)
             raise
 
+    async def _admit(self, ctx: Context, step: Step[Any]) -> Permit | None:
+        if step.lane is None:
+            return None
+        return await step.lane.admit(ctx.seq, step.tokens, step.key, reserved=step.reserved)
+
     async def _admit_within(
         self, budget: Budget, ctx: Context, step: Step[Any], attempts: Attempts
     ) -> Permit | None:
@@ -385,7 +390,7 @@ class Runner:
             await budget.reserve(ctx.seq, most)
             attempts.reserved = most
         try:
-            permit = await step.lane.admit(ctx.seq, step.tokens, step.key) if step.lane else None
+            permit = await self._admit(ctx, step)
             try:
                 self._check_time(budget, step)
             except DeadlineReached:

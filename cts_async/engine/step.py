@@ -63,6 +63,8 @@ class Step(Generic[T]):
     lane: Lane | None = None
     tokens: float = 0.0
     """Estimate of what an attempt will be charged against the lane's tokens per minute."""
+    reserved: float = 0.0
+    """Estimate of its prompt and the longest reply that it allows: what some servers charge instead; 0: no limit."""
     most: Callable[[UnusableOutput | None], Usage] | None = None
     """A cautious upper estimate of the next attempt's usage, asked for only where there is a budget;
     None for a step that no budget counts."""

@@ -103,6 +103,7 @@ class Model:
                 model=self.spec.model,
                 lane=self.lane,
                 tokens=self._tokens.of(step, messages),
+                reserved=self._tokens.reserved(messages, output_limit(own)),
                 most=most,
                 policy=policy,
                 prices=self.prices,

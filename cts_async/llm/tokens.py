@@ -32,6 +32,10 @@ class TokenEstimate:
         """Tokens of prompt and reply together."""
         return input_tokens(messages, self._per_byte) + self._output.get(_kind(step), FIRST_OUTPUT)
 
+    def reserved(self, messages: Sequence[Message], max_output: int | None) -> float:
+        """Tokens of prompt and longest reply together; 0 where the request sets no limit to it."""
+        return input_tokens(messages, self._per_byte) + max_output if max_output else 0.0
+
     def learn(self, step: str, messages: Sequence[Message], usage: Usage) -> None:
         """Take in what a call was really charged."""
         seen = (usage.input_tokens - PER_MESSAGE * len(messages)) / max(1, _bytes(messages))

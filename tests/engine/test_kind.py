@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+import pytest
+
 from cts_async.engine.kind import KindFinder
 
 
@@ -41,15 +43,16 @@ def test_a_served_probe_means_a_bucket() -> None:
 def test_a_refused_probe_means_a_window() -> None:
     finder = exhausted()
     finder.take(8.0, 1.0)
-    finder.refused(probe=True, room=-1.0)
+    finder.refused(8.0, probe=True, room=-1.0)
     assert finder.kind == "sliding"
-    assert finder.wait_s(8.0, 1.0) > 50
+    assert not finder.probing
+    assert finder.wait_s(8.0, 1.0) == 15.0, "until another probe"
 
 
 def test_a_probe_that_overtook_the_last_one_before_it_does_not_mislead() -> None:
     finder = exhausted()
     finder.take(8.0, 1.0)
-    finder.refused(probe=False, room=0.0)  # the last of the window arrived after the probe
+    finder.refused(8.0, probe=False, room=0.0)  # the last of the window arrived after the probe
     finder.served()
     assert finder.kind == "sliding"
 
@@ -65,13 +68,13 @@ def test_a_lost_probe_lets_another_go() -> None:
 def test_a_refusal_with_plenty_of_room_means_that_bursts_are_not_allowed() -> None:
     finder = KindFinder(60.0, 60.0)
     finder.take(0.0, 1.0)
-    finder.refused(probe=False, room=50.0)
+    finder.refused(8.0, probe=False, room=50.0)
     assert finder.kind == "paced"
 
 
 def test_a_refusal_of_what_went_before_the_limit_was_known_says_nothing() -> None:
     finder = KindFinder(60.0, 60.0)
-    finder.refused(probe=False, room=inf)
+    finder.refused(8.0, probe=False, room=inf)
     assert finder.kind == "unknown"
 
 
@@ -82,3 +85,54 @@ def test_what_may_never_be_sent_does_not_count_towards_a_verdict() -> None:
     assert finder.wait_s(8.0, 2.0) > 50
     finder.redate(0.5, 0.2, 59.0)
     assert finder.wait_s(8.0, 2.0) == 0
+
+
+def test_a_refusal_much_shorter_than_a_window_needs_lets_the_next_probe_decide() -> None:
+    finder = exhausted()
+    finder.take(8.0, 1.0)
+    finder.settle(8.0, 8.0, 1.0, 0.0)
+    finder.refused(8.0, probe=True, room=-1.0, wait_s=0.1)  # a window would have asked for 52 s
+    assert finder.kind == "unknown"
+    assert finder.wait_s(8.0, 1.0) == pytest.approx(1.0), "our count of the bucket was too high: one a second"
+    finder.take(9.0, 1.0)
+    finder.served()
+    assert finder.kind == "bucket"
+
+
+def test_a_refusal_as_long_as_a_window_needs_means_a_window() -> None:
+    finder = exhausted()
+    finder.take(8.0, 1.0)
+    finder.settle(8.0, 8.0, 1.0, 0.0)
+    finder.refused(8.0, probe=True, room=-1.0, wait_s=52.0)
+    assert finder.kind == "sliding"
+
+
+def test_a_window_is_a_verdict_that_a_later_probe_can_revise() -> None:
+    finder = exhausted()
+    finder.take(8.0, 1.0)
+    finder.settle(8.0, 8.0, 1.0, 0.0)
+    finder.refused(8.0, probe=True, room=-1.0)
+    assert finder.wait_s(8.0, 1.0) == pytest.approx(15.0), "a quarter of a window"
+    assert finder.take(23.0, 1.0), "a probe"
+    assert finder.wait_s(23.0, 1.0) > 30
+    finder.served()
+    assert finder.kind == "bucket"
+
+
+def test_probes_of_a_window_become_ever_rarer() -> None:
+    finder = exhausted()
+    waits, now = [], 8.0
+    for _ in range(3):
+        finder.take(now, 1.0)
+        finder.settle(now, now, 1.0, 0.0)
+        finder.refused(now, probe=True, room=-1.0, wait_s=60.0 - now)
+        waits.append(finder.wait_s(now, 1.0))
+        now += waits[-1]
+    assert waits == pytest.approx([15.0, 30.0, 7.4])  # at 60.4 the window opens by itself
+
+
+def test_isolated_refusal_with_plenty_of_room_says_nothing() -> None:
+    finder = KindFinder(60.0, 60.0)
+    finder.take(0.0, 1.0)
+    finder.refused(0.0, probe=False, room=50.0, isolated=True)
+    assert finder.kind == "unknown"

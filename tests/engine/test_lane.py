@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from dataclasses import replace
 
 import pytest
 from virtual_time import run_virtual
 
-from cts_async.engine.events import Events, LanePaused, LimitLearned
+from cts_async.engine.events import CircuitChanged, Events, LanePaused, LimitLearned
 from cts_async.engine.lane import Lane, LaneLimits, Permit
 from cts_async.engine.limits import LimitKind
 from cts_async.engine.quota import Quota, Quotas
@@ -175,13 +176,13 @@ def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: st
         dispatcher = asyncio.create_task(lane.dispatch())
         permits = [await lane.admit(0) for _ in range(10)]
         for i, permit in enumerate(permits[:5]):
-            lane.failed(permit, TransientError("503", status=503), f"k{i}")
+            lane.failed(permit, TransientError("500", status=500), f"k{i}")
         waiting = [asyncio.create_task(lane.admit(0)) for _ in range(3)]
         await asyncio.sleep(1.5)
         probes = sum(task.done() for task in waiting)
         for permit in permits[5:]:
             if late == "fails":
-                lane.failed(permit, TransientError("503", status=503), "late")
+                lane.failed(permit, TransientError("500", status=500), "late")
             elif late == "is refused":
                 lane.failed(permit, RateLimited("429", retry_after_s=0.0, status=429), "late")
             else:
@@ -391,19 +392,83 @@ def test_a_refusal_in_an_even_flow_makes_it_a_little_slower_and_pauses_nobody_el
     assert pauses == []
 
 
-def test_refusals_in_quick_succession_pause_everybody() -> None:
-    async def main() -> float:
-        lane = Lane("x", KNOWN)
-        dispatcher = asyncio.create_task(lane.dispatch())
-        for _ in range(2):
-            lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=1.5, status=429), "k")
-            await asyncio.sleep(0.5)
-        began = asyncio.get_running_loop().time()
-        await lane.admit(0)
-        dispatcher.cancel()
-        return asyncio.get_running_loop().time() - began
+def test_isolated_429_delays_its_own_request_only() -> None:
+    pauses: list[float] = []
 
-    assert run_virtual(main) == pytest.approx(1.0)
+    async def main() -> tuple[float, float]:
+        events = Events(lambda e: pauses.append(e.seconds) if isinstance(e, LanePaused) else None)
+        lane = Lane("x", LaneLimits(max_concurrency=64), events)
+        await answered(lane)
+        lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=20.0, status=429), "k")
+        await lane.admit(0)
+        return lane.window.size, lane.paused_s
+
+    assert run_virtual(main) == (7.5, 0.0)
+    assert pauses == []
+
+
+def test_more_429_than_isolated_ones_pause_everybody() -> None:
+    async def main() -> list[float]:
+        lane = Lane("x", KNOWN)
+        paused = []
+        for _ in range(7):  # (1 - 1 / 64) ** 7 is below 90 %
+            lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=1.5, status=429), "k")
+            paused.append(lane.paused_s)
+        return paused
+
+    assert run_virtual(main) == [0.0] * 6 + [1.5]
+
+
+def test_refusals_by_an_overloaded_server_open_no_circuit_while_others_are_served() -> None:
+    opened: list[CircuitChanged] = []
+
+    async def main() -> tuple[float, bool]:
+        events = Events(lambda e: opened.append(e) if isinstance(e, CircuitChanged) else None)
+        lane = Lane("x", replace(KNOWN, max_concurrency=64), events)
+        burst = [await lane.admit(0) for _ in range(64)]
+        for i, permit in enumerate(burst[32:]):
+            lane.failed(permit, TransientError("503", status=503), f"k{i}")
+        size = lane.window.size
+        for permit in burst[:32]:
+            lane.succeeded(permit, None)
+        return size, lane.circuit.is_open
+
+    # The 7th refusal is overload, at 58 under way: half of them, since nothing was known.
+    assert run_virtual(main) == (29.0, False)
+    assert opened == []
+
+
+@pytest.mark.parametrize(("after_s", "outage"), [(1.0, False), (6.0, True)])
+def test_refusals_beside_requests_that_nobody_answers_open_the_circuit_after_a_while(
+    after_s: float, outage: bool
+) -> None:
+    async def main() -> bool:
+        lane = Lane("x", KNOWN)
+        permits = [await lane.admit(0) for _ in range(8)]
+        await asyncio.sleep(after_s)
+        for i, permit in enumerate(permits[:5]):
+            lane.failed(permit, TransientError("503", status=503), f"k{i}")
+        return lane.circuit.is_open
+
+    assert run_virtual(main) == outage
+
+
+def test_circuit_that_was_opened_in_error_keeps_the_window() -> None:
+    async def main() -> tuple[bool, float, float]:
+        lane = Lane("x", LaneLimits(max_concurrency=64))
+        for burst in (8, 10):
+            for permit in [await lane.admit(0) for _ in range(burst)]:
+                lane.succeeded(permit, None)
+        permits = [await lane.admit(0) for _ in range(6)]
+        for i, permit in enumerate(permits[1:]):
+            lane.failed(permit, TransientError("500", status=500), f"k{i}")
+        was_open, before = lane.circuit.is_open, lane.window.size
+        lane.succeeded(permits[0], None)
+        return was_open, before, lane.window.size
+
+    was_open, before, after = run_virtual(main)
+    assert was_open
+    assert before == after > 8
 
 
 def test_one_that_is_refused_halves_what_may_be_under_way_where_no_limit_is_known() -> None:

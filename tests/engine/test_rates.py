@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import random
 from dataclasses import replace
 from typing import Any
@@ -10,10 +12,21 @@ import pytest
 from fake_limits import Allowance
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated import Call, Server, latencies, oracle, run_engine, single_calls, staged_calls
+from simulated import (
+    SIGMA,
+    Call,
+    Server,
+    UnsteadyServer,
+    latencies,
+    oracle,
+    run_engine,
+    single_calls,
+    staged_calls,
+)
 
 from cts_async.engine.lane import LaneLimits
 from cts_async.engine.runner import Context
+from cts_async.engine.step import Executed
 
 SILENT = Allowance(headers="none")
 
@@ -86,6 +99,102 @@ def test_the_rate_is_used_to_the_full(
     makespan, _ = run_engine(server, limits, 500, single_calls(calls), in_flight=64)
     assert makespan <= ratio * oracle(allowance, calls, 64)
     assert server.refused <= refused
+
+
+class SharedBucket(Server):
+    """A server of whose bucket somebody else takes `others` after the 300th request."""
+
+    others = 12.0
+
+    async def take(self, call: Call, estimate: float) -> Executed:
+        if self.served >= 300 and self.others:
+            for meter in self._limits._meters.values():
+                meter.take(asyncio.get_running_loop().time(), self.others)
+            self.others = 0.0
+        return await super().take(call, estimate)
+
+
+@pytest.mark.parametrize("retry_after", ["ms", "seconds", "none"])
+def test_a_bucket_that_refuses_a_little_early_is_not_taken_for_a_window_for_good(retry_after: Any) -> None:
+    """600 at once and 10 a second: 900 take half a minute, and a minute in a window."""
+    allowance = Allowance(requests_per_min=600, kind="bucket", retry_after=retry_after)
+    calls = [Call(latency) for latency in latencies(900, 1, 0.3)]
+    server = SharedBucket(allowance, 1)
+    makespan, _ = run_engine(server, LaneLimits(max_concurrency=200), 900, single_calls(calls), 200)
+    assert makespan < 35
+    assert server.refused <= 5
+
+
+@pytest.mark.parametrize("kind", ["sliding", "bucket", "auto", "paced"])
+@pytest.mark.parametrize("retry_after", ["seconds", "none"])
+def test_a_server_that_charges_max_tokens_is_found_out_by_its_refusals(kind: Any, retry_after: Any) -> None:
+    """40 reservations of 1,500 tokens fit into a minute, and 100 of the 600 that are used."""
+    counts = "bucket" if kind == "bucket" else "sliding"
+    allowance = replace(SILENT, tokens_per_min=60_000.0, kind=counts, retry_after=retry_after)
+    calls = [Call(latency, 600.0, 1500.0) for latency in latencies(200, 1)]
+    server = Server(allowance, 1, charges_reserved=True)
+    _, lane = run_engine(server, LaneLimits(tokens_per_min=60_000, kind=kind), 200, single_calls(calls), 200)
+    assert server.served == 200
+    assert server.refused <= 30  # of 200: those that were under way, and a few more
+    assert lane._account.reserves
+
+
+@pytest.mark.parametrize("share", [0.0, 0.03])
+@pytest.mark.parametrize("kind", ["sliding", "bucket", "auto", "paced"])
+def test_a_server_that_charges_what_is_used_is_not_mistaken_for_one_that_charges_max_tokens(
+    kind: Any, share: float
+) -> None:
+    lane_limits = LaneLimits(tokens_per_min=60_000, kind=kind)
+    calls = [Call(latency, 600.0, 1500.0) for latency in latencies(400, 2)]
+    server = UnsteadyServer(SILENT, 2, share=share)
+    _, lane = run_engine(server, lane_limits, 400, single_calls(calls), 200)
+    assert not lane._account.reserves
+    assert server.served == 400
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(("share", "most"), [(0.01, 1.15), (0.03, 1.5)])
+@pytest.mark.parametrize("status", [429, 503])
+def test_refusals_at_random_cost_little(status: int, share: float, most: float, late: bool) -> None:
+    calls = [Call(latency) for latency in latencies(1500, 1, 0.1)]
+    took = []
+    for refused in (0.0, share):
+        server = UnsteadyServer(SILENT, 1, 0.002, share=refused, status=status, late=late)
+        took.append(run_engine(server, LaneLimits(), 1500, single_calls(calls), in_flight=200)[0])
+        assert server.served == 1500
+    assert took[1] <= most * took[0]
+
+
+@pytest.mark.parametrize("limits", [LaneLimits(), LaneLimits(requests_per_min=600_000, kind="bucket")])
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_server_that_serves_32_at_once_is_used_and_seldom_refuses(status: int, limits: LaneLimits) -> None:
+    calls = [Call(latency) for latency in latencies(2500, 1, 0.1)]
+    server = UnsteadyServer(SILENT, 1, 0.002, capacity=32, status=status)
+    makespan, _ = run_engine(server, limits, 2500, single_calls(calls), in_flight=200)
+    answers_per_s, refused = server.used(4.0, makespan - 2.0)
+    assert answers_per_s >= 0.9 * 32 / (0.1 * math.exp(SIGMA**2 / 2))
+    assert refused <= 0.02
+
+
+def test_a_server_that_grows_slow_above_32_is_used() -> None:
+    calls = [Call(latency) for latency in latencies(2500, 1, 0.1)]
+    server = UnsteadyServer(SILENT, 1, 0.002, slow_above=32)
+    makespan, _ = run_engine(server, LaneLimits(), 2500, single_calls(calls), in_flight=200)
+    answers_per_s, refused = server.used(2.0, makespan - 1.0)
+    assert answers_per_s >= 0.9 * 32 / (0.1 * math.exp(SIGMA**2 / 2))
+    assert refused == 0
+
+
+@pytest.mark.parametrize("asks_s", [None, 0.0, 1.0])
+@pytest.mark.parametrize("limits", [LaneLimits(), LaneLimits(requests_per_min=600_000, kind="bucket")])
+def test_a_storm_of_429_costs_little_more_than_itself(limits: LaneLimits, asks_s: float | None) -> None:
+    calls = [Call(latency) for latency in latencies(1500, 1, 0.1)]
+    took = []
+    for storms in ([], [(1.0, 11.0)]):
+        server = UnsteadyServer(SILENT, 1, 0.002, storms=storms, asks_s=asks_s)
+        took.append(run_engine(server, limits, 1500, single_calls(calls), in_flight=200)[0])
+    assert took[1] <= took[0] + 10 + 3
+    assert server.refused < 120
 
 
 def test_concurrency_that_a_server_refuses_is_found_by_trying() -> None:
