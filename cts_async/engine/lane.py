@@ -83,6 +83,9 @@ class Lane:
         self._refused_since = 0.0
         self._refused_steps: Counter[str] = Counter()
         """How often steps were refused for limits since anything was answered; the first of them at `_refused_since`."""
+        self._withheld: list[tuple[Permit, TransientError, str]] = []
+        """Refusals that are no sign of an outage as long as others in flight may be served; they are counted
+        when none of those was."""
         self._stopped: RunStopped | None = None
         self._ended = asyncio.Event()
         self._hopeless: set[str] = set()
@@ -190,6 +193,7 @@ class Lane:
         self._tokens_used += tokens_used or 0.0
         self._pause_s, self._episodes = 0.0, 0
         self._refused_steps.clear()
+        self._withheld.clear()
         self._alive_at = asyncio.get_running_loop().time()
         self.window.answered(permit.number, self._account.sent, self.in_flight)
         opened_at = self.circuit.opened_at
@@ -219,8 +223,12 @@ class Lane:
             too_much = (refused or isinstance(error, TimedOut)) and not self.circuit.is_open
             if too_much and self.window.refused(permit.number, self._account.sent, self.in_flight):
                 self._episode_began = self._account.sent
-            if not (refused and self.in_flight > 1 and now - self._alive_at < ALIVE_S):
-                self._count_failure(permit, error, step_key, now)
+            self._withheld.append((permit, error, step_key))
+            others_may_be_served = self.in_flight > 1 and now - self._alive_at < ALIVE_S
+            if not (refused and others_may_be_served) or self.circuit.is_open:
+                for one in self._withheld:
+                    self._count_failure(*one, now)
+                self._withheld.clear()
             self._refuse_to_wait(error)
             outage = self.circuit.is_open
         self._leave()
