@@ -22,6 +22,7 @@ BY_NAME = (
     "crash",
     "outage",
     "faults",
+    "refusals",
     "matching",
     "coverage",
     "viewer",

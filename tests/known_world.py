@@ -220,7 +220,7 @@ def providers(directory: Path) -> Iterator[Path]:
     assert started.wait(10)
     tables = [
         f'[models.{name}]\nbase_url = "http://127.0.0.1:{port}/{name}/v1"\nmodel = "{name}-id"\n'
-        f'account = "{name}"\nkey_env = "KNOWN_KEY"\nrequests_per_min = 1e7\ntokens_per_min = 1e10\n'
+        f'account = "{name}"\nkey_env = "KNOWN_API_KEY"\nrequests_per_min = 1e7\ntokens_per_min = 1e10\n'
         "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n"
         for name in MODELS
     ]

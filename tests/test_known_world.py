@@ -42,7 +42,7 @@ def cts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cts]:
     folder = tmp_path_factory.mktemp("known")
     queries, gold, corpus = write_data(folder)
     data = ["--data", f"hard518:{queries}", "--gold", str(gold), "--corpus", str(corpus), "-q"]
-    environ = {**os.environ, "KNOWN_KEY": "0123456789", "PYTHONPATH": OURS, "COLUMNS": "200"}
+    environ = {**os.environ, "KNOWN_API_KEY": "0123456789", "PYTHONPATH": OURS, "COLUMNS": "200"}
 
     def run(*words: str) -> str:
         command = [sys.executable, "-m", "cts_async.cli.main", *words]

@@ -18,6 +18,8 @@ HEADINGS: Final[Mapping[str, Sequence[str]]] = {
             "gold",
             "candidates",
             "field",
+            "join",
+            "skip_bad_gold",
             "limit",
             "orig",
             "with_gold",
@@ -25,7 +27,7 @@ HEADINGS: Final[Mapping[str, Sequence[str]]] = {
     ),
     "Models": (
         *("every_role", "support", "answers", "judge", "no_judge", "lexical", "agent", "extractor"),
-        *("nuggets_per_call", "config", "trust_config"),
+        *("agent_prompt", "date", "nuggets_per_call", "empty_answers", "config", "trust_config"),
     ),
     "Conversations": ("turns", "questions", "topics", "intents"),
     "Evaluation": ("baseline", "qrels", "relevance_level", "measure", "reranker", "encoder"),

@@ -80,12 +80,11 @@ class Lane:
         """The newest request when it did."""
         self._alive_at = -inf
         """When the provider last answered, or was sent something while it had nothing of ours."""
+        self._unsettled: list[tuple[Permit, TransientError, str]] = []
+        """Refusals of which nobody knows yet whether the others that were under way fail, too."""
         self._refused_since = 0.0
         self._refused_steps: Counter[str] = Counter()
         """How often steps were refused for limits since anything was answered; the first of them at `_refused_since`."""
-        self._withheld: list[tuple[Permit, TransientError, str]] = []
-        """Refusals that are no sign of an outage as long as others in flight may be served; they are counted
-        when none of those was."""
         self._stopped: RunStopped | None = None
         self._ended = asyncio.Event()
         self._hopeless: set[str] = set()
@@ -193,8 +192,8 @@ class Lane:
         self._tokens_used += tokens_used or 0.0
         self._pause_s, self._episodes = 0.0, 0
         self._refused_steps.clear()
-        self._withheld.clear()
         self._alive_at = asyncio.get_running_loop().time()
+        self._unsettled.clear()
         self.window.answered(permit.number, self._account.sent, self.in_flight)
         opened_at = self.circuit.opened_at
         if self.circuit.succeeded():
@@ -223,12 +222,12 @@ class Lane:
             too_much = (refused or isinstance(error, TimedOut)) and not self.circuit.is_open
             if too_much and self.window.refused(permit.number, self._account.sent, self.in_flight):
                 self._episode_began = self._account.sent
-            self._withheld.append((permit, error, step_key))
-            others_may_be_served = self.in_flight > 1 and now - self._alive_at < ALIVE_S
-            if not (refused and others_may_be_served) or self.circuit.is_open:
-                for one in self._withheld:
-                    self._count_failure(*one, now)
-                self._withheld.clear()
+            self._unsettled.append((permit, error, step_key))
+            alive = self.in_flight > 1 and now - self._alive_at < ALIVE_S
+            if self.circuit.is_open or not (refused and alive):
+                for failure in self._unsettled:
+                    self._count_failure(*failure, now)
+                self._unsettled.clear()
             self._refuse_to_wait(error)
             outage = self.circuit.is_open
         self._leave()

@@ -179,7 +179,7 @@ import time
 from cts_async.cli.start import start
 from cts_async.protocol import judge_plan
 
-def reading(*asked):
+def reading(*asked, **options):
     print("reading", flush=True)
     time.sleep(60)
 

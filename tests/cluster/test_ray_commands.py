@@ -104,8 +104,8 @@ def test_without_what_rays_client_needs_it_is_said_how_to_get_that(
 def test_a_key_is_asked_of_those_who_call(cts: Cts, tmp_path: Path) -> None:
     """Of workers elsewhere it is their machines' matter, which say so (`test_needs`); here it is ours."""
     with (tmp_path / "cts.toml").open("a") as file:
-        file.write('key_env = "NOBODYS_KEY"\n')
-    assert "missing in the environment: NOBODYS_KEY" in refused(cts, "--workers", "2")
+        file.write('key_env = "NOBODYS_API_KEY"\n')
+    assert "missing in the environment: NOBODYS_API_KEY" in refused(cts, "--workers", "2")
     assert "Connection refused; is Ray running" in refused(cts, "--ray", "127.0.0.1:9")
 
 

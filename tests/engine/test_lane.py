@@ -438,6 +438,17 @@ def test_refusals_by_an_overloaded_server_open_no_circuit_while_others_are_serve
     assert opened == []
 
 
+def test_refusals_of_everybody_under_way_open_the_circuit_with_the_last() -> None:
+    async def main() -> list[bool]:
+        lane, is_open = Lane("x", KNOWN), []
+        for i, permit in enumerate([await lane.admit(0) for _ in range(8)]):
+            lane.failed(permit, TransientError("503", status=503), f"k{i}")
+            is_open.append(lane.circuit.is_open)
+        return is_open
+
+    assert run_virtual(main) == [False] * 7 + [True]
+
+
 @pytest.mark.parametrize(("after_s", "outage"), [(1.0, False), (6.0, True)])
 def test_refusals_beside_requests_that_nobody_answers_open_the_circuit_after_a_while(
     after_s: float, outage: bool

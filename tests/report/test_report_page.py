@@ -22,7 +22,8 @@ from cts_async.report.reported import Asked, make_report
 from cts_async.report.viewer.folder import find_places
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
-HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e\x1b[2J"
+NAME = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e"
+HOSTILE = f"{NAME}\x1b[2J"
 
 
 def reported(*words: Path, **asked: Any) -> tuple[Any, list[str]]:
@@ -179,14 +180,14 @@ def test_nobodys_text_is_markup_wherever_it_stands(tmp_path: Path) -> None:
         HOSTILE,
         questions=[HOSTILE],
         answers=[HOSTILE],
-        labels={HOSTILE: "fn", "kimi": "ff"},
+        labels={NAME: "fn", "kimi": "ff"},
         fused_query=HOSTILE,
         blurred_query=HOSTILE,
         rewritten_query=HOSTILE + " more",
         answer=HOSTILE,
     )
     made_run(folder, label="orig", rows=[row], name="orig", data=HOSTILE)
-    made_run(folder, label=f"{HOSTILE}-k1", rows=[row, Row("b", error=HOSTILE)], name="other", data=HOSTILE)
+    made_run(folder, label=f"{NAME}-k1", rows=[row, Row("b", error=HOSTILE)], name="other", data=HOSTILE)
     page, _ = reported(folder)
     assert len(page.findall(".//script")) == 3
     assert not page.findall(".//img")

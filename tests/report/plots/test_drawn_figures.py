@@ -17,7 +17,7 @@ from cts_async.report.diagnosed import diagnose_named
 from cts_async.report.plots import Drawn, Material, figures, plotly_js
 from cts_async.report.summary import summarise_run
 
-BIDI = "\u202egnp.x\x1b[0m-k1"
+BIDI = "\u202egnp.x-k1"
 
 
 def texts(value: Any) -> Iterator[str]:
