@@ -133,13 +133,13 @@ def test_a_run_that_was_stopped_repeats_no_search_and_fetches_no_page_twice(
     """Stopped between a fetch and its reading, or after the last answer: what worked is asked for once."""
     first, second = FakeWeb(GONE), FakeWeb(GONE)
     with pytest.raises(ProviderDown):
-        search(first, FakeModels(stop_at=role, error=ProviderDown("gone")))
+        search(first, before := FakeModels(stop_at=role, error=ProviderDown("gone")))
     models = FakeModels()
     directory = search(second, models)
     worked = [asked for asked in first.asked if "gone" not in asked]
     assert sum(first.asked[asked] for asked in worked) == 2 * N
     assert [asked for asked in second.asked if asked in worked] == []
-    assert models.asked["agent"] == (N if role == "visit" else 0)
+    assert before.asked["agent"] + models.asked["agent"] == PER_SEARCH["agent"] * N
     assert health_of(directory)["visits"]["asked"] == 3 * N
 
 
