@@ -440,13 +440,14 @@ def lacks_answer(step: object, kind: object) -> bool:
 def _is_empty(record: Mapping[str, Any]) -> bool:
     """Whether an item failed or was never judged because there is no answer.
 
-    That is an error that says so (see `lacks_answer`), or a blank answer that nobody has judged.
+    That is an error that says so (see `lacks_answer`), or an answer that is blank or null and that nobody has judged.
     """
     error, answer = record.get("error"), record.get("answer")
     if isinstance(error, dict):
         return lacks_answer(error.get("step"), error.get("kind"))
-    judged = any(record.get(name) for name in _NUGGET_FIELDS)
-    return not error and not judged and isinstance(answer, str) and not answer.strip()
+    judged = any(record.get(name) for name in (*_NUGGET_FIELDS, "restore_score_100"))
+    blank = not answer.strip() if isinstance(answer, str) else "answer" in record and answer is None
+    return not error and not judged and blank
 
 
 def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
