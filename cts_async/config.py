@@ -72,6 +72,8 @@ class RunConfig:
     """The date in the agent's prompt, YYYY-MM-DD; None: today's, or the recorded one of a run that is resumed."""
     agent_prompt: AgentPrompt | None = None
     """Which prompt the agent gets; None: what the catalogue says of the agent's model."""
+    empty_answers: EmptyAnswers = "fail"
+    """Whether a search that ends without an answer is a failure without a score, or scored 0 without asking a judge."""
     max_outage_s: float = 900.0
     budget: BudgetConfig = BudgetConfig()
     in_flight: int | None = None

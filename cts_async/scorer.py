@@ -429,18 +429,25 @@ def item_name(record: Mapping[str, Any]) -> str:
     return name
 
 
+def lacks_answer(step: object, kind: object) -> bool:
+    """Whether an error says that there is no answer.
+
+    It is of the kind "no_answer" (`cts judge`), or a search ended in unusable output (`cts run`).
+    """
+    return kind == "no_answer" or (str(step).startswith("search/turn/") and kind == "unusable_output")
+
+
 def _is_empty(record: Mapping[str, Any]) -> bool:
     """Whether an item failed or was never judged because there is no answer.
 
-    That is an error of the kind "no_answer" (`cts judge`), a search that ended in unusable output (`cts run`), or a
-    blank answer that nobody has judged.
+    That is an error that says so (see `lacks_answer`), or an answer that is blank or null and that nobody has judged.
     """
     error, answer = record.get("error"), record.get("answer")
     if isinstance(error, dict):
-        searched = str(error.get("step")).startswith("search/turn/")
-        return error.get("kind") == "no_answer" or (searched and error.get("kind") == "unusable_output")
-    judged = any(record.get(name) for name in _NUGGET_FIELDS)
-    return not error and not judged and isinstance(answer, str) and not answer.strip()
+        return lacks_answer(error.get("step"), error.get("kind"))
+    judged = any(record.get(name) for name in (*_NUGGET_FIELDS, "restore_score_100"))
+    blank = not answer.strip() if isinstance(answer, str) else "answer" in record and answer is None
+    return not error and not judged and blank
 
 
 def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:

@@ -563,6 +563,19 @@ def test_a_score_survives_the_file(tmp_path_factory: pytest.TempPathFactory, pai
     assert read_outcomes(path) == {"a": restore_score_100(pairs)}
 
 
+def test_a_null_answer_is_empty_and_a_stored_score_is_a_verdict(tmp_path: Path) -> None:
+    """As `cts judge` reads them; the mean is (0 + 40 + 80) / 3."""
+    path = write(
+        tmp_path / "r.jsonl",
+        {"id": "a", "answer": None},
+        {"id": "b", "answer": "", "restore_score_100": 40},
+        {"id": "c", "restore_score_100": 80},
+        {"id": "d", "answer": "text"},
+    )
+    found = score_file(path, empty_is_zero=True)
+    assert (found.n_scored, found.n_unjudged, found.mean) == (3, 1, 40.0)
+
+
 def test_items_without_an_answer_are_0_if_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

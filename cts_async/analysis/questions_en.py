@@ -66,7 +66,8 @@ _PHRASES: Final[tuple[tuple[QuestionType, str], ...]] = (
     ("time", r"\bhow many (?:days?|weeks?|months?|years?|hours?|nights?)\b"),
     (
         "time",
-        r"\bwhen (?:do|did|are|is|will|would|were|was|should|and|or)\b|\b(?:since|until|till|by) when\b",
+        r"\bwhen (?:do|did|are|is|will|would|were|was|should|and|or)\b|\b(?:since|until|till|by|as of) when\b"
+        r"|\b(?:and|or) when\W*$",
     ),
     ("time", r"\bhow old (?:can|could|may|might|should|must)\b"),
     ("region", r"(?:^|[,;.]\s*|\b(?:and|or|from|but|me|to|so)\s+)where(?:abouts)?\b"),

@@ -41,6 +41,7 @@ NOT_FOR_GOLD = frozenset(
             "answers",
             "support",
             "judge",
+            "empty_answers",
             "orig",
             "with_gold",
             "no_judge",

@@ -107,6 +107,13 @@ def _read(
             help="Date in the agent's prompt [today; of a run that is resumed: its own].",
         ),
     ] = None,
+    empty_answers: Annotated[
+        str,
+        typer.Option(
+            metavar="fail|zero",
+            help="A search that ends without an answer: failed and in no mean, or scored 0 without a call.",
+        ),
+    ] = "fail",
 ) -> RunConfig:
     """What the options ask for. Raises UsageError."""
     return RunConfig(
@@ -139,6 +146,7 @@ def _read(
         if agent_prompt is None
         else options.read_names("--agent-prompt", [agent_prompt], AGENT_PROMPTS)[0],
         date=None if date is None else options.read_date(date),
+        empty_answers=options.empty_answers_of(empty_answers),
         **common,
     )
 

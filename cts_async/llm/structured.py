@@ -88,7 +88,7 @@ _NEARLY_UNKNOWN: Final = rf"""(?:
       (?:\ (?:in|by)\ (?:the|my)\ (?:clear\ )?(?:query|question|request))?
     | (?:the|my)\ (?:clear\ )?query\ (?:does\ not|doesn['’]t)\ (?:specify|say|state|mention)(?:\ (?:it|this|that))?
     | (?:i\ )?(?:do\ not|don['’]t)\ know | no\ (?:idea|information)
-    | (?:(?:清晰)?(?:查询|意图|问题)(?:中|里)?|我)?(?:并|也|都|尚)?
+    | (?:(?:清晰)?(?:查询|意图|问题)(?:中|里)?|我|用户)?(?:并|也|都|尚)?
       (?:未知 | 未明确 | 不知道 | 不清楚 | 不详 | 不明 | 无法确定
       | (?:未|没有?)(?:明确|具体)?(?:说明|提到|提及|指定|指明|给出|写明|注明|提供) | 没有?说)
     )"""

@@ -33,6 +33,11 @@ class Judge(Protocol):
         """Label every nugget of the view exactly once."""
 
 
+def nothing_covered(judge: str, nuggets: Sequence[Nugget]) -> Judgment:
+    """The verdict on an empty answer, about which nobody need be asked."""
+    return Judgment(judge, tuple((nugget.id, "none") for nugget in nuggets))
+
+
 class ModelJudge:
     """A model with the strict rubric of prompt E.
 

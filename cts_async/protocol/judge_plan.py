@@ -146,6 +146,7 @@ def _check_asked(config: JudgeConfig) -> None:
     given = [option for option, value in of_candidates.items() if value]
     if config.runs:
         given += ["--skip-bad-gold"] * config.skip_bad_gold + ["--join"] * (config.join == "id")
+        given += ["--empty-answers"] * (config.empty_answers != "fail")
     if config.runs and given:
         raise UsageError(
             f"runs have gold and a place of their own: leave out {', '.join(given)}, or the runs"

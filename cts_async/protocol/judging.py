@@ -30,6 +30,7 @@ from cts_async.protocol.results import answer_digest, mark_of
 from cts_async.protocol.run_files import MANIFEST, RESULTS
 from cts_async.protocol.run_folders import is_talk
 from cts_async.records import Instance, Nugget
+from cts_async.scorer import lacks_answer
 from cts_async.values import value
 
 
@@ -64,6 +65,13 @@ class NoAnswer(StepError):
     """There is no answer to judge: a failure, which is not a score of 0."""
 
     kind = "no_answer"
+    step = "candidate"
+
+
+class ReportedFailure(StepError):
+    """A candidate whose own line reports an error that is not the lack of an answer. Never a score."""
+
+    kind = "reported"
     step = "candidate"
 
 
@@ -242,8 +250,10 @@ def _judging(
 ) -> Judging:
     instance = Instance(name, _query(line, record, by_id=by_id), "", record.nuggets)
     if isinstance(line, FailedLine):
-        missing = line.failure.kind == NoAnswer.kind
-        return Judging(instance, "", None if missing and empty_is_zero else NoAnswer(line.failure.message))
+        failure = line.failure
+        if not lacks_answer(failure.step, failure.kind):
+            return Judging(instance, "", ReportedFailure(failure.message))
+        return Judging(instance, "", None if empty_is_zero else NoAnswer(failure.message))
     if not line.candidate.answer and not empty_is_zero:
         return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
     return Judging(instance, line.candidate.answer)

@@ -18,7 +18,7 @@ from cts_async.protocol.answer import Answerer
 from cts_async.protocol.clarify import clarify
 from cts_async.protocol.conversation import Talk, answer_each, converse
 from cts_async.protocol.deep_search import DeepSearch
-from cts_async.protocol.judge import Judge
+from cts_async.protocol.judge import Judge, nothing_covered
 from cts_async.protocol.rewrite import rewrite
 from cts_async.protocol.role import Role
 from cts_async.protocol.systems import System
@@ -81,9 +81,11 @@ async def search_only(ctx: Context, cast: Cast, instance: Instance, kind: Litera
 async def judge_answer(
     ctx: Context, judges: tuple[Judge, ...], instance: Instance, answer_text: str
 ) -> tuple[Judgment, ...]:
-    """Every judge's labels for one answer; none where the instance has no nuggets."""
+    """Every judge's labels for one answer; none where the instance has no nuggets. An empty one covers nothing."""
     if not instance.nuggets:
         return ()
+    if not answer_text:
+        return tuple(nothing_covered(judge.name, instance.nuggets) for judge in judges)
     view = JudgeView(instance.fused_query, instance.nuggets, answer_text)
     return tuple(await ctx.gather([partial(judge.judge, ctx, view) for judge in judges]))
 

@@ -97,6 +97,7 @@ class Plan:
             "judges": [] if self.config.no_judge else list(self.roles.judges),
             **({"nuggets_per_call": split} if split else {}),
             **({"agent_prompt": self.agent_prompt} if self.agent_prompt != "query" else {}),
+            **({} if self.config.empty_answers == "fail" else {"empty_answers": self.config.empty_answers}),
             "current_date": self.current_date,
             "seed": self.config.seed,
         }

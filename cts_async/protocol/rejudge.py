@@ -18,7 +18,7 @@ from cts_async.engine.shards import until_free
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.crew import instances_in_flight, opened, prices_of
-from cts_async.protocol.judge import Judge
+from cts_async.protocol.judge import Judge, nothing_covered
 from cts_async.protocol.judge_files import Target, opened_targets
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.judging import Judging, Wanted
@@ -127,8 +127,8 @@ async def judge_answer(ctx: Context, *, judge: Judge, judging: Judging) -> Judgm
     if judging.failure:
         raise judging.failure
     instance = judging.instance
-    if not judging.answer:  # nothing to ask: an empty answer covers no nugget
-        return Judgment(judge.name, tuple((nugget.id, "none") for nugget in instance.nuggets))
+    if not judging.answer:
+        return nothing_covered(judge.name, instance.nuggets)
     return await judge.judge(ctx, JudgeView(instance.fused_query, instance.nuggets, judging.answer))
 
 

@@ -44,7 +44,8 @@ async def opened_searcher(plan: Plan, crew: Crew) -> AsyncIterator[DeepSearch]:
             reader_lane=_lane(search.reader, plan, crew),
             keeps_pages=search.web,
         )
-        agent = Agent(crew.models[plan.roles.agent], tools, plan.settings)
+        takes_empty = plan.config.empty_answers == "zero"
+        agent = Agent(crew.models[plan.roles.agent], tools, plan.settings, takes_empty)
         yield DeepSearch(agent, plan.prompts, plan.current_date, plan.agent_prompt)
 
 

@@ -83,7 +83,8 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
     caption = f"judge {judged.judge}" + (
         f"; Δ is the mean paired difference to {baseline}" if baseline else ""
     )
-    return Told(DataTable("leaderboard", "restore_score_100", caption, columns, rows))
+    table = DataTable("leaderboard", "restore_score_100", caption, columns, rows)
+    return Told(table, tuple(_said_of_columns([column.heading for column in columns])))
 
 
 def _beside_the_mean(standings: Sequence[Standing]) -> Iterator[Column]:
@@ -95,6 +96,14 @@ def _beside_the_mean(standings: Sequence[Standing]) -> Iterator[Column]:
     if any(standing.scores.n_failed for standing in standings):
         show = number("mean_failed_as_0", ".3f")
         yield Column("failed=0", show, rank=_competing("mean_failed_as_0"))
+
+
+def _said_of_columns(headings: Sequence[str]) -> Iterator[str]:
+    """What the means beside the mean are, where they stand there."""
+    if any(heading.startswith("common") for heading in headings):
+        yield "common: the mean over the instances that all systems have a score for."
+    if "failed=0" in headings:
+        yield "failed=0: the mean with each failed instance counted as 0."
 
 
 def _competing(name: str) -> Rank:

@@ -75,6 +75,8 @@ class Agent:
     model: Model
     tools: Toolbox
     settings: AgentSettings
+    takes_empty: bool = False
+    """Whether a search whose last turn cannot be used ends with an empty answer; otherwise it fails."""
 
     async def run(
         self,
@@ -94,7 +96,14 @@ class Agent:
         talk = Talk(opening, request, reminder=reminder, limit=self.settings.max_input_tokens)
         search = _Search(self, ctx, talk, _DEMAND[language], anew=anew)
         for number in range(1, self.settings.max_turns + 1):
-            text, forced = await search.turn(number)
+            try:
+                text, forced = await search.turn(number)
+            except UnusableOutput:
+                if not self.takes_empty:
+                    raise
+                await search.gone_on()
+                forced = any(turn.kind == "forced" for turn in talk.turns)
+                return talk.ended("", number, forced=forced)
             await search.gone_on()
             turn = parse_turn(text)
             talk.turns.extend(Turn("think", thought) for thought in turn.thoughts)

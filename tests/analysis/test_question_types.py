@@ -112,6 +112,8 @@ def test_region_only_questions_agree_with_labels_given_before_the_rules_were_run
         ("国家和地方政策的标准是什么？", ("criterion",)),
         ("您想了解近几年哪个城市的房价？", ("region",)),
         ("In which city, which year?", ("region", "time")),
+        ("Where and when?", ("region", "time")),
+        ("For which state, and as of when?", ("region", "time")),
         ("Could you give me the country and the year?", ("region", "time")),
         ("Could you give me more details about the country's economy?", ("scope",)),
         ("Which area of Texas law?", ("scope",)),

@@ -241,7 +241,7 @@ def test_unknown_is_recognised_however_it_is_dressed(text: str) -> None:
         "unknown, not specified", "Unknown - the query does not mention it", "not mentioned, unknown",
         "The brand is not specified, unknown", "Not specified (the query asks about ferries)", "No information",
         "未知", "未知。", "“未说明”", "未说明", "未提及", "未指定", "未明确", "不知道", "我不知道", "不清楚", "不详",
-        "没有提到", "没提到", "没有说明。", "查询中没有提到", "清晰查询中并未说明", "没有明确说明",
+        "没有提到", "没提到", "没有说明。", "查询中没有提到", "清晰查询中并未说明", "没有明确说明", "用户未说明",
         "没有提到，unknown", "没有提到具体年份，unknown", "unknown，查询中没有提到", "未知，未说明", "答案：未说明",
         "未说明。查询只提到了渡轮", "未知（查询未说明）",
     ],

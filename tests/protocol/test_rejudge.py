@@ -232,22 +232,41 @@ def test_empty_candidates_are_scored_0_without_a_call_if_asked_for(here: Path, p
         for i, answer in enumerate(["", None]):
             out.write(json.dumps({"id": lines(GOLD)[N + i]["id"], "answer": answer}) + "\n")
         out.write(json.dumps({"id": lines(GOLD)[N + 2]["id"], "error": "timeout"}) + "\n")
+        silent = {"step": "search/turn/3", "kind": "unusable_output", "message": "no <answer>"}
+        out.write(json.dumps({"id": lines(GOLD)[N + 3]["id"], "error": silent}) + "\n")
     asked = len(provider.seen())
     command = ("judge", "--gold", GOLD, "--candidates", path, "--out", "out", "--judge", "mine", "-q")
     assert cts(*command, "--empty-answers", "zero") == 1
     assert len(provider.seen()) == asked + N
     found = summary(here / "out")
-    assert (found["n_scored"], found["n_failed"], found["min"]) == (
-        N + 2,
-        1,
-        0.0,
-    )  # an error is still no score
+    # Another error is still no score.
+    assert (found["n_scored"], found["n_failed"], found["min"]) == (N + 3, 1, 0.0)
     identity = json.loads((here / "out/run.json").read_bytes())["identity"]
     assert identity["empty_answers"] == "zero"
     with pytest.raises(UsageError, match="empty_answers"):
         cts(*command)
     with pytest.raises(UsageError, match="--empty-answers nil: choose fail"):
         cts(*command, "--empty-answers", "nil")
+
+
+def test_the_scorer_takes_the_same_candidates_for_empty(here: Path, provider: Remote) -> None:
+    path = candidates(here)
+    errors = ["timeout", {"kind": "no_answer"}, {"step": "search/turn/3", "kind": "unusable_output"}]
+    with path.open("a") as out:
+        for i, error in enumerate(errors):
+            out.write(json.dumps({"id": lines(GOLD)[N + i]["id"], "error": error}) + "\n")
+    command = ("judge", "--gold", GOLD, "--candidates", path, "--judge", "mine", "-q")
+    assert cts(*command, "--out", "zero", "--empty-answers", "zero") == 1
+    assert cts(*command, "--out", "fail") == 1
+    rescored = score_file(here / "fail/per_item.jsonl", empty_is_zero=True)
+    found = summary(here / "zero")
+    assert (rescored.n_scored, rescored.n_failed, rescored.mean) == (N + 2, 1, found["mean"])
+    assert (found["n_scored"], found["n_failed"]) == (N + 2, 1)
+
+
+def test_runs_have_their_own_rule_for_empty_answers(here: Path) -> None:
+    with pytest.raises(UsageError, match="leave out --empty-answers"):
+        cts("judge", "runs/any", "--judge", "mine", "--empty-answers", "zero")
 
 
 def test_another_judge_into_the_same_directory_is_refused(here: Path) -> None:

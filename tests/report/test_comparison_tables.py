@@ -214,6 +214,10 @@ def test_failures_bring_columns_and_a_warning(tmp_path: Path) -> None:
     cells = [[column.show(row) for column in table.columns[2:5]] for row in table.rows]
     assert cells == [["50.000", "50.000", "25.000"], ["33.333", "100.000", "33.333"]]
     assert [*table.rows[0]][-3:] == ["mean_failed_as_0", "n_common", "common_mean"]
+    assert named(found, "leaderboard").remarks == (
+        "common: the mean over the instances that all systems have a score for.",
+        "failed=0: the mean with each failed instance counted as 0.",
+    )
     judges = named(found, "judges")
     assert [column.heading for column in judges.table.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
     assert "Orderings and tau go by the means over the 1 instances" in " ".join(judges.remarks)
