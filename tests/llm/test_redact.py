@@ -210,3 +210,9 @@ def test_an_answer_in_another_charset_loses_the_key_too() -> None:
             return (await ask(service, session, "GET", URL(url), {})).text
 
     assert asyncio.run(main()) == "Bearer (key)"
+
+
+@pytest.mark.parametrize("form", ["&#00{0};", "&#x00{0:x};"])
+def test_a_key_is_found_in_entities_with_leading_zeros(form: str) -> None:
+    said = "".join(form.format(ord(character)) for character in KEY)
+    assert redactor(KEY).text(f"no {said} here") == "no (key) here"
