@@ -21,6 +21,8 @@ _INNER: Final = "r"
 LONGEST: Final = 24
 """Characters of the directory above, so that the paths of sockets are no longer than a system takes, 107: below it stand
 17 of ours, 2 of `_INNER`, and up to 64 of Ray's (`/session_DATE_TIME_MICROSECONDS_PROCESS/sockets/plasma_store`)."""
+_DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""Anybody may leave a named pipe of such a name in /tmp: opening one waits for its writer."""
 NEW_S: Final = 60.0
 """A directory that is younger may not be locked yet by whoever has made it."""
 
@@ -60,7 +62,7 @@ def _locked(directory: Path) -> int | None:
     """A lock on a directory, for as long as its number is open; None where somebody else has it, or none can be had."""
     if fcntl is None:
         return None
-    number = os.open(directory, os.O_RDONLY)
+    number = os.open(directory, _DIRECTORY)
     try:
         fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

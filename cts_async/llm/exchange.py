@@ -26,6 +26,7 @@ from aiohttp.http_parser import RawResponseMessage
 from yarl import URL
 
 from cts_async.llm.proxies import Proxies
+from cts_async.llm.redact import SECRETS
 from cts_async.values import value
 
 CONNECT_S = 15.0
@@ -341,8 +342,9 @@ def inflater(encoding: str) -> Inflater | None:
             return Inflater()
         case other:
             # Only these were asked for; a chain of encodings would multiply what a bomb can do.
+            named = SECRETS.text(other)[:40]
             raise UnknownEncoding(
-                f"the answer is compressed as {other[:40]!r}, which was not asked for (Accept-Encoding: {ENCODINGS})"
+                f"the answer is compressed as {named!r}, which was not asked for (Accept-Encoding: {ENCODINGS})"
             )
 
 

@@ -23,7 +23,7 @@ WITHHELD: Final = "(withheld: it repeats a key)"
 _SPACE: Final = b" \t\r\n"
 _ESCAPES: Final = ((b"\\n", b" "), (b"\\r", b" "), (b"\\t", b" "), (b"\\/", b"/"))
 _HEX = re.compile(rb"\\+(?:u00|x)([0-9a-f]{2})")
-_ENTITY = re.compile(rb"&#(?:x([0-9a-f]{2})|([0-9]{2,3}));")
+_ENTITY = re.compile(rb"&#(?:x0*([0-9a-f]{2})|0*([0-9]{2,3}));")
 _ASCII_ESCAPES: Final = tuple(
     (escape[:1], re.compile(escape)) for escape in (rb"\\u00[2-7]", rb"%[2-7][0-9a-f]", rb"&#", rb"\\/")
 )
@@ -157,9 +157,9 @@ def _alternatives(character: str) -> str:
         rf"\\+u00{code:02x}",
         rf"\\+x{code:02x}",
         f"%{code:02x}",
-        f"&#x{code:02x};",
+        f"&#x0*{code:x};",
     ]
-    spellings += [f"&#{code};", r"\\/"] if character == "/" else [f"&#{code};"]
+    spellings += [f"&#0*{code};", r"\\/"] if character == "/" else [f"&#0*{code};"]
     return f"(?:{'|'.join(spellings)})"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -73,3 +74,26 @@ def test_what_somebody_uses_or_has_just_made_is_left_alone(above: Path) -> None:
         with temporary():
             assert used.exists()
     assert [path.name for path in above.iterdir()] == ["cts-ray-new"]
+
+
+def test_a_named_pipe_or_link_of_such_a_name_is_passed_over(
+    above: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    pipe, elsewhere = above / "cts-ray-pipe", tmp_path_factory.mktemp("elsewhere")
+    os.mkfifo(pipe)
+    os.utime(pipe, (1, 1))
+    (above / "cts-ray-link").symlink_to(aged(elsewhere))
+    names: list[str] = []
+
+    def enter() -> None:
+        with temporary() as made:
+            names.append(made.name)
+
+    thread = threading.Thread(target=enter, daemon=True)
+    thread.start()
+    thread.join(5)
+    if thread.is_alive():  # let it go on: it waits for a writer
+        os.close(os.open(pipe, os.O_RDWR))
+    assert names
+    assert pipe.is_fifo()
+    assert elsewhere.is_dir()

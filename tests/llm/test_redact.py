@@ -156,6 +156,8 @@ MALFORMED = {
     "a length of digits": "HTTP/1.1 200 OK\r\nContent-Length: " + "9" * 5000 + "\r\n\r\n{key}",
     "a chunk's size": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{key}\r\nabc\r\n",
     "a coding": "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 40\r\n\r\n{key}{key}",
+    "a coding's name": "HTTP/1.1 200 OK\r\nContent-Encoding: {key}\r\nContent-Length: 2\r\n\r\nxx",
+    "a coding's name, long": "HTTP/1.1 200 OK\r\nContent-Encoding: Bearer of the very key {key}\r\n\r\n",
     "a head cut off": "HTTP/1.1 200 OK\r\nX-Echo: Bearer {key}\r\n",
     "a body cut off": "HTTP/1.1 200 OK\r\nX-Echo: {key}\r\nContent-Length: 400\r\n\r\n{key}",
     "no HTTP at all": "220 {key} ESMTP\r\n\r\n",
@@ -208,3 +210,9 @@ def test_an_answer_in_another_charset_loses_the_key_too() -> None:
             return (await ask(service, session, "GET", URL(url), {})).text
 
     assert asyncio.run(main()) == "Bearer (key)"
+
+
+@pytest.mark.parametrize("form", ["&#00{0};", "&#x00{0:x};"])
+def test_a_key_is_found_in_entities_with_leading_zeros(form: str) -> None:
+    said = "".join(form.format(ord(character)) for character in KEY)
+    assert redactor(KEY).text(f"no {said} here") == "no (key) here"
