@@ -104,10 +104,12 @@ class Redactor:
             return False
         data = data.lower()
         for _ in range(_ROUNDS):
-            for needle in self._plain:
-                if needle in data:
-                    return True
-            encoded, data = data, _decoded(data)
+            encoded = data
+            for decoded in (_unescaped, _unquoted):  # looked at in between: a key may have %xx in it
+                for needle in self._plain:
+                    if needle in data:
+                        return True
+                data = decoded(data)
             if data == encoded:
                 break
         if self._folded:
@@ -124,8 +126,8 @@ def _halves(needle: bytes) -> tuple[bytes, ...]:
     return (needle[:middle], needle[middle:]) if len(needle) >= FOLDED_CHARS else (needle,)
 
 
-def _decoded(data: bytes) -> bytes:
-    """Lower-case text with one layer of encoding taken off; unchanged if it has none."""
+def _unescaped(data: bytes) -> bytes:
+    """Lower-case text without one layer of JSON's, Python's and HTML's escapes."""
     if b"\\" in data:
         for escape, character in _ESCAPES:
             data = data.replace(escape, character)
@@ -133,6 +135,11 @@ def _decoded(data: bytes) -> bytes:
             data = _HEX.sub(_character, data)
     if b"&#" in data:
         data = _ENTITY.sub(_character, data)
+    return data
+
+
+def _unquoted(data: bytes) -> bytes:
+    """Lower-case text without one layer of URL escapes."""
     return unquote_to_bytes(data).lower() if b"%" in data else data
 
 

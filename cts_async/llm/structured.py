@@ -374,8 +374,10 @@ def _folded(text: str) -> str:
 def _rows(found: Found, text: str) -> Iterable[tuple[str, object]]:
     """The (id, label) pairs of any of the understood forms, in the order given."""
     value: Any = found.value
-    if isinstance(value, dict):
-        value = value.get("results", value)
+    if isinstance(value, dict) and "results" in value:
+        if len(value) > 1:  # the results may be a quotation, and the verdict stand beside it
+            raise UnusableOutput(f"{_ONLY_ONCE}, got other keys beside results", text=text)
+        value = value["results"]
     if isinstance(value, dict):
         return _one_row(value) or _mapping_rows(found)
     try:

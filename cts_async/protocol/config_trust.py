@@ -84,11 +84,21 @@ def concerns(own: Mapping[str, Spec], shipped: Mapping[str, Spec]) -> Iterator[C
                 yield Concern(entry, f"send {key} to {where} ({entry}; it belongs to {at_home})")
         elif key and not _USUAL_KEY.fullmatch(key):
             yield Concern(entry, f"send {key} to {where} ({entry})")
+        if _is_moved(spec, shipped.get(entry)):
+            yield Concern(entry, f"send all that is asked of {entry} to {where}")
         model_env = spec.model_env if isinstance(spec, ModelSpec) else None
         if model_env not in shipped_ids and not _USUAL_MODEL.fullmatch(model_env or ""):
             yield Concern(entry, f"send the value of {model_env} to {where} ({entry})")
         if isinstance(spec, ReaderSpec) and spec.allow:
             yield Concern(entry, f"fetch private pages at {', '.join(spec.allow)} ({entry})")
+
+
+def _is_moved(spec: Spec, shipped: Spec | None) -> bool:
+    """Whether a shipped entry with a place of its own, and no key, is at another host: what it is asked goes there."""
+    if shipped is None or shipped.key_env or spec.key_env:
+        return False
+    at_home = _origin(shipped) or (isinstance(shipped, ModelSpec) and shipped.embedded)
+    return bool(at_home) and _origin(spec) != _origin(shipped) and not _is_loopback(_origin(spec))
 
 
 def sent_keys(used: Iterable[Spec], own: Iterable[str], file: Path | None) -> str:
@@ -160,10 +170,12 @@ def _address_env(spec: Spec) -> str | None:
 
 def _is_private(spec: Spec) -> bool:
     """Whether nobody on the way can read what is sent: it is encrypted, or stays on this machine."""
-    url = URL(_origin(spec))
-    if url.scheme == "https" or url.host == "localhost":
-        return True
+    return URL(_origin(spec)).scheme == "https" or _is_loopback(_origin(spec))
+
+
+def _is_loopback(origin: str) -> bool:
+    host = URL(origin).host or ""
     try:
-        return ip_address(url.host or "").is_loopback
+        return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
         return False

@@ -106,6 +106,10 @@ def test_what_has_no_key_is_given_back_as_it_is() -> None:
     assert Redactor().body(data) is data
 
 
+def test_a_key_with_a_percent_sign_is_found_before_it_is_unquoted() -> None:
+    assert redactor("00000%00").text("00000%0\\u0030") == "(key)"
+
+
 @pytest.mark.parametrize("dummy", ["", "x", "EMPTY", "no-key"])
 def test_a_dummy_is_no_secret(dummy: str) -> None:
     assert redactor(dummy).text("EMPTY x no-key") == "EMPTY x no-key"
@@ -128,7 +132,7 @@ _ENCODERS: list[Callable[[str], str]] = [
     lambda c: f"&#{ord(c)};",
 ]
 _secrets = st.text(
-    st.characters(min_codepoint=33, max_codepoint=126, exclude_characters='"\\'), min_size=8, max_size=40
+    st.characters(min_codepoint=33, max_codepoint=126, exclude_characters='"\\%'), min_size=8, max_size=40
 )
 
 

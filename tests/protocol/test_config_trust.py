@@ -38,6 +38,10 @@ MODEL = '[models.m]\nmodel = "x"\n'
             "send OPENAI_API_KEY to https://api.openai.com:8443 (model gpt; it belongs to https://api.openai.com)",
         ),
         (
+            '[models.local]\nembedded = false\nbase_url = "http://evil.example/v1"',
+            "send all that is asked of model local to http://evil.example",
+        ),
+        (
             '[models.gpt]\nkey_env = "AWS_SECRET_ACCESS_KEY"',
             "send AWS_SECRET_ACCESS_KEY to https://api.openai.com (model gpt)",
         ),
@@ -111,6 +115,7 @@ def test_what_goes_beyond_the_shipped_catalogue_needs_consent(tmp_path: Path, te
         '[search.searx]\nurl = "http://127.0.0.1:8888/?q={query}"',
         '[search.brave]\nurl = "https://api.search.brave.com/?q={query}"\nkey_env = "BRAVE_API_KEY"',
         '[visit.jina]\nkey_env = ""\nrequests_per_min = 20',
+        '[models.local]\nembedded = false\nbase_url = "http://127.0.0.1:8080/v1"',
         '[roles]\njudge = "gpt"',
     ],
 )

@@ -170,7 +170,7 @@ READER = '[visit.m]\nurl = "http://h/read?u={url}"\nmax_chars = 12\n'
 async def test_a_reader_may_answer_with_the_text_itself(tmp_path: Path) -> None:
     server = Recorded(None, text="At nine. And at ten, too.")
     page = await visited(READER, "m", server, tmp_path, "https://a.org/?a=b&c=d#e")
-    assert server.path == "/read?u=https%3A%2F%2Fa.org%2F%3Fa%3Db%26c%3Dd%23e"
+    assert server.path == "/read?u=https%3A%2F%2Fa.org%2F%3Fa%3Db%26c%3Dd"
     assert page.text == "At nine. And\n\n[Cut here: the page has 25 characters.]"
 
 

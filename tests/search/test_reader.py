@@ -57,7 +57,7 @@ async def test_the_page_s_address_follows_the_reader_s() -> None:
 @pytest.mark.parametrize(
     ("url", "path"),
     [
-        ("https://a.org/?q=a b&c=d#part", "/https://a.org/?q=a%20b&c=d"),
+        ("https://a.org/?q=a b&c=d#part", "/https://a.org/?q=a+b&c=d"),
         ("https://zh.example/渡轮", "/https://zh.example/%E6%B8%A1%E8%BD%AE"),
         ("https://a.org/%E6%B8%A1", "/https://a.org/%E6%B8%A1"),
     ],

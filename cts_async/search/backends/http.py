@@ -117,8 +117,8 @@ class HttpReader:
     async def fetch(self, url: str) -> Page:
         """Give the page; the errors are those of `endpoint.ask`, and ToolError if it has no text."""
         host = page_host(url)
-        await check_target(url, self._allow, self._lookup)
-        values = {"url": url, "key": self._service.key}
+        target = await check_target(url, self._allow, self._lookup)
+        values = {"url": target, "key": self._service.key}
         answer = await _ask(self._service, self._session, self._spec.url, self._spec.call, values, host)
         title, text = "", answer.text
         if self._spec.text:

@@ -11,7 +11,7 @@ import re
 import time
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote, urldefrag
+from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
@@ -60,10 +60,8 @@ class JinaReader:
     async def fetch(self, url: str) -> Page:
         """Give the page; the errors are those of `endpoint.ask`, and ToolError if the page is an error or empty."""
         host = page_host(url)
-        await check_target(url, self._allow, self._lookup)
-        address = URL(
-            f"{self._spec.url.rstrip('/')}/{quote(urldefrag(url)[0], safe=_URL_SAFE)}", encoded=True
-        )
+        target = await check_target(url, self._allow, self._lookup)
+        address = URL(f"{self._spec.url.rstrip('/')}/{quote(target, safe=_URL_SAFE)}", encoded=True)
         headers = {"Accept": "application/json"}
         if self._service.key:
             headers["Authorization"] = f"Bearer {self._service.key}"

@@ -63,23 +63,27 @@ class CheckedResolver(AbstractResolver):
         """Nothing is kept open."""
 
 
-async def check_target(text: str, allow: AllowList, lookup: Lookup = system_lookup) -> None:
+async def check_target(text: str, allow: AllowList, lookup: Lookup = system_lookup) -> str:
     """Check an address that a page reader is to fetch for us; ToolError ("refused address") if it may not.
+
+    Gives the address in the spelling that was checked: a reader with another parser could take `text` for another host.
 
     A name is refused for any private address that it has here, at whatever port. Out of reach are redirects that the
     reader follows, and what it resolves by itself: a name that this machine cannot resolve is left to the reader.
     """
-    host = checked_url(text, allow, any_port=True).raw_host or ""
+    url = checked_url(text, allow, any_port=True)
+    host = url.raw_host or ""
     if spelled_address(host) is not None:
-        return
+        return str(url)
     try:
         async with asyncio.timeout(LOOKUP_S):
             addresses = await lookup(host)
     except (OSError, TimeoutError):
-        return
+        return str(url)
     for address in addresses:
         if not allow.permits(host, behind_nat64(ip_address(address)), HTTPS_PORT):
             raise _refused(host, HTTPS_PORT)
+    return str(url)
 
 
 def checked_url(text: str, allow: AllowList, *, any_port: bool = False) -> URL:
