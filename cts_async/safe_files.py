@@ -123,9 +123,8 @@ def _replaced(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
     with opened_folder(path.parent) as folder:
         _check_at(folder, path)
         temporary = f".{path.name}.{os.getpid()}"
-        with suppress(
-            FileNotFoundError
-        ):  # of a killed process with the same number, or a link that somebody left
+        # What a killed process with the same number has left, or a link that somebody put there.
+        with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o666, dir_fd=folder)
         try:
