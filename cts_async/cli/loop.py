@@ -8,8 +8,7 @@ from typing import TypeVar, TypeVarTuple
 
 import anyio
 
-from cts_async.engine.collector import collect_seldom
-from cts_async.engine.open_files import require_open_files
+from cts_async.engine.processes import collect_seldom, require_open_files
 
 Ts = TypeVarTuple("Ts")
 T = TypeVar("T")

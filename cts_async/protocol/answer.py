@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cts_async.engine.runner import Context
-from cts_async.llm.structured import ShortPhrase
+from cts_async.llm.parsing import ShortPhrase
 from cts_async.protocol.role import Role
 from cts_async.protocol.schemes import PATIENT
 from cts_async.protocol.told import told

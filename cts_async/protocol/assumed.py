@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import ceil
 
-from cts_async.llm.tokens import FIRST_PER_BYTE, PER_MESSAGE, input_tokens
+from cts_async.llm.messages import FIRST_PER_BYTE, PER_MESSAGE, input_tokens
 from cts_async.protocol.assumed_steps import AROUND, filler, per_char, prompt_tokens, work_of
 from cts_async.protocol.assumed_talk import before_search, said_of_talk
 from cts_async.protocol.effort import FEWEST_STEPS, SENDING_S, TOKENS_PER_S, Work

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from cts_async.llm.messages import Message
-from cts_async.llm.tokens import FIRST_PER_BYTE, input_tokens
+from cts_async.llm.messages import FIRST_PER_BYTE, Message, input_tokens
 from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S, Work, effort_of
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.systems import System

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cts_async.engine.runner import Context
-from cts_async.llm.structured import QuestionList
+from cts_async.llm.parsing import QuestionList
 from cts_async.protocol.role import Role
 from cts_async.protocol.views import ClarifierView
 from cts_async.records import language_of

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.open_files import allow_more_files
+from cts_async.engine.processes import allow_more_files
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.local import serving
-from cts_async.llm.model import Model
-from cts_async.llm.served import ServedModels
+from cts_async.llm.model import Model, ServedModels
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.role import Role

@@ -18,7 +18,7 @@ from cts_async import __version__
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.shards import until_free
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import RunStopped, StepError
 from cts_async.protocol.crew import instances_in_flight, opened, prices_of
 from cts_async.protocol.deep_search import DeepSearch

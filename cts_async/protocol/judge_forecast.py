@@ -14,7 +14,7 @@ from math import ceil
 from statistics import fmean
 
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.tokens import input_tokens
+from cts_async.llm.messages import input_tokens
 from cts_async.protocol.assumed import PER_NUGGET
 from cts_async.protocol.assumed_steps import AROUND
 from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S, Effort, Work, effort_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cts_async.engine.runner import Context
-from cts_async.llm.structured import OneLine
+from cts_async.llm.parsing import OneLine
 from cts_async.protocol.role import Role
 from cts_async.protocol.schemes import PATIENT
 from cts_async.protocol.told import told

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cts_async.engine.runner import Context
-from cts_async.llm.structured import OneLine
+from cts_async.llm.parsing import OneLine
 from cts_async.protocol.role import Role
 from cts_async.protocol.views import RewriterView
 from cts_async.records import Language, language_of

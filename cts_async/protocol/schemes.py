@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
+from cts_async.engine.step import RetryPolicy
 from cts_async.llm.scheme_forms import Clarification, Clarified
 from cts_async.protocol.role import Role
 from cts_async.protocol.systems import System

@@ -10,7 +10,7 @@ from yarl import URL
 
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.step import step_key
-from cts_async.llm.exchange import Pool
+from cts_async.llm.http import Pool
 from cts_async.protocol.crew import Crew
 from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.plan import Plan

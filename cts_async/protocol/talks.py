@@ -14,7 +14,7 @@ from typing import Any
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.shards import until_free
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.answer import ModelRespondent
 from cts_async.protocol.conversation import Talk, converse

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cts_async.engine.append_log import AppendLog
+from cts_async.engine.journal import AppendLog
 from cts_async.errors import unwritable
 from cts_async.protocol.latest import LatestLines
 from cts_async.protocol.sources import NumberedSource, source_json, source_key

@@ -18,7 +18,7 @@ from cts_async.datasets.asked import Asked, read_asked
 from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.type_labels import read_type_labels
 from cts_async.errors import InputError, UnusableOutput, UsageError
-from cts_async.llm.structured import ShortPhrase
+from cts_async.llm.parsing import ShortPhrase
 from cts_async.report.diagnosis import Report
 
 _TYPE: Mapping[str, QuestionType] = {kind: kind for kind in QUESTION_TYPES}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cts_async.engine.lane_status import LaneStatus
+from cts_async.engine.events import LaneStatus
 from cts_async.report.last_minute import LastMinute
 from cts_async.report.live_shapes import Lane
 

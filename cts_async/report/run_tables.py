@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cts_async.engine.manifest_form import sessions_of
+from cts_async.engine.run_dir import sessions_of
 from cts_async.protocol.run_files import RESULTS
 from cts_async.report.data_table import Column, DataTable, Row, number, text
 from cts_async.report.ranked import ranked

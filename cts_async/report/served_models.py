@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from cts_async.llm.served import another_model, shown
+from cts_async.llm.model import another_model, shown
 from cts_async.report.summary import RunSummary
 
 

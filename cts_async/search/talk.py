@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from cts_async.engine.step import step_key
 from cts_async.errors import ContentRefused, RejectedError
-from cts_async.llm.messages import Message
-from cts_async.llm.tokens import input_tokens
+from cts_async.llm.messages import Message, input_tokens
 from cts_async.records import ToolUse, Trace, Turn
 from cts_async.search.tags import final_answer, format_tool_response
 

@@ -15,9 +15,8 @@ from typing import Final
 import anyio.to_thread
 
 from cts_async.engine.lane import Lane
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
-from cts_async.engine.step import Executed, Step, step_key
+from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
 from cts_async.errors import StepError, UnusableOutput
 from cts_async.records import Source, ToolUse
 from cts_async.search.backends import Hit, Page, PageReader, SearchEngine

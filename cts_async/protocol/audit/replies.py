@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.structured import Expect, OneLine, QuestionList, ShortPhrase
+from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.audit.journal import Record
 
 T = TypeVar("T")

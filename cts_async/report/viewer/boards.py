@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from cts_async.engine.python_process import child_environment, python_command
+from cts_async.engine.processes import child_environment, python_command
 from cts_async.report.viewer.about import About
 from cts_async.report.viewer.folder import Place
 from cts_async.report.viewer.rows import counted_state

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.engine.torn_tail import MAX_LINE
+from cts_async.engine.journal_index import MAX_LINE
 
 MAX_SMALL: Final = 32 << 20
 """Bytes of a manifest or summary; what is longer is none."""

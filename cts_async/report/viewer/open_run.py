@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.engine.torn_tail import MAX_LINE
+from cts_async.engine.journal_index import MAX_LINE
 from cts_async.protocol.latest import unmarked
 from cts_async.protocol.results import judged_mark
 from cts_async.protocol.run_files import PER_ITEM, RESULTS, STEPS, SUMMARY

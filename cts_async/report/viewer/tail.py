@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from cts_async.engine.torn_tail import MAX_LINE
+from cts_async.engine.journal_index import MAX_LINE
 from cts_async.report.viewer.files import NO_FILE, opened, stat_of
 
 BLOCK: Final = 1 << 20

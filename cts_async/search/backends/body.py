@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Final, Literal
 
 from cts_async.errors import ToolError
-from cts_async.llm.exchange import UnknownEncoding, inflater
+from cts_async.llm.http import UnknownEncoding, inflater
 
 PageKind = Literal["html", "xml", "plain"]
 

@@ -15,7 +15,7 @@ import anyio
 from yarl import URL
 
 from cts_async import __version__
-from cts_async.engine.retry import RetryPolicy, full_jitter
+from cts_async.engine.step import RetryPolicy, full_jitter
 from cts_async.errors import ToolError
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.backends.base import Page

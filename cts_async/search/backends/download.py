@@ -18,7 +18,7 @@ import anyio
 from yarl import URL
 
 from cts_async.errors import ToolError, TransientError
-from cts_async.llm.retry_after import retry_after_s
+from cts_async.llm.responses import retry_after_s
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.backends.body import PageKind, charset_of, declared_kind, kind_of, read_body, too_large
 from cts_async.search.backends.network_errors import trouble_of

@@ -20,16 +20,9 @@ from yarl import URL
 
 from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.exchange import (
-    ENCODINGS,
-    BrokenAnswer,
-    Exchange,
-    TooLarge,
-    UnknownEncoding,
-    header_lines,
-)
+from cts_async.llm.http import ENCODINGS, BrokenAnswer, Exchange, TooLarge, UnknownEncoding, header_lines
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.retry_after import reset_s, retry_after_s
+from cts_async.llm.responses import reset_s, retry_after_s
 from cts_async.search.backends.network_errors import trouble_of
 from cts_async.search.backends.text import as_text, one_line
 

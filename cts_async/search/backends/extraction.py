@@ -20,7 +20,7 @@ import anyio
 import anyio.to_thread
 import orjson
 
-from cts_async.engine.python_process import child_environment, python_command
+from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import ToolError
 from cts_async.search.backends.body import PageKind
 

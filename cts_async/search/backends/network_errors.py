@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp.client_exceptions import ClientConnectorDNSError
 
-from cts_async.llm.exchange import NotHTTP, reason_of
+from cts_async.llm.http import NotHTTP, reason_of
 
 
 @dataclass(frozen=True, slots=True)
