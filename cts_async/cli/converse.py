@@ -143,9 +143,9 @@ def _converse(
     from cts_async.protocol.talk_plan import plan_talks
     from cts_async.protocol.talks import hold_talks
     from cts_async.report.data_table import make_folder, write_csv
+    from cts_async.report.progress import Work
     from cts_async.report.talk_judgments import open_judgments, open_scorer
     from cts_async.report.talk_report import conversations_table, evaluate_talks
-    from cts_async.report.works import Work
 
     plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
     options.check_keys(talks.run.config_file, talks.run.config_consent, plan.specs.values())

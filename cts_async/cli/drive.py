@@ -14,9 +14,7 @@ from cts_async.cli.loop import run_async
 from cts_async.cli.progress import shown
 from cts_async.engine.events import Events
 from cts_async.errors import RunStopped
-from cts_async.report.doing import Doing
-from cts_async.report.live_writer import told_live
-from cts_async.report.works import Work
+from cts_async.report.progress import Doing, Work, told_live
 
 if TYPE_CHECKING:
     from cts_async.cluster.ray_cluster import ClusterSpec

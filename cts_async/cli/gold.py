@@ -109,7 +109,7 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.protocol.gold_build import build_gold
     from cts_async.protocol.gold_plan import plan_gold
     from cts_async.report.gold_summary import summarise_gold, write_gold_summary
-    from cts_async.report.works import Work
+    from cts_async.report.progress import Work
 
     plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
     used = [*plan.plan.specs.values(), *plan.plan.search.opened]

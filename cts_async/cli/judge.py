@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from cts_async.cli.drive import DoerOn
     from cts_async.config import JudgeConfig
     from cts_async.protocol.judge_plan import JudgePlan
+    from cts_async.report.progress import Work
     from cts_async.report.summary import RunSummary
-    from cts_async.report.works import Work
 
 HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
 
@@ -180,7 +180,7 @@ def _on_a_cluster() -> DoerOn[JudgePlan]:
 def _work(plan: JudgePlan, judge: str) -> Work:
     """One judge's; a mean over several systems would be nobody's."""
     from cts_async.protocol.run_files import PER_ITEM, judgments_path
-    from cts_async.report.works import Work
+    from cts_async.report.progress import Work
 
     directories = dict.fromkeys([plan.out, *(target.directory for target in plan.targets)])
     first = plan.targets[0]

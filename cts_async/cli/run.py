@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cts_async.cli.drive import DoerOn
     from cts_async.protocol.plan import Plan
     from cts_async.protocol.search_plan import SearchPlan
+    from cts_async.report.progress import Work
     from cts_async.report.summary import RunSummary
-    from cts_async.report.works import Work
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
 
@@ -94,7 +94,7 @@ def _on_a_cluster() -> DoerOn[Plan]:
 
 def _works(plan: Plan) -> list[Work]:
     from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.works import Work
+    from cts_async.report.progress import Work
 
     return [
         Work(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)

@@ -27,7 +27,7 @@ def view(
     open_: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
 ) -> None:
     from cts_async.cli.loop import run_async
-    from cts_async.report.viewer.serve import listening, serve, viewed_folder
+    from cts_async.report.viewer.app import listening, serve, viewed_folder
 
     root = viewed_folder(folder)
     sock = listening(port)

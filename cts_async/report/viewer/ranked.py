@@ -22,9 +22,8 @@ from cts_async.errors import CTSError
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
 from cts_async.protocol.run_folders import is_talk
 from cts_async.report.comparison import ORIG
-from cts_async.report.viewer.files import NO_FILE, stat_of
-from cts_async.report.viewer.shapes import LeaderboardOf, Standing
-from cts_async.report.viewer.values import printable
+from cts_async.report.viewer.api_types import LeaderboardOf, Standing
+from cts_async.report.viewer.files import NO_FILE, printable, stat_of
 
 NICE: Final = 10
 

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from cts_async.report.live_shapes import Live
+from cts_async.report.live import Live
 
 Kind = Literal["run", "talk", "judged"]
 """A run of the benchmark; conversations without an agent (`cts converse`); somebody's answers that were judged."""

@@ -1,4 +1,4 @@
-"""All figures that there is something to draw for, in the order of a report, and why others are left out."""
+"""All figures that there is data for, in the order of a report, and why others are left out."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from typing import TypeAlias
 
 from cts_async.analysis.diagnosis import Diagnosis
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.plots.ask_or_not import ask_or_not
-from cts_async.report.plots.better_or_worse import better_or_worse
-from cts_async.report.plots.calibration import calibration
-from cts_async.report.plots.distribution import distribution
+from cts_async.report.plots.cost import cost, time
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.gain import gain
-from cts_async.report.plots.gain_by_instance import gain_by_instance
 from cts_async.report.plots.judges import agreement, judges
-from cts_async.report.plots.known_answers import known_answers
-from cts_async.report.plots.leaderboard import leaderboard
-from cts_async.report.plots.material import Material, judged_by, marked, scored_systems, series_of
-from cts_async.report.plots.price_of_score import cost, time
-from cts_async.report.plots.question_types import answerability, question_types, type_gain
-from cts_async.report.plots.smoke_test import embedded_systems, with_mark
+from cts_async.report.plots.material import (
+    Material,
+    embedded_systems,
+    judged_by,
+    marked,
+    scored_systems,
+    series_of,
+    versus,
+    with_mark,
+)
+from cts_async.report.plots.questions import (
+    answerability,
+    ask_or_not,
+    calibration,
+    known_answers,
+    question_types,
+    region_unknown_by_turn,
+    type_gain,
+    unknown_by_turn,
+)
+from cts_async.report.plots.scores import better_or_worse, distribution, gain, gain_by_instance, leaderboard
 from cts_async.report.plots.turns import apart, turns
-from cts_async.report.plots.unknown_by_turn import region_unknown_by_turn, unknown_by_turn
-from cts_async.report.plots.versus import versus
 
 _Made: TypeAlias = Iterator[Figure | LeftOut]
 

@@ -12,11 +12,10 @@ from typing import Final
 
 import orjson
 
-from cts_async.report.viewer.folder import Place
-from cts_async.report.viewer.library import Library
-from cts_async.report.viewer.refusal import Refused
-from cts_async.report.viewer.rows import State, state_of
-from cts_async.report.viewer.shapes import RunRow
+from cts_async.report.viewer.api_types import RunRow
+from cts_async.report.viewer.guard import Refused
+from cts_async.report.viewer.library import Library, State, state_of
+from cts_async.report.viewer.run import Place
 
 EVERY_S: Final = 1.0
 HEARTBEAT_S: Final = 15.0

@@ -1,15 +1,17 @@
-"""What a command is doing: the engine's events in, a `LiveFile` out. It prints and writes nothing.
-
-Events come from the loop's thread, looks from those that draw and write: a lock lets them take turns.
-"""
+"""The progress of a command: engine events in, the contents of `live.json` out."""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.events import (
@@ -29,11 +31,134 @@ from cts_async.engine.events import (
     Stopping,
     WorkersInUse,
 )
-from cts_async.report.lanes_shown import LanesShown
-from cts_async.report.live_shapes import LiveFile
+from cts_async.engine.lane_status import LaneStatus
+from cts_async.report.live import Lane, LiveFile, LivePart, read_live, remove_live, write_live
 from cts_async.report.live_words import notable
+from cts_async.report.pace import LastMinute, Pace, RunningMean
+from cts_async.report.viewer.index import BLOCK, Tail
 from cts_async.report.workers_shown import WorkersShown
-from cts_async.report.works import Group, Work
+
+PATIENCE_S = 2.0
+"""How long the end waits for a tick under way: a disk that hangs must not hold up a command that is done."""
+
+
+@contextmanager
+def ticking(every_s: float, tick: Callable[[], None]) -> Iterator[None]:
+    """Call `tick` at once and then every `every_s` seconds while the block runs; never after it."""
+    ended = threading.Event()
+
+    def run() -> None:
+        tick()
+        while not ended.wait(every_s):
+            tick()
+
+    thread = threading.Thread(target=run, name="cts-tick", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(PATIENCE_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Jobs of a command that have a bar of their own: a system's, or a judge's."""
+
+    group: str
+    """What the engine's events call them."""
+    n_expected: int
+    directories: tuple[Path, ...]
+    """Where they write, and where `live.json` says so."""
+    scores: Path | None = None
+    """The file whose scores are their mean; None where they have none."""
+    smoke_test: bool = False
+
+
+@dataclass(slots=True)
+class Group:
+    """Counts of what was heard of one `Work`."""
+
+    work: Work
+    heard_of: bool = False
+    done: int = 0
+    failed: int = 0
+    calls: int = 0
+    replayed: int = 0
+    retries: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    lanes: set[str] = field(default_factory=set)
+    """Those that it was seen to need."""
+    held_up: str | None = None
+    """The lane that is gone for good; "" where nobody knows which."""
+    pace: Pace = field(default_factory=Pace)
+    mean: RunningMean = field(default_factory=RunningMean)
+
+    def part(self, now: float, away: AbstractSet[str]) -> LivePart:
+        """How things stand with it; `away` are lanes whose provider does not answer."""
+        left = self.work.n_expected - self.done
+        interval = self.mean.interval()
+        return {
+            "name": self.work.group,
+            "n_expected": self.work.n_expected,
+            "n_done": self.done,
+            "n_failed": self.failed,
+            "eta_s": None if self.held_up is not None and left > 0 else self.pace.left_s(left, now),
+            "mean": self.mean.mean if self.mean.n else None,
+            "mean_low": interval[0] if interval else None,
+            "mean_high": interval[1] if interval else None,
+            "n_scored": self.mean.n,
+            "calls": self.calls,
+            "replayed": self.replayed,
+            "retries": self.retries,
+            "tokens": self.tokens,
+            "note": self._note(away),
+            "smoke_test": self.work.smoke_test,
+        }
+
+    def _note(self, away: AbstractSet[str]) -> str:
+        """Why it does not go on."""
+        if self.held_up is not None:
+            return f"held up: {self.held_up} is gone" if self.held_up else "held up"
+        missed = sorted(self.lanes & away)
+        return f"waiting for {', '.join(missed)}" if missed and self.done < self.work.n_expected else ""
+
+
+Ask = Callable[[], LaneStatus]
+
+
+class LanesShown:
+    """`use` what comes into use, then look with `seen`; `now` is in seconds and never goes back."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, tuple[Ask, LastMinute, LastMinute]] = {}
+
+    def use(self, name: str, ask: Ask, now: float) -> None:
+        """A lane comes into use, with its first request."""
+        self._asked[name] = ask, LastMinute(now, 0), LastMinute(now, 0.0)
+
+    def seen(self, now: float) -> list[Lane]:
+        """How things stand, in the order of use."""
+        return [_shown(ask(), sent, tokens, now) for ask, sent, tokens in list(self._asked.values())]
+
+
+def _shown(status: LaneStatus, sent: LastMinute, tokens: LastMinute, now: float) -> Lane:
+    return {
+        "name": status.name,
+        "in_flight": status.in_flight,
+        "waiting": status.waiting,
+        "places": status.places,
+        "calls_per_min": sent.grown(now, status.sent),
+        "calls_allowed": status.requests_per_min,
+        "tokens_per_min": tokens.grown(now, status.tokens),
+        "tokens_allowed": status.tokens_per_min,
+        "answers_429": status.answers_429,
+        "paused_s": status.paused_s,
+        "open_s": status.probe_s,
+        "reason": status.reason,
+    }
+
 
 Clock = Callable[[], float]
 
@@ -238,3 +363,62 @@ def longest(times: Iterable[float | None]) -> float | None:
             return None
         known.append(seconds)
     return max(known, default=None)
+
+
+_SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
+"""A key: in a text its quotes would be escaped."""
+
+
+class ScoreTail:
+    """Reads on where it stopped. Of an instance that is scored twice both count; failures have no score."""
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self._tail = Tail(path.parent.resolve() / path.name, block)
+
+    def read(self) -> Iterator[float]:
+        """The scores in whole lines that were appended; none where nothing can be read."""
+        self._tail.renewed()
+        while found := self._tail.next():
+            yield from map(float, _SCORE.findall(found[1]))
+
+
+EVERY_S = 1.0
+
+
+class LiveWriter:
+    """`tick` now and then, `end` once."""
+
+    def __init__(self, doing: Doing) -> None:
+        self._doing = doing
+        self._tails: dict[str, ScoreTail] = {}
+
+    def tick(self) -> None:
+        """Take in the scores that are new, and say in each directory how things stand with what goes there."""
+        groups: dict[Path, list[str]] = {}
+        for work in self._doing.begun:
+            if work.scores is not None:
+                tail = self._tails.setdefault(work.group, ScoreTail(work.scores))
+                self._doing.scored(work.group, tail.read())
+            for directory in work.directories:
+                groups.setdefault(directory, []).append(work.group)
+        for directory, names in groups.items():
+            write_live(directory, self._doing.live(names))
+
+    def end(self) -> None:
+        """Nothing is going on any more: no word stays, a killed process's neither, but for that of a next one."""
+        for work in self._doing.begun:
+            for directory in work.directories:
+                said = read_live(directory)
+                if said is None or said["pid"] == os.getpid():
+                    remove_live(directory)
+
+
+@contextmanager
+def told_live(doing: Doing) -> Iterator[None]:
+    """`live.json` while the block runs."""
+    writer = LiveWriter(doing)
+    try:
+        with ticking(EVERY_S, writer.tick):
+            yield
+    finally:
+        writer.end()

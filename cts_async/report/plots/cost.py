@@ -7,11 +7,20 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Final
 
-from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.marks import Spec, axis, in_series, points, spec
+from cts_async.report.plots.figure import (
+    Figure,
+    LeftOut,
+    Place,
+    Spec,
+    axis,
+    in_series,
+    interval,
+    label_places,
+    listed,
+    points,
+    spec,
+)
 from cts_async.report.plots.material import Scored, whiskers
-from cts_async.report.plots.placed import Place, label_places
-from cts_async.report.plots.words import interval, listed
 from cts_async.report.summary import RunSummary
 
 _NO_PRICE: Final = "Of no system all models that it called have a price (cts.toml can name them)."
