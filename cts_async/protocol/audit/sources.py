@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 
 from cts_async.errors import UsageError
 from cts_async.protocol.audit.people import People
-from cts_async.protocol.data_again import opened_again
-from cts_async.protocol.latest import LatestLines
-from cts_async.protocol.results import Line, read_results
+from cts_async.protocol.results import LatestLines, Line, read_results
 from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.run_folders import opened_again
 
 
 class Queries(NamedTuple):
