@@ -20,7 +20,7 @@ from cts_async.errors import UnusableOutput, UsageError
 from cts_async.llm.structured import ShortPhrase
 from cts_async.protocol.views import AnswererView
 from cts_async.records import UNKNOWN, Answer
-from cts_async.search.backends.tokens import STOP_WORDS
+from cts_async.search.terms import STOP_WORDS
 
 
 @dataclass(frozen=True, slots=True)

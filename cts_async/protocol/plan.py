@@ -34,8 +34,9 @@ from cts_async.protocol.systems import (
 )
 from cts_async.records import AgentPrompt, Instance
 from cts_async.search.backends.addresses import AllowList
-from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
-from cts_async.search.settings import AgentSettings
+from cts_async.search.backends.base import EngineSpec, ReaderSpec
+from cts_async.search.catalog import SearchCatalogue, load_search
+from cts_async.search.tools import AgentSettings
 
 SMOKE_LIMIT = 8
 """Instances of the default run: enough to see everything work within minutes on two cores."""

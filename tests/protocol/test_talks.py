@@ -20,7 +20,7 @@ from cts_async.engine.journal import read_jsonl
 from cts_async.engine.retry import RetryPolicy
 from cts_async.errors import BudgetSpent
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.audit.run import audit_run
+from cts_async.protocol.audit.report import audit_run
 from cts_async.protocol.converse import hold_talks, plan_talks
 from cts_async.protocol.results import failed, latest_results
 

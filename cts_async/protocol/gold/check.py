@@ -22,7 +22,7 @@ from cts_async.llm.json_text import find_json
 from cts_async.protocol.gold.sources import NumberedSource, same_address
 from cts_async.protocol.lexical import spelling, terms_of
 from cts_async.records import Nugget
-from cts_async.search.backends.passages import sentence_spans
+from cts_async.search.terms import sentence_spans
 
 WEIGHTS: Final = (1, 2, 3)
 """3: core, 2: important, 1: supplemental (prompt D)."""
