@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from cts_async.search.rankers.base import Ranker
+from cts_async.search.rankers import Ranker
 
 STANDIN: Final = "stand-in judgments (what the intent's own text ranks best), not relevance judgments"
 """How tables and files call them."""

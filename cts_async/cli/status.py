@@ -99,7 +99,7 @@ def _follow(console: Console, words: Sequence[Path]) -> None:
 def _print_once(console: Console, words: Sequence[Path]) -> None:
     import time
 
-    from cts_async.cli.progress import print_plainly
+    from cts_async.cli.drive import print_plainly
     from cts_async.report.live_screen import LiveScreen
     from cts_async.report.live_words import lines_of
     from cts_async.report.status import by_process, how_to_resume, live_of, rest_of, watched

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.agreement import ASCENDING, Agreement, agreement_of
 from cts_async.engine.journal import read_jsonl
-from cts_async.protocol.latest import HASHES, latest_rows, unmarked
-from cts_async.protocol.line_form import checked_results
-from cts_async.protocol.results import failed, judged_mark
+from cts_async.protocol.results import HASHES, checked_results, failed, judged_mark, latest_rows, unmarked
 from cts_async.protocol.run_files import RESULTS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from cts_async.datasets.fields import short
 from cts_async.datasets.lines import MAX_LINE_BYTES, byte_lines
 from cts_async.datasets.unique import FirstLines
 from cts_async.errors import InputError
-from cts_async.search.backends.documents import parse_document
+from cts_async.search.backends.index import parse_document
 
 
 def corpus_contents(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Contents:

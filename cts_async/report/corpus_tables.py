@@ -7,7 +7,7 @@ from typing import Any
 
 from cts_async.report.data_table import Column, DataTable, number, text
 from cts_async.search.backends.base import Page
-from cts_async.search.rankers.base import Ranked
+from cts_async.search.rankers import Ranked
 
 
 def facts_table(title: str, facts: Mapping[str, Any]) -> DataTable:

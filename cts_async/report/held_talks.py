@@ -9,9 +9,9 @@ from pathlib import Path
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.dataset import Dataset
 from cts_async.errors import UsageError
-from cts_async.protocol.data_again import opened_again
 from cts_async.protocol.results import read_results
 from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.run_folders import opened_again
 from cts_async.records import Instance
 from cts_async.report.summary import RunSummary
 from cts_async.report.talk_judgments import open_judgments, open_scorer

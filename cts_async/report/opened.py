@@ -10,9 +10,9 @@ from typing import Any
 from cts_async.analysis.extremes import Extreme, extremes
 from cts_async.datasets.dataset import sha256_of
 from cts_async.errors import UsageError
-from cts_async.protocol.data_again import opened_again
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import JUDGMENTS, results_of
+from cts_async.protocol.run_folders import opened_again
 from cts_async.records import Nugget
 from cts_async.report.comparison import RunsCompared
 from cts_async.report.gathered import Gathered

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.protocol.effort import Effort, Work
+from cts_async.protocol.estimates import Effort, Work
 from cts_async.protocol.forecast import Forecast, actual
-from cts_async.protocol.observed import Observed
+from cts_async.protocol.past_usage import Observed
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.systems import System
 from cts_async.report.whole_table import NAME_WIDTH, print_whole

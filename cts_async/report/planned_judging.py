@@ -9,9 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.protocol.assumed import PER_NUGGET
-from cts_async.protocol.effort import SENDING_S, TOKENS_PER_S
-from cts_async.protocol.judge_forecast import JudgingForecast
+from cts_async.protocol.estimates import PER_NUGGET, SENDING_S, TOKENS_PER_S
+from cts_async.protocol.forecast import JudgingForecast
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.report.planned import count, duration, money
 from cts_async.report.whole_table import NAME_WIDTH, print_whole

@@ -6,9 +6,7 @@ from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.protocol.latest import HASHES, Mark, latest_rows, unmarked
-from cts_async.protocol.line_form import placed_results
-from cts_async.protocol.results import failed
+from cts_async.protocol.results import HASHES, Mark, failed, latest_rows, placed_results, unmarked
 from cts_async.records import UNKNOWN
 from cts_async.report.scores import Scores
 from cts_async.report.tool_health import HealthColumns

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cts_async.protocol.latest import HASHES
+from cts_async.protocol.results import HASHES
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,8 +13,8 @@ from cts_async.engine.journal import record_at
 from cts_async.engine.manifest_form import command_of, sessions_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
-from cts_async.protocol.judge_files import SYSTEMS
-from cts_async.protocol.latest import unmarked
+from cts_async.protocol.judge_plan import SYSTEMS
+from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, results_of
 from cts_async.protocol.run_folders import manifest_of, named
 from cts_async.report.live import LiveFile, LivePart, alive, has_shape, read_live

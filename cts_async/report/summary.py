@@ -19,8 +19,7 @@ from cts_async.engine.manifest_form import sessions_of
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
-from cts_async.protocol.latest import unmarked
-from cts_async.protocol.results import Line, judged_mark
+from cts_async.protocol.results import Line, judged_mark, unmarked
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, STEPS, SUMMARY, results_of
 from cts_async.report.agreement import Beside, beside
 from cts_async.report.ranked import ranked

@@ -17,7 +17,7 @@ from cts_async.datasets.fields import listed
 from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
-from cts_async.search.rankers.base import Ranker
+from cts_async.search.rankers import Ranker
 
 if TYPE_CHECKING:
     from cts_async.search.backends.corpus import Corpus
@@ -129,8 +129,7 @@ def _check_documents(path: Path, qrels: Qrels, corpus: Corpus) -> None:
 
 
 def _ranker(corpus: Corpus, reranker: str | None) -> Ranker:
-    from cts_async.search.rankers.bm25 import Bm25Ranker
-    from cts_async.search.rankers.cross_encoder import CrossEncoderRanker
+    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
 
     base = Bm25Ranker(corpus)
     return CrossEncoderRanker(base, reranker, corpus) if reranker else base

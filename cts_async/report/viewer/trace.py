@@ -27,12 +27,17 @@ from cts_async.report.viewer.files import (
 from cts_async.report.viewer.guard import Refused
 from cts_async.report.viewer.run import OpenRun
 from cts_async.search.agent import MAX_CALLS
-from cts_async.search.backends import Page
-from cts_async.search.evidence import Evidence, read_lexically
-from cts_async.search.kept import read_evidence, read_hits
-from cts_async.search.settings import AgentSettings
-from cts_async.search.tags import InvalidCall, SearchCall, ToolCall, VisitCall, final_answer, parse_turn
-from cts_async.search.tools import format_search
+from cts_async.search.backends.base import Page
+from cts_async.search.tools import AgentSettings, Evidence, read_evidence, read_hits, read_lexically
+from cts_async.search.turn_format import (
+    InvalidCall,
+    SearchCall,
+    ToolCall,
+    VisitCall,
+    final_answer,
+    format_search,
+    parse_turn,
+)
 
 Record = Mapping[str, Any]
 
