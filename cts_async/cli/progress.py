@@ -17,7 +17,7 @@ from rich.segment import ControlType
 from cts_async.report.doing import Doing
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of
-from cts_async.report.plain import plain
+from cts_async.report.text import plain
 from cts_async.report.ticking import ticking
 
 SCREEN_EVERY_S, LOOK_EVERY_S, LINE_EVERY_S = 0.25, 0.5, 5.0

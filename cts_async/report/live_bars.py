@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cts_async.report.live_shapes import LiveFile, LivePart
 from cts_async.report.live_words import duration, mean_of
-from cts_async.report.plain import plain
+from cts_async.report.text import plain
 
 WIDE: Final = 100
 """From so many columns on names and bars have more of them."""

@@ -18,7 +18,7 @@ from cts_async.report.live_bars import WIDE, bar_lines, bar_of, bar_of_all, fini
 from cts_async.report.live_shapes import Lane, LiveFile
 from cts_async.report.live_words import duration, efforts, labels, number, state_of
 from cts_async.report.live_workers import worker_section
-from cts_async.report.plain import plain
+from cts_async.report.text import plain
 from cts_async.report.worker_words import workers_of
 
 T = TypeVar("T")

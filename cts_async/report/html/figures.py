@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.report.data_table import Column, DataTable, Show
 from cts_async.report.html.element import Element, Program, element, said
 from cts_async.report.html.tables import table_box
 from cts_async.report.plots import Figure, LeftOut, template
+from cts_async.report.tables import Column, DataTable, Show
 
 DATA_ID: Final = "figures"
 MOST_POINTS: Final = 200

@@ -10,8 +10,8 @@ from typing import Final
 
 from cts_async import __version__
 from cts_async.report.all_tables import smoke_test
+from cts_async.report.comparison_tables import headline
 from cts_async.report.gathered import Gathered
-from cts_async.report.headline import headline
 from cts_async.report.html.document import Page, document
 from cts_async.report.html.element import Node, element, said
 from cts_async.report.html.figures import figures_data

@@ -10,13 +10,12 @@ from typing import Final
 import orjson
 
 from cts_async.report.all_tables import Group, Grouped, named_runs
-from cts_async.report.gathered import Gathered
+from cts_async.report.gathered import Gathered, OpenedRun
 from cts_async.report.html.document import Section
 from cts_async.report.html.element import Element, Node, element, said
 from cts_async.report.html.figures import figure_section, left_out_note
 from cts_async.report.html.instances import run_section, viewer_folder
 from cts_async.report.html.tables import table_section
-from cts_async.report.opened import OpenedRun
 from cts_async.report.plots import Drawn, Figure, LeftOut
 
 TITLES: Final[dict[Group, str]] = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from cts_async.report.comparison_tables import Told
-from cts_async.report.data_table import Column, DataTable, Row, written_rows
 from cts_async.report.html.element import Element, Node, element, said
-from cts_async.report.table_text import best_cells
+from cts_async.report.table_files import best_cells
+from cts_async.report.tables import Column, DataTable, Row, written_rows
 
 MOST_ROWS: Final = 500
 """Rows of a table that the page has; --tables writes them all."""

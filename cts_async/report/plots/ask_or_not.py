@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cts_async.analysis.ask_or_not import Frontier, Point
-from cts_async.analysis.diagnosis import SystemDiagnosis
-from cts_async.report.data_table import printable
+from cts_async.analysis.diagnose import SystemDiagnosis
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import Spec, axis, in_series, lines, percent_axis, spec
 from cts_async.report.plots.material import name_of
 from cts_async.report.plots.words import counts
+from cts_async.report.tables import printable
 
 NAME = "ask_or_not"
 TITLE = "Asking less"

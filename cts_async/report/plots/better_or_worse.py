@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import in_series, percent_axis, rows_axis, rows_height, share_bars, spec
 from cts_async.report.plots.versus import Versus, nothing_shared
 from cts_async.report.plots.words import counts
+from cts_async.report.tables import printable
 
 NAME = "better_or_worse"
 TITLE = "Better, same or worse"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cts_async.analysis.calibration import Calibration
-from cts_async.analysis.wilson import wilson
+from cts_async.analysis.ask_or_not import Calibration
+from cts_async.analysis.stats import wilson
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import Spec, percent_axis, points, spec
 from cts_async.report.plots.words import number_of

@@ -10,11 +10,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.marks import Spec, axis, hovering, points, rows_axis, rows_height, spec
 from cts_async.report.plots.material import Scored
 from cts_async.report.plots.words import counts
+from cts_async.report.tables import printable
 
 if TYPE_CHECKING:
     import numpy as np

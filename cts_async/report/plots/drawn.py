@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cts_async.analysis.diagnosis import Diagnosis
+from cts_async.analysis.diagnose import Diagnosis
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.plots.ask_or_not import ask_or_not
 from cts_async.report.plots.better_or_worse import better_or_worse

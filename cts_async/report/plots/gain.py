@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cts_async.analysis.bootstrap import Difference
-from cts_async.analysis.leaderboard import Standing
-from cts_async.report.data_table import printable
+from cts_async.analysis.compare import Standing
+from cts_async.analysis.resampling import Difference
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.labels import TITLE_WIDTH, folded
 from cts_async.report.plots.marks import axis, points, rows_axis, rows_height, spec, vertical_line
 from cts_async.report.plots.versus import nothing_shared
 from cts_async.report.plots.words import counts, interval
+from cts_async.report.tables import printable
 
 NAME = "gain"
 TITLE = "Gain over the baseline"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.labels import TITLE_WIDTH, folded
 from cts_async.report.plots.marks import (
@@ -19,6 +18,7 @@ from cts_async.report.plots.marks import (
 )
 from cts_async.report.plots.versus import Versus, nothing_shared
 from cts_async.report.plots.words import counts
+from cts_async.report.tables import printable
 
 NAME = "gain_by_instance"
 TITLE = "Gain by instance"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cts_async.analysis.diagnosis import SystemDiagnosis
-from cts_async.report.data_table import printable
+from cts_async.analysis.diagnose import SystemDiagnosis
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, in_series, lines, spec
 from cts_async.report.plots.material import name_of
 from cts_async.report.plots.words import interval
+from cts_async.report.tables import printable
 
 NAME = "known_answers"
 TITLE = "Gain by known answers"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 from unicodedata import east_asian_width
 
-from cts_async.report.plain import plain
+from cts_async.report.text import plain
 
 NAME_WIDTH: Final = 18
 """Columns of a name on an axis: what leaves half of a phone's width to the figure."""

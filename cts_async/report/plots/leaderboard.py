@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cts_async.report.data_table import printable
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.marks import Spec, axis, points, rows_axis, rows_height, spec
 from cts_async.report.plots.material import Scored, whiskers
 from cts_async.report.plots.words import interval
+from cts_async.report.tables import printable
 
 NAME = "leaderboard"
 TITLE = "Leaderboard"

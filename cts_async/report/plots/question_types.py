@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from cts_async.analysis.diagnosis import BudgetDiagnosis, SystemDiagnosis
+from cts_async.analysis.diagnose import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
-from cts_async.report.data_table import with_interval
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import (
     Spec,
@@ -23,6 +22,7 @@ from cts_async.report.plots.marks import (
 )
 from cts_async.report.plots.material import name_of
 from cts_async.report.plots.words import counts, number_of
+from cts_async.report.tables import with_interval
 
 _Told: TypeAlias = tuple[QuestionType, float, tuple[float, float], str]
 """A type with its value, the interval and what is said on pointing."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from cts_async.analysis.diagnosis import SystemDiagnosis
-from cts_async.analysis.wilson import wilson
-from cts_async.report.data_table import printable
+from cts_async.analysis.diagnose import SystemDiagnosis
+from cts_async.analysis.stats import wilson
 from cts_async.report.plots.figure import Figure, LeftOut
 from cts_async.report.plots.marks import Spec, axis, beside, in_series, lines, spec
 from cts_async.report.plots.material import name_of
+from cts_async.report.tables import printable
 
 _Counts: TypeAlias = Sequence[tuple[int, int]]
 """At turn t - 1: questions, and those of them whose answer is `unknown`."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.report.data_table import printable
 from cts_async.report.plots.material import Scored
+from cts_async.report.tables import printable
 
 if TYPE_CHECKING:
     import numpy as np

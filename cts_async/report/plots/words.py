@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cts_async.analysis.bootstrap import Difference
-from cts_async.report.data_table import printable, with_interval
+from cts_async.analysis.resampling import Difference
+from cts_async.report.tables import printable, with_interval
 
 
 def interval(found: Difference, spec: str = ".1f") -> str:
