@@ -8,7 +8,7 @@ from ctypes import c_float
 from typing import Any, Final
 
 from cts_async.errors import UsageError
-from cts_async.search.rankers.base import Ranker
+from cts_async.search.rankers import Ranker
 
 # --- retrieval
 #

@@ -13,7 +13,8 @@ from cts_async.cli.standard_output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
-    from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
+    from cts_async.search.backends.base import EngineSpec, ReaderSpec
+    from cts_async.search.catalog import SearchCatalogue
 
 HELP = """Check Python, packages, keys, endpoints, search engines, page readers and (with --ask) whether models answer.
 

@@ -13,7 +13,7 @@ from cts_async.llm.json_text import find_json
 from cts_async.protocol.gold_check import WEIGHTS, Gold, check_gold, folded, told
 from cts_async.protocol.lexical import terms_of
 from cts_async.protocol.sources import NumberedSource
-from cts_async.search.backends.passages import sentence_spans
+from cts_async.search.terms import sentence_spans
 
 MOST_NUGGETS: Final = 3
 """Of a model that is held to the grammar."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.effort import SENDING_S, Effort, Work, total_of
 from cts_async.protocol.plan import Plan
-from cts_async.search.catalog import EngineSpec, ReaderSpec
+from cts_async.search.backends.base import EngineSpec, ReaderSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from cts_async.protocol.spending import check_prices
 from cts_async.protocol.systems import System, mark, run_names, systems_of
 from cts_async.records import AgentPrompt, Instance
 from cts_async.search.catalog import SearchCatalogue, load_search
-from cts_async.search.settings import AgentSettings
+from cts_async.search.tools import AgentSettings
 
 SMOKE_LIMIT = 8
 """Instances of the default run: enough to see everything work within minutes on two cores."""

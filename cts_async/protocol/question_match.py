@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from cts_async.search.backends.tokens import STOP_WORDS
+from cts_async.search.terms import STOP_WORDS
 
 THRESHOLD: Final = 85.0
 """Per cent; what is less similar is another question."""

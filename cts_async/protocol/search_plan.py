@@ -13,7 +13,8 @@ from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.run_files import STEPS
 from cts_async.search.backends.addresses import AllowList
-from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
+from cts_async.search.backends.base import EngineSpec, ReaderSpec
+from cts_async.search.catalog import SearchCatalogue
 
 CORPUS = "corpus"
 

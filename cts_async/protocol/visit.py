@@ -15,9 +15,9 @@ from cts_async.llm.tokens import FIRST_PER_BYTE
 from cts_async.protocol.role import Role
 from cts_async.protocol.views import VisitView
 from cts_async.records import language_of
-from cts_async.search.backends import Page
-from cts_async.search.backends.passages import sentence_spans
-from cts_async.search.evidence import Evidence, extract_for_goal
+from cts_async.search.backends.base import Page
+from cts_async.search.terms import sentence_spans
+from cts_async.search.tools import Evidence, extract_for_goal
 
 PAGE_TOKENS: Final = 20_000
 """Estimated tokens of a page that a model is given at most; what comes after them is left out, and it is told."""

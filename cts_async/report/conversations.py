@@ -37,7 +37,7 @@ from cts_async.report.generation_tables import generation_tables
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import Column, DataTable, number, text
 from cts_async.report.turn_tables import PUBLISHED_MEASURE, turn_tables
-from cts_async.search.rankers.base import Ranker
+from cts_async.search.rankers import Ranker
 
 if TYPE_CHECKING:
     from cts_async.search.backends.corpus import Corpus
@@ -153,8 +153,7 @@ def _check_documents(path: Path, qrels: Qrels, corpus: Corpus) -> None:
 
 
 def _ranker(corpus: Corpus, reranker: str | None) -> Ranker:
-    from cts_async.search.rankers.bm25 import Bm25Ranker
-    from cts_async.search.rankers.cross_encoder import CrossEncoderRanker
+    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
 
     base = Bm25Ranker(corpus)
     return CrossEncoderRanker(base, reranker, corpus) if reranker else base

@@ -19,8 +19,8 @@ from cts_async.errors import InputError
 from cts_async.report.tables import Column, DataTable, number, text
 from cts_async.report.text import plain
 from cts_async.search.backends.base import Page
-from cts_async.search.backends.documents import parse_document
-from cts_async.search.rankers.base import Ranked
+from cts_async.search.backends.index import parse_document
+from cts_async.search.rankers import Ranked
 
 # --- shelf
 #

@@ -22,7 +22,8 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.gold_build import build_gold
 from cts_async.protocol.gold_plan import plan_gold
 from cts_async.protocol.prompts import load_prompts
-from cts_async.search.backends import CorpusBackend, Hit
+from cts_async.search.backends.base import Hit
+from cts_async.search.backends.corpus import CorpusBackend
 
 INTENTS = 3
 CALLS = INTENTS * (2 + 1)

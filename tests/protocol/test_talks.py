@@ -20,7 +20,7 @@ from cts_async.engine.journal import read_jsonl
 from cts_async.engine.retry import RetryPolicy
 from cts_async.errors import BudgetSpent
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.audit.run import audit_run
+from cts_async.protocol.audit.report import audit_run
 from cts_async.protocol.results import failed, latest_results
 from cts_async.protocol.talk_plan import plan_talks
 from cts_async.protocol.talks import hold_talks

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from cts_async.analysis.question_gain import Gains
     from cts_async.analysis.retrieval import Qrels
     from cts_async.datasets.qulac_table import Facet, Topic
-    from cts_async.search.rankers.query_likelihood import QueryLikelihoodRanker
-    from cts_async.search.rankers.term_index import TermIndex
+    from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex
 
 HELP = """Retrieve with query, questions and answers after every conversation, and evaluate.
 
@@ -70,9 +69,8 @@ def retrieve(
     from cts_async.datasets.qulac_table import read_qulac
     from cts_async.errors import Interrupted, UsageError
     from cts_async.report.qulac_retrieval import walk_facets
-    from cts_async.search.backends import Corpus
-    from cts_async.search.rankers.query_likelihood import QueryLikelihoodRanker, Weights
-    from cts_async.search.rankers.term_index import TermIndex
+    from cts_async.search.backends.corpus import Corpus
+    from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex, Weights
 
     if answers not in _FLAGS:
         raise UsageError(f"--answers {answers}: must be one of {', '.join(_FLAGS)}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from cts_async.report.viewer.values import as_object, as_text, as_texts
-from cts_async.search.tags import SearchCall, ToolCall, VisitCall
+from cts_async.search.turn_format import SearchCall, ToolCall, VisitCall
 
 _TURN: Final = "search/turn/"
 _TOOL: Final = "search/tool/"

@@ -8,11 +8,9 @@ from typing import Any, Final
 from cts_async.errors import CTSError
 from cts_async.protocol.visit import EvidenceForm
 from cts_async.report.viewer.values import as_int, as_list, as_object, as_text
-from cts_async.search.backends import Page
-from cts_async.search.evidence import Evidence, read_lexically
-from cts_async.search.kept import read_evidence, read_hits
-from cts_async.search.tags import final_answer, parse_turn
-from cts_async.search.tools import format_search
+from cts_async.search.backends.base import Page
+from cts_async.search.tools import Evidence, read_evidence, read_hits, read_lexically
+from cts_async.search.turn_format import final_answer, format_search, parse_turn
 
 Record = Mapping[str, Any]
 

@@ -15,8 +15,8 @@ from cts_async.report.viewer.parts import lexical, links_of, text_of
 from cts_async.report.viewer.shapes import Source, TraceTurn
 from cts_async.report.viewer.values import as_list, as_object, as_text, as_texts
 from cts_async.search.agent import MAX_CALLS
-from cts_async.search.settings import AgentSettings
-from cts_async.search.tags import InvalidCall, SearchCall, ToolCall, VisitCall, parse_turn
+from cts_async.search.tools import AgentSettings
+from cts_async.search.turn_format import InvalidCall, SearchCall, ToolCall, VisitCall, parse_turn
 
 SHOWN_CHARS: Final = 4_000
 """Of a text; the whole of it is to be had under its place and part."""

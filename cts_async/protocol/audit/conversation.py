@@ -7,16 +7,181 @@ written into a request is written down here again, since the code that did it is
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final, Literal, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
+import orjson
+
+from cts_async.errors import UnusableOutput
 from cts_async.llm.scheme_forms import Choice, Clarification, Clarified
-from cts_async.protocol.audit.journal import Record
-from cts_async.protocol.audit.replies import Dialogue, answered, fields_of, rewritten, understood
+from cts_async.llm.structured import Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.results import Line
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+
+# --- Journal
+
+
+_HEAD: Final = re.compile(
+    rb'\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\]*)","step":"([^"\\]*)"[,}]'
+)
+"""How a line begins; what begins otherwise is parsed whole."""
+_AUDITED: Final = re.compile(r"clarify(?:/\d+)?|(?:answer|select|reformulate)/\d+|rewrite|search/turn/\d+")
+_AUDITED_BYTES: Final = re.compile(_AUDITED.pattern.encode())
+
+Record = dict[str, Any]
+
+
+class StepsByInstance:
+    """The records of each instance of what somebody was told before or for the search, failed ones among them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.damaged_lines: list[int] = []
+        """Numbers of lines that are no records, found while indexing or reading."""
+        self._hashes, self._offsets, self._numbers = array("q"), array("q"), array("q")
+        if path.exists():
+            with path.open("rb", buffering=1 << 20) as file:
+                self._index(file)
+
+    def _index(self, file: BinaryIO) -> None:
+        offset = 0
+        for number, line in enumerate(file, 1):
+            place = self._place(line, number)
+            if place is not None:
+                self._hashes.append(hash(place))
+                self._offsets.append(offset)
+                self._numbers.append(number)
+            offset += len(line)
+
+    def _place(self, line: bytes, number: int) -> str | None:
+        """The instance that an audited line belongs to; None for any other line."""
+        head = _HEAD.match(line)
+        if head is not None and line.endswith(b"}\n"):
+            return head[1].decode(errors="replace") if _AUDITED_BYTES.fullmatch(head[2]) else None
+        record = _read(line)
+        if record is None:
+            self.damaged_lines.append(number)
+            return None
+        return str(record["instance"]) if _AUDITED.fullmatch(str(record["step"])) else None
+
+    def __iter__(self) -> Iterator[tuple[str, list[Record]]]:
+        """Each instance with its records in the order of the journal, instances by their first record."""
+        import numpy as np
+
+        if not self._hashes:
+            return
+        hashes = np.frombuffer(self._hashes, np.int64)
+        order = np.argsort(hashes, kind="stable")
+        starts = np.flatnonzero(np.r_[True, np.diff(hashes[order]) != 0])
+        ends = np.r_[starts[1:], len(order)]
+        with self.path.open("rb") as file:
+            for group in np.argsort(order[starts], kind="stable").tolist():
+                yield from self._read_group(file, order[starts[group] : ends[group]].tolist())
+
+    def _read_group(self, file: BinaryIO, rows: list[int]) -> Iterator[tuple[str, list[Record]]]:
+        """The records in `rows`, which share a hash: those of one instance, but for a chance in 10^7."""
+        found: dict[str, list[Record]] = {}
+        for row in rows:
+            file.seek(self._offsets[row])
+            record = _read(file.readline())
+            if record is None:
+                self.damaged_lines.append(self._numbers[row])
+            else:
+                found.setdefault(str(record["instance"]), []).append(record)
+        yield from found.items()
+
+
+def _read(line: bytes) -> Record | None:
+    """A whole line as a record; None for a damaged one."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    if not line.endswith(b"\n") or not isinstance(record, dict):
+        return None
+    return record if isinstance(record.get("instance"), str) and isinstance(record.get("step"), str) else None
+
+
+# --- Replies
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Dialogue:
+    """Everything that was said about one instance."""
+
+    questions: list[tuple[str, ...]] = field(default_factory=list)
+    answers: dict[str, list[str]] = field(default_factory=dict)
+    """By question."""
+    rewrites: list[str] = field(default_factory=list)
+    """What the agent may be asked to search."""
+    pairs_of: dict[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """Of each rewritten query, the pairs that its request held."""
+
+    def texts(self) -> list[str]:
+        """All questions and answers."""
+        asked = [question for asked in self.questions for question in asked]
+        return [*asked, *(answer for answers in self.answers.values() for answer in answers)]
+
+
+def read_replies(records: Iterable[Record], k: int) -> Dialogue:
+    """Read the remembered replies as the protocol does; one that it could not use counts as none."""
+    said = Dialogue()
+    for record in records:
+        step = record["step"]
+        if not record.get("ok"):
+            continue
+        if step == "clarify" and (questions := understood(record, QuestionList(k))):
+            said.questions.append(questions)
+        elif step == "rewrite" and (line := rewritten(record)):
+            said.rewrites.append(line)
+        elif step.startswith("answer/"):
+            question = fields_of(record.get("request")).get("clarification_question")
+            said.answers.setdefault(str(question), []).extend(answered(record))
+    return said
+
+
+def rewritten(record: Record) -> str | None:
+    """The rewritten query that a record of the Rewriter remembers; None where it failed."""
+    return understood(record, OneLine()) if record.get("ok") else None
+
+
+def answered(record: Record) -> list[str]:
+    """The answer that a record of the user remembers; none where it cannot be used.
+
+    Two for one that nearly says `unknown`: version 0.6 and people's answers take it as it is.
+    """
+    readings = [understood(record, ShortPhrase(strict=strict)) for strict in (False, True)]
+    return list(dict.fromkeys(answer.text for answer in readings if answer))
+
+
+def fields_of(request: Any) -> dict[str, Any]:
+    """A request's fields; none where it has no such thing."""
+    fields = request.get("fields") if isinstance(request, dict) else None
+    return fields if isinstance(fields, dict) else {}
+
+
+def understood(record: Record, expect: Expect[T]) -> T | None:
+    """A remembered reply as the protocol reads it; None where it cannot be used."""
+    try:
+        return expect.parse(str(record["response"]["text"]))
+    except (UnusableOutput, KeyError, TypeError):
+        return None
+
+
+# --- Talk
+
 
 OFFERED: Final = 5
 """Queries that a Clarifier offers at a turn of mode "select"."""
@@ -74,7 +239,7 @@ class Said(NamedTuple):
     chosen: int | None = None
 
 
-Path = tuple[Said, ...]
+Conversation = tuple[Said, ...]
 
 
 class Talk:
@@ -152,9 +317,9 @@ class Talk:
         ]
         return offered + replies
 
-    def paths(self, turns: int) -> list[Path]:
+    def paths(self, turns: int) -> list[Conversation]:
         """The conversations of so many turns that the replies can have been; [()] for none yet."""
-        paths: list[Path] = [()]
+        paths: list[Conversation] = [()]
         for turn in range(1, turns + 1):
             if not paths:
                 break
@@ -176,16 +341,16 @@ class Talk:
             if place is not None:
                 yield place
 
-    def told(self, turns: int) -> dict[str, list[Path]]:
+    def told(self, turns: int) -> dict[str, list[Conversation]]:
         """By how a request may have shown it: the conversations of so many turns."""
-        shown: dict[str, list[Path]] = {}
+        shown: dict[str, list[Conversation]] = {}
         for path in self.paths(turns):
             for words in _SELECTING if self.scheme.mode == "select" else _WORDS:
                 shown.setdefault(_shown(self.q, path, words), []).append(path)
         return shown
 
 
-def _shown(q: str, path: Path, words: tuple[str, str, str]) -> str:
+def _shown(q: str, path: Conversation, words: tuple[str, str, str]) -> str:
     query, offered, replied = words
     lines = [f"{query}: {q}"]
     for turn, said in enumerate(path, 1):
@@ -238,7 +403,7 @@ def _at_once(talk: Talk, turn: Mapping[str, Any]) -> bool:
     return given and turn.get("query") in said.rewrites
 
 
-def _is(talk: Talk, path: Path, turns: Sequence[Mapping[str, Any]]) -> bool:
+def _is(talk: Talk, path: Conversation, turns: Sequence[Mapping[str, Any]]) -> bool:
     return len(path) == len(turns) and all(
         _offers(turn, said.clarified) and _replied(talk, number, said, turn)
         for number, (turn, said) in enumerate(zip(turns, path, strict=True), 1)

@@ -31,7 +31,9 @@ SearXNG, then Brave, Tavily, and a reader:
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -39,19 +41,132 @@ import aiohttp
 from yarl import URL
 
 from cts_async.errors import ProviderRefused, ToolError
-from cts_async.search.backends.addresses import AllowList, page_host
-from cts_async.search.backends.base import Hit, Page
+from cts_async.records import language_of
+from cts_async.search.backends.addresses import AllowList, Lookup, check_target, page_host, system_lookup
+from cts_async.search.backends.base import EngineSpec, Hit, HttpCall, Page, ReaderSpec
 from cts_async.search.backends.endpoint import (
     READER_REFUSALS,
     SEARCH_REFUSALS,
     Answer,
     Service,
+    as_text,
     ask,
+    capped,
+    failure_of,
     json_of,
 )
-from cts_async.search.backends.resolver import Lookup, check_target, system_lookup
-from cts_async.search.backends.specs import EngineSpec, HttpCall, ReaderSpec
-from cts_async.search.backends.text import as_text, capped
+
+# --- Serper
+
+
+class Serper:
+    """A `SearchEngine`. `session` is the caller's, to open and close."""
+
+    def __init__(self, spec: EngineSpec, key: str, session: aiohttp.ClientSession) -> None:
+        self.name, self.engine = spec.name, spec.engine
+        self._spec, self._session, self._url = spec, session, URL(spec.url)
+        self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, SEARCH_REFUSALS)
+
+    async def search(self, query: str, limit: int) -> list[Hit]:
+        """Give at most `limit` of Google's results; the errors are those of `endpoint.ask`."""
+        asked = {**self._spec.params, "q": query, "num": limit}
+        if language_of(query) == "zh":
+            asked |= self._spec.zh_params
+        headers = {"X-API-KEY": self._service.key, "Accept": "application/json"}
+        answer = await ask(self._service, self._session, "POST", self._url, headers, asked)
+        data = json_of(answer, self._service, self._url.host or "")
+        return hits_of(data)[:limit]
+
+
+def hits_of(data: Any) -> list[Hit]:
+    """The organic results of an answer, in its order; those without a link are left out."""
+    organic = data.get("organic") if isinstance(data, dict) else None
+    rows = [row for row in organic if isinstance(row, dict)] if isinstance(organic, list) else []
+    return [_hit(row, 1 / rank) for rank, row in enumerate(rows, 1) if as_text(row.get("link"))]
+
+
+def _hit(row: dict[str, Any], score: float) -> Hit:
+    url = as_text(row["link"])
+    title, snippet, date, source = (as_text(row.get(name)) for name in ("title", "snippet", "date", "source"))
+    return Hit(url, url, title or url, snippet, score, date, source)
+
+
+# --- Reader
+
+
+_READER_URL_SAFE: Final = "%/:?[]@!$&'()*+,;=~"
+_FIELD: Final = re.compile(r"(Title|URL Source|Published Time|Warning):[ \t]*(.*)")
+_CONTENT: Final = "Markdown Content:"
+_PAGE_ERROR: Final = re.compile(r"returned error (\d{3})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What the reader says of a page."""
+
+    title: str
+    text: str
+    warning: str = ""
+
+
+class JinaReader:
+    """A `PageReader`. `session` is the caller's, to open and close. Addresses are checked as `HttpReader` does."""
+
+    def __init__(
+        self, spec: ReaderSpec, key: str, session: aiohttp.ClientSession, lookup: Lookup = system_lookup
+    ) -> None:
+        self.name = spec.name
+        self._spec, self._session = spec, session
+        self._allow, self._lookup = AllowList.parse(spec.allow), lookup
+        self._service = Service(spec.name, spec.key_env, key, spec.timeout_s, READER_REFUSALS, spec.max_bytes)
+
+    async def fetch(self, url: str) -> Page:
+        """Give the page; the errors are those of `endpoint.ask`, and ToolError if the page is an error or empty."""
+        host = page_host(url)
+        target = await check_target(url, self._allow, self._lookup)
+        address = URL(f"{self._spec.url.rstrip('/')}/{quote(target, safe=_URL_SAFE)}", encoded=True)
+        headers = {"Accept": "application/json"}
+        if self._service.key:
+            headers["Authorization"] = f"Bearer {self._service.key}"
+        answer = await ask(self._service, self._session, "GET", address, headers, about=host)
+        page = self._read(answer, host)
+        if found := _PAGE_ERROR.search(page.warning):
+            raise ToolError(f"the page answered HTTP {found[1]}", reason=f"http {found[1]}", host=host)
+        if not page.text.strip():
+            raise ToolError("the page has no readable text", reason="no text", host=host)
+        return Page(url, url, page.title, capped(page.text, self._spec.max_chars))
+
+    def _read(self, answer: Answer, host: str) -> Read:
+        if "json" not in answer.headers.get("Content-Type", "").lower():
+            return read_text(answer.text)
+        data = json_of(answer, self._service, host)
+        code = data.get("code") if isinstance(data, dict) else None
+        if isinstance(code, int) and (
+            failure := failure_of(self._service, host, code, answer.headers, answer.data, time.time())
+        ):
+            raise failure
+        return read_json(data)
+
+
+def read_json(data: Any) -> Read:
+    """The page in the reader's JSON; empty if it is not there."""
+    page = data.get("data") if isinstance(data, dict) else None
+    if not isinstance(page, dict):
+        return Read("", "")
+    return Read(*(as_text(page.get(name)) for name in ("title", "content", "warning")))
+
+
+def read_text(text: str) -> Read:
+    """The page in the reader's text format; a text without it is the page itself."""
+    head, content, body = text.partition(_CONTENT)
+    if not content:
+        return Read("", text)
+    fields = {found[1]: found[2].strip() for line in head.splitlines() if (found := _FIELD.match(line))}
+    return Read(fields.get("Title", ""), body.strip(), fields.get("Warning", ""))
+
+
+# --- Http
+
 
 _PLACE: Final = re.compile(r"\{(query|limit|url|key)\}")
 _URL_SAFE: Final = "%/:?#[]@!$&'()*+,;=~"
