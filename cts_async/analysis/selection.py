@@ -14,7 +14,7 @@ from cts_async.analysis.conversations import read_talk
 from cts_async.analysis.runs import FinishedRun, data_of, read_judged, read_run, with_mark
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.line_form import checked_results
+from cts_async.protocol.results import checked_results
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, results_of
 from cts_async.protocol.run_folders import (
     Tell,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.config import EvaluationConfig, TalkConfig
-    from cts_async.protocol.talk_plan import TalkPlan
+    from cts_async.protocol.converse import TalkPlan
     from cts_async.report.conversations import Judgments
     from cts_async.report.summary import RunSummary
     from cts_async.report.tables import DataTable
@@ -140,8 +140,7 @@ def _converse(
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.talk_plan import plan_talks
-    from cts_async.protocol.talks import hold_talks
+    from cts_async.protocol.converse import hold_talks, plan_talks
     from cts_async.report.conversations import (
         conversations_table,
         evaluate_talks,

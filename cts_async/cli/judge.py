@@ -120,7 +120,7 @@ def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.judge_forecast import foresee
+    from cts_async.protocol.forecast import foresee
     from cts_async.protocol.judge_plan import plan_judging
     from cts_async.report.forecast import foreseen_json, print_foreseen
 

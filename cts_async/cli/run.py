@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.cli.drive import DoerOn
-    from cts_async.protocol.plan import Plan
-    from cts_async.protocol.search_plan import SearchPlan
+    from cts_async.protocol.plan import Plan, SearchPlan
     from cts_async.report.summary import RunSummary
     from cts_async.report.works import Work
 
@@ -58,8 +57,8 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     from cts_async.cli.drive import drive_placed
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.campaign import run_campaign
     from cts_async.protocol.plan import make_plan
+    from cts_async.protocol.run import run_campaign
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
@@ -144,7 +143,7 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
 
 def _look_back_and_on(out: Console, plan: Plan) -> None:
     """What one might do next, and in one line planned and actual."""
-    from cts_async.protocol.observed import observe
+    from cts_async.protocol.past_usage import observe
     from cts_async.report.forecast import compare
 
     for line in (f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"):

@@ -100,7 +100,7 @@ def _follow(console: Console, words: Sequence[Path]) -> None:
 def _print_once(console: Console, words: Sequence[Path]) -> None:
     import time
 
-    from cts_async.cli.progress import print_plainly
+    from cts_async.cli.drive import print_plainly
     from cts_async.report.live_screen import LiveScreen
     from cts_async.report.live_words import lines_of
     from cts_async.report.run_state import how_to_resume, rest_of

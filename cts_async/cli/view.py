@@ -26,7 +26,7 @@ def view(
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
 ) -> None:
-    from cts_async.cli.loop import run_async
+    from cts_async.cli.drive import run_async
     from cts_async.report.viewer.serve import listening, serve, viewed_folder
 
     root = viewed_folder(folder)

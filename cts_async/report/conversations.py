@@ -29,9 +29,9 @@ from cts_async.datasets.dataset import Dataset
 from cts_async.datasets.fields import listed
 from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.data_again import opened_again
 from cts_async.protocol.results import read_results
 from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.run_folders import opened_again
 from cts_async.records import Instance
 from cts_async.report.generation_tables import generation_tables
 from cts_async.report.summary import RunSummary

@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from cts_async.protocol.latest import HASHES, Mark, latest_rows, unmarked
-from cts_async.protocol.line_form import placed_results
-from cts_async.protocol.results import failed
+from cts_async.protocol.results import HASHES, Mark, failed, latest_rows, placed_results, unmarked
 from cts_async.records import UNKNOWN
 
 if TYPE_CHECKING:

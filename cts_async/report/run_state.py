@@ -13,7 +13,7 @@ from cts_async.engine.journal import record_at
 from cts_async.engine.manifest_form import command_of, sessions_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
-from cts_async.protocol.latest import unmarked
+from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import STEPS, results_of
 from cts_async.report.live import alive
 from cts_async.report.live_words import SMOKE_TEST, duration

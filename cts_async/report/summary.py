@@ -17,9 +17,15 @@ from cts_async.engine.manifest_form import sessions_of
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
-from cts_async.protocol.latest import HASHES, latest_rows, unmarked
-from cts_async.protocol.line_form import checked_results
-from cts_async.protocol.results import Line, failed, judged_mark
+from cts_async.protocol.results import (
+    HASHES,
+    Line,
+    checked_results,
+    failed,
+    judged_mark,
+    latest_rows,
+    unmarked,
+)
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, STEPS, SUMMARY, results_of
 from cts_async.report.result_columns import ResultColumns, Scores, ToolHealth, ranked
 

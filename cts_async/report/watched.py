@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from cts_async.errors import InputError
-from cts_async.protocol.judge_files import SYSTEMS
+from cts_async.protocol.judge_plan import SYSTEMS
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.protocol.run_folders import manifest_of, named
 from cts_async.report.doing import longest

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.engine.torn_tail import MAX_LINE
-from cts_async.protocol.latest import unmarked
-from cts_async.protocol.results import judged_mark
+from cts_async.protocol.results import judged_mark, unmarked
 from cts_async.protocol.run_files import PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.report.viewer.about import About
 from cts_async.report.viewer.files import NO_FILE, line_at, opened, read_object, record_in, stat_of

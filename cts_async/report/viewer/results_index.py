@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import scorer
-from cts_async.protocol.latest import Mark, latest_rows, unmarked
-from cts_async.protocol.results import failed
+from cts_async.protocol.results import Mark, failed, latest_rows, unmarked
 from cts_async.records import UNKNOWN
 from cts_async.report.viewer.columns import Columns
 from cts_async.report.viewer.files import record_in

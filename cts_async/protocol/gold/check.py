@@ -9,12 +9,20 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from statistics import fmean
+from typing import Any, ClassVar, Final
 
-from cts_async.protocol.sources import NumberedSource, same_address
+import orjson
+
+from cts_async.errors import UnusableOutput
+from cts_async.llm.gbnf import literal
+from cts_async.llm.json_text import find_json
+from cts_async.protocol.gold.sources import NumberedSource, same_address
+from cts_async.protocol.lexical import spelling, terms_of
 from cts_async.records import Nugget
+from cts_async.search.terms import sentence_spans
 
 WEIGHTS: Final = (1, 2, 3)
 """3: core, 2: important, 1: supplemental (prompt D)."""
@@ -263,3 +271,213 @@ def _blank(value: object) -> bool:
 def _short(value: object) -> str:
     text = _clean(value if isinstance(value, str) else repr(value))
     return text if len(text) <= MAX_NAMED else text[: MAX_NAMED - 1] + "…"
+
+
+# --- The form of a golden reference: what servers can enforce of it, and how a reply becomes one.
+
+
+MOST_NUGGETS: Final = 3
+"""Of a model that is held to the grammar."""
+MOST_QUOTES: Final = 12
+QUOTE_CHARS: Final = 160
+FEWEST_TERMS: Final = 3
+"""A sentence with fewer says too little to be judged by."""
+
+_FIXED_RULES: Final = r"""
+weight ::= "1" | "2" | "3"
+text ::= "\"" [A-Za-z0-9\u4E00-\u9FFF] [^"\\<\x00-\x1F\x7F]{4,80} "\""
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldForm:
+    """GOLD JSON over some sources (paper, prompt D); parses to a Gold that `check_gold` finds nothing wrong with.
+
+    The grammar is for a model too small to write nuggets: it chooses them among the sources' own sentences, which are
+    grounded by construction and never twice the same, and gives them weights. `sources` is not empty.
+    """
+
+    sources: tuple[NumberedSource, ...]
+    name: ClassVar[str] = "gold"
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        return _schema([source.id for source in self.sources])
+
+    @property
+    def grammar(self) -> str | None:
+        """None where no source has a sentence to choose."""
+        return _grammar(_quotes(self.sources))
+
+    def parse(self, text: str) -> Gold:
+        found = find_json(text)
+        if found.cut_off:
+            raise UnusableOutput("expected one JSON object, but the reply is cut off", text=text)
+        gold, problems = check_gold(found.value, self.sources)
+        if problems:
+            raise UnusableOutput(told(problems), text=text)
+        return gold
+
+
+def _schema(ids: list[str]) -> dict[str, Any]:
+    texts = {"type": "array", "items": {"type": "string"}}
+    nugget = {
+        "id": {"type": "string", "minLength": 1},
+        "text": {"type": "string", "minLength": 1},
+        "weight": {"type": "integer", "enum": list(WEIGHTS)},
+        "source_ids": {"type": "array", "items": {"enum": ids}, "minItems": 1},
+    }
+    fields: dict[str, Any] = {
+        "query_intent": {"type": "string", "minLength": 1},
+        "must_cover": texts,
+        "missing_evidence": texts,
+        "nuggets": {"type": "array", "items": _object(nugget), "minItems": 1},
+        "reference_urls": texts,
+        "unsupported_claims": texts,
+        "notes": {"type": "string"},
+    }
+    return _object(fields)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _quotes(sources: tuple[NumberedSource, ...]) -> list[tuple[str, str]]:
+    """Pairs (sentence, id of its source): the sentences that can be nuggets, the sources taking turns."""
+    of_each = [_sentences(source.text) for source in sources]
+    turns = max((len(sentences) for sentences in of_each), default=0)
+    chosen: dict[str, tuple[str, str]] = {}
+    for turn in range(turns):
+        for source, sentences in zip(sources, of_each, strict=True):
+            if turn < len(sentences):
+                chosen.setdefault(folded(sentences[turn]), (sentences[turn], source.id))
+    return list(chosen.values())[:MOST_QUOTES]
+
+
+def _sentences(text: str) -> list[str]:
+    spans = sentence_spans(text, QUOTE_CHARS)
+    sentences = [" ".join(text[start:end].split()) for start, end in spans]
+    return [sentence for sentence in sentences if len(terms_of(sentence).content) >= FEWEST_TERMS]
+
+
+def _grammar(quotes: list[tuple[str, str]]) -> str | None:
+    """One line of JSON; nugget i may be any of the sentences i, i + n, i + 2n, ... so that no two are the same."""
+    if not quotes:
+        return None
+    n = min(MOST_NUGGETS, len(quotes))
+    nuggets = [literal(f'{{"id":"N{i}","text":') + f" said{i}" for i in range(1, n + 1)]
+    opening = literal('{"query_intent":') + " text " + literal(',"must_cover":[') + " text "
+    between = ' "," '.join(nuggets)
+    closing = literal('],"reference_urls":[],"unsupported_claims":[],"notes":""}')
+    head = opening + literal('],"missing_evidence":[],"nuggets":[')
+    rules = [f"root ::= {head} {between} {closing}"]
+    rules += [f"said{i + 1} ::= {' | '.join(_said(*quote) for quote in quotes[i::n])}" for i in range(n)]
+    return "\n".join(rules) + _FIXED_RULES
+
+
+def _said(sentence: str, source: str) -> str:
+    """A nugget from its text on: the sentence is given, only the weight is free."""
+    text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
+    return literal(text + ',"weight":') + " weight " + literal(f',"source_ids":[{id}]}}')
+
+
+# --- Is each nugget said by the sources it cites? Term recall, in both languages; no model is asked.
+#
+# A nugget of the gold has to be traceable to evidence (paper, section 4.2). The share of its terms that occur in its
+# cited sources, taken together, is its recall (terms as the lexical judge makes them, see `lexical`). This finds
+# nuggets that were made up or cite the wrong source; it does not understand, so a negated or rearranged statement
+# passes, and a nugget in another language than its source is suspected without cause.
+
+
+GROUNDED_AT: Final = 0.5
+"""Recall from which a nugget counts as grounded, provided that none of its numbers is missing.
+
+A faithful paraphrase changes one word in four to six, and a nugget names its subject, which a source about it may
+leave to its title: with half of its words elsewhere, a nugget is more than a paraphrase.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """What a nugget's cited sources say of it.
+
+    `recall` is in [0, 1]; the missing terms and numbers are those that occur in no cited source, as the nugget
+    writes them. `better_source` is a source not cited that alone has a higher recall than all cited ones together.
+    """
+
+    id: str
+    recall: float
+    missing_terms: tuple[str, ...] = ()
+    missing_numbers: tuple[str, ...] = ()
+    better_source: str | None = None
+    better_recall: float | None = None
+
+    @property
+    def grounded(self) -> bool:
+        """Whether there is enough of it in its sources, and every number and year."""
+        return self.recall >= GROUNDED_AT and not self.missing_numbers
+
+
+def ground(nuggets: Sequence[Nugget], sources: Sequence[NumberedSource]) -> tuple[Grounding, ...]:
+    """Check every nugget, in order, against the sources; those it cites and nobody knows say nothing."""
+    found = {source.id: terms_of(source.evidence).every for source in sources}
+    return tuple(_ground(nugget, found) for nugget in nuggets)
+
+
+def _ground(nugget: Nugget, found: Mapping[str, frozenset[str]]) -> Grounding:
+    terms = terms_of(nugget.text)
+    wanted = terms.content or terms.every
+    said = _union(found[id] for id in nugget.source_ids if id in found)
+    recall = _recall(wanted, said)
+    better = max(
+        ((_recall(wanted, of), id) for id, of in found.items() if id not in nugget.source_ids),
+        key=lambda pair: pair[0],
+        default=(0.0, ""),
+    )
+    written = spelling(nugget.text)
+    missing = [term for term in written if term not in said]
+    return Grounding(
+        id=nugget.id,
+        recall=recall,
+        missing_terms=tuple(written[term] for term in missing if term not in terms.numbers),
+        missing_numbers=tuple(written[term] for term in missing if term in terms.numbers),
+        better_source=better[1] if better[0] > recall else None,
+        better_recall=better[0] if better[0] > recall else None,
+    )
+
+
+def _union(parts: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*parts)
+
+
+def _recall(wanted: frozenset[str], said: frozenset[str]) -> float:
+    """The share of `wanted` that is said; 0 where nothing is wanted: an empty statement is not grounded."""
+    return len(wanted & said) / len(wanted) if wanted else 0.0
+
+
+def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
+    """The check as a record keeps it: the mean recall, and every nugget's part; `checked` is not empty."""
+    return {
+        "threshold": GROUNDED_AT,
+        "mean": round(fmean(one.recall for one in checked), 4),
+        "ungrounded": [one.id for one in checked if not one.grounded],
+        "nuggets": [_json(one) for one in checked],
+    }
+
+
+def _json(one: Grounding) -> dict[str, Any]:
+    value: dict[str, Any] = {"id": one.id, "recall": round(one.recall, 4)}
+    if one.missing_terms:
+        value["missing_terms"] = list(one.missing_terms)
+    if one.missing_numbers:
+        value["missing_numbers"] = list(one.missing_numbers)
+    if one.better_source is not None and one.better_recall is not None:
+        value["better_source"] = one.better_source
+        value["better_recall"] = round(one.better_recall, 4)
+    return value

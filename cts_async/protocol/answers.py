@@ -25,8 +25,7 @@ from cts_async.datasets import (
 from cts_async.engine.manifest_form import command_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
-from cts_async.protocol.latest import HASHES, LatestLines, first_repetition
-from cts_async.protocol.results import answer_digest, mark_of
+from cts_async.protocol.results import HASHES, LatestLines, answer_digest, first_repetition, mark_of
 from cts_async.protocol.run_files import MANIFEST, RESULTS
 from cts_async.protocol.run_folders import is_talk
 from cts_async.records import Instance, Nugget

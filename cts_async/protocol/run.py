@@ -18,17 +18,24 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.shards import until_free
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.answer import ModelAnswerer, ModelRespondent
-from cts_async.protocol.crew import Crew, LaneOf, instances_in_flight, opened, prices_of
+from cts_async.protocol.conversation import ModelRespondent
 from cts_async.protocol.forecast import Forecast, forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, converse_then_search, search_only
 from cts_async.protocol.plan import Plan
+from cts_async.protocol.resources import (
+    Crew,
+    LaneOf,
+    instances_in_flight,
+    manifest_prices,
+    open_budget,
+    opened,
+    opened_searcher,
+)
 from cts_async.protocol.results import Line, failure_line, judgment_line, outcome_line, talk_json
+from cts_async.protocol.roles import ModelAnswerer
 from cts_async.protocol.run_files import Also, RunFiles, opened_files
-from cts_async.protocol.searcher import opened_searcher
-from cts_async.protocol.spending import open_budget
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
 
@@ -159,7 +166,7 @@ def _files(plan: Plan, system: System, planned: Forecast, also: Also) -> Any:
         },
         "tools": plan.search.notes,
         "players": plan.players(system),
-        "prices": prices_of(plan.specs.values()),
+        "prices": manifest_prices(plan.specs.values()),
         "embedded": plan.embedded,
         "n_expected": plan.n_instances,
         "forecast": note(plan, planned, system),

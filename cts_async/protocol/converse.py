@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from cts_async.config import TalkConfig
 from cts_async.datasets import Dataset, open_dataset
-from cts_async.errors import UsageError
+from cts_async.engine.events import Events
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.shards import until_free
+from cts_async.engine.stop import stoppable
+from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.protocol.conversation import ModelRespondent, Talk, converse, prompt_of, prompts_of
 from cts_async.protocol.prompts import PromptSet, load_prompts
-from cts_async.protocol.roles import RoleNames, choose_roles, resolve_all, with_embedded_file
+from cts_async.protocol.resources import Crew, instances_in_flight, manifest_prices, open_budget, opened
+from cts_async.protocol.results import Line, failure_line, talk_json
+from cts_async.protocol.run_files import RunFiles, opened_files
 from cts_async.protocol.run_folders import TALK
-from cts_async.protocol.schemes import prompt_of, prompts_of
-from cts_async.protocol.spending import check_prices
-from cts_async.protocol.systems import System, mark, run_names, systems_of
-from cts_async.records import Instance
+from cts_async.protocol.systems import (
+    RoleNames,
+    System,
+    check_prices,
+    choose_roles,
+    mark,
+    resolve_all,
+    run_names,
+    systems_of,
+    with_embedded_file,
+)
+from cts_async.records import ConversationTurn, Instance
 
 _CHOOSE: Final = "--model, --support, --all NAME"
 
@@ -172,3 +189,112 @@ def _wanted(config: TalkConfig, systems: Iterable[System], support: str) -> dict
     if any(system.mode != "at-once" for system in systems):
         wanted.setdefault(support, []).append("support")
     return wanted
+
+
+# --- Holds conversations: every system over every instance on one engine, each into its own run directory.
+#
+# A run of `cts converse` is one of `cts run` without the search: the same steps under the same keys, the same files.
+# Jobs go instance by instance, all systems of an instance side by side, so that an early stop leaves them comparable.
+
+
+Files = Mapping[System, RunFiles]
+
+
+async def hold_talks(plan: TalkPlan, environ: Mapping[str, str], events: Events) -> None:
+    """Converse or resume. Raises RunStopped when it ends early; what was said is on disk in any case."""
+    config = plan.config.run
+    async with (
+        stoppable() as stopper,
+        opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
+    ):
+        await until_free(plan.systems.values(), events)
+        with ExitStack() as stack:
+            files = {system: stack.enter_context(_files(plan, system)) for system in plan.systems}
+            for system, of in files.items():
+                of.tell(events, plan.n_expected(system), retry_failed=config.retry_failed)
+            journals = [of.journal.path for of in files.values()]
+            runner = Runner(
+                crew.lanes,
+                events=events,
+                seed=config.seed,
+                in_flight=config.in_flight or instances_in_flight(crew),
+                budget=open_budget(config.budget, plan.specs.values(), journals, (), events),
+            )
+            stopper.watch(runner)
+            await runner.run(_jobs(plan, crew, files))
+
+
+def _files(plan: TalkPlan, system: System) -> Any:
+    config = plan.config.run
+    notes = {
+        "command": config.command,
+        "data": {
+            "spec": config.data,
+            "path": str(plan.dataset.path),
+            "gold": None,
+            "fields": dict(config.fields),
+            "corpus": None,
+        },
+        "players": plan.players(system),
+        "prices": manifest_prices(plan.specs.values()),
+        "embedded": plan.embedded,
+        "n_expected": plan.n_expected(system),
+    }
+    return opened_files(
+        plan.systems[system],
+        plan.identity(system),
+        notes,
+        prompts=plan.prompt_texts(system),
+        sync=config.sync,
+    )
+
+
+def _jobs(plan: TalkPlan, crew: Crew, files: Files) -> Iterator[Job]:
+    heard: set[str] = set()
+    for instance in plan.instances():
+        first = instance.blurred_query not in heard
+        heard.add(instance.blurred_query)
+        for system, of in files.items():
+            due = first or system.mode != "at-once"
+            if due and of.needs_work(instance.id, retry_failed=plan.config.run.retry_failed):
+                yield Job(
+                    group=of.directory.name,
+                    id=instance.id,
+                    journal=of.journal,
+                    walk=partial(_walk, plan=plan, crew=crew, system=system, instance=instance),
+                    finish=partial(_finish, of=of, system=system, instance=instance),
+                )
+
+
+async def _walk(
+    ctx: Context, *, plan: TalkPlan, crew: Crew, system: System, instance: Instance
+) -> tuple[ConversationTurn, ...]:
+    # In mode "at-once" nobody plays the user: the questions are all there is.
+    user = crew.role(plan.players(system).get("support", system.clarifier))
+    talk = Talk(answerer=None, respondent=ModelRespondent(user), selector=user, reformulator=user)
+    clarifier = crew.role(system.clarifier)
+    return await converse(ctx, talk, clarifier, instance, system, every_turn=True)
+
+
+async def _finish(
+    ended: tuple[ConversationTurn, ...] | StepError, *, of: RunFiles, system: System, instance: Instance
+) -> None:
+    if isinstance(ended, StepError):
+        await of.add_result(failure_line(system.label, instance, ended))
+    else:
+        await of.add_result(talk_line(system, instance, ended))
+
+
+def talk_line(system: System, instance: Instance, turns: tuple[ConversationTurn, ...]) -> Line:
+    """A conversation that was held. Questions stand with their answers; those that nobody answered in `turns` only."""
+    answered = [turn for turn in turns if turn.answers]
+    return {
+        "id": instance.id,
+        "system": system.label,
+        "fused_query": instance.fused_query,
+        "blurred_query": instance.blurred_query,
+        "k": system.k,
+        **talk_json(system, turns),
+        "questions": [question for turn in answered for question in turn.offered],
+        "answers": [answer.text for turn in answered for answer in turn.answers],
+    }
