@@ -22,8 +22,8 @@ from cts_async.engine.open_files import require_open_files
 from cts_async.errors import RunStopped
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of
-from cts_async.report.plain import plain
 from cts_async.report.progress import Doing, Work, ticking, told_live
+from cts_async.report.text import plain
 
 if TYPE_CHECKING:
     from cts_async.cluster.ray_cluster import ClusterSpec

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cts_async.config import GoldConfig
     from cts_async.protocol.gold.build import GoldPlan
-    from cts_async.report.gold_summary import GoldSummary
+    from cts_async.report.gold import GoldSummary
 
 HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
 
@@ -107,7 +107,7 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold.build import build_gold, plan_gold
-    from cts_async.report.gold_summary import summarise_gold, write_gold_summary
+    from cts_async.report.gold import summarise_gold, write_gold_summary
     from cts_async.report.progress import Work
 
     plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
@@ -146,7 +146,7 @@ def _introduce(err: Console, plan: GoldPlan) -> None:
 
 
 def _conclude(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
-    from cts_async.report.gold_table import SMOKE_TEST, print_gold
+    from cts_async.report.gold import SMOKE_TEST, print_gold
 
     print_gold(out, summary)
     if plan.plan.embedded:

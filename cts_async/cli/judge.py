@@ -122,7 +122,7 @@ def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.forecast import foresee
     from cts_async.protocol.judge_plan import plan_judging
-    from cts_async.report.planned_judging import foreseen_json, print_foreseen
+    from cts_async.report.forecast import foreseen_json, print_foreseen
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
     foreseen = foresee(plan)
@@ -206,7 +206,7 @@ def _summaries(plan: JudgePlan) -> list[RunSummary]:
 
 
 def _conclude(out: Any, plan: JudgePlan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.table import SMOKE_TEST, print_judged
+    from cts_async.report.results import SMOKE_TEST, print_judged
 
     print_judged(out, summaries, plan.judges)
     if plan.n_saved:

@@ -26,7 +26,7 @@ def plan(asked: RunConfig, as_json: options.AsJson = False) -> None:
     from cts_async.protocol.forecast import forecast
     from cts_async.protocol.past_usage import observe
     from cts_async.protocol.plan import make_plan
-    from cts_async.report.planned import forecast_json, print_forecast
+    from cts_async.report.forecast import forecast_json, print_forecast
 
     made = make_plan(asked, load_catalogue(asked.config_file), os.environ, keyless=True)
     for system, directory in made.systems.items():

@@ -125,7 +125,7 @@ def _where(search: SearchPlan) -> str:
 
 
 def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.table import SMOKE_TEST, print_results
+    from cts_async.report.results import SMOKE_TEST, print_results
 
     if not summaries:
         return
@@ -144,7 +144,7 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
 def _look_back_and_on(out: Console, plan: Plan) -> None:
     """What one might do next, and in one line planned and actual."""
     from cts_async.protocol.past_usage import observe
-    from cts_async.report.planned import compare
+    from cts_async.report.forecast import compare
 
     for line in (f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"):
         out.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -35,7 +35,7 @@ def view(
 
 
 def _told(folder: Path, address: str, *, browser: bool) -> None:
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     print(f"{plain(str(folder))}: {address} (Ctrl-C ends it)", flush=True)
     if browser:

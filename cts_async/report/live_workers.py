@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cts_async.report.live import LiveCluster, LiveWorker
 from cts_async.report.live_words import number
-from cts_async.report.plain import plain
+from cts_async.report.text import plain
 from cts_async.report.worker_words import is_silent, one_by_one, worker_state, workers_line, workers_of
 
 NAME, HOST = 16, 20

@@ -16,15 +16,13 @@ import orjson
 
 from cts_async import __version__
 from cts_async.report.all_tables import Group, Grouped, named_runs, smoke_test
-from cts_async.report.comparison_tables import Told
-from cts_async.report.data_table import Column, DataTable, Row, Show, written_rows
-from cts_async.report.gathered import Gathered
-from cts_async.report.headline import headline
+from cts_async.report.comparison_tables import Told, headline
+from cts_async.report.gathered import Gathered, OpenedRun
 from cts_async.report.html.element import Element, Node, Program, element, rendered, said
 from cts_async.report.html.instances import run_section, viewer_folder
-from cts_async.report.opened import OpenedRun
 from cts_async.report.plots import Drawn, Figure, LeftOut, plotly_js, template
-from cts_async.report.table_text import best_cells
+from cts_async.report.table_files import best_cells
+from cts_async.report.tables import Column, DataTable, Row, Show, written_rows
 from cts_async.safe_files import written_whole
 
 DOCTYPE: Final = "<!doctype html>\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cts_async.analysis.diagnosis import Diagnosis
+from cts_async.analysis.diagnose import Diagnosis
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.plots.cost import cost, time
 from cts_async.report.plots.figure import Figure, LeftOut

@@ -8,9 +8,9 @@ from html import unescape
 from math import log
 from typing import Any, Final, Literal, TypeAlias
 
-from cts_async.analysis.bootstrap import Difference
-from cts_async.report.data_table import printable, with_interval
+from cts_async.analysis.resampling import Difference
 from cts_async.report.plots.style import LEGEND_WIDTH, columns, folded, shown
+from cts_async.report.tables import printable, with_interval
 
 
 @dataclass(frozen=True, slots=True)

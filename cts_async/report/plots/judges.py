@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cts_async.analysis.agreement import Agreement
-from cts_async.analysis.judges import JudgeScores, Robustness
-from cts_async.report.data_table import printable
+from cts_async.analysis.agreement import Agreement, JudgeScores, Robustness
 from cts_async.report.plots.figure import (
     Figure,
     LeftOut,
@@ -23,6 +21,7 @@ from cts_async.report.plots.figure import (
     spec,
 )
 from cts_async.report.plots.style import folded
+from cts_async.report.tables import printable
 
 ONE_JUDGE = "One judge alone agrees with nobody: cts judge RUN --judge NAME adds another."
 

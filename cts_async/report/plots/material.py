@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.board import Board
-from cts_async.analysis.bootstrap import RESAMPLES, Difference, paired_differences
-from cts_async.analysis.diagnosis import SystemDiagnosis
+from cts_async.analysis.diagnose import SystemDiagnosis
+from cts_async.analysis.resampling import RESAMPLES, Difference, paired_differences
+from cts_async.analysis.stats import Z
 from cts_async.analysis.turn_retrieval import TurnRetrieval
-from cts_async.analysis.wilson import Z
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.data_table import printable
 from cts_async.report.diagnosis import Report
 from cts_async.report.plots.figure import Figure, counts, listed
 from cts_async.report.summary import RunSummary
+from cts_async.report.tables import printable
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.ask_or_not import Frontier, Point
-from cts_async.analysis.calibration import Calibration
-from cts_async.analysis.diagnosis import BudgetDiagnosis, SystemDiagnosis
+from cts_async.analysis.ask_or_not import Calibration, Frontier, Point
+from cts_async.analysis.diagnose import BudgetDiagnosis, SystemDiagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
-from cts_async.analysis.wilson import wilson
-from cts_async.report.data_table import printable, with_interval
+from cts_async.analysis.stats import wilson
 from cts_async.report.plots.figure import (
     Figure,
     LeftOut,
@@ -32,6 +30,7 @@ from cts_async.report.plots.figure import (
     vertical_line,
 )
 from cts_async.report.plots.material import name_of
+from cts_async.report.tables import printable, with_interval
 
 _Told: TypeAlias = tuple[QuestionType, float, tuple[float, float], str]
 """A type with its value, the interval and what is said on pointing."""

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.bootstrap import Difference
-from cts_async.analysis.leaderboard import Standing
-from cts_async.report.data_table import printable
+from cts_async.analysis.compare import Standing
+from cts_async.analysis.resampling import Difference
 from cts_async.report.plots.figure import (
     Figure,
     LeftOut,
@@ -30,6 +29,7 @@ from cts_async.report.plots.figure import (
 )
 from cts_async.report.plots.material import Scored, Versus, nothing_shared, whiskers
 from cts_async.report.plots.style import TITLE_WIDTH, folded
+from cts_async.report.tables import printable
 
 if TYPE_CHECKING:
     import numpy as np

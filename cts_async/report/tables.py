@@ -1,26 +1,93 @@
-"""A table as data: printed for people, and the same rows unrounded as JSON and CSV."""
+"""Tables as data: printed on a terminal, and written as JSON and CSV."""
 
 from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.analysis.bootstrap import ENOUGH
+from cts_async.analysis.resampling import ENOUGH
 from cts_async.errors import UsageError
-from cts_async.report.folded import Folded
-from cts_async.report.plain import plain
-from cts_async.report.visible import visible
-from cts_async.report.whole_table import NAME_WIDTH, print_whole
+from cts_async.report.text import plain, visible
 from cts_async.safe_files import written_whole
+
+# --- whole_table
+#
+# A table on a terminal that is too narrow for it: it runs over the edge, where rich leaves whole columns out.
+
+NAME_WIDTH: Final = 6
+"""A long name folds, but not into less."""
+_OVER: Final = 12
+"""Where lines run over the edge anyway, names fold no further than this."""
+_ROOM: Final = 10_000
+"""Columns of a terminal on which any cell has room."""
+
+
+def print_whole(console: Console, table: Table) -> None:
+    """Print a table as wide as the terminal allows, and never without a name or with half a number.
+
+    Columns fold down to their `min_width`; one that does not wrap, is set right or has none keeps its own.
+    """
+    if _least_width(console, table) > console.width:
+        table.width = _least_width(console, table, _OVER)
+    console.print(table, crop=False, no_wrap=True, overflow="ignore")
+
+
+def _least_width(console: Console, table: Table, name: int = 0) -> int:
+    """Terminal columns that a table needs to be read, names of `name` characters left whole."""
+    _, right, _, left = table.padding
+    between = (len(table.columns) - 1) * (left + right + (1 if table.box else 0))
+    return sum(_least(console, column, name) for column in table.columns) + between
+
+
+def _least(console: Console, column: RichColumn, name: int) -> int:
+    options = console.options.update(width=_ROOM)
+    cells = (column.header, *column.cells)
+    natural = max(Measurement.get(console, options, cell).maximum for cell in cells)
+    if column.no_wrap or column.justify == "right" or column.min_width is None:
+        return natural
+    return min(natural, max(column.min_width, name))
+
+
+# --- folded
+#
+# A name in a narrow column: `fake-at-cot-respond-k2` breaks after a hyphen, and inside a word only for want of one.
+
+
+class Folded:
+    """Text of a table's cell, in a column whose overflow is "fold". Measured as any text; no markup in it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement.get(console, options, Text(self._text))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("\n".join(folded(self._text, options.max_width)))
+
+
+def folded(text: str, width: int) -> list[str]:
+    """The text on lines of at most `width` columns, by hyphens and spaces. Text that is not ASCII is left whole."""
+    if len(text) <= width or not text.isascii():
+        return [text]
+    return [piece for line in text.splitlines() for piece in textwrap.wrap(line, width)]
+
+
+# --- data_table
+#
+# A table as data: printed for people, and the same rows unrounded as JSON and CSV.
 
 SHORT_MARK: Final = "†"
 SHORT_NOTE: Final = (

@@ -1,26 +1,173 @@
-"""Everything that conversations are evaluated by, as tables: how they went, the questions that were asked,
-and what is retrieved turn by turn (AT-CoT, SIGIR 2025, tables 5 to 8)."""
+"""Evaluation of conversations as tables."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from cts_async.analysis.asked_first import asked_first, retrieved_first, source_of
-from cts_async.analysis.conversations import Talk, read_talk
-from cts_async.analysis.retrieval import count_hopeless, hopeless_note, measure
-from cts_async.analysis.similarity import Scorer
-from cts_async.analysis.talk_groups import TalkGroup, talk_groups
+from cts_async.analysis.bertscore import BertScore
+from cts_async.analysis.conversations import Talk, TalkGroup, read_talk, talk_groups
+from cts_async.analysis.retrieval import (
+    STANDIN,
+    Qrels,
+    count_hopeless,
+    hopeless_note,
+    measure,
+    relevant_from,
+    standin_qrels,
+    standins_have_one_grade,
+)
+from cts_async.analysis.similarity import Scorer, TokenF1
 from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
-from cts_async.report.data_table import Column, DataTable, number, text
+from cts_async.config import EvaluationConfig
+from cts_async.datasets.dataset import Dataset
+from cts_async.datasets.fields import listed
+from cts_async.datasets.trec import read_facet_qrels
+from cts_async.errors import InputError, UsageError
+from cts_async.protocol.results import read_results
+from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.run_folders import opened_again
+from cts_async.records import Instance
 from cts_async.report.generation_tables import generation_tables
 from cts_async.report.summary import RunSummary
-from cts_async.report.talk_judgments import Judgments, Talked
+from cts_async.report.tables import Column, DataTable, number, text
 from cts_async.report.turn_tables import PUBLISHED_MEASURE, turn_tables
+from cts_async.search.rankers import Ranker
+
+if TYPE_CHECKING:
+    from cts_async.search.backends.corpus import Corpus
+
+# --- talk_judgments
+#
+# What conversations' queries are searched in and judged by, opened before anything is paid for.
+
+STANDIN_PREFIX = "intent:"
+_STANDIN_DEPTH = 10
+
+
+class Talked(Protocol):
+    """What conversations are about: a plan to hold some, or runs that did."""
+
+    @property
+    def dataset(self) -> Dataset: ...
+
+    def directories(self) -> Sequence[Path]:
+        """Where the runs are, those that have begun and others."""
+
+    def instances(self) -> Iterator[Instance]:
+        """The instances talked about, in the data's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgments:
+    """A corpus with a ranker, and who judges its documents. `caption` says both, for tables."""
+
+    ranker: Ranker
+    caption: str
+    given: Qrels | None = field(repr=False)
+    """Grades by instance id that people gave; None: stand-ins, beside which no published value may stand."""
+    standin_depth: int
+    level: int = 1
+    """The least grade that is relevant, as in `retrieval.evaluate`."""
+
+    def qrels(self, intents: Mapping[str, str]) -> Qrels:
+        """Grades of documents by instance id; `intents` are q* by id."""
+        if self.given is not None:
+            return self.given
+        return standin_qrels(self.ranker, intents, self.standin_depth)
+
+
+def open_judgments(asked: EvaluationConfig, plan: Talked) -> Judgments | None:
+    """Index the corpus and read the judgments; None where there is no corpus to search.
+
+    Raises UsageError for an unknown measure, a relevance level above the only grade of stand-ins, a corpus, re-ranker
+    or qrels that cannot be read, and for qrels that have no judgments of any instance, or of no document that is there.
+    """
+    from cts_async.search.backends.corpus import Corpus
+
+    for name in asked.measures:
+        measure(name)
+    depth = _standin_depth(asked.qrels)
+    if depth is not None and asked.relevance_level > 1:
+        raise UsageError(standins_have_one_grade(asked.relevance_level, asked.qrels))
+    corpus = asked.corpus or plan.dataset.corpus
+    if corpus is None:
+        return None
+    given, judges = None, STANDIN
+    if depth is None:
+        path = Path(asked.qrels)
+        ids = [instance.id for instance in plan.instances()]
+        given = read_facet_qrels(path)
+        judges = f"{_judged(path, given, ids)} of {len(ids)} intents judged in {path.name}"
+    documents = Corpus.open(corpus)
+    if given is not None:
+        _check_documents(Path(asked.qrels), given, documents)
+    ranker = _ranker(documents, asked.reranker)
+    level = asked.relevance_level
+    caption = f"{ranker.name} over {corpus.name}; {judges}{relevant_from(level)}"
+    return Judgments(ranker, caption, given, depth or 0, level)
+
+
+def _standin_depth(qrels: str) -> int | None:
+    """N of "intent:N", 10 for "intent" alone; None for a file."""
+    if qrels == STANDIN_PREFIX.removesuffix(":"):
+        return _STANDIN_DEPTH
+    if not qrels.startswith(STANDIN_PREFIX):
+        return None
+    number = qrels.removeprefix(STANDIN_PREFIX)
+    if not (number.isascii() and number.isdigit() and 0 < int(number) <= 1000):
+        raise UsageError(
+            f"--qrels {qrels}: write intent:N with N from 1 to 1000, or name a file of judgments"
+        )
+    return int(number)
+
+
+def _judged(path: Path, qrels: Qrels, ids: Sequence[str]) -> int:
+    """How many instances have judgments. Raises InputError where none has."""
+    n = sum(1 for id in ids if qrels.get(id))
+    if not n:
+        raise InputError(
+            path,
+            f"has no judgments of any of the {len(ids)} instances: it judges {listed(list(qrels)[:3])}, the "
+            f"instances are {listed(ids[:3])}; what is needed are lines of: instance 0 document grade, or of the "
+            "Web Track's diversity task: topic facet document grade",
+        )
+    return n
+
+
+def _check_documents(path: Path, qrels: Qrels, corpus: Corpus) -> None:
+    """InputError where the corpus has none of the judged documents: every query would score 0, for nothing."""
+    judged = (id for grades in qrels.values() for id in grades)
+    if all(corpus.document(id) is None for id in judged):
+        named = next(id for grades in qrels.values() for id in grades)
+        raise InputError(
+            path,
+            f"judges no document of {corpus.path}: it judges {named!r}, there documents are called "
+            f"{corpus.id_of(0)!r}; ids have to be the same",
+        )
+
+
+def _ranker(corpus: Corpus, reranker: str | None) -> Ranker:
+    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
+
+    base = Bm25Ranker(corpus)
+    return CrossEncoderRanker(base, reranker, corpus) if reranker else base
+
+
+def open_scorer(encoder: str | None) -> Scorer:
+    """BERTScore by that encoder, or where none is named the words that questions share. Raises UsageError."""
+    return BertScore(encoder) if encoder else TokenF1()
+
+
+# --- talk_report
+#
+# Everything that conversations are evaluated by, as tables: how they went, the questions that were asked,
+# and what is retrieved turn by turn (AT-CoT, SIGIR 2025, tables 5 to 8).
 
 Told: TypeAlias = Callable[[str, int, int], Any]
 """Called with what is done, how much of it is, and of how much."""
@@ -236,3 +383,43 @@ def _standin_notes(found: TurnRetrieval, depth: int) -> Iterator[str]:
             f"{', '.join(rr)} is 1 wherever any of an intent's {depth} stand-ins comes first; --qrels intent:1 asks "
             "for the best of them."
         )
+
+
+# --- held_talks
+#
+# Conversations that were held (`cts converse`), evaluated again from their runs' own files.
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTalks:
+    """Runs of conversations over the same data; what they talked about are the instances that one of them has."""
+
+    dataset: Dataset
+    runs: tuple[Path, ...]
+    ids: frozenset[str]
+
+    def directories(self) -> Sequence[Path]:
+        return self.runs
+
+    def instances(self) -> Iterator[Instance]:
+        return (one for one in self.dataset.instances() if one.id in self.ids)
+
+
+def evaluate_held(runs: Sequence[RunSummary], asked: EvaluationConfig) -> TalkReport:
+    """The tables of `cts converse` over what was held so far; what cannot be evaluated is said.
+
+    Raises UsageError for documents and judgments that cannot be read.
+    """
+    try:
+        dataset = opened_again(runs[0].manifest)
+    except UsageError as error:
+        return TalkReport((), (f"Not evaluated, since the data cannot be read again: {error}.",))
+    directories = tuple(run.directory for run in runs)
+    ids = frozenset(line["id"] for directory in directories for line in read_results(directory / RESULTS))
+    held = HeldTalks(dataset, directories, ids)
+    judgments = open_judgments(asked, held)
+    return evaluate_talks(held, judgments, open_scorer(asked.encoder), asked.measures, _nobody)
+
+
+def _nobody(what: str, done: int, of: int) -> None:
+    """Nobody waits for the progress of this."""

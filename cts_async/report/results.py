@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 
@@ -9,17 +10,52 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cts_async.analysis.bootstrap import Difference, paired_difference
+from cts_async.analysis.resampling import Difference, paired_difference
+from cts_async.llm.served import another_model, shown
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
-from cts_async.report.agreement import sentence, together
-from cts_async.report.data_table import SHORT_MARK, SHORT_NOTE, with_interval
-from cts_async.report.folded import Folded
-from cts_async.report.plain import plain
-from cts_async.report.served_models import dropped_parameters, other_models
-from cts_async.report.summary import JudgeScores, RunSummary
-from cts_async.report.whole_table import print_whole
+from cts_async.report.summary import JudgeScores, RunSummary, sentence, together
+from cts_async.report.tables import SHORT_MARK, SHORT_NOTE, Folded, print_whole, with_interval
+from cts_async.report.text import plain
 from cts_async.scorer import Summary
+
+# --- served_models
+#
+# Which model answered in place of the one asked for, and without which parameters, in words.
+#
+# A reply that does not name its model counts as the model asked for: nothing says otherwise.
+
+
+def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """A line for each (asked, served) pair of different models, all runs together; none where all is well."""
+    replies: Counter[str] = Counter()
+    others: dict[tuple[str, str], Counter[str]] = {}
+    for summary in summaries:
+        for asked, served in summary.spent.served.items():
+            replies[asked] += served.total()
+            for model, n in served.items():
+                if another_model(asked, model):
+                    others.setdefault((asked, model), Counter())[summary.label] += n
+    for (asked, model), runs in others.items():
+        share = f"{runs.total()} of {replies[asked]} replies"
+        yield f"Another model: {shown(model)} gave {share} that {shown(asked)} was asked for ({', '.join(runs)})"
+
+
+def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """A line for each model and parameter that its server refused, all runs together; none where all is well."""
+    replies: Counter[tuple[str, str]] = Counter()
+    of: Counter[str] = Counter()
+    for summary in summaries:
+        for model, dropped in summary.spent.dropped.items():
+            replies.update({(model, name): n for name, n in dropped.items()})
+        of.update({model: served.total() for model, served in summary.spent.served.items()})
+    for (model, name), n in replies.items():
+        yield f"Without {shown(name)}: {shown(model)} refuses it, {n} of {of[model]} replies were made without"
+
+
+# --- table
+#
+# The results on a terminal: every system under every judge, side by side.
 
 TITLE = "restore_score_100"
 HEADINGS = ("mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
