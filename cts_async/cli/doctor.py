@@ -136,7 +136,7 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Keys and addresses of every model; hosts are looked at all at once."""
-    from cts_async.cli.loop import run_async
+    from cts_async.cli.drive import run_async
     from cts_async.errors import UsageError
 
     specs: dict[str, ModelSpec] = {}
@@ -202,7 +202,7 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
 
 
 def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
-    from cts_async.cli.loop import run_async
+    from cts_async.cli.drive import run_async
     from cts_async.errors import CTSError
 
     try:

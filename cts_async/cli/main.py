@@ -37,7 +37,7 @@ from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
 from cts_async.engine.processes import MORE_FILES
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, NO_ROOM, CTSError, UsageError, unwritable
 from cts_async.llm.redact import SECRETS
-from cts_async.report.plain import plain
+from cts_async.report.text import plain
 
 app = typer.Typer(
     name="cts",

@@ -20,7 +20,7 @@ from cts_async.llm.client import Client
 from cts_async.llm.model import Model, ServedModels
 from cts_async.llm.parsing import FreeText
 from cts_async.llm.responses import refused_parameter
-from cts_async.report.served_models import dropped_parameters
+from cts_async.report.results import dropped_parameters
 from cts_async.report.summary import summarise_run, write_summary
 
 PARAMS = {"reasoning_effort": "none", "temperature": 0.0, "top_p": 1.0, "max_tokens": 9}

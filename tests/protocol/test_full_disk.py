@@ -12,9 +12,9 @@ import pytest
 
 from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.errors import StorageFull
-from cts_async.protocol.judge_files import Target, opened_targets
+from cts_async.protocol.gold.build import TRACES, TraceArchive
+from cts_async.protocol.judge_plan import Target, opened_targets
 from cts_async.protocol.run_files import JUDGMENTS, STEPS, RunFiles, noted
-from cts_async.protocol.trace_archive import TRACES, TraceArchive
 
 NO_ROOM = r"No space left on device\); make room and type the same command again"
 TORN = b'{"key":'

@@ -31,9 +31,8 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import RejectedError
-from cts_async.report.doing import MOST_SAID, Doing
-from cts_async.report.live_shapes import LivePart
-from cts_async.report.works import Work
+from cts_async.report.live import LivePart
+from cts_async.report.progress import MOST_SAID, Doing, Work
 
 RUNS = Path("runs")
 
