@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.protocol.audit.numerals import spelled, with_years_in_digits
+from cts_async.protocol.audit.text import spelled, with_years_in_digits
 
 
 @pytest.mark.parametrize(

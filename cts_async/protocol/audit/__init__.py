@@ -4,7 +4,7 @@ Trusted are only: the reading of remembered replies (`llm/structured`), the dige
 (`engine/step.step_key`), and the reading of the data. What the protocol allows is written down here again.
 """
 
-from cts_async.protocol.audit.findings import Audit, Finding, Level
-from cts_async.protocol.audit.run import audit_run
+from cts_async.protocol.audit.report import Audit, audit_run
+from cts_async.protocol.audit.rules import Finding, Level
 
 __all__ = ["Audit", "Finding", "Level", "audit_run"]
