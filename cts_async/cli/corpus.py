@@ -54,7 +54,7 @@ def show(
     from itertools import islice
 
     from cts_async.cli.data.shown import show as show_tables
-    from cts_async.report.corpus_tables import documents_table, facts_table
+    from cts_async.report.datasets import documents_table, facts_table
     from cts_async.search.backends.corpus import Corpus
 
     opened = Corpus.open(path)
@@ -86,7 +86,7 @@ def search(
 ) -> None:
     from cts_async.cli.data.shown import show as show_tables
     from cts_async.errors import UsageError
-    from cts_async.report.corpus_tables import found_table
+    from cts_async.report.datasets import found_table
     from cts_async.search.backends.corpus import Corpus
 
     if model not in MODELS:
@@ -103,7 +103,7 @@ def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
     from time import perf_counter
 
     from cts_async.cli.data.shown import show as show_tables
-    from cts_async.report.corpus_tables import facts_table
+    from cts_async.report.datasets import facts_table
     from cts_async.search.backends.corpus import Corpus
 
     start = perf_counter()

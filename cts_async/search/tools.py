@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from cts_async.engine.lane import Lane
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
-from cts_async.engine.step import Executed, Step, step_key
+from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
 from cts_async.errors import (
     RateLimited,
     RejectedError,

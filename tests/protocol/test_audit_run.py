@@ -223,7 +223,10 @@ def test_an_answerer_that_saw_more_than_the_intent(run: Path) -> None:
 def test_nothing_may_hide_under_a_digest(run: Path, step: str) -> None:
     plant(run, ENGLISH, step, lambda r: r["request"].update(on_record="0123456789abcdef"))
     (finding,) = violations(audit_run(run))
-    assert (finding.problem, finding.text) == ("its request contains more than prompt and fields", "on_record")
+    assert (finding.problem, finding.text) == (
+        "its request contains more than prompt and fields",
+        "on_record",
+    )
 
 
 def test_a_rewritten_query_that_knows_what_nobody_said(run: Path) -> None:

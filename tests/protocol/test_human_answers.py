@@ -19,7 +19,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.human_answers import human_reply, people_of
-from cts_async.protocol.observed import observe
+from cts_async.protocol.past_usage import observe
 from cts_async.protocol.plan import Plan, make_plan
 
 QULAC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "qulac.json"

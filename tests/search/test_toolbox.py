@@ -12,8 +12,8 @@ from virtual_time import run_virtual
 
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import (
     ProviderRefused,
     RejectedError,

@@ -35,10 +35,9 @@ from cts_async.protocol.audit.rules import (
     RunFacts,
 )
 from cts_async.protocol.audit.text import FUNCTION_WORDS, additions, unit_texts, vocabulary_of
-from cts_async.protocol.data_again import opened_again
-from cts_async.protocol.latest import LatestLines
-from cts_async.protocol.results import Line, failed, read_results
+from cts_async.protocol.results import LatestLines, Line, failed, read_results
 from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS
+from cts_async.protocol.run_folders import opened_again
 from cts_async.records import MODES, SCHEMES
 
 
