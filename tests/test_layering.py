@@ -107,7 +107,7 @@ def test_every_room_has_its_place_in_the_order() -> None:
 def test_the_walk_sees_imports_of_every_form() -> None:
     """The rules above prove nothing if the walk is blind."""
     seen = {(path.stem, name) for path in MODULES for _, name in imports(path)}
-    assert ("campaign", "cts_async.engine.runner") in seen  # from a.b import c
+    assert ("rejudge", "cts_async.engine.runner") in seen  # from a.b import c
     assert ("score", "cts_async.scorer") in seen  # from a import module, inside a function
     assert ("sample", "cts_async") in seen  # import a
     assert ("client", "cts_async.llm") in seen  # from a.b import module

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from cts_async.analysis.retrieval import cutoff, evaluate
-from cts_async.search.rankers.query_likelihood import Conversation, QueryLikelihoodRanker
+from cts_async.search.rankers import Conversation, QueryLikelihoodRanker
 
 FULL_DEPTH: Final = 1000
 """How many documents are ranked for a measure without a cutoff, as is usual at TREC."""

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from rapidfuzz import fuzz
 
-from cts_async.search.backends.tokens import terms
+from cts_async.search.terms import terms
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

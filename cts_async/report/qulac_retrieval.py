@@ -13,7 +13,7 @@ from cts_async.datasets.qulac_conversations import conversations
 from cts_async.datasets.qulac_table import Facet, Topic
 from cts_async.datasets.record_ids import NO_QUESTION, RecordId, decode_facet_id, encode_record_id
 from cts_async.report.qulac_tables import evaluated
-from cts_async.search.rankers.query_likelihood import Conversation
+from cts_async.search.rankers import Conversation
 
 METRICS: Final = (
     *("MRR100", "NDCG1", "NDCG3", "NDCG5", "NDCG10", "NDCG20"),

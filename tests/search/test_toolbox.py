@@ -12,8 +12,8 @@ from virtual_time import run_virtual
 
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import (
     ProviderRefused,
     RejectedError,
@@ -24,13 +24,9 @@ from cts_async.errors import (
     UnusableOutput,
 )
 from cts_async.records import Source, ToolFailure, ToolUse
-from cts_async.search.backends import Hit, Page
-from cts_async.search.evidence import Evidence
-from cts_async.search.failures import reason_of
-from cts_async.search.kept import hit_row, read_hits
-from cts_async.search.settings import AgentSettings
-from cts_async.search.tags import SearchCall, VisitCall
-from cts_async.search.toolbox import Told, Toolbox
+from cts_async.search.backends.base import Hit, Page
+from cts_async.search.tools import AgentSettings, Evidence, Told, Toolbox, hit_row, read_hits, reason_of
+from cts_async.search.turn_format import SearchCall, VisitCall
 
 IMPATIENT = RetryPolicy(max_transient=0, patience_s=0.0)
 

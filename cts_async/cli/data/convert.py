@@ -34,7 +34,7 @@ def convert(
     from cts_async.datasets.contents import counted
     from cts_async.datasets.convert import convert as write
     from cts_async.datasets.shelf import open_shelf
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     shelf = open_shelf(spec, gold, options.read_fields(field))
     n = write(shelf, to, limit=limit, force=force)

@@ -21,7 +21,7 @@ def list_kinds(as_json: options.AsJson = False) -> None:
         return
     from rich.console import Console
 
-    from cts_async.report.shelf import print_kinds
+    from cts_async.report.datasets import print_kinds
 
     print_kinds(Console(), ABOUT.values())
 

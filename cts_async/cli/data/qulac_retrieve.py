@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from cts_async.analysis.question_gain import Gains
     from cts_async.analysis.retrieval import Qrels
     from cts_async.datasets.qulac_table import Facet, Topic
-    from cts_async.search.rankers.query_likelihood import QueryLikelihoodRanker
-    from cts_async.search.rankers.term_index import TermIndex
+    from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex
 
 HELP = """Retrieve with query, questions and answers after every conversation, and evaluate.
 
@@ -70,9 +69,8 @@ def retrieve(
     from cts_async.datasets.qulac_table import read_qulac
     from cts_async.errors import Interrupted, UsageError
     from cts_async.report.qulac_retrieval import walk_facets
-    from cts_async.search.backends import Corpus
-    from cts_async.search.rankers.query_likelihood import QueryLikelihoodRanker, Weights
-    from cts_async.search.rankers.term_index import TermIndex
+    from cts_async.search.backends.corpus import Corpus
+    from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex, Weights
 
     if answers not in _FLAGS:
         raise UsageError(f"--answers {answers}: must be one of {', '.join(_FLAGS)}")
@@ -114,8 +112,14 @@ def _judgments(
     qrels: str, ranker: QueryLikelihoodRanker, index: TermIndex, topics: Sequence[Topic], level: int
 ) -> tuple[Qrels, list[str]]:
     """Judgments of the topics' facets, and what a reader of the numbers has to know of them."""
-    from cts_async.analysis.retrieval import count_hopeless, hopeless_note, relevant_from
-    from cts_async.analysis.standin_qrels import STANDIN, standin_qrels, standins_have_one_grade
+    from cts_async.analysis.retrieval import (
+        STANDIN,
+        count_hopeless,
+        hopeless_note,
+        relevant_from,
+        standin_qrels,
+        standins_have_one_grade,
+    )
     from cts_async.errors import UsageError
 
     facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
@@ -198,7 +202,7 @@ def _evaluate(
 def _show(gains: dict[str, Gains], out: Path, notes: Sequence[str], *, as_json: bool) -> None:
     from dataclasses import replace
 
-    from cts_async.analysis.standin_qrels import STANDIN
+    from cts_async.analysis.retrieval import STANDIN
     from cts_async.cli.data.shown import show
     from cts_async.report.qulac_tables import oracle_table
 

@@ -18,9 +18,9 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ToolError, UnusableOutput
 from cts_async.records import Trace
-from cts_async.search.agent import Agent, AgentSettings
-from cts_async.search.backends import Hit, Page
-from cts_async.search.toolbox import Toolbox
+from cts_async.search.agent import Agent
+from cts_async.search.backends.base import Hit, Page
+from cts_async.search.tools import AgentSettings, Toolbox
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
 ANSWER = "<think>known</think><answer>At nine.</answer>"
