@@ -32,7 +32,7 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.shards import SHARDS, merge
 from cts_async.llm.client import Client
 from cts_async.protocol.judge_plan import JudgePlan
-from cts_async.protocol.rejudge import opened_verdicts, run_judging
+from cts_async.protocol.rejudge import open_verdicts, run_judging
 from cts_async.protocol.run_files import PER_ITEM, STEPS, RunFiles
 
 N, LEASE, ROUNDS = 10_000, 250, 3
@@ -107,7 +107,7 @@ def _made(folder: Path, plan: JudgePlan) -> Material:
 
 def _pieces(plan: JudgePlan) -> list[Piece]:
     """Reading candidates and making pieces of them."""
-    with opened_verdicts(plan, Events()) as files:
+    with open_verdicts(plan, Events()) as files:
         (stream,) = JudgingPieces(plan, files, Events(), again=False).streams()
         return list(stream)
 

@@ -1,4 +1,7 @@
-"""Drives a planned piece of work to its end, here or on a cluster; an early stop is a result here."""
+"""Runs a plan to its end, here or on a cluster, and shows its progress on this terminal (stderr only).
+
+On a terminal the progress is a screen, redrawn a few times a second; elsewhere a plain line every few seconds.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, NoReturn, TypeVar, TypeVarTuple
 
 import anyio
+import typer
 from rich.console import Console, Group
 from rich.control import Control
 from rich.live import Live as Redrawn
@@ -19,7 +23,7 @@ from rich.segment import ControlType
 from cts_async.engine.collector import collect_seldom
 from cts_async.engine.events import Events
 from cts_async.engine.open_files import require_open_files
-from cts_async.errors import RunStopped
+from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
 from cts_async.report.doing import Doing
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of
@@ -34,27 +38,45 @@ if TYPE_CHECKING:
 
 
 Plan = TypeVar("Plan")
-Doer = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
-DoerOn = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
+Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
+RunOnCluster = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
 
 
-def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -> RunStopped | None:
-    """Run `doer(plan, environment, events)`, which does `works`; gives why it stopped.
+def drive(
+    run: Run[Plan],
+    plan: Plan,
+    works: Sequence[Work],
+    *,
+    quiet: bool,
+    on_cluster: Callable[[], RunOnCluster[Plan]] | None = None,
+    ray: str | None = None,
+    workers: int | None = None,
+) -> RunStopped | None:
+    """Run `run(plan, environment, events)` and show its progress; return why it stopped early, None if it did not.
 
-    However quiet it is here, `live.json` in the directories tells others (`cts status`).
+    With an address in `ray`, or a number of `workers`, what `on_cluster` returns is run there instead. `live.json` in
+    the directories of `works` shows the progress to `cts status`, also when `quiet`. Raises UsageError.
     """
+    if on_cluster is not None and not (ray is None and workers is None):
+        return _drive_on_cluster(on_cluster, plan, works, ray=ray, workers=workers, quiet=quiet)
     doing = Doing(works)
     with told_live(doing), shown(Console(stderr=True), doing, quiet=quiet):
         try:
-            run_async(doer, plan, os.environ, Events(doing))
+            run_async(run, plan, os.environ, Events(doing))
         except RunStopped as reason:
             return reason
     return None
 
 
-def drive_placed(
-    here: Doer[Plan],
-    there: Callable[[], DoerOn[Plan]],
+def conclude(stopped: RunStopped | None, *, failed: bool) -> NoReturn:
+    """End a command: raise why it stopped early, else exit with 1 if some instances failed for good, or 0."""
+    if stopped:
+        raise stopped
+    raise typer.Exit(EXIT_SOME_FAILED if failed else EXIT_OK)
+
+
+def _drive_on_cluster(
+    on_cluster: Callable[[], RunOnCluster[Plan]],
     plan: Plan,
     works: Sequence[Work],
     *,
@@ -62,12 +84,7 @@ def drive_placed(
     workers: int | None,
     quiet: bool,
 ) -> RunStopped | None:
-    """`drive` where the user wants it: `here`, in this process, or on a cluster what `there` gives.
-
-    The cluster is led by a process of its own, which Ray may end. Raises UsageError where there is no cluster.
-    """
-    if ray is None and workers is None:
-        return drive(here, plan, works, quiet=quiet)
+    """`drive` on a cluster, which is led by a process of its own, because Ray may end that process."""
     from cts_async.cluster.apart import Tell, Vanished, apart
     from cts_async.cluster.ray_cluster import cluster_spec
 
@@ -75,7 +92,7 @@ def drive_placed(
 
     def lead(tell: Tell) -> None:
         with _connected(spec, quiet=quiet) as cluster:
-            tell(drive(partial(there(), cluster), plan, works, quiet=quiet))
+            tell(drive(partial(on_cluster(), cluster), plan, works, quiet=quiet))
 
     try:
         return apart(lead)
@@ -102,14 +119,11 @@ def _connected(spec: ClusterSpec, *, quiet: bool) -> Iterator[RayCluster]:
 
 
 def _tidy_terminal() -> None:
-    """A screen that nobody has cleared stays where it is, and what is printed next begins below it."""
+    """Leave a progress screen that was not cleared where it is, and continue below it."""
     err = Console(stderr=True)
     if err.is_terminal:
         err.show_cursor()
         err.line()
-
-
-# --- Runs async code on the fastest loop there is, with a garbage collector that fits it.
 
 
 Ts = TypeVarTuple("Ts")
@@ -117,28 +131,25 @@ T = TypeVar("T")
 
 
 def run_async(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """Run `main(*args)` to its end on uvloop (asyncio's own loop on Windows).
+    """Run `main(*args)` to its end on uvloop (on Windows, asyncio's own loop), with rare garbage collections.
 
-    Raises UsageError where this process may open too few files for that.
+    Raises UsageError where this process may open too few files.
     """
     require_open_files()
     collect_seldom()
     return anyio.run(main, *args, backend_options={"use_uvloop": sys.platform != "win32"})
 
 
-# --- What a command is doing, on its own terminal: a screen where there is one, else a plain line every few seconds.
-#
-# It writes to stderr only. Nothing is drawn because something happened, only because time has passed.
-
+# --- Progress
 
 SCREEN_EVERY_S, LOOK_EVERY_S, LINE_EVERY_S = 0.25, 0.5, 5.0
 STILL_HERE_S = 60.0
-"""Where nothing moves, a line that says so comes no oftener."""
+"""While nothing changes, a line that says so appears no more often than this."""
 
 
 @contextmanager
 def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[None]:
-    """Show how things stand while the block runs, and each thing that a person should know once."""
+    """Show the progress while the block runs, and each notice once."""
     if quiet:
         yield
     elif console.is_terminal and not console.is_dumb_terminal:
@@ -159,20 +170,20 @@ def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[No
 
 
 def print_plainly(console: Console, text: str) -> None:
-    """Print anybody's text: it moves no cursor, and nothing in it is markup."""
+    """Print untrusted text: control characters are escaped, and nothing in it is markup."""
     console.print(plain(text, lines=True), markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
 class _Screen:
-    """Draws over what it drew before."""
+    """Redraws the progress in place."""
 
     def __init__(self, console: Console, doing: Doing, redrawn: Redrawn) -> None:
         self._console, self._doing, self._redrawn = console, doing, redrawn
         self._drawn: list[int] = []
-        """The columns of each line that stands there."""
+        """The width of each line on the screen, in columns."""
 
     def tick(self) -> None:
-        """Say what is new, and draw how things stand now."""
+        """Print new notices and redraw."""
         width, height = self._console.size
         self._unwrap(width)
         if said := self._doing.said():
@@ -183,7 +194,7 @@ class _Screen:
         self._redrawn.update(Group(*lines), refresh=True)
 
     def _unwrap(self, width: int) -> None:
-        """A terminal that became narrower wrapped lines of ours: erase what is more of them than rich knows."""
+        """Erase the additional lines that a terminal made when it became narrower and wrapped ours; rich does not."""
         more = sum(max(0, columns - 1) // width for columns in self._drawn)
         if more:
             erased = (ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)
@@ -191,14 +202,14 @@ class _Screen:
 
 
 class PlainLines:
-    """News at once, and between them a line every few seconds."""
+    """Notices at once, and between them a line of progress every few seconds."""
 
     def __init__(self, console: Console, doing: Doing, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._doing, self._clock = console, doing, clock
         self._said_at, self._said = clock(), ""
 
     def tick(self) -> None:
-        """Say what there is to say by now."""
+        """Print the notices, and a line of progress if one is due."""
         self.say_news()
         silent_s = self._clock() - self._said_at
         if silent_s >= LINE_EVERY_S:
@@ -208,7 +219,7 @@ class PlainLines:
                 print_plainly(self._console, line)
 
     def say_news(self) -> None:
-        """What a person should know at once."""
+        """Print the notices."""
         for text in self._doing.said():
             self._said_at = self._clock()
             print_plainly(self._console, text)

@@ -18,9 +18,10 @@ from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Job
 from cts_async.errors import StepError
+from cts_async.protocol.pipeline import Cast
 from cts_async.protocol.plan import Plan
-from cts_async.protocol.resources import LaneOf, instances_in_flight
-from cts_async.protocol.run import Company, Files, judgments_of, opened_company, result_of, work_left
+from cts_async.protocol.resources import LaneOf, Resources, instances_in_flight, open_resources
+from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
@@ -48,8 +49,14 @@ class CampaignTrade:
         """Everybody who plays, on this machine. Raises UsageError for a key or a file that is missing here."""
         self.needs.check(environ)
         plan = _found_here(self.plan, self.needs)
-        async with opened_company(plan, environ, events, lane_of) as company:
-            yield CampaignBench(plan, tuple(plan.systems), company, workers)
+        outage_s = plan.config.max_outage_s
+        async with (
+            open_resources(
+                plan.specs, plan.prompts, environ, events, max_outage_s=outage_s, lane_of=lane_of
+            ) as resources,
+            open_cast(plan, resources) as cast,
+        ):
+            yield CampaignBench(plan, tuple(plan.systems), resources, cast, workers)
 
 
 def trade_of(plan: Plan) -> CampaignTrade:
@@ -68,20 +75,21 @@ def trade_of(plan: Plan) -> CampaignTrade:
 
 @dataclass(frozen=True, slots=True)
 class CampaignBench:
-    """A company, and the systems by their place."""
+    """The models and roles of a plan, open, and the systems by their place."""
 
     plan: Plan
     systems: Sequence[System]
-    company: Company
+    resources: Resources
+    cast: Cast
     workers: int
 
     @property
     def lanes(self) -> Sequence[Lane]:
-        return self.company.crew.lanes
+        return self.resources.lanes
 
     @property
     def in_flight(self) -> int:
-        usual = instances_in_flight(self.company.crew)
+        usual = instances_in_flight(self.resources)
         return share_in_flight(self.plan.config.in_flight, usual, self.workers)
 
     def width(self, stream: int) -> int:
@@ -102,7 +110,7 @@ class CampaignBench:
             group=piece.group,
             id=piece.id,
             journal=journal,
-            walk=partial(self.company.walk, system=system, instance=instance),
+            walk=walk_of(self.resources, self.cast, system, instance),
             finish=partial(_finish, place=piece.place, system=system, instance=instance, done=done),
             elsewhere=elsewhere,
         )

@@ -28,7 +28,7 @@ from cts_async.protocol.judge import LEXICAL, Judge
 from cts_async.protocol.judge_plan import JudgePlan, width_of
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.rejudge import Verdict, judge_answer, line_of, verdicts_left
-from cts_async.protocol.resources import Crew, LaneOf, instances_in_flight, opened
+from cts_async.protocol.resources import LaneOf, Resources, instances_in_flight, open_resources
 from cts_async.protocol.run_files import RunFiles
 from cts_async.records import Instance, Judgment, Nugget
 from cts_async.values import value
@@ -124,7 +124,7 @@ class JudgingTrade:
     ) -> AsyncIterator[JudgingBench]:
         """The judges, on this machine. Raises UsageError for a key that is missing here."""
         self.needs.check(environ)
-        async with opened(
+        async with open_resources(
             self.specs, self.prompts, environ, events, max_outage_s=self.max_outage_s, lane_of=lane_of
         ) as crew:
             judges = {name: crew.judge(name) for name in self.judges}
@@ -148,7 +148,7 @@ def trade_of(plan: JudgePlan) -> JudgingTrade:
 class JudgingBench:
     """Judges by name, and how many answers this worker works on at once."""
 
-    crew: Crew
+    crew: Resources
     judges: Mapping[str, Judge]
     in_flight: int
 

@@ -23,8 +23,8 @@ from cts_async.errors import RunStopped
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import budget_of as judging_budget_of
-from cts_async.protocol.rejudge import opened_verdicts
-from cts_async.protocol.run import budget_of, opened_runs
+from cts_async.protocol.rejudge import open_verdicts
+from cts_async.protocol.run import budget_of, open_runs
 from cts_async.protocol.run_files import RunFiles
 
 FINISH_S: Final = 25.0
@@ -67,7 +67,7 @@ async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, st
     async with stoppable() as stopper:
         crowd = Crowd()
         await until_free(plan.systems.values(), events)
-        with opened_runs(plan, events, also=crowd.census) as files:
+        with open_runs(plan, events, also=crowd.census) as files:
             places = list(files.values())
             pieces = campaign.pieces_of(plan, files, again=_begun(places))
             budget = budget_of(plan, files, events)
@@ -82,7 +82,7 @@ async def run_judging_on(
     async with stoppable() as stopper:
         crowd = Crowd()
         await until_free([journal.parent for journal in plan.journals], events)
-        with opened_verdicts(plan, events, also=crowd.census) as files:
+        with open_verdicts(plan, events, also=crowd.census) as files:
             made = judging.JudgingPieces(plan, files, events, again=_begun(files))
             budget = judging_budget_of(plan, events)
             trade = judging.trade_of(plan)
