@@ -32,7 +32,6 @@ ALLOWED: dict[str, set[str]] = {
     "safe_files": {"errors"},
     "scorer": set(),
     "tagged_text": set(),
-    "toml_tables": {"errors"},
     "values": set(),
     "__init__": set(),
     "__main__": {"cli"},

@@ -32,10 +32,14 @@ from cts_async.cli.data.commands import assembled
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
-from cts_async.cli.standard_error import open_closed_streams, tolerate_deaf_ears
-from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
+from cts_async.cli.streams import (
+    discard_stdout,
+    ignore_stderr_failures,
+    occupy_closed_streams,
+    replace_unencodable_output,
+)
 from cts_async.engine.processes import MORE_FILES
-from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, NO_ROOM, CTSError, UsageError, unwritable
+from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
 from cts_async.report.text import plain
 
@@ -110,9 +114,9 @@ def main() -> None:
     """Run a command; a mistake of the user's ends in one line, never in a traceback."""
     # Nothing here multiplies matrices: threads that wait for some to multiply would only burn time.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    open_closed_streams()
-    tolerate_deaf_ears()
-    tolerate_encodings()
+    occupy_closed_streams()
+    ignore_stderr_failures()
+    replace_unencodable_output()
     try:
         status = app(prog_name="cts", standalone_mode=False)
         if status == _BY_CTRL_C:
@@ -158,17 +162,17 @@ def _explain(error: typer.BadParameter) -> None:
 
 def _is_of_a_file(error: OSError) -> bool:
     """Without a path it is no file of the user's, but a bug, unless a disk is full or too many files are open."""
-    return error.filename is not None or error.errno in NO_ROOM | _TOO_MANY
+    return error.filename is not None or error.errno in DISK_FULL | _TOO_MANY
 
 
 def _fail_of_file(error: OSError) -> None:
     if error.errno in _TOO_MANY:
         _fail(UsageError(f"too many open files; {MORE_FILES}"))
-    if error.errno not in NO_ROOM:
+    if error.errno not in DISK_FULL:
         _fail(UsageError(f"{error.filename}: {error.strerror}"))
     if error.filename is None:
-        abandon_stdout()
-    _fail(unwritable(error.filename or "standard output, or a file", error))
+        discard_stdout()
+    _fail(write_error(error.filename or "standard output, or a file", error))
 
 
 def _fail(error: CTSError) -> None:

@@ -302,7 +302,7 @@ def _agrees(said: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def runs_named(words: Sequence[Path] | None, command: str) -> list[Path]:
+def runs_or_default(words: Sequence[Path] | None, command: str) -> list[Path]:
     """The runs that were named, or the folder `runs` where none was. Raises UsageError where there is none of it."""
     if words:
         return list(words)

@@ -68,7 +68,7 @@ def report(
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
     asked = Asked(
-        tuple(map(str, options.runs_named(runs, "report"))),
+        tuple(map(str, options.runs_or_default(runs, "report"))),
         judge=judge,
         baseline=baseline,
         out=out,

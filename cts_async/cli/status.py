@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 from cts_async.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def status(
 
     from cts_async.report.status import live_of, watched
 
-    words = options.runs_named(runs, "status")
+    words = options.runs_or_default(runs, "status")
     found = {directory: live_of(directory) for directory in watched(words)}
     console = Console()
     if as_json:
