@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json, print_notes
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.protocol.converse import ConversePlan
-    from cts_async.report.data_table import DataTable
+    from cts_async.report.conversations import Judgments
     from cts_async.report.summary import RunSummary
-    from cts_async.report.talk_judgments import Judgments
+    from cts_async.report.tables import DataTable
 
 MEASURES = ("nDCG@10", "MRR@10")
 
@@ -106,10 +105,14 @@ def converse(
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.converse import plan_conversations, run_conversations
     from cts_async.records import MODES, SCHEMES
-    from cts_async.report.data_table import make_folder, write_csv
-    from cts_async.report.talk_judgments import open_judgments, open_scorer
-    from cts_async.report.talk_report import conversations_table, evaluate_talks
-    from cts_async.report.works import Work
+    from cts_async.report.conversations import (
+        conversations_table,
+        evaluate_talks,
+        open_judgments,
+        open_scorer,
+    )
+    from cts_async.report.progress import Work
+    from cts_async.report.tables import make_folder, write_csv
 
     config = ConverseConfig(
         models=(every_role,) if every_role and model == ["local"] else tuple(model),
@@ -213,8 +216,8 @@ def _print_results(
     tables: Sequence[DataTable],
     notes: Sequence[str],
 ) -> None:
-    from cts_async.report.data_table import print_table, printable
-    from cts_async.report.table import SMOKE_TEST, print_failures
+    from cts_async.report.results import SMOKE_TEST, print_failures
+    from cts_async.report.tables import print_table, printable
 
     for table in tables:
         print_table(out, table)

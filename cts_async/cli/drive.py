@@ -20,17 +20,13 @@ from rich.control import Control
 from rich.live import Live as Redrawn
 from rich.segment import ControlType
 
-from cts_async.engine.collector import collect_seldom
 from cts_async.engine.events import Events
-from cts_async.engine.open_files import require_open_files
+from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
-from cts_async.report.doing import Doing
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of
-from cts_async.report.live_writer import told_live
-from cts_async.report.plain import plain
-from cts_async.report.ticking import ticking
-from cts_async.report.works import Work
+from cts_async.report.progress import Doing, Work, ticking, told_live
+from cts_async.report.text import plain
 
 if TYPE_CHECKING:
     from cts_async.cluster.ray_cluster import ClusterSpec

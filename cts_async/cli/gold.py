@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json, print_notes
 from cts_async.config import RunConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.protocol.gold.build import GoldPlan
-    from cts_async.report.gold_summary import GoldSummary
+    from cts_async.report.gold import GoldSummary
 
 HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
 
@@ -72,8 +71,8 @@ def gold(
     from cts_async.config import GoldConfig
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold.build import build_gold, plan_gold
-    from cts_async.report.gold_summary import summarise_gold, write_gold_summary
-    from cts_async.report.works import Work
+    from cts_async.report.gold import summarise_gold, write_gold_summary
+    from cts_async.report.progress import Work
 
     config = GoldConfig(
         **{field.name: getattr(run, field.name) for field in fields(run)}
@@ -120,7 +119,7 @@ def _introduce(err: Console, plan: GoldPlan) -> None:
 
 
 def _print_results(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
-    from cts_async.report.gold_table import SMOKE_TEST, print_gold
+    from cts_async.report.gold import SMOKE_TEST, print_gold
 
     print_gold(out, summary)
     if plan.embedded:

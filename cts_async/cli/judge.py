@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from cts_async.cli.drive import RunOnCluster
     from cts_async.config import JudgeConfig
     from cts_async.protocol.judge_plan import JudgePlan
+    from cts_async.report.progress import Work
     from cts_async.report.summary import RunSummary
-    from cts_async.report.works import Work
 
 HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
 
@@ -123,7 +123,7 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.forecast import foresee
     from cts_async.protocol.judge_plan import plan_judging
-    from cts_async.report.planned_judging import foreseen_json, print_foreseen
+    from cts_async.report.forecast import foreseen_json, print_foreseen
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
     foreseen = foresee(plan)
@@ -174,7 +174,7 @@ def _on_cluster() -> RunOnCluster[JudgePlan]:
 def _work(plan: JudgePlan, judge: str) -> Work:
     """One judge's progress; its mean is shown for a single target only, a mean over several systems means nothing."""
     from cts_async.protocol.run_files import PER_ITEM, judgments_path
-    from cts_async.report.works import Work
+    from cts_async.report.progress import Work
 
     directories = dict.fromkeys([plan.out, *plan.directories()])
     first = plan.targets[0]
@@ -199,7 +199,7 @@ def _summaries(plan: JudgePlan) -> list[RunSummary]:
 
 
 def _print_results(out: Console, plan: JudgePlan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.table import SMOKE_TEST, print_judged
+    from cts_async.report.results import SMOKE_TEST, print_judged
 
     print_judged(out, summaries, plan.judges)
     if plan.n_saved:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json, print_notes
 from cts_async.config import RunConfig
 
 HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
@@ -26,7 +25,7 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from cts_async.protocol.forecast import forecast
     from cts_async.protocol.past_usage import observe
     from cts_async.protocol.plan import make_plan
-    from cts_async.report.planned import forecast_json, print_forecast
+    from cts_async.report.forecast import forecast_json, print_forecast
 
     made = make_plan(config, load_catalogue(config.config_file), os.environ, keyless=True)
     for system, directory in made.systems.items():

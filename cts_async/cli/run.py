@@ -7,8 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json, print_notes
 from cts_async.config import RunConfig
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ def run(
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
     from cts_async.protocol.run_files import RESULTS
+    from cts_async.report.progress import Work
     from cts_async.report.summary import summarise_run, write_summary
-    from cts_async.report.works import Work
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
     used = [*plan.specs.values(), *plan.search.opened]
@@ -112,7 +111,7 @@ def _tools(search: SearchPlan) -> str:
 
 
 def _print_results(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.table import SMOKE_TEST, print_results
+    from cts_async.report.results import SMOKE_TEST, print_results
 
     if not summaries:
         return
@@ -127,7 +126,7 @@ def _print_results(out: Console, plan: Plan, summaries: list[RunSummary]) -> Non
 def _print_next_steps(out: Console, plan: Plan) -> None:
     """Suggest what to do next, and compare in one line what was planned with what it took."""
     from cts_async.protocol.past_usage import observe
-    from cts_async.report.planned import compare
+    from cts_async.report.forecast import compare
 
     lines = [f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"]
     runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, JobsFound, Notice
-from cts_async.engine.open_files import allow_more_files
+from cts_async.engine.processes import allow_more_files
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job
 from cts_async.engine.shards import recovered, until_free
-from cts_async.errors import StepError, unwritable
+from cts_async.errors import StepError, write_error
 from cts_async.protocol.answers import Judging, Wanted
 from cts_async.protocol.judge import Judge, nothing_covered
 from cts_async.protocol.judge_plan import SYSTEMS, JudgePlan, Target, width_of
@@ -118,7 +118,7 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunF
         try:
             journal = recovered(plan.out / STEPS, sync=sync)
         except OSError as error:
-            raise unwritable(plan.out, error, verb="write there") from None
+            raise write_error(plan.out, error, verb="write there") from None
         stack.callback(journal.close)
         prompts = {}  # the parent directory has them for all targets
     opened = []

@@ -11,7 +11,7 @@ from cts_async.analysis.clariq_documents import LEADERBOARD, DocumentRelevance
 from cts_async.analysis.question_relevance import QuestionRelevance
 from cts_async.datasets.clariq import Clariq
 from cts_async.datasets.clariq_rows import NEEDS, NO_QUESTION
-from cts_async.report.data_table import Column, DataTable, number, text
+from cts_async.report.tables import Column, DataTable, number, text
 
 PUBLISHED: Final = {
     "topics": "187 train, 50 dev",

@@ -10,7 +10,7 @@ from cts_async.analysis.pane_columns import PANE_LABELS, PaneLabel, column, quer
 from cts_async.analysis.reranking import Measured, Reranked, rerank
 from cts_async.analysis.tied_lists import Ideal, tied_lists, unscored
 from cts_async.records import Pane
-from cts_async.report.data_table import Column, DataTable, number, text
+from cts_async.report.tables import Column, DataTable, number, text
 
 SCORES, RANDOM, WORST = "scores", "random", "worst"
 ALL, UNTIED = "all", "untied"

@@ -14,7 +14,7 @@ from rich.text import Text
 from cts_async.analysis.figures import VERDICTS, Cell, Verdict
 from cts_async.analysis.mimics_tables import mimics_table
 from cts_async.records import Pane
-from cts_async.report.data_table import Column, DataTable, Row, print_table, text, write_csv
+from cts_async.report.tables import Column, DataTable, Row, print_table, text, write_csv
 
 TITLES: Final[Mapping[str, str]] = {
     "6": "Table 6. Statistics of MIMICS-Duo",

@@ -11,7 +11,7 @@ from cts_async.analysis.cross_validation import RANDOM, WORST, CrossValidated
 from cts_async.analysis.paired_tests import ComparedPair, t_tests
 from cts_async.analysis.pane_features import FEATURES, IN_PAPER
 from cts_async.analysis.pane_rankers import RANKERS
-from cts_async.report.data_table import Column, DataTable, Row, Show, number, p_value, text
+from cts_async.report.tables import Column, DataTable, Row, Show, number, p_value, text
 
 TOP: Final = 10
 ALPHA: Final = 0.05

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cts_async.analysis.holm import holm
 from cts_async.analysis.question_gain import Evaluated, Gains, Oracle, QuestionGain
 from cts_async.analysis.qulac_figures import Collection, Figure
+from cts_async.analysis.stats import holm
 from cts_async.datasets.qulac_table import Topic
 from cts_async.datasets.record_ids import NO_QUESTION, decode_record_id
-from cts_async.report.data_table import Column, DataTable, Row, number, p_value, text
+from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 
 QUESTIONS_SHOWN: Final = 12
 """Questions that are printed, from the best to the worst; JSON and CSV have them all."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cts_async.analysis.standin_qrels import standin_qrels
+from cts_async.analysis.retrieval import standin_qrels
 from cts_async.search.rankers import Ranked
 
 

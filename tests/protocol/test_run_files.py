@@ -13,8 +13,7 @@ import pytest
 
 from cts_async.config import JudgeConfig
 from cts_async.engine.events import Events
-from cts_async.engine.manifest_form import sessions_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.engine.shards import SHARDS
 from cts_async.engine.step import step_key
 from cts_async.engine.worker_status import WorkerStatus, census
@@ -32,8 +31,8 @@ from cts_async.protocol.run_files import (
     judgments_path,
     recorded_session,
 )
-from cts_async.report.run_state import state_of_run
-from cts_async.report.viewer.about import read_about
+from cts_async.report.status import state_of_run
+from cts_async.report.viewer.run import read_about
 
 LINES = [b'{"id":"q1","n":1}\n', b'{"id":"q2","n":2}\n']
 NO_SPACE = r"No space left on device\); make room and type the same command again"
@@ -174,7 +173,7 @@ def test_full_disk_is_an_error_for_a_journal_of_several_candidate_files(
     (tmp_path / STEPS).write_bytes(TORN)
     target = Target("x", tmp_path / "x", answers=(), scoring="mine", identity={}, shared_journal=True)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("cts_async.engine.append_log.set_torn_tail_aside", refuse)
+    monkeypatch.setattr("cts_async.engine.journal.set_torn_tail_aside", refuse)
     plan = JudgePlan(
         config=JudgeConfig(),
         out=tmp_path,

@@ -14,14 +14,12 @@ from made_panes import SHARED, panes_of
 from rich.console import Console
 
 from cts_async.analysis.figures import Cell
-from cts_async.analysis.holm import holm
 from cts_async.analysis.mimics_tables import TABLES
 from cts_async.analysis.pane_columns import ASPECTS
 from cts_async.analysis.reranking import Measured
-from cts_async.analysis.t_test import paired_t_test
+from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.datasets.mimics_duo import read_panes
 from cts_async.records import Pane
-from cts_async.report.data_table import DataTable, print_table
 from cts_async.report.mimics_rerank import rerank_panes, reranked_table
 from cts_async.report.mimics_tables import (
     TITLES,
@@ -31,6 +29,7 @@ from cts_async.report.mimics_tables import (
     tables_json,
     write_tables,
 )
+from cts_async.report.tables import DataTable, print_table
 
 PANES = [
     *panes_of("q1", [5, 0, 0], offline_rating=[1, 2, 2], coverage=[1, 2, 5]),

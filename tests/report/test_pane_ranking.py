@@ -11,8 +11,8 @@ from rich.console import Console
 
 from cts_async.analysis.cross_validation import RANDOM, WORST, CrossValidated
 from cts_async.analysis.pane_features import FEATURES
-from cts_async.report.data_table import print_table
 from cts_async.report.pane_ranking import PaneRanking, notes, tables
+from cts_async.report.tables import print_table
 
 PRECISION = {"mart": [1, 1, 1, 0], "rankboost": [0, 0, 1, 0], RANDOM: [0.5] * 4, WORST: [0] * 4}
 RECIPROCAL = {"mart": [1, 1, 1, 0.5], "rankboost": [0.5, 0.5, 1, 0.5], RANDOM: [0.75] * 4, WORST: [0.5] * 4}

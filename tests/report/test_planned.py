@@ -18,7 +18,7 @@ from cts_async.protocol.forecast import forecast
 from cts_async.protocol.past_usage import Observed, Seen
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
-from cts_async.report.planned import (
+from cts_async.report.forecast import (
     Comparison,
     budget_warnings,
     compare,

@@ -8,7 +8,7 @@ import pytest
 
 from cts_async.analysis.conversation_retrieval import evaluate_conversations
 from cts_async.analysis.question_gain import question_gains
-from cts_async.analysis.standin_qrels import standin_qrels
+from cts_async.analysis.retrieval import standin_qrels
 from cts_async.datasets.qulac_table import Facet, Pair, Topic, read_qulac
 from cts_async.report.qulac_retrieval import METRICS, FacetMeans, facet_records, walk_facets
 from cts_async.report.qulac_tables import evaluated

@@ -10,7 +10,7 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.data.group import Force
 from cts_async.cli.data.show import Gold, Spec
-from cts_async.cli.standard_error import print_notes
+from cts_async.cli.streams import print_notes
 
 HELP = """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
 
@@ -34,7 +34,7 @@ def convert(
     from cts_async.datasets.contents import counted
     from cts_async.datasets.convert import convert as write
     from cts_async.datasets.shelf import open_shelf
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     shelf = open_shelf(spec, gold, options.read_fields(field))
     n = write(shelf, to, limit=limit, force=force)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 
 HELP = """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
 
@@ -21,7 +21,7 @@ def list_kinds(as_json: options.AsJson = False) -> None:
         return
     from rich.console import Console
 
-    from cts_async.report.shelf import print_kinds
+    from cts_async.report.datasets import print_kinds
 
     print_kinds(Console(), ABOUT.values())
 

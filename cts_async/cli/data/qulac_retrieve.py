@@ -112,8 +112,14 @@ def _judgments(
     qrels: str, ranker: QueryLikelihoodRanker, index: TermIndex, topics: Sequence[Topic], level: int
 ) -> tuple[Qrels, list[str]]:
     """Judgments of the topics' facets, and what a reader of the numbers has to know of them."""
-    from cts_async.analysis.retrieval import count_hopeless, hopeless_note, relevant_from
-    from cts_async.analysis.standin_qrels import STANDIN, standin_qrels, standins_have_one_grade
+    from cts_async.analysis.retrieval import (
+        STANDIN,
+        count_hopeless,
+        hopeless_note,
+        relevant_from,
+        standin_qrels,
+        standins_have_one_grade,
+    )
     from cts_async.errors import UsageError
 
     facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
@@ -196,7 +202,7 @@ def _evaluate(
 def _show(gains: dict[str, Gains], out: Path, notes: Sequence[str], *, as_json: bool) -> None:
     from dataclasses import replace
 
-    from cts_async.analysis.standin_qrels import STANDIN
+    from cts_async.analysis.retrieval import STANDIN
     from cts_async.cli.data.shown import show
     from cts_async.report.qulac_tables import oracle_table
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 
 HELP = """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
 
@@ -35,7 +35,7 @@ def show(
 
     from cts_async.datasets.about import ABOUT
     from cts_async.datasets.shelf import item_of, open_shelf
-    from cts_async.report.shelf import print_contents, print_item
+    from cts_async.report.datasets import print_contents, print_item
 
     fields = options.read_fields(field)
     shelf = open_shelf(spec, gold, fields)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 
 if TYPE_CHECKING:
-    from cts_async.report.data_table import DataTable
+    from cts_async.report.tables import DataTable
 
 
 def show(
@@ -22,7 +22,7 @@ def show(
     from rich.console import Console
     from rich.text import Text
 
-    from cts_async.report.data_table import print_table, printable, write_csv
+    from cts_async.report.tables import print_table, printable, write_csv
 
     if csv is not None:
         for table in tables:

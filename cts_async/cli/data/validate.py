@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json, print_notes
 
 if TYPE_CHECKING:
     from cts_async.datasets.contents import Contents
@@ -45,7 +44,7 @@ def validate(
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.errors import UsageError
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     if kind is not None and gold is not None:
         raise UsageError("--gold is joined with a dataset; leave --as out, or validate the gold --as gold")
@@ -62,7 +61,7 @@ def validate(
 def _read(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
     from cts_async.datasets.shelf import open_shelf
     from cts_async.datasets.soundness import SOUND
-    from cts_async.report.corpus_contents import corpus_contents
+    from cts_async.report.datasets import corpus_contents
 
     if kind is Kind.CORPUS:
         return corpus_contents(Path(spec))

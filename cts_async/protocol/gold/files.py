@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.engine.append_log import AppendLog
-from cts_async.errors import InputError, UsageError, unwritable
+from cts_async.engine.journal import AppendLog
+from cts_async.errors import InputError, UsageError, write_error
 from cts_async.protocol.gold.sources import NumberedSource, source_json, source_key
 from cts_async.protocol.results import LatestLines
 from cts_async.protocol.run_files import RESULTS
 from cts_async.records import Instance, Trace
-from cts_async.safe_files import check_writable, written_whole
+from cts_async.safe_files import atomic_writer, check_writable
 
 _DEBUGGING: Final = ("answer", "sources", "evidence", "grounding", "repairs", "provenance")
 
@@ -80,7 +80,7 @@ def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
     try:
         check_writable(out)
     except OSError as error:
-        raise unwritable(f"--out {out}", error) from None
+        raise write_error(f"--out {out}", error) from None
     if force or not out.exists() or not out.stat().st_size:
         return
     known = {_digest(line) for line in own}
@@ -104,9 +104,9 @@ def write_gold(out: Path, lines: Iterable[bytes]) -> int:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(f"--out {out}", error) from None
+        raise write_error(f"--out {out}", error) from None
     n_lines = 0
-    with written_whole(out) as file:
+    with atomic_writer(out) as file:
         for line in chain([first], remaining):
             file.write(line)
             n_lines += 1
@@ -131,7 +131,7 @@ class TraceArchive:
         try:
             self._log = AppendLog(path, sync=sync)
         except OSError as error:
-            raise unwritable(path, error, verb="write there") from None
+            raise write_error(path, error, verb="write there") from None
         self._known = LatestLines(path)
 
     async def keep(self, line: dict[str, Any]) -> None:
