@@ -8,7 +8,7 @@ import pytest
 from talk_world import write_talk_world
 
 from cts_async.analysis.similarity import TokenF1
-from cts_async.config import ConverseConfig, EvaluationConfig, RunConfig
+from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.converse import ConversePlan, plan_conversations
@@ -17,8 +17,8 @@ from cts_async.report.conversations import Judgments, open_judgments, open_score
 
 def planned(folder: Path) -> ConversePlan:
     data, _ = write_talk_world(folder)
-    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    return plan_conversations(ConverseConfig(run), load_catalogue(None), {})
+    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    return plan_conversations(config, load_catalogue(None), {})
 
 
 def opened(folder: Path, qrels: str, **evaluation: object) -> Judgments | None:
