@@ -127,7 +127,7 @@ class JudgeConfig:
 
 @dataclass(frozen=True, slots=True)
 class GoldConfig:
-    """The configuration of `cts gold`: `run` has the options of its searches; limits that are None suit the extractor."""
+    """The configuration of `cts gold`: `run` has the options of its searches; a limit of None suits the extractor."""
 
     run: RunConfig
     out: Path
