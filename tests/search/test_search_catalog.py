@@ -178,7 +178,12 @@ READ = '[visit.m]\nurl = "http://h/{url}"\n'
             (f'[search.m]\nurl = "http://h/?q={{query}}&{name}=sk-1"', 2, "search.m.url", f"after {name}=")
             for name in ("auth", "sig", "bearer_token", "X-Amz-Signature")
         ),
-        ('[search.m]\nurl = "http://{key}.h/?q={query}"', 2, "search.m.url", "must not contain a {placeholder}"),
+        (
+            '[search.m]\nurl = "http://{key}.h/?q={query}"',
+            2,
+            "search.m.url",
+            "must not contain a {placeholder}",
+        ),
         ('[search.m]\nurl = "http://h/?q=x"', 2, "search.m.url", "has no {query}"),
         ('[search.m]\nurl = "http://h/{query}/{page}"', 2, "search.m.url", "unknown placeholder {page}"),
         ('[search.m]\nurl = "https://sk-1@h/{query}"', 2, "search.m.url", "use key_env"),

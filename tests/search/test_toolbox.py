@@ -222,7 +222,9 @@ def test_a_page_that_no_model_can_read_is_read_by_its_words_and_told_so(
     assert told.use == ToolUse(visits=1, lexical=1)
     # What was told stays so where the agent has gone on from it; else the model is asked again. No second fetch.
     reading = Reading()
-    assert used(journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"), lost=told.unrecorded)
+    assert used(
+        journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"), lost=told.unrecorded
+    )
     assert reading.asked == []
     used(journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"))
     assert len(reading.asked) == len(web.fetched) == 1
