@@ -111,7 +111,10 @@ GOOD = b'{"id": "1", "url": "u1", "title": "t", "text": "x"}\n'
         (b"\n \n", "docs.jsonl: contains no document"),
         (GOOD + b"{oops\n", "docs.jsonl:2: not JSON"),
         (GOOD + b"[]\n", "docs.jsonl:2: a document must be a JSON object"),
-        (GOOD + b"\n" + GOOD.replace(b"u1", b"u2"), "docs.jsonl:3: field 'id': '1' is already used on line 1"),
+        (
+            GOOD + b"\n" + GOOD.replace(b"u1", b"u2"),
+            "docs.jsonl:3: field 'id': '1' is already used on line 1",
+        ),
         (GOOD + GOOD.replace(b'"1"', b'"2"'), "docs.jsonl:2: field 'url': 'u1' is already used on line 1"),
         (GOOD.replace(b'"title": "t", ', b""), "docs.jsonl:1: field 'title': is missing"),
         (GOOD.replace(b'"x"', b"null"), "docs.jsonl:1: field 'text': must be a string"),

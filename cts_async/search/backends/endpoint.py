@@ -294,8 +294,8 @@ def _message(data: bytes) -> str:
     if isinstance(body, dict):
         error = body.get("error") or body.get("errors") or body
         error = error[0] if isinstance(error, list) and error else error
-        names = ("message", "detail", "name", "code") if isinstance(error, dict) else ()
-        texts = [as_text(error.get(name)) for name in names]
+        names = ("message", "detail", "name", "code")
+        texts = [as_text(error.get(name)) for name in names] if isinstance(error, dict) else []
         body = next((text for text in texts if text), as_text(error))
     return _one_line(as_text(body))
 
