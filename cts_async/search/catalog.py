@@ -17,6 +17,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cts_async.config import (
+    KEYS_FROM_ENVIRONMENT,
+    VARIABLE_PATTERN,
     address_problem,
     check_table_name,
     check_values,
