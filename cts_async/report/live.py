@@ -181,19 +181,19 @@ def read_live(directory: Path, clock: Callable[[], float] = time.time) -> Live |
         live = orjson.loads((directory / LIVE).read_bytes())
     except (OSError, ValueError):
         return None
-    return cast("Live", live) if holds(live, clock) else None
+    return cast("Live", live) if is_current(live, clock) else None
 
 
-def holds(live: Any, clock: Callable[[], float] = time.time) -> bool:
+def is_current(live: Any, clock: Callable[[], float] = time.time) -> bool:
     """Whether what a `live.json` says is so: by a process that lives and has spoken lately."""
     try:
         pid, said = int(live["pid"]), float(live["time"])
     except (ValueError, KeyError, TypeError, OverflowError):
         return False
-    return abs(clock() - said) <= STALE_S and alive(pid)
+    return abs(clock() - said) <= STALE_S and process_exists(pid)
 
 
-def alive(pid: int) -> bool:
+def process_exists(pid: int) -> bool:
     """Whether there is such a process on this machine."""
     if pid <= 0:
         return False

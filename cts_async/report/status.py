@@ -17,7 +17,7 @@ from cts_async.protocol.judge_plan import SYSTEMS
 from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, results_of
 from cts_async.protocol.run_folders import manifest_of, named
-from cts_async.report.live import LiveFile, LivePart, alive, has_shape, read_live
+from cts_async.report.live import LiveFile, LivePart, has_shape, process_exists, read_live
 from cts_async.report.live_words import SMOKE_TEST, duration
 from cts_async.report.pace import RunningMean
 from cts_async.report.progress import longest
@@ -209,7 +209,7 @@ def _last_session(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _state(directory: Path, session: Mapping[str, Any], *, finished: bool) -> State:
     if session.get("start") and not session.get("end"):
-        if alive(_holder(directory)):
+        if process_exists(_holder(directory)):
             return "working"
         return "finished" if finished else "killed"
     return "finished" if finished else "stopped"
