@@ -216,9 +216,9 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
 
     from cts_async.errors import ContentRefused, ParameterRefused
     from cts_async.llm.client import Client
+    from cts_async.llm.json_text import split_thoughts
     from cts_async.llm.local import serving
     from cts_async.llm.messages import ChatRequest
-    from cts_async.llm.reasoning import split_thoughts
 
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))

@@ -16,9 +16,8 @@ from rich.control import Control
 from rich.live import Live as Redrawn
 from rich.segment import ControlType
 
-from cts_async.engine.collector import collect_seldom
 from cts_async.engine.events import Events
-from cts_async.engine.open_files import require_open_files
+from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import RunStopped
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of

@@ -17,7 +17,7 @@ from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.shards import until_free
-from cts_async.engine.stop import Stopper, stoppable
+from cts_async.engine.signals import Stopper, stoppable
 from cts_async.engine.worker_status import census
 from cts_async.errors import RunStopped
 from cts_async.protocol.judge_plan import JudgePlan

@@ -22,8 +22,7 @@ from cts_async.datasets import (
     open_dataset,
     read_candidates,
 )
-from cts_async.engine.manifest_form import command_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.results import HASHES, LatestLines, answer_digest, first_repetition, mark_of
 from cts_async.protocol.run_files import MANIFEST, RESULTS

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
+from cts_async.engine.step import RetryPolicy
+from cts_async.llm.parsing import OneLine, ShortPhrase
 from cts_async.llm.scheme_forms import Choice, Clarification, Clarified
-from cts_async.llm.structured import OneLine, ShortPhrase
 from cts_async.protocol.roles import Answerer, Role, rewrite
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import (

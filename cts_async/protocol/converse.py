@@ -16,7 +16,7 @@ from cts_async.datasets import Dataset, open_dataset
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.shards import until_free
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.conversation import ModelRespondent, Talk, converse, prompt_of, prompts_of

@@ -9,9 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.messages import Message
+from cts_async.llm.messages import FIRST_PER_BYTE, PER_MESSAGE, Message, input_tokens
 from cts_async.llm.model import prices_of
-from cts_async.llm.tokens import FIRST_PER_BYTE, PER_MESSAGE, input_tokens
 from cts_async.protocol.conversation import QUERIES_OFFERED, numbered, offering_of, prompt_of, told
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.past_usage import Observed

@@ -15,8 +15,8 @@ from typing import Any
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.messages import input_tokens
 from cts_async.llm.model import prices_of
-from cts_async.llm.tokens import input_tokens
 from cts_async.protocol.answers import Judging
 from cts_async.protocol.estimates import (
     AROUND,

@@ -17,7 +17,7 @@ from cts_async.datasets.annotations import HumanPairs
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import UnusableOutput, UsageError
-from cts_async.llm.structured import ShortPhrase
+from cts_async.llm.parsing import ShortPhrase
 from cts_async.protocol.views import AnswererView
 from cts_async.records import UNKNOWN, Answer
 from cts_async.search.terms import STOP_WORDS

@@ -12,7 +12,7 @@ from typing import Any, Final
 from cts_async.config import JudgeConfig
 from cts_async.datasets import GoldIndex, candidate_files, check_read_again, read_gold, sha256_of
 from cts_async.engine.journal import Journal
-from cts_async.engine.open_files import allow_more_files
+from cts_async.engine.processes import allow_more_files
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.shards import recovered
 from cts_async.errors import UsageError, unwritable

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.manifest_form import sessions_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.protocol.judge import JUDGING
 from cts_async.protocol.results import failed, read_results
 from cts_async.protocol.run_files import RESULTS, STEPS

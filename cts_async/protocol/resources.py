@@ -22,14 +22,13 @@ from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost, Events, Usage
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.open_files import allow_more_files
+from cts_async.engine.processes import allow_more_files
 from cts_async.engine.step import Prices, step_key
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.exchange import Pool
+from cts_async.llm.http import Pool
 from cts_async.llm.local import serving
-from cts_async.llm.model import Model, prices_of
-from cts_async.llm.served import ServedModels
+from cts_async.llm.model import Model, ServedModels, prices_of
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
 from cts_async.protocol.plan import CORPUS, Plan
 from cts_async.protocol.prompts import PromptSet
@@ -170,7 +169,7 @@ async def opened_searcher(plan: Plan, crew: Crew) -> AsyncIterator[DeepSearch]:
             extractor=PageVisitor(crew.role(visit)) if visit else None,
             engine_lane=_lane(search.engine, plan, crew),
             reader_lane=_lane(search.reader, plan, crew),
-            keeps_pages=search.web,
+            records_pages=search.web,
         )
         takes_empty = plan.config.empty_answers == "zero"
         agent = Agent(crew.models[plan.roles.agent], tools, plan.settings, takes_empty)

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
-from cts_async.engine.step import step_key
+from cts_async.engine.step import RetryPolicy, step_key
 from cts_async.llm.model import Model
-from cts_async.llm.structured import Expect, OneLine, QuestionList, ShortPhrase
+from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView, SearchView
 from cts_async.records import AgentPrompt, Answer, Language, Trace, language_of

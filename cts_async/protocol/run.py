@@ -16,7 +16,7 @@ from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.shards import until_free
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.conversation import ModelRespondent
 from cts_async.protocol.forecast import Forecast, forecast, note

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async import __version__
-from cts_async.engine.append_log import AppendLog
 from cts_async.engine.events import Events, JobsFound, Notice
-from cts_async.engine.journal import Journal
+from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.run_dir import check_identity, differences, locked, read_manifest, write_json
 from cts_async.engine.runner import interrupted
 from cts_async.engine.shards import SHARDS, recovered
-from cts_async.engine.torn_tail import torn_path
 from cts_async.errors import RunStopped, UsageError, unwritable
 from cts_async.protocol.results import LatestLines, Line, judged_mark
 from cts_async.safe_files import check_writable, make_folder_in, opened_folder, replace_file

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from cts_async.engine.manifest_form import sessions_of
+from cts_async.engine.run_dir import sessions_of
 from cts_async.protocol.run_files import RESULTS
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.comparison_tables import Told, judged_tables, judges_tables

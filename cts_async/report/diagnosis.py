@@ -21,7 +21,7 @@ from cts_async.datasets.asked import Asked, read_asked
 from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.type_labels import read_type_labels
 from cts_async.errors import InputError, UnusableOutput, UsageError
-from cts_async.llm.structured import ShortPhrase
+from cts_async.llm.parsing import ShortPhrase
 from cts_async.report import diagnosis_tables
 from cts_async.report.diagnosis_tables import named
 from cts_async.report.results import SMOKE_TEST

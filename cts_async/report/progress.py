@@ -26,12 +26,12 @@ from cts_async.engine.events import (
     JobsCounted,
     JobsFound,
     LaneInUse,
+    LaneStatus,
     StepEnded,
     StepsCounted,
     Stopping,
     WorkersInUse,
 )
-from cts_async.engine.lane_status import LaneStatus
 from cts_async.report.live import Lane, LiveFile, LivePart, read_live, remove_live, write_live
 from cts_async.report.live_words import notable
 from cts_async.report.pace import LastMinute, Pace, RunningMean

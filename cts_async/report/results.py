@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.analysis.resampling import Difference, paired_difference
-from cts_async.llm.served import another_model, shown
+from cts_async.llm.model import another_model, shown
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.report.summary import JudgeScores, RunSummary, sentence, together

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from cts_async.engine.journal import record_at
-from cts_async.engine.manifest_form import command_of, sessions_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import command_of, read_manifest, sessions_of
 from cts_async.errors import InputError
 from cts_async.protocol.judge_plan import SYSTEMS
 from cts_async.protocol.results import unmarked

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from cts_async import scorer
 from cts_async.analysis.agreement import ASCENDING, Agreement, agreement_of
 from cts_async.engine.journal import read_jsonl, record_at
-from cts_async.engine.manifest_form import sessions_of
-from cts_async.engine.run_dir import read_manifest, write_json
+from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
 from cts_async.errors import InputError
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.results import (

@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from cts_async.engine.lane import Lane
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context
-from cts_async.engine.step import Executed, Step, step_key
+from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
 from cts_async.errors import (
     RateLimited,
     RejectedError,
@@ -289,9 +288,9 @@ class Toolbox:
     """None: pages are read by their words."""
     engine_lane: Lane | None = None
     reader_lane: Lane | None = None
-    keeps_pages: bool = True
+    records_pages: bool = True
     """Whether fetched pages are remembered; not those that lie on this machine's disk."""
-    page_patience: RetryPolicy = PAGE_PATIENCE
+    page_retry: RetryPolicy = PAGE_PATIENCE
 
     async def use(
         self, ctx: Context, call: SearchCall | VisitCall, name: str, lost: Mapping[str, Lost]
@@ -389,10 +388,10 @@ class Toolbox:
 
     async def _read_page(self, visit: _Visit, lost: Mapping[str, Lost]) -> tuple[str, Evidence, str | None]:
         """A page's title, what it says about the goal, and why no model read it, if one should have."""
-        if self.extractor is None and not self.keeps_pages:
+        if self.extractor is None and not self.records_pages:
             title, read = await self._evidence(visit)
             return title, read, None
-        page = await (self._kept_page(visit) if self.keeps_pages else self.reader.fetch(visit.url))
+        page = await (self._kept_page(visit) if self.records_pages else self.reader.fetch(visit.url))
         page = Page(page.id, page.url, page.title, page.text[:MAX_PAGE_CHARS])
         if self.extractor is None:
             return page.title, await _lexically(page, visit), None
@@ -420,7 +419,7 @@ class Toolbox:
                 decode=read_page,
                 request={"url": visit.url},
                 lane=self.reader_lane,
-                policy=self.page_patience,
+                policy=self.page_retry,
             )
         )
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.llm.fence import fence_pattern, harmless
-from cts_async.llm.gbnf import literal
+from cts_async.llm.escaping import fence_pattern, harmless
 from cts_async.llm.json_text import repairable
+from cts_async.llm.parsing import literal
 from cts_async.search.backends.base import Hit
 from cts_async.tagged_text import NAMES, AnswerFrom, answer_in, parts_of
 

@@ -17,10 +17,9 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import RejectedError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.failures import refused_parameter
-from cts_async.llm.model import Model
-from cts_async.llm.served import ServedModels
-from cts_async.llm.structured import FreeText
+from cts_async.llm.model import Model, ServedModels
+from cts_async.llm.parsing import FreeText
+from cts_async.llm.responses import refused_parameter
 from cts_async.report.results import dropped_parameters
 from cts_async.report.summary import summarise_run, write_summary
 

@@ -20,7 +20,7 @@ from cts_async.datasets.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import make_plan

@@ -13,8 +13,8 @@ from fake_provider import FakeProvider, Settings
 from cts_async.config import RunConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit.report import audit_run

@@ -16,7 +16,7 @@ from cts_async.config import BudgetConfig, GoldConfig, RunConfig
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine import runner
 from cts_async.engine.events import Events
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ToolError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.gold.build import build_gold, plan_gold

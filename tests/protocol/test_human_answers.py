@@ -201,7 +201,7 @@ def test_the_intent_in_the_rewriters_request_is_still_a_leak(run: Path) -> None:
 def test_a_question_with_the_intent_beside_it_is_found(run: Path) -> None:
     plant(run, "F01", "answer/1", lambda step: step["request"].update(hint="North Quay"))
     problems = [finding.problem for finding in audit_run(run).findings]
-    assert "its request holds more than the question" in problems
+    assert "its request contains more than the question" in problems
 
 
 def test_without_the_data_nothing_is_proved(run: Path) -> None:
@@ -210,6 +210,6 @@ def test_without_the_data_nothing_is_proved(run: Path) -> None:
     (run / "run.json").write_text(json.dumps(manifest))
     audit = audit_run(run)
     assert not audit.held
-    assert "what people answered about it is nowhere: name the data with --data" in {
+    assert "people's answers cannot be read: name the data with --data" in {
         finding.problem for finding in audit.findings
     }

@@ -17,7 +17,7 @@ from cts_async.config import BudgetConfig, RunConfig, TalkConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit.report import audit_run

@@ -17,7 +17,7 @@ from cts_async.config import RunConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import ProviderDown, ProviderRefused, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.client import Client

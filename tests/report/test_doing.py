@@ -21,6 +21,7 @@ from cts_async.engine.events import (
     JobsFound,
     LaneInUse,
     LanePaused,
+    LaneStatus,
     Notice,
     StepEnded,
     StepsCounted,
@@ -28,7 +29,6 @@ from cts_async.engine.events import (
     Usage,
     WorkersInUse,
 )
-from cts_async.engine.lane_status import LaneStatus
 from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import RejectedError
 from cts_async.report.live import LivePart

@@ -23,11 +23,11 @@ import orjson
 from cts_async import __version__
 from cts_async.config import GoldConfig, RunConfig
 from cts_async.datasets import normalise, open_dataset
-from cts_async.engine.append_log import AppendLog
 from cts_async.engine.events import Events
+from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.shards import until_free
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import InputError, RunStopped, StepError, UsageError, unwritable
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.gold.check import Gold, GoldForm, gold_json, ground, grounding_json

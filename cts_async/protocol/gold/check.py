@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Final
 import orjson
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.gbnf import literal
 from cts_async.llm.json_text import find_json
+from cts_async.llm.parsing import literal
 from cts_async.protocol.gold.sources import NumberedSource, same_address
 from cts_async.protocol.lexical import spelling, terms_of
 from cts_async.records import Nugget

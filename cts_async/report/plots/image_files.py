@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from cts_async.engine.python_process import child_environment
+from cts_async.engine.processes import child_environment
 from cts_async.errors import UsageError, unwritable
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.style import FONT_PX, template

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.engine.torn_tail import MAX_LINE
+from cts_async.engine.journal_index import MAX_LINE
 
 MAX_OBJECT_BYTES: Final = 32 << 20
 """Size limit of a manifest, a summary or a `live.json`."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import scorer
-from cts_async.engine.torn_tail import MAX_LINE
+from cts_async.engine.journal_index import MAX_LINE
 from cts_async.protocol.results import Mark, failed, latest_rows, unmarked
 from cts_async.records import UNKNOWN
 from cts_async.report.viewer.files import NO_FILE, opened, record_in, stat_of

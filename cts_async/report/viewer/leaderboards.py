@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, TypedDict, cast
 
 import orjson
 
-from cts_async.engine.python_process import child_environment, python_command
+from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import CTSError
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
 from cts_async.report.viewer.api_types import Leaderboard, LeaderboardOf, Standing

@@ -22,7 +22,7 @@ from yarl import URL
 
 from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.exchange import (
+from cts_async.llm.http import (
     ENCODINGS,
     BrokenAnswer,
     Exchange,
@@ -33,7 +33,7 @@ from cts_async.llm.exchange import (
     reason_of,
 )
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.retry_after import reset_s, retry_after_s
+from cts_async.llm.responses import reset_s, retry_after_s
 
 # --- Text
 

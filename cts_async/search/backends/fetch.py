@@ -27,11 +27,11 @@ import orjson
 from yarl import URL
 
 from cts_async import __version__
-from cts_async.engine.python_process import child_environment, python_command
-from cts_async.engine.retry import RetryPolicy, full_jitter
+from cts_async.engine.processes import child_environment, python_command
+from cts_async.engine.step import RetryPolicy, full_jitter
 from cts_async.errors import ToolError, TransientError
-from cts_async.llm.exchange import UnknownEncoding, inflater
-from cts_async.llm.retry_after import retry_after_s
+from cts_async.llm.http import UnknownEncoding, inflater
+from cts_async.llm.responses import retry_after_s
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
 from cts_async.search.backends.base import Page, ReaderSpec
 from cts_async.search.backends.endpoint import capped, trouble_of

@@ -3,6 +3,8 @@
 Two rules: the lane asks for its oldest caller only, so nothing starves, and what was taken can be settled
 later (an estimate of tokens becomes the true number). Amounts are requests or tokens, time is the event
 loop's, in seconds.
+
+What a provider's answer says of its limits, whatever its headers are called.
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, Literal, Protocol
 
 from aiolimiter import AsyncLimiter
 
-from cts_async.engine.kind import KindFinder
-from cts_async.engine.meters import MARGIN_S, BucketMeter, Meter, SlidingMeter, Use
+from cts_async.engine.meters import MARGIN_S, BucketMeter, KindFinder, Meter, SlidingMeter, Use
 
 LimitKind = Literal["paced", "sliding", "bucket", "auto"]
 
@@ -288,3 +290,20 @@ def _at_once(acquiring: Coroutine[Any, Any, None]) -> None:
         return
     acquiring.close()
     raise RuntimeError("a limiter with capacity made its caller wait")
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """One limit: `limit` a minute, `remaining` of it now, all of it again in `reset_s`; None where not said."""
+
+    limit: float
+    remaining: float | None = None
+    reset_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quotas:
+    """An account's limits of requests and of tokens; None where an answer does not name one."""
+
+    requests: Quota | None = None
+    tokens: Quota | None = None
