@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cts_async.analysis.ask_or_not import Calibration, Frontier, ask_or_not, calibrate, predict_answerability
 from cts_async.analysis.interactions import (
     Interactions,
+    KnownCount,
     RegionTurn,
     Scores,
     TypeProfile,
     UnknownRange,
     Unknowns,
+    by_known_count,
     count_unknowns,
     region_turns,
     type_profiles,
