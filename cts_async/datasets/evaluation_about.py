@@ -10,7 +10,7 @@ import orjson
 
 from cts_async.datasets.json_file import parse_json, read_bytes
 from cts_async.errors import InputError
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 NOTES: Final = "notes"
 """The key of what a reader of the numbers has to know, a list of sentences."""
@@ -24,7 +24,7 @@ def about_path(evaluations: Path) -> Path:
 
 def write_about(evaluations: Path, settings: Mapping[str, Any], notes: list[str]) -> None:
     """Write settings and notes beside the dictionary. UsageError where nothing can be written."""
-    with written_whole(about_path(evaluations)) as file:
+    with atomic_writer(about_path(evaluations)) as file:
         file.write(
             orjson.dumps({**settings, NOTES: notes}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         )

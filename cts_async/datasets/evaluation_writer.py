@@ -16,8 +16,8 @@ from typing import BinaryIO
 import orjson
 
 from cts_async.datasets.evaluations import Evaluations, metric_order
-from cts_async.errors import UsageError, unwritable
-from cts_async.safe_files import written_whole
+from cts_async.errors import UsageError, write_error
+from cts_async.safe_files import atomic_writer
 
 
 class EvaluationWriter:
@@ -40,7 +40,7 @@ class EvaluationWriter:
             try:
                 self._columns[metric].writelines(lines)
             except OSError as error:
-                raise unwritable(self._path, error) from None
+                raise write_error(self._path, error) from None
         self.records += len(next(iter(evaluations.values()), ()))
 
 
@@ -57,12 +57,12 @@ def evaluations_written(path: Path, metrics: Sequence[str]) -> Iterator[Evaluati
                 name: opened.enter_context(TemporaryFile(dir=path.resolve().parent)) for name in metrics
             }
         except OSError as error:
-            raise unwritable(path, error) from None
+            raise write_error(path, error) from None
         writer = EvaluationWriter(path, columns)
         yield writer
         if not writer.records:
             raise UsageError(f"{path}: not written, for there is no record to write")
-        with written_whole(path) as file:
+        with atomic_writer(path) as file:
             _put_together(file, columns)
 
 

@@ -20,7 +20,7 @@ from cts_async.datasets.json_file import parse_json, read_bytes
 from cts_async.datasets.lines import unreadable
 from cts_async.datasets.record_ids import decode_record_id
 from cts_async.errors import InputError
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 Evaluations: TypeAlias = Mapping[str, Mapping[str, float]]
 """Metric -> record id -> value in [0, 1]."""
@@ -65,7 +65,7 @@ def write_evaluations(path: Path, evaluations: Evaluations) -> None:
         }
         for metric in sorted(evaluations, key=metric_order)
     }
-    with written_whole(path) as file:
+    with atomic_writer(path) as file:
         file.write(orjson.dumps(ordered, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 

@@ -169,7 +169,7 @@ async def opened_searcher(plan: Plan, crew: Crew) -> AsyncIterator[DeepSearch]:
             extractor=PageVisitor(crew.role(visit)) if visit else None,
             engine_lane=_lane(search.engine, plan, crew),
             reader_lane=_lane(search.reader, plan, crew),
-            keeps_pages=search.web,
+            records_pages=search.web,
         )
         takes_empty = plan.config.empty_answers == "zero"
         agent = Agent(crew.models[plan.roles.agent], tools, plan.settings, takes_empty)

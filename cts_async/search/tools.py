@@ -288,9 +288,9 @@ class Toolbox:
     """None: pages are read by their words."""
     engine_lane: Lane | None = None
     reader_lane: Lane | None = None
-    keeps_pages: bool = True
+    records_pages: bool = True
     """Whether fetched pages are remembered; not those that lie on this machine's disk."""
-    page_patience: RetryPolicy = PAGE_PATIENCE
+    page_retry: RetryPolicy = PAGE_PATIENCE
 
     async def use(
         self, ctx: Context, call: SearchCall | VisitCall, name: str, lost: Mapping[str, Lost]
@@ -388,10 +388,10 @@ class Toolbox:
 
     async def _read_page(self, visit: _Visit, lost: Mapping[str, Lost]) -> tuple[str, Evidence, str | None]:
         """A page's title, what it says about the goal, and why no model read it, if one should have."""
-        if self.extractor is None and not self.keeps_pages:
+        if self.extractor is None and not self.records_pages:
             title, read = await self._evidence(visit)
             return title, read, None
-        page = await (self._kept_page(visit) if self.keeps_pages else self.reader.fetch(visit.url))
+        page = await (self._kept_page(visit) if self.records_pages else self.reader.fetch(visit.url))
         page = Page(page.id, page.url, page.title, page.text[:MAX_PAGE_CHARS])
         if self.extractor is None:
             return page.title, await _lexically(page, visit), None
@@ -419,7 +419,7 @@ class Toolbox:
                 decode=read_page,
                 request={"url": visit.url},
                 lane=self.reader_lane,
-                policy=self.page_patience,
+                policy=self.page_retry,
             )
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from made_interactions import row, system
 
-from cts_async.analysis.interactions import by_known_count
+from cts_async.analysis.diagnose import by_known_count
 from cts_async.analysis.resampling import Difference
 
 RUN = system(

@@ -83,7 +83,7 @@ def journal(tmp_path: Path) -> Path:
 
 def toolbox(web: Web, **options: Any) -> Toolbox:
     settings = AgentSettings(page_chars=300)
-    return Toolbox(web, web, "identity", settings, page_patience=IMPATIENT, **options)
+    return Toolbox(web, web, "identity", settings, page_retry=IMPATIENT, **options)
 
 
 def used(journal: Path, box: Toolbox, *calls: SearchCall | VisitCall, lost: Any = None) -> list[Told]:
@@ -230,7 +230,7 @@ def test_a_page_that_no_model_can_read_is_read_by_its_words_and_told_so(
 
 def test_of_documents_on_the_disk_only_what_was_read_is_remembered(journal: Path) -> None:
     web = Web()
-    box = toolbox(web, keeps_pages=False)
+    box = toolbox(web, records_pages=False)
     before = used(journal, box, VisitCall(("https://x/1",), "when"))
     (record,) = read_jsonl(journal)
     assert set(record["response"]) == {"title", "evidence", "summary"}
@@ -240,7 +240,7 @@ def test_of_documents_on_the_disk_only_what_was_read_is_remembered(journal: Path
 
 def test_documents_are_fetched_anew_for_a_model_and_not_remembered(journal: Path) -> None:
     web = Web()
-    box = toolbox(web, keeps_pages=False, extractor=Reading())
+    box = toolbox(web, records_pages=False, extractor=Reading())
     used(journal, box, VisitCall(("https://x/1",), "when"))
     assert steps(journal) == []
     assert web.fetched == ["https://x/1"]

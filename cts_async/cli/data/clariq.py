@@ -178,11 +178,11 @@ def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
     import orjson
 
     from cts_async.errors import UsageError
-    from cts_async.safe_files import written_whole
+    from cts_async.safe_files import atomic_writer
 
     if out is None:
         return
     if out.exists() and any(out.samefile(path) for path in spare):
         raise UsageError(f"--out {out}: this file is read here; name another")
-    with written_whole(out) as file:
+    with atomic_writer(out) as file:
         file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))

@@ -10,7 +10,7 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.data.group import Force
 from cts_async.cli.data.show import Gold, Spec
-from cts_async.cli.standard_error import print_notes
+from cts_async.cli.streams import print_notes
 
 HELP = """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
 

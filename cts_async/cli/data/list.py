@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 
 HELP = """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
 

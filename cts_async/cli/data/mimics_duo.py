@@ -10,7 +10,7 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.data.group import SETTINGS, Force, check_free
 from cts_async.cli.data.mimics_ltr import ltr
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 
 mimics_duo: Final = typer.Typer(
     name="mimics-duo", help="MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022).", **SETTINGS

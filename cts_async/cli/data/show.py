@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 
 HELP = """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
 

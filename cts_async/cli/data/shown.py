@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json
 
 if TYPE_CHECKING:
     from cts_async.report.tables import DataTable

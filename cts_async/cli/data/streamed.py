@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from cts_async.cli.standard_output import abandon_stdout
-from cts_async.errors import unwritable
+from cts_async.cli.streams import discard_stdout
+from cts_async.errors import write_error
 
 STDOUT = "-"
 
@@ -16,22 +16,22 @@ STDOUT = "-"
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     """Write the rows to the file `out`, or to standard output for "-"; gives how many. Holds one at a time.
 
-    A reader of standard output that has seen enough (`| head`) ends it quietly. Raises what `unwritable` gives.
+    A reader of standard output that has seen enough (`| head`) ends it quietly. Raises what `write_error` gives.
     """
-    from cts_async.safe_files import written_whole
+    from cts_async.safe_files import atomic_writer
 
     if out != STDOUT:
-        with written_whole(Path(out).expanduser()) as file:
+        with atomic_writer(Path(out).expanduser()) as file:
             return _write(file, rows)
     try:
         count = _write(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        abandon_stdout()
+        discard_stdout()
         return 0
     except OSError as error:
-        abandon_stdout()
-        raise unwritable("standard output", error) from None
+        discard_stdout()
+        raise write_error("standard output", error) from None
     return count
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_json, print_notes
 
 if TYPE_CHECKING:
     from cts_async.datasets.contents import Contents
