@@ -23,13 +23,13 @@ from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
 from cts_async.llm.http import (
     ENCODINGS,
-    BrokenAnswer,
-    Exchange,
+    BrokenResponse,
+    HttpEndpoint,
     NotHTTP,
-    TooLarge,
+    ResponseTooLarge,
     UnknownEncoding,
-    header_lines,
-    reason_of,
+    encode_headers,
+    os_error_text,
 )
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import reset_s, retry_after_s
@@ -108,7 +108,8 @@ def network_error(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -
         case aiohttp.ClientSSLError():
             return NetworkError("tls", "no encrypted connection", transient=False, unsent=True)
         case aiohttp.ClientConnectorError():
-            return NetworkError("connection", f"no connection ({reason_of(error.os_error)})", unsent=True)
+            reason = os_error_text(error.os_error)
+            return NetworkError("connection", f"no connection ({reason})", unsent=True)
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
             return NetworkError("connection", "the connection was lost")
         case aiohttp.ClientPayloadError() if not isinstance(error, NotHTTP):
@@ -190,12 +191,12 @@ async def ask(
         data = orjson.dumps(body)
     if session.connector is None:
         raise RuntimeError("the session is closed")
-    exchange = Exchange(session.connector, session, url, method)
+    exchange = HttpEndpoint(session.connector, session, url, method)
     try:
         answer = await exchange.send(
-            header_lines(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
+            encode_headers(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
         )
-    except TooLarge:
+    except ResponseTooLarge:
         raise ToolError(
             f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
         ) from None
@@ -210,7 +211,7 @@ async def ask(
 
 
 def _no_answer(
-    service: Service, exchange: Exchange, url: URL, error: aiohttp.ClientError | TimeoutError
+    service: Service, exchange: HttpEndpoint, url: URL, error: aiohttp.ClientError | TimeoutError
 ) -> CTSError:
     where = f"{service.name}: {url.host}"
     found = network_error(error, service.timeout_s)
@@ -221,7 +222,7 @@ def _no_answer(
         return ProviderRefused(f"{where}: {refusal}; the same command resumes")
     proxy_problem = exchange.proxy_problem(error)
     # A server whose answer breaks off can be reached: that does not count as an outage.
-    status = 200 if isinstance(error, BrokenAnswer) else None
+    status = 200 if isinstance(error, BrokenResponse) else None
     unsent = found.unsent or proxy_problem is not None
     return TransientError(f"{where}: {proxy_problem or found.text}", status=status, unsent=unsent)
 
