@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.report.standard_output import print_json
 
 HELP = """Compare runs: leaderboard, confidence intervals, tests of every pair, agreement of judges.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data import SETTINGS
 
 if TYPE_CHECKING:
     from cts_async.search.backends import Corpus
@@ -53,8 +53,8 @@ def show(
 ) -> None:
     from itertools import islice
 
-    from cts_async.cli.data.shown import show as show_tables
     from cts_async.report.corpus_tables import documents_table, facts_table
+    from cts_async.report.standard_output import show_tables
     from cts_async.search.backends import Corpus
 
     opened = Corpus.open(path)
@@ -84,9 +84,9 @@ def search(
     depth: Annotated[int, typer.Option(min=1, help="How many documents are re-ranked.")] = 100,
     as_json: options.AsJson = False,
 ) -> None:
-    from cts_async.cli.data.shown import show as show_tables
     from cts_async.errors import UsageError
     from cts_async.report.corpus_tables import found_table
+    from cts_async.report.standard_output import show_tables
     from cts_async.search.backends import Corpus
 
     if model not in MODELS:
@@ -102,8 +102,8 @@ def search(
 def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
     from time import perf_counter
 
-    from cts_async.cli.data.shown import show as show_tables
     from cts_async.report.corpus_tables import facts_table
+    from cts_async.report.standard_output import show_tables
     from cts_async.search.backends import Corpus
 
     start = perf_counter()

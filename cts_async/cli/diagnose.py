@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.report.standard_output import print_json
 
 HELP = """Diagnose the interaction: unknown rates, region questions, question types, ask or not.
 

@@ -28,16 +28,16 @@ from cts_async.cli import (
     view,
 )
 from cts_async.cli.corpus import corpus
-from cts_async.cli.data.commands import assembled
+from cts_async.cli.data import data
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
 from cts_async.cli.standard_error import open_closed_streams, tolerate_deaf_ears
-from cts_async.cli.standard_output import abandon_stdout, tolerate_encodings
 from cts_async.engine.open_files import MORE_FILES
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, NO_ROOM, CTSError, UsageError, unwritable
 from cts_async.llm.redact import SECRETS
 from cts_async.report.plain import plain
+from cts_async.report.standard_output import abandon_stdout, tolerate_encodings
 
 app = typer.Typer(
     name="cts",
@@ -73,7 +73,7 @@ app.command("report", cls=Grouped, short_help="What runs came to, as one HTML fi
 app.command("view", short_help="Runs in the browser: leaderboard, every instance, every step, live.")(
     view.view
 )
-app.add_typer(assembled(), short_help="Datasets: what there is, is a file sound, published figures.")
+app.add_typer(data, short_help="Datasets: what there is, is a file sound, published figures.")
 app.add_typer(corpus, short_help="A file of documents: what is in it, searches, its index.")
 app.command("models", short_help="Which models there are, and what each needs.")(models.models)
 app.command("audit", short_help="Prove that nobody saw what they must not see.")(audit.audit)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.analysis.clarification_need import label_agreement
-from cts_async.analysis.clariq_documents import document_relevance, selected
-from cts_async.analysis.question_relevance import question_relevance, ranked
+from cts_async.neighbours.clariq.tasks import label_agreement
+from cts_async.neighbours.clariq.tasks import document_relevance, selected
+from cts_async.neighbours.clariq.tasks import question_relevance, ranked
 
 # -- task 2: question relevance -------------------------------------------------------------------------
 

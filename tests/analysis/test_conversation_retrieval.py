@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cts_async.analysis.conversation_retrieval import evaluate_conversations
+from cts_async.neighbours.qulac.retrieval import evaluate_conversations
 from cts_async.search.backends.base import Page
 from cts_async.search.rankers.base import Ranked
 from cts_async.search.rankers.query_likelihood import Conversation, QueryLikelihoodRanker

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cts_async.analysis.cross_validation import RANDOM, WORST, cross_validate, folds_of
-from cts_async.analysis.labelled_panes import LabelledPanes
-from cts_async.analysis.pane_features import FEATURES, PaneText
-from cts_async.analysis.pane_rankers import PaneRanker, chosen
-from cts_async.analysis.ranking_lists import LearnedRanking, RankingLists
+from cts_async.neighbours.mimics_duo.ltr import RANDOM, WORST, cross_validate, folds_of
+from cts_async.neighbours.mimics_duo.ltr import LabelledPanes
+from cts_async.neighbours.mimics_duo.features import FEATURES, PaneText
+from cts_async.neighbours.mimics_duo.rankers import PaneRanker, chosen
+from cts_async.neighbours.mimics_duo.rankers import LearnedRanking, RankingLists
 from cts_async.errors import UsageError
 
 LINEAR = chosen(["pairwise-logistic"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.analysis.figures import VERDICTS, Cell, cells
-from cts_async.analysis.reranking import Measured
+from cts_async.neighbours.mimics_duo.statistics import Cell, VERDICTS, cells
+from cts_async.neighbours.mimics_duo.ties import Measured
 
 
 def drawn(exact: float, sd: float) -> Measured:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis import tie_chances
-from cts_async.analysis.ideal_rank import expected, expected_reciprocal, ideal
-from cts_async.analysis.tied_lists import tied_lists
+from cts_async.neighbours.mimics_duo import ties
+from cts_async.neighbours.mimics_duo.ties import expected_by_query, expected_reciprocal, ideal_items
+from cts_async.neighbours.mimics_duo.ties import tied_lists
 
 ITEMS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=5)
 """(score, label) of a query's items."""
@@ -19,7 +19,7 @@ ITEMS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, ma
 
 def reached(scores: list[float], labels: list[float], query: list[int]) -> tuple[list[float], list[float]]:
     numbers = np.array(query)
-    precision, reciprocal = expected(np.array(scores), ideal(np.array(labels), numbers), numbers)
+    precision, reciprocal = expected_by_query(np.array(scores), ideal_items(np.array(labels), numbers), numbers)
     return precision.tolist(), reciprocal.tolist()
 
 
@@ -51,7 +51,7 @@ def test_scores_that_differ_in_the_last_bit_are_tied() -> None:
 def test_many_rankings_are_scored_at_once() -> None:
     query = np.array([0, 0, 1, 1])
     is_ideal = np.array([True, False, False, True])
-    precision, reciprocal = expected(np.array([[1, 0, 1, 0], [0, 1, 0, 1]]), is_ideal, query)
+    precision, reciprocal = expected_by_query(np.array([[1, 0, 1, 0], [0, 1, 0, 1]]), is_ideal, query)
     assert precision.tolist() == [[1, 0], [0, 1]]
     assert reciprocal.tolist() == [[1, 0.5], [0.5, 1]]
 
@@ -73,6 +73,6 @@ def test_the_means_are_those_of_tie_chances(
     items, each = [*first, *second], np.array([len(first), len(second)])
     scores, labels = [s for s, _ in items], [y for _, y in items]
     precision, reciprocal = reached(scores, labels, np.repeat([0, 1], each).tolist())
-    same = tie_chances.expected(tied_lists(scores, labels, each), "any")
+    same = ties.expected(tied_lists(scores, labels, each), "any")
     assert np.mean(precision) == pytest.approx(same.p_at_1)
     assert np.mean(reciprocal) == pytest.approx(same.mrr)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made_panes import pane, panes_of
 
-from cts_async.analysis.label_correlations import (
+from cts_async.neighbours.mimics_duo.statistics import (
     MISALIGNED,
     label_correlations,
     option_quality_correlations,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_panes import pane
 
-from cts_async.analysis.label_distributions import aspect_distributions, quality_distributions
+from cts_async.neighbours.mimics_duo.statistics import aspect_distributions, quality_distributions
 
 PANES = [
     pane("q", ("a", "b"), pane_quality=5, option_qualities=(1, 4), coverage=2),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.analysis.labelled_panes import LabelledPanes, one_of_each
-from cts_async.analysis.pane_features import PaneText
+from cts_async.neighbours.mimics_duo.ltr import LabelledPanes, one_of_each
+from cts_async.neighbours.mimics_duo.features import PaneText
 
 A, B = PaneText("q", "s", ("a", "b")), PaneText("q", "s", ("b", "a"))
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from made_panes import SHARED
 
-from cts_async.analysis import mimics_published as published
-from cts_async.analysis.figures import Cell
-from cts_async.analysis.label_correlations import ENGAGEMENT, MISALIGNED, pearson
-from cts_async.analysis.mimics_tables import TABLES, mimics_table
-from cts_async.analysis.pane_reranking import SD
-from cts_async.datasets.mimics_duo import read_panes
-from cts_async.records import Pane
+from cts_async.neighbours.mimics_duo import statistics as published
+from cts_async.neighbours.mimics_duo.statistics import Cell
+from cts_async.neighbours.mimics_duo.statistics import ENGAGEMENT, MISALIGNED, pearson
+from cts_async.neighbours.mimics_duo.statistics import TABLES, mimics_table
+from cts_async.neighbours.mimics_duo.statistics import SD
+from cts_async.neighbours.mimics_duo.panes import read_panes
+from cts_async.neighbours.mimics_duo.panes import Pane
 
 needs_mimics = pytest.mark.skipif(not SHARED.exists(), reason=f"MIMICS-Duo is not here: {SHARED}")
 

@@ -7,7 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from cts_async.analysis.paired_tests import t_tests
+from cts_async.neighbours.mimics_duo.ltr import t_tests
 
 VALUES = {"a": np.array([2.0, 4, 7]), "b": np.array([1.0, 2, 4]), "c": np.array([1.0, 2, 4])}
 

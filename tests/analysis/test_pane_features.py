@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.pane_features import (
-    FEATURES,
+from cts_async.neighbours.mimics_duo.features import (
     Collection,
+    FEATURES,
     PaneText,
     bm25,
     collections,

@@ -7,13 +7,13 @@ from math import log
 import numpy as np
 import pytest
 
-from cts_async.analysis import pane_rankers
-from cts_async.analysis.coordinate_ascent import coordinate_ascent
-from cts_async.analysis.ideal_rank import expected, ideal
-from cts_async.analysis.pane_rankers import RANKERS, chosen
-from cts_async.analysis.rank_boost import rank_boost
-from cts_async.analysis.rank_net import HIDDEN, loss_and_gradient, rank_net
-from cts_async.analysis.ranking_lists import LearnedRanking, RankingLists, preferences
+from cts_async.neighbours.mimics_duo import rankers
+from cts_async.neighbours.mimics_duo.rankers import coordinate_ascent
+from cts_async.neighbours.mimics_duo.ties import expected_by_query, ideal_items
+from cts_async.neighbours.mimics_duo.rankers import RANKERS, chosen
+from cts_async.neighbours.mimics_duo.rankers import rank_boost
+from cts_async.neighbours.mimics_duo.rankers import HIDDEN, loss_and_gradient, rank_net
+from cts_async.neighbours.mimics_duo.rankers import LearnedRanking, RankingLists, preferences
 from cts_async.errors import UsageError
 
 
@@ -26,8 +26,8 @@ def lists_of(queries: int, *, deciding: int = 1, rising: bool = True) -> Ranking
 
 
 def mrr(ranking: LearnedRanking, lists: RankingLists) -> float:
-    is_ideal = ideal(lists.labels, lists.query)
-    return float(expected(ranking.scores(lists.features), is_ideal, lists.query)[1].mean())
+    is_ideal = ideal_items(lists.labels, lists.query)
+    return float(expected_by_query(ranking.scores(lists.features), is_ideal, lists.query)[1].mean())
 
 
 @pytest.mark.parametrize("name", RANKERS)
@@ -119,7 +119,7 @@ def test_rankers_are_chosen_by_name() -> None:
 
 
 def test_a_missing_package_says_how_to_get_it_and_what_works_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pane_rankers, "find_spec", lambda name: None)
+    monkeypatch.setattr(rankers, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
         chosen(["rankboost", "lambdamart"])
     assert str(caught.value) == (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from made_panes import panes_of
 
-from cts_async.analysis import pane_reranking as t7
-from cts_async.analysis.aspect_reranking import aspect_reranking
-from cts_async.analysis.figures import Figures
-from cts_async.analysis.reranking import Measured
-from cts_async.records import Pane
+from cts_async.neighbours.mimics_duo import statistics as t7
+from cts_async.neighbours.mimics_duo.statistics import aspect_reranking
+from cts_async.neighbours.mimics_duo.statistics import Figures
+from cts_async.neighbours.mimics_duo.ties import Measured
+from cts_async.neighbours.mimics_duo.panes import Pane
 
 CLEAR = panes_of("clear", [5, 0, 0], offline_rating=[5, 3, 3], pane_quality=[1, 2, 3])
 TIED_LABEL = panes_of("tied label", [0, 7, 0], offline_rating=[4, 4, 1], pane_quality=[1, 5, 1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from made_panes import pane, panes_of
 
-from cts_async.analysis.pane_columns import column, option_counts, query_sizes
-from cts_async.analysis.pane_statistics import pane_statistics
+from cts_async.neighbours.mimics_duo.statistics import column, option_counts, query_sizes
+from cts_async.neighbours.mimics_duo.statistics import pane_statistics
 
 PANES = [*panes_of("q1", [0, 3, 1]), pane("q2", ("a", "b", "c", "d", "e"))]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.question_gain import Evaluated, QuestionGain, question_gains
+from cts_async.neighbours.qulac.gains import Evaluated, QuestionGain, question_gains
 
 
 def values(facet: str, *said: str, original: float | None = None) -> list[Evaluated]:

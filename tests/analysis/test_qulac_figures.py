@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cts_async.analysis.qulac_figures import Collection, Figure, qulac_figures
-from cts_async.datasets.qulac_table import read_qulac
-from cts_async.report.qulac_tables import collection_of
+from cts_async.neighbours.qulac.collection import Collection, Figure, qulac_figures
+from cts_async.neighbours.qulac.collection import read_qulac
+from cts_async.neighbours.qulac.gains import collection_of
 
 
 def test_every_figure_is_counted_as_defined() -> None:

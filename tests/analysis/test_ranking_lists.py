@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.ranking_lists import RankingLists, decided, preferences, sizes, starts
+from cts_async.neighbours.mimics_duo.rankers import RankingLists, decided, preferences
+from cts_async.neighbours.mimics_duo.ties import sizes, starts
 
 QUERY = np.array([0, 0, 2, 2, 2, 5])
 LABELS = np.array([1, 1, 3, 1, 3, 4])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.tie_chances import expected, rank_chances
-from cts_async.analysis.tied_lists import Ideal, tied_lists
+from cts_async.neighbours.mimics_duo.ties import expected, rank_chances
+from cts_async.neighbours.mimics_duo.ties import Ideal, tied_lists
 
 IDEALS: tuple[Ideal, ...] = ("any", "one")
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis import tie_draws
-from cts_async.analysis.reranking import rerank
-from cts_async.analysis.tie_chances import expected
-from cts_async.analysis.tie_draws import drawn
-from cts_async.analysis.tied_lists import Ideal, TiedLists, tied_lists
+from cts_async.neighbours.mimics_duo import ties
+from cts_async.neighbours.mimics_duo.ties import rerank
+from cts_async.neighbours.mimics_duo.ties import expected
+from cts_async.neighbours.mimics_duo.ties import drawn
+from cts_async.neighbours.mimics_duo.ties import Ideal, TiedLists, tied_lists
 
 IDEALS: tuple[Ideal, ...] = ("any", "one")
 items = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=4)
@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_draws_and_another_gives_others() -> None:
 
 
 def test_more_draws_than_fit_one_block_are_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tie_draws, "_NUMBERS_AT_ONCE", 10)
+    monkeypatch.setattr(ties, "_NUMBERS_AT_ONCE", 10)
     assert drawn(some_lists([[(0, 1), (0, 0)]] * 3), "one", draws=7).mrr.shape == (7,)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cts_async.analysis.tied_lists import tied_lists, unscored
+from cts_async.neighbours.mimics_duo.ties import tied_lists, unscored
 
 SIZES = np.array([2, 3])
 

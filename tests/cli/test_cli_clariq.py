@@ -10,13 +10,13 @@ import typer
 from made_clariq import BANK, REWORDED, ROWS, clariq_file
 from typer.testing import CliRunner
 
-from cts_async.cli.data.clariq import clariq
+from cts_async.neighbours.clariq.commands import app
 from cts_async.errors import InputError, UsageError
 
 
 def ran(*arguments: str | Path) -> str:
     """What a command prints; in this process, since a process of its own takes half a second."""
-    result = CliRunner().invoke(clariq, list(map(str, arguments)), catch_exceptions=False)
+    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -32,7 +32,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_the_group_is_a_command() -> None:
-    assert isinstance(clariq, typer.Typer)
+    assert isinstance(app, typer.Typer)
     for name in ("figures", "questions", "documents", "need"):
         assert f"Example: cts data clariq {name}" in ran(name, "--help")
 

@@ -12,7 +12,7 @@ import pytest
 from made_panes import panes_of, write_panes
 
 import cts_async
-from cts_async.datasets.mimics_duo import ASPECTS
+from cts_async.neighbours.mimics_duo.panes import ASPECTS
 
 PANES = [*panes_of("q1", [5, 0, 0]), *panes_of("q2", [0, 2, 0])]
 

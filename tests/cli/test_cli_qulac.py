@@ -13,8 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 import cts_async
-from cts_async.cli.data.qulac import qulac
-from cts_async.datasets.qulac_table import ALL_COLUMNS
+from cts_async.neighbours.qulac.commands import app
+from cts_async.neighbours.qulac.collection import ALL_COLUMNS
 from cts_async.errors import InputError, UsageError
 
 OURS = str(Path(cts_async.__file__).parents[1])
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 def cts(*words: object) -> str:
     """What the command prints; an error of ours comes out as itself."""
-    result = CliRunner().invoke(qulac, [str(word) for word in words])
+    result = CliRunner().invoke(app, [str(word) for word in words])
     if result.exception:
         raise result.exception
     return result.stdout
@@ -104,7 +104,7 @@ def test_gains_of_chosen_metrics_are_printed_with_notes(tmp_path: Path) -> None:
 
 
 def test_every_command_has_help_with_an_example() -> None:
-    for command in typer.main.get_command(qulac).commands.values():  # type: ignore[attr-defined]
+    for command in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
         assert "Example: cts data qulac" in (command.help or "")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import cts_async
-from cts_async.cli.data.qulac_retrieve import retrieve
+from cts_async.neighbours.qulac.commands import retrieve
 from cts_async.errors import InputError, Interrupted, UsageError
 
 OURS = str(Path(cts_async.__file__).parents[1])
@@ -166,7 +166,7 @@ def test_ctrl_c_leaves_no_half_of_a_file(world: Path, monkeypatch: pytest.Monkey
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cts_async.analysis.conversation_retrieval.evaluate", interrupted)
+    monkeypatch.setattr("cts_async.neighbours.qulac.retrieval.evaluate", interrupted)
     with pytest.raises(Interrupted, match=r"eval\.json is not written"):
         run(world)
     assert {path.name for path in world.iterdir()} == {"cache", "docs.jsonl", "qulac.json"}

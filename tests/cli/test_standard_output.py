@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from cts_async.cli.main import main
-from cts_async.cli.standard_output import print_json
+from cts_async.report.standard_output import print_json
 
 
 def in_latin_1(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:

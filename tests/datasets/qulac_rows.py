@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cts_async.datasets.qulac_table import ALL_COLUMNS
+from cts_async.neighbours.qulac.collection import ALL_COLUMNS
 
 
 def qulac_row(id: str, question: str = "", answer: str = "", **changes: Any) -> dict[str, Any]:

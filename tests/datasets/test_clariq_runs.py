@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from cts_async.datasets.clariq_evaluation import read_clariq_evaluation
-from cts_async.datasets.clariq_runs import RunLine, read_predictions, read_run, with_ids
+from cts_async.neighbours.clariq.tasks import read_clariq_evaluation
+from cts_async.neighbours.clariq.tasks import RunLine, read_predictions, read_run, with_ids
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]

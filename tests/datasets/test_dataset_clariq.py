@@ -11,8 +11,8 @@ from made_clariq import BANK, HEADER, REWORDED, ROWS, clariq_file
 
 from cts_async.datasets import open_dataset, sha256_of
 from cts_async.datasets.annotations import AnnotatedQuery
-from cts_async.datasets.clariq import clariq_files, read_collection
-from cts_async.datasets.clariq_rows import read_clariq, read_question_bank
+from cts_async.neighbours.clariq.collection import clariq_files, read_collection
+from cts_async.neighbours.clariq.collection import read_clariq, read_question_bank
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
 

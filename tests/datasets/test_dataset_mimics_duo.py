@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from made_panes import SHARED, pane, tables, write_panes, write_tables
 
-from cts_async.datasets.mimics_duo import ASPECTS, FILES, ONLINE, QUALITY, RATING, read_panes
+from cts_async.neighbours.mimics_duo.panes import ASPECTS, FILES, ONLINE, QUALITY, RATING, read_panes
 from cts_async.errors import InputError, UsageError
 
 PANES = [

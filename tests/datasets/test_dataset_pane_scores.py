@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from made_panes import pane
 
-from cts_async.datasets.pane_scores import as_records, numbered, read_pane_scores
+from cts_async.neighbours.mimics_duo.panes import as_records, numbered, read_pane_scores
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.pane_table import LabelledRow, read_pane_table
+from cts_async.neighbours.mimics_duo.panes import LabelledRow, read_pane_table
 from cts_async.errors import InputError
 
 HEADER = (

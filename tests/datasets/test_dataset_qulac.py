@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from cts_async.datasets.gold import read_gold
-from cts_async.datasets.qulac import open_qulac, read_instances, unescape
+from cts_async.neighbours.qulac.collection import open_qulac, read_instances, unescape
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from cts_async.datasets.evaluation_about import about_path, read_notes, write_about
+from cts_async.neighbours.qulac.records import about_path, read_notes, write_about
 from cts_async.errors import InputError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.evaluation_writer import evaluations_written
-from cts_async.datasets.evaluations import read_evaluations, write_evaluations
+from cts_async.neighbours.qulac.records import evaluations_written
+from cts_async.neighbours.qulac.records import read_evaluations, write_evaluations
 from cts_async.errors import UsageError
 
 FIRST = {"NDCG20": {"1-1-0-0": 0.25, "1-1-1-1": 1.0}, "NDCG3": {"1-1-0-0": 0.0, "1-1-1-1": 1 / 3}}

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.datasets.evaluations import Evaluations, read_evaluations, write_evaluations
+from cts_async.neighbours.qulac.records import Evaluations, read_evaluations, write_evaluations
 from cts_async.errors import InputError, UsageError
 
 Write = Callable[..., Path]

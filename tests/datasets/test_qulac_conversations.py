@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from qulac_rows import SMALL
 
-from cts_async.datasets.qulac_conversations import TURNS, conversations, count_conversations
-from cts_async.datasets.qulac_table import Facet, Pair, Topic, read_qulac
-from cts_async.datasets.record_ids import encode_record_id
+from cts_async.neighbours.qulac.records import TURNS, conversations, count_conversations
+from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, read_qulac
+from cts_async.neighbours.qulac.records import encode_record_id
 
 Write = Callable[..., Path]
 

@@ -10,8 +10,8 @@ import pytest
 from qulac_rows import SMALL, qulac_row, qulac_table
 
 from cts_async.datasets.annotations import AnnotatedQuery
-from cts_async.datasets.qulac import open_qulac
-from cts_async.datasets.qulac_table import Pair, Repeated, read_qulac
+from cts_async.neighbours.qulac.collection import open_qulac
+from cts_async.neighbours.qulac.collection import Pair, Repeated, read_qulac
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]

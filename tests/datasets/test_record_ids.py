@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.datasets.record_ids import (
+from cts_async.neighbours.qulac.records import (
     RecordId,
     decode_facet_id,
     decode_history_id,
     decode_record_id,
-    encode_facet_id,
     encode_record_id,
 )
+from cts_async.neighbours.qulac.collection import encode_facet_id
 
 NUMBERS = st.integers(1, 10**9 - 1)
 ASKED = st.builds(

@@ -13,17 +13,17 @@ import pytest
 from made_panes import SHARED, panes_of
 from rich.console import Console
 
-from cts_async.analysis.figures import Cell
+from cts_async.neighbours.mimics_duo.statistics import Cell
 from cts_async.analysis.holm import holm
-from cts_async.analysis.mimics_tables import TABLES
-from cts_async.analysis.pane_columns import ASPECTS
-from cts_async.analysis.reranking import Measured
+from cts_async.neighbours.mimics_duo.statistics import TABLES
+from cts_async.neighbours.mimics_duo.statistics import ASPECTS
+from cts_async.neighbours.mimics_duo.ties import Measured
 from cts_async.analysis.t_test import paired_t_test
-from cts_async.datasets.mimics_duo import read_panes
-from cts_async.records import Pane
+from cts_async.neighbours.mimics_duo.panes import read_panes
+from cts_async.neighbours.mimics_duo.panes import Pane
 from cts_async.report.data_table import DataTable, print_table
-from cts_async.report.mimics_rerank import rerank_panes, reranked_table
-from cts_async.report.mimics_tables import (
+from cts_async.neighbours.mimics_duo.tables import rerank_panes, reranked_table
+from cts_async.neighbours.mimics_duo.tables import (
     TITLES,
     as_table,
     mimics_tables,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cts_async.analysis.cross_validation import RANDOM, WORST, CrossValidated
-from cts_async.analysis.pane_features import FEATURES
+from cts_async.neighbours.mimics_duo.ltr import CrossValidated, RANDOM, WORST
+from cts_async.neighbours.mimics_duo.features import FEATURES
 from cts_async.report.data_table import print_table
-from cts_async.report.pane_ranking import PaneRanking, notes, tables
+from cts_async.neighbours.mimics_duo.ltr import PaneRanking, notes, ranking_tables
 
 PRECISION = {"mart": [1, 1, 1, 0], "rankboost": [0, 0, 1, 0], RANDOM: [0.5] * 4, WORST: [0] * 4}
 RECIPROCAL = {"mart": [1, 1, 1, 0.5], "rankboost": [0.5, 0.5, 1, 0.5], RANDOM: [0.75] * 4, WORST: [0.5] * 4}
@@ -35,14 +35,14 @@ def ranking(*rankers: str, test: str = "engagement", unlabelled: int = 0, repeat
 
 def printed(one: PaneRanking) -> str:
     out = StringIO()
-    for table in tables(one, "rankboost"):
+    for table in ranking_tables(one, "rankboost"):
         print_table(Console(file=out, width=80, color_system=None), table)
     return out.getvalue()
 
 
 def rows_of(one: PaneRanking, table: str) -> list[dict[str, Any]]:
     return next(
-        [dict(row) for row in found.rows] for found in tables(one, "rankboost") if found.name == table
+        [dict(row) for row in found.rows] for found in ranking_tables(one, "rankboost") if found.name == table
     )
 
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.analysis.conversation_retrieval import evaluate_conversations
-from cts_async.analysis.question_gain import question_gains
+from cts_async.neighbours.qulac.retrieval import evaluate_conversations
+from cts_async.neighbours.qulac.gains import question_gains
 from cts_async.analysis.standin_qrels import standin_qrels
-from cts_async.datasets.qulac_table import Facet, Pair, Topic, read_qulac
-from cts_async.report.qulac_retrieval import METRICS, FacetMeans, facet_records, walk_facets
-from cts_async.report.qulac_tables import evaluated
+from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, read_qulac
+from cts_async.neighbours.qulac.retrieval import METRICS, facet_records, walk_facets
+from cts_async.neighbours.qulac.gains import FacetMeans
+from cts_async.neighbours.qulac.gains import evaluated
 from cts_async.search.rankers.query_likelihood import Conversation, open_query_likelihood
 
 PAIRS = (Pair(10, "ten", "a ten"), Pair(2, "two", "a two"), Pair(3, "three", "a three"))

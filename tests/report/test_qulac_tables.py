@@ -7,17 +7,12 @@ import io
 import pytest
 from rich.console import Console
 
-from cts_async.analysis.question_gain import Evaluated, question_gains
-from cts_async.analysis.qulac_figures import Figure
+from cts_async.neighbours.qulac.gains import Evaluated, question_gains
+from cts_async.neighbours.qulac.collection import Figure
 from cts_async.report.data_table import DataTable, print_table
-from cts_async.report.qulac_tables import (
-    counts_table,
-    evaluated,
-    figures_table,
-    gain_notes,
-    oracle_table,
-    questions_table,
-)
+from cts_async.neighbours.qulac.records import counts_table
+from cts_async.neighbours.qulac.gains import evaluated, gain_notes, oracle_table, questions_table
+from cts_async.neighbours.qulac.collection import figures_table
 
 VALUES = {"1-1-0-0": 0.5, "1-1-1-1": 0.7, "1-1-1-0": 0.25, "1-1-2-1": 0.1, "1-1-1-2-1": 1.0}
 WITHOUT = {"1-1-1-1": 0.7, "1-1-1-0": 0.25, "1-1-2-1": 0.1}
