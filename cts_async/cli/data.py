@@ -25,29 +25,36 @@ SETTINGS: Final[dict[str, Any]] = {
     "context_settings": {"help_option_names": ["-h", "--help"]},
 }
 """How every group of commands behaves, as `cts` itself."""
-NEIGHBOURS: Final = ("qulac", "clariq", "mimics-duo")
-"""Groups of commands that are imported when they are used: `app` in `neighbours.NAME.commands`."""
 
 
-class _WithNeighbours(TyperGroup):
-    """Adds the groups of the neighbours to the commands, without importing them."""
+class _Neighbour(TyperGroup):
+    """A group of commands that are imported when they are first needed: `app` in `neighbours.NAME.commands`."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *NEIGHBOURS]
+    _imported: Any = None
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in NEIGHBOURS:
-            return super().get_command(ctx, cmd_name)
-        module = import_module(f"cts_async.neighbours.{cmd_name.replace('-', '_')}.commands")
-        return typer.main.get_command(module.app)
+    @property
+    def commands(self) -> Any:
+        if self._imported is None:
+            module = import_module(f"cts_async.neighbours.{str(self.name).replace('-', '_')}.commands")
+            self._imported = typer.main.get_command(module.app)
+        return self._imported.commands
+
+    @commands.setter
+    def commands(self, value: Any) -> None:
+        """Called by the base class, which knows of no commands."""
 
 
 data: Final = typer.Typer(
     name="data",
-    cls=_WithNeighbours,
     help="The datasets: what there is, whether a file is sound, and the figures published about it.",
     **SETTINGS,
 )
+for _name, _help in (
+    ("qulac", "Qulac (SIGIR 2019): conversations, gains, published figures."),
+    ("clariq", "ClariQ (EMNLP 2021): its figures, run files in its tasks."),
+    ("mimics-duo", "MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022)."),
+):
+    data.add_typer(typer.Typer(name=_name, help=_help, cls=_Neighbour, **SETTINGS))
 
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, see cts data list.")]
 Gold = Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL).")]

@@ -17,18 +17,6 @@ Force = Annotated[bool, typer.Option("--force", help="Replace a file that exists
 Out = Annotated[str, typer.Option("--out", metavar="FILE", help="Where to, - for standard output.")]
 
 
-def command_group(name: str, help: str) -> typer.Typer:
-    """A group of commands that behaves as `cts` itself."""
-    return typer.Typer(
-        name=name,
-        help=help,
-        no_args_is_help=True,
-        add_completion=False,
-        rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-
-
 def check_free(out: Path, *, force: bool) -> None:
     """UsageError where `out` is a file already, unless `force`: results that took hours are not lost by a slip."""
     if out.expanduser().is_file() and not force:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.command_line import AsJson, command_group
+from cts_async.neighbours.command_line import AsJson
 
 if TYPE_CHECKING:
     from cts_async.neighbours.clariq.collection import Clariq
     from cts_async.neighbours.clariq.tasks import RunLine
 
-app: Final = command_group("clariq", "ClariQ (EMNLP 2021): its figures, run files in its tasks.")
+app: Final = typer.Typer(rich_markup_mode=None)
 
 Tsv = Annotated[Path, typer.Argument(metavar="TSV", help="train.tsv, dev.tsv or test_with_labels.tsv.")]
 Run = Annotated[

@@ -8,9 +8,9 @@ from typing import Annotated, Final
 import typer
 
 from cts_async.errors import UsageError
-from cts_async.neighbours.command_line import AsJson, Csv, Force, Out, check_free, command_group
+from cts_async.neighbours.command_line import AsJson, Csv, Force, Out, check_free
 
-app: Final = command_group("mimics-duo", "MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022).")
+app: Final = typer.Typer(rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="The directory with the four .tsv files.")]
 HERE: Final = Path("MIMICS-Duo")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from cts_async.errors import InputError, Interrupted, UsageError
-from cts_async.neighbours.command_line import AsJson, Csv, Force, Out, check_free, command_group
+from cts_async.neighbours.command_line import AsJson, Csv, Force, Out, check_free
 
 if TYPE_CHECKING:
     from cts_async.analysis.retrieval import Qrels
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app: Final = command_group("qulac", "Qulac (SIGIR 2019): conversations, gains, published figures.")
+app: Final = typer.Typer(rich_markup_mode=None)
 
 QulacPath = Annotated[Path, typer.Argument(metavar="PATH", help="The file qulac.json.")]
 
@@ -96,7 +96,7 @@ def conversations(
         return
     if out != STDOUT:
         if Path(out).expanduser().resolve() == path.resolve():
-            raise UsageError(f"--out {out}: is the input file; choose another name")
+            raise UsageError(f"--out {out}: is an input file of this command; choose another name")
         check_free(Path(out), force=force)
     n = write_jsonl(out, (one.as_record() for one in records.conversations(topics, lengths)))
     if out != STDOUT:
