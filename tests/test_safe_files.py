@@ -224,7 +224,7 @@ WRITING_CALLS = {
 ELSEWHERE = {
     "report/standard_output.py": "the null device, in the place of a standard output that takes no more",
     "cli/standard_error.py": "the null device, in the place of a standard error that is closed",
-    "search/backends/index_cache.py": "bm25s and numpy save into a folder that mkdtemp has just made",
+    "search/backends/index.py": "bm25s and numpy save into a folder that mkdtemp has just made",
     "report/plots/image_files.py": "a script in a folder that mkdtemp has just made",
 }
 

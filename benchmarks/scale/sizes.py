@@ -17,7 +17,7 @@ from cts_async.engine.events import Events, Usage
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.client import Client
 from cts_async.llm.messages import Reply
-from cts_async.protocol.judge_forecast import foresee
+from cts_async.protocol.forecast import foresee
 from cts_async.protocol.judge_plan import JudgePlan, plan_judging
 from cts_async.protocol.rejudge import run_judging
 

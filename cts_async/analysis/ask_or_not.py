@@ -1,25 +1,208 @@
-"""Ask or not (paper, section 7.3): the frontier of asking less.
-
-A policy asks where the predicted chance of at least one answer is >= t, and searches the query as it is
-elsewhere: an instance that is asked has its score from the run, another its score from `orig`. One threshold
-after the other traces share asked against mean score, from never asking (orig) to always asking (the run). At
-k = 1 the chance is the question's predicted answerability; at k > 1 the k questions are asked or not together.
-"""
+"""Predicted answerability of questions, its calibration, and when asking pays (paper, section 7.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.answerability import FOLDS, Predictions, any_answered, fold_of
-from cts_async.analysis.bootstrap import Difference, paired_difference
-from cts_async.analysis.interactions import Interactions, Scores
+from cts_async.analysis.interactions import Interaction, Interactions, Scores, Turn
+from cts_async.analysis.resampling import Difference, paired_difference
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+# --- answerability
+#
+# Predicting before a question is asked whether it will be answered (paper, section 7.3: a signal for ask-or-not).
+#
+# The prediction is a rate, smoothed from the general to the particular:
+#
+# all questions -> primary type -> primary type x language x turn,   p = (known + S * p_above) / (n + S)
+#
+# with S = 10 questions' worth of the level above; the first level starts at 1/2 with S = 2. It is out of fold:
+# instances are dealt to 10 folds by a digest of seed and id, and a question is predicted from the other folds
+# only. All systems are counted together, and an instance is in the same fold in all of them, so what one system
+# was answered never predicts what another is answered on the same instance.
+
+FOLDS: Final = 10
+STRENGTH: Final = 10.0
+"""How many questions the rate of the level above counts as."""
+
+Predictions: TypeAlias = dict[str, tuple[float, ...]]
+"""By instance, the predicted answerability of its questions in order."""
+_Cell: TypeAlias = tuple[object, ...]
+
+
+def fold_of(id: str, seed: int) -> int:
+    """The fold, 0..9, of an instance: the same in every system and process."""
+    return blake2b(f"{seed}/{id}".encode(), digest_size=8).digest()[0] % FOLDS
+
+
+def predict_answerability(systems: Sequence[Interactions], *, seed: int = 0) -> list[Predictions]:
+    """Out-of-fold predictions for every question of every system, each strictly between 0 and 1."""
+    asked, known = _counted((row for system in systems for row in system.rows), seed)
+    rates = _Rates(asked, known)
+    return [
+        {
+            row.id: tuple(rates.predicted(turn, fold) for turn in row.turns)
+            for row in system.rows
+            for fold in (fold_of(row.id, seed),)
+        }
+        for system in systems
+    ]
+
+
+def any_answered(predictions: Sequence[float]) -> float:
+    """The predicted chance that at least one of the questions is answered, as if they were independent."""
+    chance = 0.0
+    for p in predictions:
+        chance += p - chance * p  # with a single question exactly its prediction
+    return chance
+
+
+def _cells(turn: Turn) -> tuple[_Cell, ...]:
+    """The classes that a question belongs to, the most general first."""
+    kind = turn.reading.primary
+    return (), (kind,), (kind, turn.language, turn.turn)
+
+
+def _counted(rows: Iterable[Interaction], seed: int) -> tuple[Counter[_Cell], Counter[_Cell]]:
+    """Questions, and known answers, by class: of all folds together, and by fold as (fold, class)."""
+    asked: Counter[_Cell] = Counter()
+    known: Counter[_Cell] = Counter()
+    for row in rows:
+        fold = fold_of(row.id, seed)
+        for turn in row.turns:
+            for cell in _cells(turn):
+                keys = (cell, (fold, cell))
+                asked.update(keys)
+                if turn.known:
+                    known.update(keys)
+    return asked, known
+
+
+class _Rates:
+    """Smoothed rates without one fold; every class is worked out once for each fold."""
+
+    def __init__(self, asked: Counter[_Cell], known: Counter[_Cell]) -> None:
+        self._asked, self._known = asked, known
+        self._found: dict[tuple[_Cell, int], float] = {}
+
+    def predicted(self, turn: Turn, fold: int) -> float:
+        cells = _cells(turn)
+        found = self._found.get((cells[-1], fold))
+        if found is None:
+            found = self._found[cells[-1], fold] = self._smoothed(cells, fold)
+        return found
+
+    def _smoothed(self, cells: Sequence[_Cell], fold: int) -> float:
+        rate, strength = 0.5, 2.0
+        for cell in cells:
+            n = self._asked[cell] - self._asked[fold, cell]
+            known = self._known[cell] - self._known[fold, cell]
+            rate, strength = (known + strength * rate) / (n + strength), STRENGTH
+        return rate
+
+
+# --- calibration
+#
+# How well predicted answerability agrees with what was answered, and what it says about the gain.
+#
+# Brier score (Brier, 1950): the mean squared difference of prediction and outcome, 0 is best. Its reference is
+# the score of always predicting the rate that was observed, r (1 - r); skill = 1 - Brier / reference.
+
+BINS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Questions predicted between `low` and `high` (the latter not included, but for 1)."""
+
+    low: float
+    high: float
+    n: int
+    predicted: float
+    """Mean prediction."""
+    known: int
+    gain: Difference | None
+    """Mean difference to `orig` of the instances at k = 1 whose question is in this bin; None for none."""
+
+    @property
+    def observed(self) -> float:
+        return self.known / self.n
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Over `n` questions; bins without any are left out."""
+
+    n: int
+    brier: float
+    reference: float
+    bins: tuple[Bin, ...]
+
+    @property
+    def skill(self) -> float | None:
+        """How much of the reference's error the predictions save; None where there is none to save."""
+        return 1 - self.brier / self.reference if self.reference else None
+
+
+def calibrate(
+    systems: Sequence[Interactions], predictions: Sequence[Predictions], orig: Scores, *, seed: int = 0
+) -> Calibration | None:
+    """Compare the predictions with the answers; None where nothing was asked."""
+    bins = [_Open() for _ in range(BINS)]
+    error, n, known = 0.0, 0, 0
+    for system, predicted in zip(systems, predictions, strict=True):
+        for row in system.rows:
+            for turn, p in zip(row.turns, predicted[row.id], strict=True):
+                error += (p - turn.known) ** 2
+                n += 1
+                known += turn.known
+                pair = (row.score, orig[row.id]) if row.score is not None and row.id in orig else None
+                bins[min(int(p * BINS), BINS - 1)].add(p, turn.known, pair if system.k == 1 else None)
+    if not n:
+        return None
+    closed = tuple(_closed(bin, i, seed) for i, bin in enumerate(bins) if bin.n)
+    return Calibration(n, error / n, known / n * (1 - known / n), closed)
+
+
+class _Open:
+    """A bin that is being filled."""
+
+    def __init__(self) -> None:
+        self.n = self.known = 0
+        self.total = 0.0
+        self.scores: list[float] = []
+        self.bases: list[float] = []
+
+    def add(self, p: float, known: bool, pair: tuple[float, float] | None) -> None:
+        self.n += 1
+        self.total += p
+        self.known += known
+        if pair:
+            self.scores.append(pair[0])
+            self.bases.append(pair[1])
+
+
+def _closed(bin: _Open, place: int, seed: int) -> Bin:
+    gain = paired_difference(bin.scores, bin.bases, seed=seed)
+    return Bin(place / BINS, (place + 1) / BINS, bin.n, bin.total / bin.n, bin.known, gain)
+
+
+# --- ask_or_not
+#
+# Ask or not (paper, section 7.3): the frontier of asking less.
+#
+# A policy asks where the predicted chance of at least one answer is >= t, and searches the query as it is
+# elsewhere: an instance that is asked has its score from the run, another its score from `orig`. One threshold
+# after the other traces share asked against mean score, from never asking (orig) to always asking (the run). At
+# k = 1 the chance is the question's predicted answerability; at k > 1 the k questions are asked or not together.
 
 
 @dataclass(frozen=True, slots=True)

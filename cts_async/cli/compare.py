@@ -42,8 +42,8 @@ def compare(
         print_json(comparison_json(found))
         return
     from cts_async.report.comparison_tables import tables
-    from cts_async.report.data_table import print_table, printable
-    from cts_async.report.table import SMOKE_TEST
+    from cts_async.report.results import SMOKE_TEST
+    from cts_async.report.tables import print_table, printable
 
     console = Console()
     for told in tables(found, main_only=not judge, all_pairs=pairs):

@@ -11,8 +11,8 @@ from cts_async.cli import options
 from cts_async.cli.data import SETTINGS
 
 if TYPE_CHECKING:
-    from cts_async.search.backends import Corpus
-    from cts_async.search.rankers.base import Ranker
+    from cts_async.search.backends.corpus import Corpus
+    from cts_async.search.rankers import Ranker
 
 corpus: Final = typer.Typer(
     name="corpus", help="A file of documents: what is in it, searches, its index.", **SETTINGS
@@ -53,9 +53,9 @@ def show(
 ) -> None:
     from itertools import islice
 
-    from cts_async.report.corpus_tables import documents_table, facts_table
+    from cts_async.report.datasets import documents_table, facts_table
     from cts_async.report.standard_output import show_tables
-    from cts_async.search.backends import Corpus
+    from cts_async.search.backends.corpus import Corpus
 
     opened = Corpus.open(path)
     chars = sum(len(page.text) for page in opened.documents())
@@ -85,9 +85,9 @@ def search(
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.errors import UsageError
-    from cts_async.report.corpus_tables import found_table
+    from cts_async.report.datasets import found_table
     from cts_async.report.standard_output import show_tables
-    from cts_async.search.backends import Corpus
+    from cts_async.search.backends.corpus import Corpus
 
     if model not in MODELS:
         raise UsageError(f"--model {model}: must be one of {', '.join(MODELS)}")
@@ -102,9 +102,9 @@ def search(
 def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
     from time import perf_counter
 
-    from cts_async.report.corpus_tables import facts_table
+    from cts_async.report.datasets import facts_table
     from cts_async.report.standard_output import show_tables
-    from cts_async.search.backends import Corpus
+    from cts_async.search.backends.corpus import Corpus
 
     start = perf_counter()
     opened = Corpus.open(path)
@@ -127,16 +127,15 @@ corpus.command("build", short_help="Index a corpus.")(build)
 
 
 def _ranker(opened: Corpus, model: str, rerank: str | None, depth: int) -> Ranker:
-    from cts_async.search.rankers.bm25 import Bm25Ranker
+    from cts_async.search.rankers import Bm25Ranker
 
     base: Ranker = Bm25Ranker(opened)
     if model == "ql":
-        from cts_async.search.rankers.query_likelihood import QueryLikelihoodRanker
-        from cts_async.search.rankers.term_index import TermIndex
+        from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex
 
         base = QueryLikelihoodRanker(TermIndex.build(opened.documents()))
     if rerank is None:
         return base
-    from cts_async.search.rankers.cross_encoder import CrossEncoderRanker
+    from cts_async.search.rankers import CrossEncoderRanker
 
     return CrossEncoderRanker(base, rerank, opened, depth)

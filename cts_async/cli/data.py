@@ -102,7 +102,7 @@ def list_kinds(as_json: options.AsJson = False) -> None:
         return
     from rich.console import Console
 
-    from cts_async.report.shelf import print_kinds
+    from cts_async.report.datasets import print_kinds
 
     print_kinds(Console(), ABOUT.values())
 
@@ -120,7 +120,7 @@ def show(
 
     from cts_async.datasets.about import ABOUT
     from cts_async.datasets.shelf import item_of, open_shelf
-    from cts_async.report.shelf import print_contents, print_item
+    from cts_async.report.datasets import print_contents, print_item
 
     shelf = open_shelf(spec, gold, options.read_fields(field))
     if id is not None:
@@ -164,7 +164,7 @@ def validate(
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.errors import UsageError
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     if kind is not None and gold is not None:
         raise UsageError("--gold is joined with a dataset; leave --as out, or validate the gold --as gold")
@@ -180,7 +180,7 @@ def validate(
 def _contents(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
     from cts_async.datasets.shelf import open_shelf
     from cts_async.datasets.soundness import SOUND
-    from cts_async.report.corpus_contents import corpus_contents
+    from cts_async.report.datasets import corpus_contents
 
     if kind is Kind.CORPUS:
         return corpus_contents(Path(spec))
@@ -204,7 +204,7 @@ def convert(
     from cts_async.datasets.contents import counted
     from cts_async.datasets.convert import convert as write
     from cts_async.datasets.shelf import open_shelf
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     shelf = open_shelf(spec, gold, options.read_fields(field))
     n = write(shelf, to, limit=limit, force=force)

@@ -40,8 +40,7 @@ def diagnose(
 ) -> None:
     from rich.console import Console
 
-    from cts_async.report.diagnosed import diagnose_named
-    from cts_async.report.diagnosis import print_report, report_json, write_tables
+    from cts_async.report.diagnosis import diagnose_named, print_report, report_json, write_tables
 
     report = diagnose_named(
         runs,

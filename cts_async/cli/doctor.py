@@ -13,7 +13,8 @@ from cts_async.report.standard_output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
-    from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
+    from cts_async.search.backends.base import EngineSpec, ReaderSpec
+    from cts_async.search.catalog import SearchCatalogue
 
 HELP = """Check Python, packages, keys, endpoints, search engines, page readers and (with --ask) whether models answer.
 
@@ -135,7 +136,7 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
     """Keys and addresses of every model; hosts are looked at all at once."""
-    from cts_async.cli.loop import run_async
+    from cts_async.cli.drive import run_async
     from cts_async.errors import UsageError
 
     specs: dict[str, ModelSpec] = {}
@@ -201,7 +202,7 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
 
 
 def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Finding:
-    from cts_async.cli.loop import run_async
+    from cts_async.cli.drive import run_async
     from cts_async.errors import CTSError
 
     try:
@@ -215,9 +216,9 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
 
     from cts_async.errors import ContentRefused, ParameterRefused
     from cts_async.llm.client import Client
+    from cts_async.llm.json_text import split_thoughts
     from cts_async.llm.local import serving
     from cts_async.llm.messages import ChatRequest
-    from cts_async.llm.reasoning import split_thoughts
 
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.config import GoldConfig
-    from cts_async.protocol.gold_plan import GoldPlan
-    from cts_async.report.gold_summary import GoldSummary
+    from cts_async.protocol.gold.build import GoldPlan
+    from cts_async.report.gold import GoldSummary
 
 HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
 
@@ -106,10 +106,9 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.gold_build import build_gold
-    from cts_async.protocol.gold_plan import plan_gold
-    from cts_async.report.gold_summary import summarise_gold, write_gold_summary
-    from cts_async.report.works import Work
+    from cts_async.protocol.gold.build import build_gold, plan_gold
+    from cts_async.report.gold import summarise_gold, write_gold_summary
+    from cts_async.report.progress import Work
 
     plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
     used = [*plan.plan.specs.values(), *plan.plan.search.opened]
@@ -147,7 +146,7 @@ def _introduce(err: Console, plan: GoldPlan) -> None:
 
 
 def _conclude(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
-    from cts_async.report.gold_table import SMOKE_TEST, print_gold
+    from cts_async.report.gold import SMOKE_TEST, print_gold
 
     print_gold(out, summary)
     if plan.plan.embedded:

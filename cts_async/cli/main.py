@@ -33,11 +33,11 @@ from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
 from cts_async.cli.standard_error import open_closed_streams, tolerate_deaf_ears
-from cts_async.engine.open_files import MORE_FILES
+from cts_async.engine.processes import MORE_FILES
 from cts_async.errors import EXIT_RESUMABLE, EXIT_USAGE, NO_ROOM, CTSError, UsageError, unwritable
 from cts_async.llm.redact import SECRETS
-from cts_async.report.plain import plain
 from cts_async.report.standard_output import abandon_stdout, tolerate_encodings
+from cts_async.report.text import plain
 
 app = typer.Typer(
     name="cts",

@@ -28,12 +28,12 @@ def models(
     import os
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol import roster
+    from cts_async.protocol import systems
 
     catalogue = load_catalogue(options.config_file(config))
-    entries = [roster.entry(catalogue, name, os.environ)] if name else roster.roster(catalogue, os.environ)
+    entries = [systems.entry(catalogue, name, os.environ)] if name else systems.roster(catalogue, os.environ)
     if as_json:
-        rows = [roster.as_json(entry) for entry in entries]
+        rows = [systems.as_json(entry) for entry in entries]
         print_json(rows[0] if name else rows)
         return
     from rich.console import Console

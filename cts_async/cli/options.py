@@ -274,7 +274,7 @@ def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec]) -> Non
     Where ./cts.toml goes beyond what is shipped, the user is asked first, or UsageError if there is nobody to ask.
     """
     from cts_async.protocol.config_trust import Trust, is_trusted, remember, sent_keys, trust_in
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     used = tuple(used)
     trust = trust_in(file) if file else Trust()

@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.cli.drive import DoerOn
-    from cts_async.protocol.plan import Plan
-    from cts_async.protocol.search_plan import SearchPlan
+    from cts_async.protocol.plan import Plan, SearchPlan
+    from cts_async.report.progress import Work
     from cts_async.report.summary import RunSummary
-    from cts_async.report.works import Work
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
 
@@ -58,8 +57,8 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     from cts_async.cli.drive import drive_placed
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.campaign import run_campaign
     from cts_async.protocol.plan import make_plan
+    from cts_async.protocol.run import run_campaign
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
@@ -94,7 +93,7 @@ def _on_a_cluster() -> DoerOn[Plan]:
 
 def _works(plan: Plan) -> list[Work]:
     from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.works import Work
+    from cts_async.report.progress import Work
 
     return [
         Work(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
@@ -126,7 +125,7 @@ def _where(search: SearchPlan) -> str:
 
 
 def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.table import SMOKE_TEST, print_results
+    from cts_async.report.results import SMOKE_TEST, print_results
 
     if not summaries:
         return
@@ -144,8 +143,8 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
 
 def _look_back_and_on(out: Console, plan: Plan) -> None:
     """What one might do next, and in one line planned and actual."""
-    from cts_async.protocol.observed import observe
-    from cts_async.report.planned import compare
+    from cts_async.protocol.past_usage import observe
+    from cts_async.report.forecast import compare
 
     for line in (f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"):
         out.print(line, markup=False, highlight=False, soft_wrap=True)

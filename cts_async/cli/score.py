@@ -46,7 +46,7 @@ def score(
         raise UsageError(str(problem)) from None
     typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))
     if any(_is_smoke_test(Path(file).parent) for file, _ in rows):
-        from cts_async.report.table import SMOKE_TEST
+        from cts_async.report.results import SMOKE_TEST
 
         typer.echo(SMOKE_TEST, err=True)
     raise typer.Exit(EXIT_SOME_FAILED if any(summary.n_failed for _, summary in rows) else EXIT_OK)

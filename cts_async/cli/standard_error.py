@@ -33,7 +33,7 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print remarks on how input files were read, a line each."""
     import typer
 
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     for note in notes:
         typer.echo(plain(f"note: {note}"), err=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from cts_async.report.live_shapes import LiveFile
+    from cts_async.report.live import LiveFile
 
 HELP = """Show what runs are doing, live: the screen of the command that works on them, in another shell.
 
@@ -41,7 +41,7 @@ def status(
 ) -> None:
     from rich.console import Console
 
-    from cts_async.report.watched import live_of, watched
+    from cts_async.report.status import live_of, watched
 
     words = options.runs_named(runs, "status")
     found = {directory: live_of(directory) for directory in watched(words)}
@@ -62,7 +62,7 @@ status.__doc__ = HELP
 
 
 def _as_json(directory: Path, live: LiveFile | None) -> dict[str, Any]:
-    from cts_async.report.run_state import rest_of
+    from cts_async.report.status import rest_of
 
     if live is not None:
         return {"run": str(directory), "state": "running", "live": live}
@@ -76,8 +76,7 @@ def _follow(console: Console, words: Sequence[Path]) -> None:
     from rich.live import Live as Redrawn
 
     from cts_async.report.live_screen import LiveScreen
-    from cts_async.report.run_state import RunState, rest_of
-    from cts_async.report.watched import by_process, live_of, watched
+    from cts_async.report.status import RunState, by_process, live_of, rest_of, watched
 
     at_rest: dict[Path, RunState] = {}
     """What is said of runs that are not going on; they are read once, until somebody works on them again."""
@@ -100,11 +99,10 @@ def _follow(console: Console, words: Sequence[Path]) -> None:
 def _print_once(console: Console, words: Sequence[Path]) -> None:
     import time
 
-    from cts_async.cli.progress import print_plainly
+    from cts_async.cli.drive import print_plainly
     from cts_async.report.live_screen import LiveScreen
     from cts_async.report.live_words import lines_of
-    from cts_async.report.run_state import how_to_resume, rest_of
-    from cts_async.report.watched import by_process, live_of, watched
+    from cts_async.report.status import by_process, how_to_resume, live_of, rest_of, watched
 
     found = {directory: live_of(directory) for directory in watched(words)}
     going = by_process([live for live in found.values() if live is not None])

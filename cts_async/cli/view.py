@@ -26,8 +26,8 @@ def view(
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the browser.")] = False,
 ) -> None:
-    from cts_async.cli.loop import run_async
-    from cts_async.report.viewer.serve import listening, serve, viewed_folder
+    from cts_async.cli.drive import run_async
+    from cts_async.report.viewer.app import listening, serve, viewed_folder
 
     root = viewed_folder(folder)
     sock = listening(port)
@@ -35,7 +35,7 @@ def view(
 
 
 def _told(folder: Path, address: str, *, browser: bool) -> None:
-    from cts_async.report.plain import plain
+    from cts_async.report.text import plain
 
     print(f"{plain(str(folder))}: {address} (Ctrl-C ends it)", flush=True)
     if browser:

@@ -14,7 +14,7 @@ from math import inf
 from cts_async.config import BudgetConfig
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines
 from cts_async.engine.events import Cost
-from cts_async.protocol.spending import deadline_in
+from cts_async.protocol.resources import deadline_in
 
 LOOK_BACK_S = 1.0
 """A worker's pace is judged by about so much of the time that is past."""

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Collection
 from typing import Final, NoReturn
 
-from cts_async.engine.stop import HEARD, PASSED_ON, stop_signals
+from cts_async.engine.signals import HEARD, PASSED_ON, stop_signals
 from cts_async.errors import RunStopped, UsageError
 
 Tell = Callable[[RunStopped | None], None]

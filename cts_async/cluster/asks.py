@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from cts_async.engine.account import LaneLimits, LimitOf
-from cts_async.engine.quota import Quotas
+from cts_async.engine.ratelimit import Quotas
 from cts_async.values import value
 
 HOLD_S: Final = 1.0

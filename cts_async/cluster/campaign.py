@@ -18,9 +18,9 @@ from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Job
 from cts_async.errors import StepError
-from cts_async.protocol.campaign import Company, Files, judgments_of, opened_company, result_of, work_left
-from cts_async.protocol.crew import LaneOf, instances_in_flight
 from cts_async.protocol.plan import Plan
+from cts_async.protocol.resources import LaneOf, instances_in_flight
+from cts_async.protocol.run import Company, Files, judgments_of, opened_company, result_of, work_left
 from cts_async.protocol.run_files import STEPS
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome

@@ -15,12 +15,12 @@ from cts_async.engine.events import (
     JobEnded,
     LaneInUse,
     LanePaused,
+    LaneStatus,
     LimitLearned,
     Notice,
     StepEnded,
     StepsCounted,
 )
-from cts_async.engine.lane_status import LaneStatus
 
 TOLD: Final = frozenset({Notice, LanePaused, LimitLearned, CircuitChanged, GroupHeldUp})
 """Events that travel as they are."""

@@ -23,12 +23,12 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Job
 from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
-from cts_async.protocol.crew import Crew, LaneOf, instances_in_flight, opened
+from cts_async.protocol.answers import Judging, NoAnswer
 from cts_async.protocol.judge import LEXICAL, Judge
 from cts_async.protocol.judge_plan import JudgePlan, width_of
-from cts_async.protocol.judging import Judging, NoAnswer
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.rejudge import Verdict, judge_answer, line_of, verdicts_left
+from cts_async.protocol.resources import Crew, LaneOf, instances_in_flight, opened
 from cts_async.protocol.run_files import RunFiles
 from cts_async.records import Instance, Judgment, Nugget
 from cts_async.values import value

@@ -21,7 +21,7 @@ from cts_async.cluster.stock import InStock, Stock
 from cts_async.engine.account import FIRST_CAUTION, LaneLimits, LimitOf, Permit
 from cts_async.engine.lane import Lane
 from cts_async.engine.meters import MARGIN_S
-from cts_async.engine.quota import Quotas
+from cts_async.engine.ratelimit import Quotas
 
 HEARD_EVERY_S: Final = 0.2
 """Answers say all the time what is left: so often is enough to pass it on, where the limits are those known."""

@@ -31,7 +31,7 @@ from cts_async.cluster.places import PlaceBook
 from cts_async.engine.account import Account, LaneLimits, LimitOf, Permit
 from cts_async.engine.lane import SHORT_PAUSE_S
 from cts_async.engine.meters import MARGIN_S
-from cts_async.engine.quota import Quota, Quotas
+from cts_async.engine.ratelimit import Quota, Quotas
 
 MIN_AHEAD_S, MAX_AHEAD_S = 0.02, 0.3
 """A permit of an even flow is given so long before its time that it is there in time, however slow the way."""

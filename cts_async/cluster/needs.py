@@ -19,8 +19,8 @@ from cts_async.datasets import sha256_of
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.safe_files import open_file
-from cts_async.search.backends.index_cache import default_cache_dir
-from cts_async.search.catalog import EngineSpec, ReaderSpec
+from cts_async.search.backends.base import EngineSpec, ReaderSpec
+from cts_async.search.backends.index import default_cache_dir
 
 _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 CHUNK: Final = 8 << 20

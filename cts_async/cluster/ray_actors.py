@@ -21,7 +21,7 @@ from cts_async.cluster.ray_links import RayLimiterLink, packed
 from cts_async.cluster.shared_lanes import SharedLanes
 from cts_async.cluster.trades import Setup
 from cts_async.cluster.worker import Worker
-from cts_async.engine.collector import collect_seldom
+from cts_async.engine.processes import collect_seldom
 from cts_async.errors import UsageError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from cts_async.cluster.ray_address import Address
-from cts_async.engine.python_process import child_environment, python_command
+from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import UsageError
 
 PROBE: Final = Path(__file__).with_name("ray_probe.py")

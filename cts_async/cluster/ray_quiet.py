@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from cts_async.engine.stop import PASSED_ON
+from cts_async.engine.signals import PASSED_ON
 
 INLINE_BYTES: Final = 8_000_000
 """Messages of up to so many bytes do not go through Ray's object store: news always, and all but enormous leases."""

@@ -17,14 +17,14 @@ from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.shards import until_free
-from cts_async.engine.stop import Stopper, stoppable
+from cts_async.engine.signals import Stopper, stoppable
 from cts_async.engine.worker_status import census
 from cts_async.errors import RunStopped
-from cts_async.protocol.campaign import budget_of, opened_runs
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import budget_of as judging_budget_of
 from cts_async.protocol.rejudge import opened_verdicts
+from cts_async.protocol.run import budget_of, opened_runs
 from cts_async.protocol.run_files import RunFiles
 
 FINISH_S: Final = 25.0

@@ -17,7 +17,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Job
-from cts_async.protocol.crew import LaneOf
+from cts_async.protocol.resources import LaneOf
 
 Done = Callable[[tuple[Line, ...], bool], None]
 """Told a piece's lines when it has ended, and whether it failed."""

@@ -18,7 +18,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async.cluster.messages import Shard
-from cts_async.engine.append_log import AppendLog, line_of
+from cts_async.engine.journal import AppendLog, line_of
 from cts_async.engine.shards import SHARDS, flush_folder
 from cts_async.errors import RunStopped, unwritable
 from cts_async.safe_files import leads_to, make_folder_in, open_file

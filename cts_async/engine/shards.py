@@ -19,9 +19,8 @@ from typing import Final
 import anyio
 
 from cts_async.engine.events import Events, Notice
-from cts_async.engine.journal import Journal
+from cts_async.engine.journal import Journal, set_torn_tail_aside, torn_path
 from cts_async.engine.run_dir import is_locked
-from cts_async.engine.torn_tail import set_torn_tail_aside, torn_path
 from cts_async.errors import RunLocked, unwritable
 from cts_async.safe_files import check_writable, open_file
 

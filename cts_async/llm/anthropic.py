@@ -14,11 +14,8 @@ import orjson
 from cts_async.engine.events import Usage
 from cts_async.errors import TransientError
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.endings import ABORTED, REFUSED, ending
-from cts_async.llm.failures import broken, failure
-from cts_async.llm.headers import common_headers
 from cts_async.llm.messages import ChatRequest, Message, Reply, charged
-from cts_async.llm.rate_headers import quotas
+from cts_async.llm.responses import ABORTED, REFUSED, broken, ending, failure, quotas
 
 PATH: Final = "/messages"
 VERSION: Final = "2023-06-01"
@@ -29,10 +26,9 @@ _CACHED: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 OPENING: Final = "(The conversation begins with your turn.)"
 
 
-def headers(spec: ModelSpec, key: str | None) -> dict[str, str]:
-    """Request headers; the key appears here and nowhere else. ProviderRefused if it cannot be sent."""
-    head = {**common_headers(spec, key), "anthropic-version": VERSION}
-    return {**head, "x-api-key": key} if key else head
+def headers(key: str) -> dict[str, str]:
+    """The headers that are this API's own; the key appears here and nowhere else."""
+    return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:

@@ -14,6 +14,7 @@ from typing import Final, Protocol, Self
 
 import aiohttp
 
+from cts_async import __version__
 from cts_async.errors import (
     ContentRefused,
     CTSError,
@@ -25,8 +26,9 @@ from cts_async.errors import (
 )
 from cts_async.llm import anthropic, openai
 from cts_async.llm.catalog import Api, ModelSpec
-from cts_async.llm.exchange import (
+from cts_async.llm.http import (
     CONNECT_S,
+    ENCODINGS,
     BrokenAnswer,
     Exchange,
     NotHTTP,
@@ -35,9 +37,9 @@ from cts_async.llm.exchange import (
     header_lines,
     reason_of,
 )
-from cts_async.llm.failures import refused_parameter
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.redact import SECRETS
+from cts_async.llm.responses import refused_parameter
 from cts_async.values import value
 
 
@@ -47,7 +49,7 @@ class Adapter(Protocol):
     @property
     def PATH(self) -> str: ...
 
-    def headers(self, spec: ModelSpec, key: str | None) -> dict[str, str]: ...
+    def headers(self, key: str) -> dict[str, str]: ...
 
     def body(self, spec: ModelSpec, request: ChatRequest) -> bytes: ...
 
@@ -56,6 +58,13 @@ class Adapter(Protocol):
     ) -> Reply: ...
 
 
+_HEADERS: Final = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    "Accept-Encoding": ENCODINGS,
+    "User-Agent": f"cts-async/{__version__}",
+}
+"""What every request says in its head, whichever API it is for."""
 ADAPTERS: Final[Mapping[Api, Adapter]] = {"openai": openai, "anthropic": anthropic}
 
 
@@ -135,8 +144,12 @@ class Client:
             raise _failure(replace(spec, timeout_s=timeout_s), exchange, error) from None
 
     def _line(self, spec: ModelSpec, key: str) -> _Line:
+        if not key.isprintable():
+            raise ProviderRefused(
+                f"{spec.name}: {spec.key_env} is no key: it has line breaks or the like inside"
+            )
         adapter = ADAPTERS[spec.api]
-        head = header_lines(adapter.headers(spec, key))
+        head = header_lines({**_HEADERS, **adapter.headers(key)})
         SECRETS.add(key)
         line = _Line(adapter, head, self._exchange(spec.base_url + adapter.PATH))
         self._lines[spec.name, spec.base_url, key] = line

@@ -10,19 +10,15 @@ import orjson
 from cts_async.engine.events import Usage
 from cts_async.errors import TransientError
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.endings import ABORTED, REFUSED, STOP, ending
-from cts_async.llm.failures import broken, failure
-from cts_async.llm.headers import common_headers
 from cts_async.llm.messages import ChatRequest, Reply, charged
-from cts_async.llm.rate_headers import quotas
+from cts_async.llm.responses import ABORTED, REFUSED, STOP, broken, ending, failure, quotas
 
 PATH = "/chat/completions"
 
 
-def headers(spec: ModelSpec, key: str | None) -> dict[str, str]:
-    """Request headers; the key appears here and nowhere else. ProviderRefused if it cannot be sent."""
-    head = common_headers(spec, key)
-    return {**head, "Authorization": f"Bearer {key}"} if key else head
+def headers(key: str) -> dict[str, str]:
+    """The headers that are this API's own; the key appears here and nowhere else."""
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:

@@ -14,7 +14,7 @@ import typer
 from cts_async.errors import unwritable
 
 if TYPE_CHECKING:
-    from cts_async.report.data_table import DataTable
+    from cts_async.report.tables import DataTable
 
 STDOUT: Final = "-"
 """Names standard output where a file's name is expected."""
@@ -30,7 +30,7 @@ def show_tables(
     from rich.console import Console
     from rich.text import Text
 
-    from cts_async.report.data_table import print_table, printable, write_csv
+    from cts_async.report.tables import print_table, printable, write_csv
 
     if csv is not None:
         for table in tables:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.agreement import agreement_of, cohen_kappa, correlation, kappa_of
+from cts_async.analysis.agreement import agreement_of, cohen_kappa, correlation
 from cts_async.records import COVERAGES
 
 SCORES = st.integers(0, 700).map(lambda sevenths: sevenths / 7)
@@ -27,7 +27,7 @@ def test_two_readers_of_fifty_proposals() -> None:
     """Yes/yes 20, yes/no 5, no/yes 10, no/no 15: observed 35/50 = 0.7; by chance (25*30 + 25*20)/2500 = 0.5."""
     table = {("yes", "yes"): 20, ("yes", "no"): 5, ("no", "yes"): 10, ("no", "no"): 15}
     assert cohen_kappa(*spread(table)) == pytest.approx(0.4, abs=1e-15)
-    assert kappa_of(table) == cohen_kappa(*spread(table))
+    assert cohen_kappa(table) == cohen_kappa(*spread(table))
 
 
 THREE = {
@@ -108,8 +108,8 @@ def test_two_judges_in_figures() -> None:
     found = agreement_of("ernie", "lexical", Counter(THREE), [100.0, 50.0, 0.0], [50.0, 25.0, 0.0])
     assert (found.judge, found.other, found.n_answers, found.n_nuggets) == ("ernie", "lexical", 3, 20)
     assert found.exact == 15 / 20
-    assert found.kappa == kappa_of(THREE)
-    assert found.kappa_quadratic == kappa_of(THREE, "quadratic")
+    assert found.kappa == cohen_kappa(THREE)
+    assert found.kappa_quadratic == cohen_kappa(THREE, "quadratic")
     assert found.score_r == pytest.approx(1.0)
     assert found.as_json()["kappa"] == found.kappa
 

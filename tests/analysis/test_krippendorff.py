@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.krippendorff import MISSING, krippendorff_alpha
+from cts_async.analysis.agreement import MISSING, krippendorff_alpha
 
 PUBLISHED = """
     1 2 3 3 2 1 4 1 2 . . .

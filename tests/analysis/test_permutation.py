@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from cts_async.analysis.permutation import EXACT, SignFlips, flips_for, sign_flip_test, sign_flip_tests
+from cts_async.analysis.resampling import EXACT, SignFlips, flips_for, sign_flip_test, sign_flip_tests
 
 NAN = float("nan")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cts_async.analysis.permutation import sign_flip_tests
-from cts_async.analysis.power import detectable_difference, instances_needed, least_instances
+from cts_async.analysis.resampling import sign_flip_tests
+from cts_async.analysis.stats import detectable_difference, instances_needed, least_instances
 
 
 def test_n_518_with_the_usual_reach_of_2_8_standard_errors() -> None:

@@ -46,7 +46,7 @@ def test_a_leak_exits_1_and_stands_in_the_json(runs: dict[str, Path], tmp_path: 
         "level": "leak",
         "instance": "s01",
         "step": "clarify",
-        "problem": "its request holds text that occurs only in q*",
+        "problem": "its request contains text that occurs only in q*",
         "text": "north quay",
     } in leaked["findings"]
 
@@ -70,4 +70,4 @@ def test_ten_findings_are_listed_and_none_steers_the_terminal(runs: dict[str, Pa
 def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
     done = audit(tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"cts: {tmp_path}: no run here (run.json is missing)\n"
+    assert done.stderr == f"cts: {tmp_path}: not a run directory: run.json not found\n"

@@ -18,9 +18,8 @@ from cts_async.cli.status import status
 from cts_async.engine.events import JobEnded, JobsFound, WorkersInUse
 from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import InputError, UsageError
-from cts_async.report.doing import Doing
 from cts_async.report.live import LIVE, read_live, write_live
-from cts_async.report.works import Work
+from cts_async.report.progress import Doing, Work
 
 
 def going_on(folder: Path, label: str) -> Path:

@@ -22,7 +22,7 @@ from cts_async.llm import openai
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.messages import ChatRequest
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.role import request_json
+from cts_async.protocol.roles import request_json
 
 N, K, CONCURRENCY = 12, 2, 4
 CALLS = N * (1 + K + 1 + 2 + 1)

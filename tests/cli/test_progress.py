@@ -8,11 +8,10 @@ import pytest
 from rich.console import Console
 
 from cts_async.cli import main
-from cts_async.cli.progress import LINE_EVERY_S, STILL_HERE_S, PlainLines, shown
+from cts_async.cli.drive import LINE_EVERY_S, STILL_HERE_S, PlainLines, shown
 from cts_async.engine.events import AttemptFailed, CircuitChanged, JobEnded, JobsFound, StepEnded, Usage
 from cts_async.errors import ProviderRefused
-from cts_async.report.doing import Doing
-from cts_async.report.works import Work
+from cts_async.report.progress import Doing, Work
 
 HOSTILE = "gpt: HTTP 401: \x1b]0;owned\x07\x1b[2Jno\x9b1A"
 

@@ -15,7 +15,7 @@ from cts_async.cluster.shared_lanes import SharedLanes
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane, LaneLimits, Permit
 from cts_async.errors import RateLimited
-from cts_async.llm.rate_headers import quotas
+from cts_async.llm.responses import quotas
 
 ACCOUNT = "provider/account"
 

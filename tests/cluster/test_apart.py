@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from cts_async.cluster.apart import Tell, Vanished, apart
-from cts_async.engine.stop import PASSED_ON, stoppable
+from cts_async.engine.signals import PASSED_ON, stoppable
 from cts_async.errors import BudgetSpent, InputError, RunStopped, StorageFull, UsageError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are forked on Linux only")
@@ -122,7 +122,7 @@ WORKING = """
 import os, sys, time
 import anyio
 from cts_async.cluster.apart import apart
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 
 class Told:
     def stop(self, reason):

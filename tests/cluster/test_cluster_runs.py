@@ -17,7 +17,7 @@ from cts_async.cluster.messages import Begun, News, Piece, Turn
 from cts_async.cluster.runs import FINISH_S, Crowd
 from cts_async.cluster.trades import Setup
 from cts_async.engine.events import Events
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import RunStopped
 from cts_async.protocol.run_files import RunFiles
 

@@ -12,13 +12,13 @@ from cts_async.engine.events import (
     JobEnded,
     LaneInUse,
     LanePaused,
+    LaneStatus,
     Notice,
     StepEnded,
     StepsCounted,
     Stopping,
     Usage,
 )
-from cts_async.engine.lane_status import LaneStatus
 
 
 def step(group: str, lane: str, *, replayed: bool = False) -> StepEnded:

@@ -51,8 +51,7 @@ from cts_async.errors import (
     StorageFull,
     UsageError,
 )
-from cts_async.report.doing import Doing
-from cts_async.report.works import Work
+from cts_async.report.progress import Doing, Work
 
 Beside = Callable[[Head], Awaitable[None]]
 

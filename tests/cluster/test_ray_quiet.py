@@ -21,7 +21,7 @@ from cts_async.cluster.ray_quiet import (
     quiet_environment,
 )
 from cts_async.cluster.worker import NEWS_BYTES
-from cts_async.engine.stop import PASSED_ON
+from cts_async.engine.signals import PASSED_ON
 
 
 def test_news_need_no_object_store_whose_end_would_be_the_heads() -> None:

@@ -18,11 +18,11 @@ from cts_async.engine.events import (
     JobsCounted,
     LaneInUse,
     LanePaused,
+    LaneStatus,
     LimitLearned,
     Notice,
     StepsCounted,
 )
-from cts_async.engine.lane_status import LaneStatus
 
 STATUS = LaneStatus("gpt", 2, 0, 4, 10, 1000.0, 60.0, None, 0, 0.0, None, "", False)
 DOWN = CircuitChanged("gpt", open=True, reason="refused")

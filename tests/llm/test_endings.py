@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.llm.endings import ABORTED, LENGTH, REFUSED, STOP, ending
+from cts_async.llm.responses import ABORTED, LENGTH, REFUSED, STOP, ending
 
 
 @pytest.mark.parametrize(

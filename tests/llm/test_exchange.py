@@ -20,7 +20,7 @@ import pytest
 import uvloop
 
 import cts_async
-from cts_async.llm.exchange import Answer, Exchange, Pool, header_lines
+from cts_async.llm.http import Answer, Exchange, Pool, header_lines
 
 T = TypeVar("T")
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -351,7 +351,7 @@ def test_a_connection_is_used_again_while_its_server_keeps_it(
 
 STOPPED = """
 import asyncio, sys, uvloop
-from cts_async.llm.exchange import Exchange, Pool
+from cts_async.llm.http import Exchange, Pool
 import aiohttp
 
 async def main(url):

@@ -25,7 +25,7 @@ import cts_async
 from cts_async.errors import CTSError, ProviderRefused, TransientError, UsageError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.exchange import Pool
+from cts_async.llm.http import Pool
 from cts_async.llm.messages import ChatRequest
 from cts_async.llm.proxies import Proxies
 from cts_async.search.backends.endpoint import SEARCH_REFUSALS, Service, ask

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 from multidict import CIMultiDict
 
-from cts_async.engine.quota import Quota, Quotas
-from cts_async.llm.rate_headers import quotas
+from cts_async.engine.ratelimit import Quota, Quotas
+from cts_async.llm.responses import quotas
 
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.engine.events import Event, Events, Notice
-from cts_async.llm.served import ServedModels, another_model
+from cts_async.llm.model import ServedModels, another_model
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cts_async.engine.events import Usage
-from cts_async.llm.tokens import TokenCeiling, TokenEstimate, input_tokens
+from cts_async.llm.messages import TokenCeiling, TokenEstimate, input_tokens
 
 ASK = ({"role": "user", "content": "x" * 400},)
 

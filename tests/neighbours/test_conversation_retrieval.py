@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from cts_async.neighbours.qulac.retrieval import evaluate_conversations
 from cts_async.search.backends.base import Page
-from cts_async.search.rankers.base import Ranked
-from cts_async.search.rankers.query_likelihood import Conversation, QueryLikelihoodRanker
-from cts_async.search.rankers.term_index import TermIndex
+from cts_async.search.rankers import Conversation, QueryLikelihoodRanker, Ranked, TermIndex
 
 TEXTS = ("jaguar car engine", "jaguar cat jungle", "cow grass milk")
 

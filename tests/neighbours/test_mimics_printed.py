@@ -13,8 +13,7 @@ import pytest
 from made_panes import SHARED, panes_of
 from rich.console import Console
 
-from cts_async.analysis.holm import holm
-from cts_async.analysis.t_test import paired_t_test
+from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.neighbours.mimics_duo.panes import Pane, read_panes
 from cts_async.neighbours.mimics_duo.statistics import ASPECTS, TABLES, Cell, published
 from cts_async.neighbours.mimics_duo.tables import (
@@ -27,7 +26,7 @@ from cts_async.neighbours.mimics_duo.tables import (
     write_tables,
 )
 from cts_async.neighbours.mimics_duo.ties import Measured
-from cts_async.report.data_table import DataTable, print_table
+from cts_async.report.tables import DataTable, print_table
 
 PANES = [
     *panes_of("q1", [5, 0, 0], offline_rating=[1, 2, 2], coverage=[1, 2, 5]),

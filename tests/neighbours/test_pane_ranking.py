@@ -18,7 +18,7 @@ from cts_async.neighbours.mimics_duo.ltr import (
     notes,
     ranking_tables,
 )
-from cts_async.report.data_table import print_table
+from cts_async.report.tables import print_table
 
 PRECISION = {"mart": [1, 1, 1, 0], "rankboost": [0, 0, 1, 0], RANDOM: [0.5] * 4, WORST: [0] * 4}
 RECIPROCAL = {"mart": [1, 1, 1, 0.5], "rankboost": [0.5, 0.5, 1, 0.5], RANDOM: [0.75] * 4, WORST: [0.5] * 4}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.analysis.standin_qrels import standin_qrels
+from cts_async.analysis.retrieval import standin_qrels
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, read_qulac
 from cts_async.neighbours.qulac.gains import FacetMeans, evaluated, question_gains
 from cts_async.neighbours.qulac.retrieval import METRICS, evaluate_conversations, facet_records, walk_facets
-from cts_async.search.rankers.query_likelihood import Conversation, open_query_likelihood
+from cts_async.search.rankers import Conversation, open_query_likelihood
 
 PAIRS = (Pair(10, "ten", "a ten"), Pair(2, "two", "a two"), Pair(3, "three", "a three"))
 FACET = Facet("7-1", "inf", "about", PAIRS)

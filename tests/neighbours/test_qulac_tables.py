@@ -17,7 +17,7 @@ from cts_async.neighbours.qulac.gains import (
     questions_table,
 )
 from cts_async.neighbours.qulac.records import counts_table
-from cts_async.report.data_table import DataTable, print_table
+from cts_async.report.tables import DataTable, print_table
 
 VALUES = {"1-1-0-0": 0.5, "1-1-1-1": 0.7, "1-1-1-0": 0.25, "1-1-2-1": 0.1, "1-1-1-2-1": 1.0}
 WITHOUT = {"1-1-1-1": 0.7, "1-1-1-0": 0.25, "1-1-2-1": 0.1}

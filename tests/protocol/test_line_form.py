@@ -11,8 +11,8 @@ from made_runs import Row, made_run
 
 from cts_async.analysis.runs import read_run
 from cts_async.errors import InputError
-from cts_async.protocol.line_form import checked_results
-from cts_async.report.run_state import rest_of
+from cts_async.protocol.results import checked_results
+from cts_async.report.status import rest_of
 
 WRONG = [
     ("questions", [1]),

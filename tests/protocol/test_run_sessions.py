@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from cts_async.engine.manifest_form import sessions_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.engine.worker_status import WorkerStatus, census
 from cts_async.errors import Interrupted, UsageError
 from cts_async.protocol.run_files import noted
-from cts_async.report.run_state import state_of_run
-from cts_async.report.viewer.about import read_about
+from cts_async.report.status import state_of_run
+from cts_async.report.viewer.run import read_about
 
 
 def sessions(directory: Path) -> list[Any]:

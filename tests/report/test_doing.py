@@ -21,6 +21,7 @@ from cts_async.engine.events import (
     JobsFound,
     LaneInUse,
     LanePaused,
+    LaneStatus,
     Notice,
     StepEnded,
     StepsCounted,
@@ -28,12 +29,10 @@ from cts_async.engine.events import (
     Usage,
     WorkersInUse,
 )
-from cts_async.engine.lane_status import LaneStatus
 from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import RejectedError
-from cts_async.report.doing import MOST_SAID, Doing
-from cts_async.report.live_shapes import LivePart
-from cts_async.report.works import Work
+from cts_async.report.live import LivePart
+from cts_async.report.progress import MOST_SAID, Doing, Work
 
 RUNS = Path("runs")
 

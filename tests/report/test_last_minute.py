@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cts_async.report.last_minute import LastMinute
+from cts_async.report.pace import LastMinute
 
 
 def test_in_the_first_minute_it_is_all_there_is() -> None:

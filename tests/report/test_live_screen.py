@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from made_live import cluster, lane, live, part, scored, worker
 from rich.console import Console
 
+from cts_async.report.live import LiveFile
 from cts_async.report.live_screen import LiveScreen
-from cts_async.report.live_shapes import LiveFile
 
 
 def drawn(*lives: LiveFile, width: int = 80, height: int = 23, foot: tuple[str, ...] = ()) -> list[str]:

@@ -11,12 +11,8 @@ import pytest
 from made_live import live, part
 
 from cts_async.engine.events import JobEnded, JobsFound
-from cts_async.report.doing import Doing
-from cts_async.report.live import LIVE, read_live, write_live
-from cts_async.report.live_shapes import LiveFile
-from cts_async.report.live_writer import LiveWriter, told_live
-from cts_async.report.shaped import has_shape
-from cts_async.report.works import Work
+from cts_async.report.live import LIVE, LiveFile, has_shape, read_live, write_live
+from cts_async.report.progress import Doing, LiveWriter, Work, told_live
 
 
 def doing(*directories: Path) -> Doing:

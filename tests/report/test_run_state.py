@@ -12,7 +12,7 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.errors import InputError
-from cts_async.report.run_state import how_to_resume, rest_of, state_of_run
+from cts_async.report.status import how_to_resume, rest_of, state_of_run
 
 ROWS = [Row("a", score=40.0), Row("b", score=60.0), Row("c", error="judge"), Row("d", error="search/turn/1")]
 WORKED = datetime(2026, 11, 21, 16, 2, 31).timestamp()

@@ -8,12 +8,12 @@ import pytest
 from made_runs import Row, made_run
 from made_talks import made_talk
 
-from cts_async.analysis.run_set import read_run_set
 from cts_async.analysis.runs import read_run
+from cts_async.analysis.selection import read_run_set
 from cts_async.errors import UsageError
 from cts_async.report.comparison import compare_runs
-from cts_async.report.diagnosed import diagnose_named
-from cts_async.report.who import named
+from cts_async.report.diagnosis import diagnose_named
+from cts_async.report.diagnosis_tables import named
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from made_runs import made_run
 
 from cts_async.errors import InputError
 from cts_async.report.live import LIVE, write_live
-from cts_async.report.watched import by_process, live_of, watched
+from cts_async.report.status import by_process, live_of, watched
 
 
 def test_a_run_a_folder_of_runs_and_a_pattern_are_understood(tmp_path: Path) -> None:

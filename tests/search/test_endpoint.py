@@ -13,7 +13,7 @@ from fake_web import Handler, raw, served
 from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.exchange import Pool
+from cts_async.llm.http import Pool
 from cts_async.search.backends.endpoint import (
     READER_REFUSALS,
     SEARCH_REFUSALS,

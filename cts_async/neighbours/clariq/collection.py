@@ -28,7 +28,7 @@ from cts_async.datasets.rows import Row, read_tsv
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance
-from cts_async.report.data_table import Column, DataTable, number, text
+from cts_async.report.tables import Column, DataTable, number, text
 
 # --- Rows ------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from cts_async.datasets.lines import MAX_LINE_BYTES, byte_lines, decode
 from cts_async.datasets.unique import FirstLines
 from cts_async.errors import InputError
 from cts_async.neighbours.qulac.records import refuse_pickle
-from cts_async.report.data_table import Column, DataTable, number, text
+from cts_async.report.tables import Column, DataTable, number, text
 
 # --- Run files and predictions ---------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ import numpy as np
 from rapidfuzz import fuzz
 
 from cts_async.neighbours.mimics_duo.ties import Array
-from cts_async.search.backends.tokens import terms
+from cts_async.search.terms import terms
 
 MOST_OPTIONS: Final = 5
 K1: Final = 1.2

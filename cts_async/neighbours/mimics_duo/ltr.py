@@ -14,8 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from cts_async.analysis.holm import holm
-from cts_async.analysis.t_test import PairedT, paired_t_test
+from cts_async.analysis.stats import PairedT, holm, paired_t_test
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.mimics_duo.features import (
     FEATURES,
@@ -30,7 +29,7 @@ from cts_async.neighbours.mimics_duo.panes import LabelledRow, read_pane_table, 
 from cts_async.neighbours.mimics_duo.rankers import RANKERS, PaneRanker, RankingLists, decided
 from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
 from cts_async.neighbours.mimics_duo.ties import Array, expected_by_query, ideal_items, starts
-from cts_async.report.data_table import Column, DataTable, Row, Show, number, p_value, text
+from cts_async.report.tables import Column, DataTable, Row, Show, number, p_value, text
 
 # --- The data --------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from cts_async.neighbours.mimics_duo.statistics import (
     query_sizes,
 )
 from cts_async.neighbours.mimics_duo.ties import Ideal, Reranked, rerank, tied_lists, unscored
-from cts_async.report.data_table import Column, DataTable, Row, number, print_table, text, write_csv
+from cts_async.report.tables import Column, DataTable, Row, number, print_table, text, write_csv
 
 RELEASED_PANES: Final = 1034
 _MARKS: Final[Mapping[Verdict | None, str]] = {"same": "=", "ties": "~", "differs": "≠", None: " "}

@@ -27,7 +27,7 @@ from cts_async.datasets.gold import GoldIndex, read_gold
 from cts_async.datasets.json_file import MAX_FILE_BYTES
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
-from cts_async.report.data_table import Column, DataTable, Row, text
+from cts_async.report.tables import Column, DataTable, Row, text
 
 TopicType = Literal["faceted", "ambiguous"]
 FacetType = Literal["inf", "nav"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cts_async.analysis.retrieval import Qrels
     from cts_async.neighbours.qulac.collection import Facet, Qulac, Topic
     from cts_async.neighbours.qulac.gains import Gains
-    from cts_async.search.rankers.query_likelihood import QueryLikelihoodRanker
+    from cts_async.search.rankers import QueryLikelihoodRanker
 
 T = TypeVar("T")
 
@@ -178,15 +178,14 @@ def retrieve(
 ) -> None:
     from dataclasses import replace
 
-    from cts_async.analysis.standin_qrels import STANDIN
+    from cts_async.analysis.retrieval import STANDIN
     from cts_async.neighbours.qulac.collection import read_qulac
     from cts_async.neighbours.qulac.gains import oracle_table
     from cts_async.neighbours.qulac.records import TURNS, write_about
     from cts_async.neighbours.qulac.retrieval import METRICS, judgments, walk_facets
     from cts_async.report.standard_output import show_tables
-    from cts_async.search.backends import Corpus
-    from cts_async.search.rankers.query_likelihood import QueryLikelihoodRanker, Weights
-    from cts_async.search.rankers.term_index import TermIndex
+    from cts_async.search.backends.corpus import Corpus
+    from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex, Weights
 
     flags = {"both": (False, True), "with": (True,), "without": (False,)}
     if answers not in flags:

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.holm import holm
-from cts_async.analysis.t_test import PairedT, paired_t_test
+from cts_async.analysis.stats import PairedT, holm, paired_t_test
 from cts_async.neighbours.qulac.records import NO_QUESTION, Evaluations, decode_record_id
-from cts_async.report.data_table import Column, DataTable, number, p_value, text
+from cts_async.report.tables import Column, DataTable, number, p_value, text
 
 History: TypeAlias = tuple[int, ...]
 

@@ -22,8 +22,8 @@ from cts_async.datasets.json_file import parse_json, read_bytes
 from cts_async.datasets.lines import unreadable
 from cts_async.errors import InputError, UsageError, unwritable
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, encode_facet_id
-from cts_async.report.data_table import Column, DataTable, number
-from cts_async.report.data_table import text as as_text
+from cts_async.report.tables import Column, DataTable, number
+from cts_async.report.tables import text as as_text
 from cts_async.safe_files import written_whole
 
 # --- Record ids: topic - facet - past question 1 - past question 2 - current question - answer flag ------

@@ -8,8 +8,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from cts_async.analysis.retrieval import Qrels, count_hopeless, cutoff, evaluate, hopeless_note, relevant_from
-from cts_async.analysis.standin_qrels import STANDIN, standin_qrels, standins_have_one_grade
+from cts_async.analysis.retrieval import (
+    STANDIN,
+    Qrels,
+    count_hopeless,
+    cutoff,
+    evaluate,
+    hopeless_note,
+    relevant_from,
+    standin_qrels,
+    standins_have_one_grade,
+)
 from cts_async.datasets.trec import read_facet_qrels
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import Facet, Topic
@@ -21,7 +30,7 @@ from cts_async.neighbours.qulac.records import (
     encode_record_id,
 )
 from cts_async.neighbours.qulac.records import Conversation as Record
-from cts_async.search.rankers.query_likelihood import Conversation, QueryLikelihoodRanker
+from cts_async.search.rankers import Conversation, QueryLikelihoodRanker
 
 FULL_DEPTH: Final = 1000
 """How many documents are ranked for a measure without a cutoff, as is usual at TREC."""

@@ -1,33 +1,102 @@
-"""The viewer's server: its addresses, each answered by a function that a worker thread runs.
-
-The loop only takes requests and sends answers. What reads files, counts or looks for text runs in a few threads,
-and what is left to index in one more, a slice at a time, so that an answer never waits for a whole file.
-"""
+"""The viewer's web server: addresses, static files, long bodies, and the process that serves them."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import re
-from collections.abc import Callable
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import orjson
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
-from cts_async.report.viewer.answers import Answers
+from cts_async.errors import UsageError
 from cts_async.report.viewer.boards import Boards
-from cts_async.report.viewer.guard import add_headers, guarded
-from cts_async.report.viewer.indexing import Indexing
-from cts_async.report.viewer.library import Library
-from cts_async.report.viewer.page_files import INDEX, page_file
-from cts_async.report.viewer.refusal import NO_RUN, Refused
-from cts_async.report.viewer.sending import Sending
-from cts_async.report.viewer.watching import Watching
+from cts_async.report.viewer.events import Watching
+from cts_async.report.viewer.files import opened
+from cts_async.report.viewer.guard import NO_RUN, Refused, add_headers, guarded
+from cts_async.report.viewer.library import Indexing, Library
+from cts_async.report.viewer.pages import Answers
+
+LONG: Final = 1 << 20
+MAX_LONG: Final = 8
+_PIECE: Final = 1 << 18
+
+
+class Sending:
+    """Counts the long bodies under way."""
+
+    def __init__(self) -> None:
+        self._long = 0
+
+    async def send(self, request: web.Request, body: bytes, headers: Mapping[str, str]) -> web.StreamResponse:
+        """The answer to a request. Raises Refused where too many long ones are under way."""
+        if len(body) <= LONG:
+            return web.Response(body=body, headers=headers)
+        if self._long >= MAX_LONG:
+            raise Refused(503, "too many long texts at once: ask again")
+        self._long += 1
+        try:
+            return await _sent(request, body, headers)
+        finally:
+            self._long -= 1
+
+
+async def _sent(request: web.Request, body: bytes, headers: Mapping[str, str]) -> web.StreamResponse:
+    response = web.StreamResponse(headers={**headers, "Content-Length": str(len(body))})
+    await response.prepare(request)
+    whole = memoryview(body)
+    for start in range(0, len(body) if request.method == "GET" else 0, _PIECE):
+        await response.write(whole[start : start + _PIECE])
+    await response.write_eof()
+    return response
+
+
+STATIC: Final = Path(__file__).resolve().with_name("static")
+INDEX: Final = "index.html"
+_TYPES: Final = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".json": "application/json",
+    ".woff2": "font/woff2",
+}
+
+
+def page_file(request: web.Request, name: str) -> web.Response:
+    """The file of that name, or 304 where the browser has it. Raises Refused for any other name."""
+    known = {path.name: path for path in STATIC.iterdir()} if STATIC.is_dir() else {}
+    path = known.get(name)
+    if path is None or path.suffix not in _TYPES:
+        raise Refused(404, "there is no such page")
+    with opened(path) as fd, open(fd, "rb", closefd=False) as file:
+        data = file.read()
+    tag = f'"{blake2b(data, digest_size=12).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    binary = path.suffix in (".png", ".woff2")
+    return web.Response(
+        body=data,
+        content_type=_TYPES[path.suffix],
+        charset=None if binary else "utf-8",
+        headers=headers,
+    )
+
 
 T = TypeVar("T")
 
@@ -162,3 +231,96 @@ def _asked(request: web.Request) -> dict[str, str]:
             raise Refused(400, f"{name}: is there twice")
         asked[name] = value
     return asked
+
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 8518
+MORE_PORTS: Final = 20
+"""Ports that are tried after the usual one, where somebody has that already."""
+CLOSE_S: Final = 2.0
+MAX_ADDRESS: Final = 1 << 16
+"""Bytes of an address: a part of a trace is named by what the agent wanted, in Chinese nine bytes a character."""
+SWITCH_S: Final = 0.001
+"""How long a thread that indexes may keep the others waiting."""
+
+
+def viewed_folder(path: Path) -> Path:
+    """The folder to be shown, without links. Raises UsageError where it is none."""
+    try:
+        folder = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise UsageError(
+            f"{path}: no such folder; name the folder that runs are in, or one run (cts run writes into runs/)"
+        ) from None
+    if not folder.is_dir():
+        raise UsageError(f"{path}: is no folder; name the folder that runs are in, or one run")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise UsageError(f"{path}: cannot be read")
+    return folder
+
+
+def listening(port: int | None) -> socket.socket:
+    """A socket on `port`; without one on the usual port, or the next that is free. Raises UsageError."""
+    ports = [port] if port is not None else range(PORT, PORT + MORE_PORTS)
+    for wanted in ports:
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((HOST, wanted))
+            sock.listen(128)
+        except OSError as error:
+            sock.close()
+            if port is not None:
+                raise UsageError(f"--port {port}: {_why(error)}; choose another --port") from None
+            if error.errno != errno.EADDRINUSE:
+                raise UsageError(f"{HOST}:{wanted}: {_why(error)}") from None
+        else:
+            return sock
+    raise UsageError(f"ports {PORT} to {PORT + MORE_PORTS - 1} are all in use; choose a free one with --port")
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return "somebody listens there already"
+    if error.errno == errno.EACCES:
+        return "only root may listen there"
+    return error.strerror or str(error)
+
+
+def runner_of(folder: Path, port: int) -> web.AppRunner:
+    """The server over a folder, to be set up and given a socket on that port."""
+    logger = logging.getLogger(__name__)
+    logger.addFilter(_is_ours)
+    return web.AppRunner(
+        Server(folder, lambda: port).app(),
+        access_log=None,
+        logger=logger,
+        handle_signals=False,
+        handler_cancellation=True,
+        shutdown_timeout=CLOSE_S,
+        max_line_size=MAX_ADDRESS,
+    )
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Not what somebody sent that is no HTTP: a browser that tries https first would fill the terminal with it."""
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
+
+
+async def serve(folder: Path, sock: socket.socket, started: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM; `started` is told the address."""
+    sys.setswitchinterval(SWITCH_S)
+    port = int(sock.getsockname()[1])
+    runner = runner_of(folder, port)
+    await runner.setup()
+    try:
+        await web.SockSite(runner, sock).start()
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with suppress(NotImplementedError):
+                loop.add_signal_handler(number, stop.set)
+        started(f"http://{HOST}:{port}/")
+        await stop.wait()
+    finally:
+        await runner.cleanup()

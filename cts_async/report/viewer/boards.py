@@ -14,11 +14,10 @@ from typing import Any, Final, cast
 
 import orjson
 
-from cts_async.engine.python_process import child_environment, python_command
-from cts_async.report.viewer.about import About
-from cts_async.report.viewer.folder import Place
-from cts_async.report.viewer.rows import counted_state
-from cts_async.report.viewer.shapes import Leaderboard, LeaderboardOf
+from cts_async.engine.processes import child_environment, python_command
+from cts_async.report.viewer.api_types import Leaderboard, LeaderboardOf
+from cts_async.report.viewer.library import counted_state
+from cts_async.report.viewer.run import About, Place
 
 PROGRAM: Final = "cts_async.report.viewer.ranked"
 WAIT_S: Final = 1.0

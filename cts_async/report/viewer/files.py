@@ -1,10 +1,10 @@
-"""Opening files of a folder that anybody may have written: regular ones only, for reading, never through a link."""
+"""Open and parse files of a folder of unknown origin: regular ones only, for reading, never through a link."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,61 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async.engine.torn_tail import MAX_LINE
+from cts_async.engine.journal_index import MAX_LINE
+
+MOST: Final = 1 << 53
+"""Whole numbers beyond it are others in a browser."""
+
+
+def as_text(value: Any) -> str | None:
+    """A text; None for anything else."""
+    return value if isinstance(value, str) else None
+
+
+def as_float(value: Any) -> float | None:
+    """A number; None for anything else, also true and false."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def as_int(value: Any) -> int:
+    """A whole number; 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def as_count(value: Any) -> int:
+    """A number of things; 0 for anything else, and no more than a browser can count."""
+    number = as_float(value)
+    return int(min(max(number, 0.0), MOST)) if number is not None and number == number else 0
+
+
+def printable(text: str) -> str:
+    """A file's name as text, also where its bytes are none."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def can_be_shown(value: Any) -> bool:
+    """Whether JSON that was read can be written again: not where it is nested hundreds of levels deep."""
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return False
+    return True
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def as_texts(value: Any) -> list[str]:
+    """The texts of a list."""
+    return [one for one in as_list(value) if isinstance(one, str)]
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """An object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
 
 MAX_SMALL: Final = 32 << 20
 """Bytes of a manifest or summary; what is longer is none."""

@@ -1,7 +1,7 @@
 """Who is answered, and with which headers: this machine's own pages, for reading, and nobody else's.
 
-A page of somebody else's can make a browser ask any address. Its name cannot be one of ours (DNS rebinding ends at
-the Host header), and what it asks itself is told by Origin and Sec-Fetch-Site.
+A page from another site can make a browser request any address. Its own name can never be one of ours: DNS rebinding
+ends at the Host header, and Origin and Sec-Fetch-Site say which site a request comes from.
 """
 
 from __future__ import annotations
@@ -15,7 +15,19 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from cts_async.report.viewer.refusal import CHANGED, Refused
+
+class Refused(Exception):
+    """An HTTP status and what is wrong; never a path, never anybody's text but the asker's own."""
+
+    def __init__(self, status: int, problem: str) -> None:
+        super().__init__(problem)
+        self.status, self.problem = status, problem
+
+
+NO_RUN = "no such run here"
+NO_INSTANCE = "no such instance in this run"
+CHANGED = "the file is another one by now: open the run again"
+
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "

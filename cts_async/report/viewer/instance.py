@@ -1,18 +1,241 @@
-"""One instance of a run, whole: what was asked, answered, rewritten, found and judged."""
+"""The page of one instance: its line of the results, the verdicts on it, and the nuggets' texts out of the gold."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from cts_async.datasets.fields import Fields
+from cts_async.datasets.gold import normalise
+from cts_async.datasets.nuggets import NuggetReader
+from cts_async.datasets.rows import CSV_SUFFIXES, read_csv
+from cts_async.datasets.sample import GOLD as SAMPLE_GOLD
+from cts_async.datasets.sample import sample_dir
+from cts_async.errors import CTSError
+from cts_async.records import Nugget, language_of
 from cts_async.report.added_words import segments
-from cts_async.report.viewer.gold_texts import GoldTexts, Texts
-from cts_async.report.viewer.open_run import OpenRun
-from cts_async.report.viewer.refusal import NO_INSTANCE, Refused
-from cts_async.report.viewer.results_index import Lines, name_of
-from cts_async.report.viewer.shapes import Failed, InstancePage, JudgeScore, NuggetRow, Turn
-from cts_async.report.viewer.values import as_float, as_list, as_object, as_text, as_texts, can_be_shown
+from cts_async.report.viewer.api_types import (
+    Failed,
+    InstancePage,
+    JudgeScore,
+    NuggetRow,
+    StepList,
+    TracePage,
+    Turn,
+)
+from cts_async.report.viewer.files import (
+    Stat,
+    as_float,
+    as_list,
+    as_object,
+    as_text,
+    as_texts,
+    can_be_shown,
+    line_at,
+    opened,
+    record_in,
+    stat_of,
+)
+from cts_async.report.viewer.guard import NO_INSTANCE, Refused
+from cts_async.report.viewer.index import Columns, Lines, id_hash, name_of
+from cts_async.report.viewer.run import About, OpenRun
+from cts_async.report.viewer.trace import (
+    DAMAGED,
+    Telling,
+    count_steps,
+    line_of,
+    lines_of,
+    list_steps,
+    text_at,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+MAX_BYTES: Final = 512 << 20
+"""More is not read through for a digest."""
+MAX_CSV_BYTES: Final = 16 << 20
+"""Records of a table have no offsets: a small one is held."""
+_PIECE: Final = 1 << 20
+_BESIDE: Final = (SAMPLE_GOLD, "gold_public_hard518.jsonl", "data/gold_public_hard518.jsonl")
+"""Where datasets have their gold if nobody names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldText:
+    """A nugget's text, and where its sources are: addresses, else their names in the gold."""
+
+    text: str
+    weight: float
+    sources: tuple[str, ...]
+
+
+Texts: TypeAlias = Mapping[str, GoldText]
+
+
+class GoldTexts:
+    """The gold files that runs were scored by, by digest; 16 bytes a record."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _GoldFile] = {}
+        self._digests: dict[Path, tuple[Stat, str]] = {}
+        self._looking = threading.Lock()
+
+    def prepare(self, about: About) -> None:
+        """Find and index a run's gold."""
+        self._file(about)
+
+    def of(self, about: About, id: str, query: str) -> Texts:
+        """The nuggets of an instance by their ids; {} where the gold is not to be found, or is another one by now."""
+        file = self._file(about)
+        if file is None:
+            return {}
+        try:
+            return file.texts(id, query)
+        except (CTSError, OSError, ValueError):
+            return {}
+
+    def _file(self, about: About) -> _GoldFile | None:
+        wanted = about.gold_digest
+        if len(wanted) != hashlib.sha256().digest_size * 2:
+            return None
+        with self._looking:
+            known = self._files.get(wanted)
+            if known is not None and stat_of(known.path) == known.state:
+                return known
+            return self._found(about, wanted)
+
+    def _found(self, about: About, wanted: str) -> _GoldFile | None:
+        for path in _candidates(about):
+            state = stat_of(path)
+            if 0 < state.size <= MAX_BYTES and self._digest(path, state) == wanted:
+                with suppress(CTSError, OSError, ValueError):
+                    file = self._files[wanted] = _GoldFile(path, state, about.fields)
+                    return file
+        return None
+
+    def _digest(self, path: Path, state: Stat) -> str:
+        known = self._digests.get(path)
+        if known is None or known[0] != state:
+            known = self._digests[path] = (state, _sha256(path))
+        return known[1]
+
+
+def _candidates(about: About) -> Iterator[Path]:
+    """Where the gold may lie: where the manifest says, beside the queries, or in the sample world."""
+    for name in about.data_files:
+        path = _followed(Path(os.path.expanduser(name.replace("\0", ""))))
+        yield path
+        yield from (_followed(path.parent / beside) for beside in _BESIDE)
+    yield _followed(sample_dir() / SAMPLE_GOLD)
+
+
+def _followed(path: Path) -> Path:
+    """Data may lie behind links: their digest says that they are the right ones."""
+    return Path(os.path.realpath(path))
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with opened(path) as fd:
+            offset = 0
+            while piece := os.pread(fd, _PIECE, offset):
+                digest.update(piece)
+                offset += len(piece)
+    except OSError:
+        return ""
+    return digest.hexdigest()
+
+
+class _GoldFile:
+    """One file, indexed: the hash of each record's id and of its query, with where it begins."""
+
+    def __init__(self, path: Path, state: Stat, fields: Mapping[str, str]) -> None:
+        self.path, self.state = path, state
+        self._fields = Fields.of_gold(path, fields)
+        self._keys = Columns("int64", "int64")
+        self._held: list[dict[str, Any]] = []
+        """The rows of a table, and then what stands for an offset is a number of these."""
+        self._is_table = path.suffix.lower() in CSV_SUFFIXES
+        keys: list[int] = []
+        places: list[int] = []
+        for place, row in self._rows():
+            for key in self._names(row):
+                keys.append(id_hash(key))
+                places.append(place)
+        self._keys.add(keys, places)
+
+    def texts(self, id: str, query: str) -> Texts:
+        """By the id where that means this query here, else by the query. Raises CTSError for a record that is none."""
+        asked = f"q {normalise(query)}" if query else ""
+        for name in filter(None, (f"i {id}", asked)):
+            for row in self._found(name):
+                queries = [known for known in self._names(row) if known.startswith("q ")]
+                if not asked or not queries or asked in queries:
+                    return _texts(row, NuggetReader(self.path, self._fields).read(row, 1) or ())
+        return {}
+
+    def _found(self, name: str) -> Iterator[dict[str, Any]]:
+        keys, places = self._keys.all()
+        for place in places[keys == id_hash(name)].tolist():
+            row = self._row(place)
+            if row is not None and name in self._names(row):
+                yield row
+
+    def _row(self, place: int) -> dict[str, Any] | None:
+        if self._is_table:
+            return self._held[place]
+        with opened(self.path) as fd:
+            return record_in(line_at(fd, place))
+
+    def _names(self, row: dict[str, Any]) -> list[str]:
+        try:
+            id = self._fields.identifier(row, 1)
+            query = self._fields.text_or_none(row, "fused_query", 1)
+        except CTSError:
+            return []
+        named = [f"i {id}"] if id else []
+        return [*named, f"q {normalise(query)}"] if query else named
+
+    def _rows(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        if self._is_table:
+            if self.state.size <= MAX_CSV_BYTES:
+                self._held = [row for _, row in read_csv(self.path)]
+            yield from enumerate(self._held)
+            return
+        offset = 0
+        with opened(self.path) as fd, os.fdopen(os.dup(fd), "rb", buffering=_PIECE) as file:
+            for line in file:
+                row = record_in(line)
+                if row is not None:
+                    yield offset, row
+                offset += len(line)
+
+
+def _texts(row: Mapping[str, Any], nuggets: tuple[Nugget, ...]) -> Texts:
+    urls = _urls(row.get("sources"))
+    return {
+        nugget.id: GoldText(nugget.text, nugget.weight, tuple(urls.get(id, id) for id in nugget.source_ids))
+        for nugget in nuggets
+    }
+
+
+def _urls(sources: Any) -> dict[str, str]:
+    """Addresses by the names that a gold's record gives its sources."""
+    if not isinstance(sources, list):
+        return {}
+    rows = [one for one in sources if isinstance(one, dict)]
+    return {str(one.get("id")): one["url"] for one in rows if isinstance(one.get("url"), str)}
+
 
 Line = Mapping[str, Any]
 
@@ -153,3 +376,49 @@ def _neighbour(run: OpenRun, lines: Lines, row: int) -> str | None:
         return None
     line = run.line(run.results, int(lines.offsets[row]))
     return name_of(line) if line else None
+
+
+class Inside:
+    """Everything about instances, in worker threads. Methods raise Refused."""
+
+    def __init__(self) -> None:
+        self._gold = GoldTexts()
+        self._telling = Telling()
+
+    def prepare(self, run: OpenRun) -> None:
+        """Have its gold and its language's words before somebody asks for an instance: they take a while."""
+        self._gold.prepare(run.about)
+        first = run.first()
+        if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
+            segments("词", "词")
+        run.prepared = True
+
+    def instance(self, run: OpenRun, id: str, beside: Sequence[str]) -> InstancePage:
+        """The instance, whole."""
+        events = len(self._telling.events(run, id)) if run.journal_ready else None
+        return instance_page(run, id, self._gold, Counts(events, count_steps(run, id)), beside)
+
+    def trace(self, run: OpenRun, id: str, after: int) -> TracePage:
+        """A page of its search."""
+        return self._telling.trace(run, id, after)
+
+    def steps(self, run: OpenRun, id: str, after: int) -> StepList:
+        """A page of its steps."""
+        return list_steps(run, id, after)
+
+    def step(self, run: OpenRun, at: int) -> bytes:
+        """A line of the journal."""
+        line = line_of(run, at)
+        if record_in(line) is None:
+            raise Refused(404, DAMAGED)
+        return line
+
+    def text(self, run: OpenRun, at: int, part: str) -> str:
+        """A long text, whole."""
+        return text_at(run, at, part)
+
+    def download(self, run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
+        """A name for a file, and the lines of an instance."""
+        if run.find(run.results.lines(), id) is None and not count_steps(run, id):
+            raise Refused(404, NO_INSTANCE)
+        return f"{run.place.name}-{id}", lines_of(run, id)

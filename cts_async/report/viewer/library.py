@@ -1,24 +1,194 @@
-"""All runs of the folder: found anew whenever somebody asks, opened and indexed a few at a time.
-
-Worker threads call this; what they share is guarded by one lock, and an index by its own.
-"""
+"""All runs below a folder: their rows in the list of runs, which are open, and the thread that indexes them."""
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict, cast
 
-from cts_async.report.viewer.about import About, read_about
-from cts_async.report.viewer.files import Stat, stat_of
-from cts_async.report.viewer.folder import MAX_FOLDERS, Place, find_places
-from cts_async.report.viewer.open_run import OpenRun, journal_of
-from cts_async.report.viewer.rows import State, Tally, counted, run_row, state_of, summarised, up_to_date
-from cts_async.report.viewer.shapes import RunRow
+from cts_async import scorer
+from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
+from cts_async.report.live import LIVE, Live, has_shape, holds
+from cts_async.report.viewer.api_types import RunRow, Scored
+from cts_async.report.viewer.files import NO_FILE, Stat, as_count, can_be_shown, read_object, stat_of
+from cts_async.report.viewer.run import (
+    MAX_FOLDERS,
+    About,
+    OpenRun,
+    Place,
+    find_places,
+    journal_of,
+    read_about,
+    verdict_files,
+)
+
+_COPYING_NS = 2_000_000_000
+State = tuple[tuple[str, Stat], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a run came to, as far as its files are counted."""
+
+    n_done: int
+    """Instances that have ended, failed ones among them."""
+    n_failed: int
+    unknown_rate: float | None
+    scores: tuple[Scored, ...]
+    """The scoring judge first."""
+    cost_usd: float | None = None
+    ready: float = 1.0
+
+
+def state_of(place: Place) -> State:
+    """All that a run's row depends on: another state, perhaps another row."""
+    directory = place.path
+    names = [MANIFEST, RESULTS, PER_ITEM, SUMMARY, STEPS, LIVE]
+    found = [(name, stat_of(directory / name)) for name in names]
+    return (*found, *((path.name, stat_of(path)) for path in verdict_files(directory)))
+
+
+def counted_state(place: Place) -> State:
+    """All that a run's scores depend on."""
+    return tuple((name, of) for name, of in state_of(place) if name not in (SUMMARY, STEPS, LIVE))
+
+
+def up_to_date(place: Place) -> bool:
+    """Whether no results have come since `summary.json` was written; a copy's times are not exact."""
+    summary = stat_of(place.path / SUMMARY)
+    latest = max(of.mtime_ns for name, of in counted_state(place) if name != MANIFEST)
+    return summary != NO_FILE and latest <= summary.mtime_ns + _COPYING_NS
+
+
+def summarised(place: Place) -> Tally | None:
+    """What `summary.json` says; None where it says nothing of the kind."""
+    try:
+        summary = read_object(place.path / SUMMARY)
+    except ValueError:
+        return None
+    return _tally_of(cast("_Summary", summary)) if has_shape(summary, _Summary) else None
+
+
+class _Numbers(TypedDict):
+    """What a summary says of one judge's scores."""
+
+    n_scored: int
+    mean: float | None
+    p50: float | None
+    p90: float | None
+
+
+class _Summary(TypedDict):
+    """What of a summary a row is made from."""
+
+    n_scored: int
+    n_unjudged: int
+    n_failed: int
+    ua_unknown_rate: float | None
+    cost_usd: float | None
+    judge: str | None
+    judges: dict[str, _Numbers]
+
+
+def _tally_of(summary: _Summary) -> Tally:
+    judges, main = summary["judges"], summary["judge"]
+    order = sorted(judges, key=lambda judge: judge != main)
+    return Tally(
+        n_done=sum(map(as_count, (summary["n_scored"], summary["n_unjudged"], summary["n_failed"]))),
+        n_failed=as_count(summary["n_failed"]),
+        unknown_rate=summary["ua_unknown_rate"],
+        scores=tuple(_scored(judge, judges[judge]) for judge in order),
+        cost_usd=summary["cost_usd"],
+    )
+
+
+def _scored(judge: str, of: _Numbers) -> Scored:
+    return {
+        "judge": judge,
+        "n_scored": as_count(of["n_scored"]),
+        "mean": of["mean"],
+        "p50": of["p50"],
+        "p90": of["p90"],
+    }
+
+
+def counted(run: OpenRun, summary: Tally | None) -> Tally:
+    """What the indexed lines come to. What it cost a summary says, if it is about as many instances."""
+    lines = run.results.lines()
+    asked = int(lines.asked[~lines.failed].sum(dtype=int))
+    unknown = int(lines.unknown[~lines.failed].sum(dtype=int))
+    scores = []
+    for judge, index in run.judges().items():
+        values = run.scores(index, lines)
+        known = values[values == values]
+        numbers = scorer.summarise(known.tolist(), 0, len(known))
+        said: _Numbers = {
+            "n_scored": numbers.n_scored,
+            "mean": numbers.mean,
+            "p50": numbers.p50,
+            "p90": numbers.p90,
+        }
+        scores.append(_scored(judge, said))
+    n_failed = int(lines.failed.sum())
+    n_done = len(lines)
+    whole = summary is not None and (summary.n_done, summary.n_failed) == (n_done, n_failed)
+    return Tally(
+        n_done=n_done,
+        n_failed=n_failed,
+        unknown_rate=unknown / asked if asked else None,
+        scores=tuple(scores),
+        cost_usd=summary.cost_usd if summary and whole else None,
+        ready=run.ready,
+    )
+
+
+def live_of(place: Place) -> Live | None:
+    """What the process that writes the run says; None where none does."""
+    try:
+        said = read_object(place.path / LIVE)
+    except ValueError:
+        return None
+    fits = holds(said) and has_shape(said, Live) and can_be_shown(said)
+    return cast("Live", said) if fits else None
+
+
+def _wall_s(about: About, live: Live | None) -> float | None:
+    """Seconds of all sessions, the one that goes on included."""
+    return about.wall_s if live is None else (about.wall_s or 0.0) + live["time"] - live["started"]
+
+
+def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:
+    """The row; `data_sha` says which other runs are over the same data."""
+    live = live_of(place)
+    return {
+        "name": place.name,
+        "kind": about.kind,
+        "system": about.system,
+        "data": about.data or (f"gold {about.gold_sha256[:8]}" if about.gold_sha256 else ""),
+        "data_sha": data_sha,
+        "k": about.k,
+        "scheme": about.scheme,
+        "mode": about.mode,
+        "started": about.started,
+        "ended": None if live else about.ended,
+        "running": live is not None,
+        "smoke_test": about.embedded,
+        "n_expected": max(about.n_expected, tally.n_done),
+        "n_done": tally.n_done,
+        "n_failed": tally.n_failed,
+        "scores": list(tally.scores),
+        "unknown_rate": tally.unknown_rate,
+        "cost_usd": None if live else tally.cost_usd,
+        "wall_s": _wall_s(about, live),
+        "live": live,
+        "ready": tally.ready,
+    }
+
 
 MAX_OPEN: Final = 16
 MAX_BYTES: Final = 64 << 20
@@ -185,3 +355,46 @@ def _data_sha(about: About) -> str:
     """By queries and gold; "" where nobody knows the queries. Gold that stands with its queries has no digest."""
     data, gold = about.data_sha256, about.gold_sha256
     return f"{data}.{gold[:16]}" if data and gold and gold != data else data
+
+
+SLICE_S: Final = 0.05
+
+
+class Indexing:
+    """`wake` whenever a run may have been opened, or may have grown."""
+
+    def __init__(self, library: Library, prepare: Callable[[OpenRun], None]) -> None:
+        self._library, self._prepare = library, prepare
+        self._woken = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="indexing", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def close(self) -> None:
+        """Stop after the slice under way."""
+        self._closed = True
+        self._woken.set()
+
+    def _run(self) -> None:
+        while not self._closed:
+            self._woken.wait()
+            self._woken.clear()
+            try:
+                while not self._closed and self._slice():
+                    pass
+            except Exception:  # a bug: the next request wakes us again
+                logging.getLogger(__name__).exception("indexing failed")
+
+    def _slice(self) -> bool:
+        """Index a little of the run that was looked at last; whether there may be more to do."""
+        run = next(self._library.unready(), None)
+        if run is None:
+            return False
+        if run.looked_into and run.ready >= 1 and not run.prepared:
+            self._prepare(run)  # before the journal, which takes longest
+        else:
+            run.advance(SLICE_S)
+        return True

@@ -15,16 +15,15 @@ from typing import Any, Final
 import orjson
 
 from cts_async.analysis.board import Board, Entrant, make_board
-from cts_async.analysis.found import check_same_data, reader
-from cts_async.analysis.leaderboard import Standing as Ranked
-from cts_async.analysis.leaderboard import leaderboard
+from cts_async.analysis.compare import Standing as Ranked
+from cts_async.analysis.compare import leaderboard
+from cts_async.analysis.selection import check_same_data, reader
 from cts_async.errors import CTSError
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
 from cts_async.protocol.run_folders import is_talk
 from cts_async.report.comparison import ORIG
-from cts_async.report.viewer.files import NO_FILE, stat_of
-from cts_async.report.viewer.shapes import LeaderboardOf, Standing
-from cts_async.report.viewer.values import printable
+from cts_async.report.viewer.api_types import LeaderboardOf, Standing
+from cts_async.report.viewer.files import NO_FILE, printable, stat_of
 
 NICE: Final = 10
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,22 +17,102 @@ from typing import Any, Final
 
 import aiohttp
 import orjson
+from aiohttp.client_exceptions import ClientConnectorDNSError
 from yarl import URL
 
 from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.exchange import (
+from cts_async.llm.http import (
     ENCODINGS,
     BrokenAnswer,
     Exchange,
+    NotHTTP,
     TooLarge,
     UnknownEncoding,
     header_lines,
+    reason_of,
 )
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.retry_after import reset_s, retry_after_s
-from cts_async.search.backends.network_errors import trouble_of
-from cts_async.search.backends.text import as_text, one_line
+from cts_async.llm.responses import reset_s, retry_after_s
+
+# --- Text
+
+
+_LINE_CHARS: Final = 200
+
+
+def one_line(text: str, limit: int = _LINE_CHARS) -> str:
+    """`text` on one line without control characters, cut with an ellipsis after `limit` characters."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * limit]).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def capped(text: str, max_chars: int, chars: int | None = None) -> str:
+    """`text` without surrounding space; what is longer than `max_chars` is cut there, and a note says so.
+
+    `chars` is its full length where it comes cut already.
+    """
+    text = text.strip()
+    chars = len(text) if chars is None else chars
+    if chars <= max_chars:
+        return text
+    return f"{text[:max_chars].rstrip()}\n\n[Cut here: the page has {chars:,} characters.]"
+
+
+def as_text(value: object) -> str:
+    """A JSON value as text: "" for what is neither a string nor a number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value).strip()
+
+
+# --- Network errors
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why there is no whole answer. `reason` as in `ToolError`; `passing` says that another attempt may help.
+
+    `unsent` says that the request never left.
+    """
+
+    reason: str
+    text: str
+    passing: bool = True
+    unsent: bool = False
+
+
+def trouble_of(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -> Trouble:
+    """Explain an error of aiohttp's; the text holds nothing of the request, which could hold a key."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return Trouble("timeout", "no connection in time", unsent=True)
+        case TimeoutError():
+            return Trouble("timeout", f"no whole answer within {timeout_s:g} s")
+        case ClientConnectorDNSError():
+            return _dns(error.os_error)
+        case aiohttp.ClientConnectorCertificateError():
+            return Trouble("tls", "its certificate is not valid", passing=False, unsent=True)
+        case aiohttp.ClientSSLError():
+            return Trouble("tls", "no encrypted connection", passing=False, unsent=True)
+        case aiohttp.ClientConnectorError():
+            return Trouble("connection", f"no connection ({reason_of(error.os_error)})", unsent=True)
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
+            return Trouble("connection", "the connection was lost")
+        case aiohttp.ClientPayloadError() if not isinstance(error, NotHTTP):
+            return Trouble("connection", "the answer broke off")
+        case _:
+            return Trouble("connection", f"no valid HTTP answer ({type(error).__name__})")
+
+
+def _dns(error: OSError) -> Trouble:
+    """A name server that cannot answer now may do so later; a name that does not exist will not."""
+    later = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
+    return Trouble("dns", "its name cannot be resolved", passing=later, unsent=True)
+
+
+# --- Endpoint
+
 
 SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
 """With these a search endpoint refuses every search: key, bill or address."""

@@ -12,8 +12,8 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.datasets.sample import sample_dir
-from cts_async.report.viewer.about import About, read_about
-from cts_async.report.viewer.gold_texts import GoldTexts
+from cts_async.report.viewer.instance import GoldTexts
+from cts_async.report.viewer.run import About, read_about
 
 NUGGETS = [
     {"id": "N1", "text": "At nine.", "weight": 3, "source_ids": ["d1", "d2"]},

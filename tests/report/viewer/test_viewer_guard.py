@@ -169,7 +169,7 @@ def test_the_page_is_sent_once_and_then_known_by_its_tag(
     (static / "index.html").write_text("<!doctype html>")
     (static / "main.js").write_text("1")
     (static / "secret.py").write_text("no")
-    monkeypatch.setattr("cts_async.report.viewer.page_files.STATIC", static)
+    monkeypatch.setattr("cts_async.report.viewer.app.STATIC", static)
 
     def again(asker: Asker, tag: str) -> int:
         return asker.send("GET", "/", If_None_Match=tag).status
