@@ -13,10 +13,10 @@ from cts_async.protocol.run_files import RESULTS
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.comparison_tables import Told, judged_tables, judges_tables
 from cts_async.report.conversations import conversations_table
-from cts_async.report.diagnosis import tables_of
 from cts_async.report.gathered import Gathered
 from cts_async.report.result_columns import MOST, TOOLS, ranked
 from cts_async.report.results import SMOKE_TEST
+from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import Column, DataTable, Row, number, text
 
@@ -241,7 +241,7 @@ def _every(gathered: Gathered) -> Iterator[Grouped]:
     if gathered.compared:
         yield from _of_scores(gathered.compared)
     if gathered.diagnosis:
-        yield from _plain("questions", tables_of(gathered.diagnosis.diagnosis))
+        yield from _plain("questions", diagnosis_tables(gathered.diagnosis.diagnosis))
     yield from _plain(
         "effort",
         [

@@ -22,10 +22,9 @@ from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.type_labels import read_type_labels
 from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
-from cts_async.report import diagnosis_tables
-from cts_async.report.diagnosis_tables import named
 from cts_async.report.results import SMOKE_TEST
-from cts_async.report.tables import DataTable, print_table, printable, write_csv
+from cts_async.report.statistics import diagnosis_tables
+from cts_async.report.tables import print_table, printable, write_csv
 
 # --- diagnosis
 #
@@ -49,29 +48,9 @@ class Report:
         return any(one.system.embedded for one in self.diagnosis.systems)
 
 
-def tables_of(diagnosis: Diagnosis) -> tuple[DataTable, ...]:
-    """All tables, in the order of the paper; some may have no rows."""
-    runs = named(diagnosis)
-    return (
-        diagnosis_tables.progress(runs),
-        diagnosis_tables.table_4(runs),
-        diagnosis_tables.table_5(runs),
-        diagnosis_tables.table_7(runs),
-        diagnosis_tables.table_8(diagnosis),
-        diagnosis_tables.table_10(runs),
-        diagnosis_tables.types(diagnosis),
-        diagnosis_tables.types_by_turn(diagnosis),
-        diagnosis_tables.shares(runs),
-        diagnosis_tables.known_counts(runs),
-        diagnosis_tables.calibration(diagnosis),
-        diagnosis_tables.ask_or_not(runs),
-        diagnosis_tables.points(runs),
-    )
-
-
 def print_report(console: Console, report: Report) -> None:
     """Every table that has rows, then the notes."""
-    for table in tables_of(report.diagnosis):
+    for table in diagnosis_tables(report.diagnosis):
         print_table(console, table)
     for note in _notes(report):
         console.print(Text(printable(note), style="yellow"), soft_wrap=True)
@@ -85,7 +64,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "orig": str(report.orig) if report.orig else None,
         "smoke_test": report.embedded,
         "notes": list(report.notes),
-        **{table.name: list(table.rows) for table in tables_of(report.diagnosis)},
+        **{table.name: list(table.rows) for table in diagnosis_tables(report.diagnosis)},
         "brier": found.brier if found else None,
         "brier_reference": found.reference if found else None,
         "brier_skill": found.skill if found else None,
@@ -94,7 +73,7 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def write_tables(folder: Path, diagnosis: Diagnosis) -> None:
     """Every table that has rows as NAME.csv, unrounded; the folder is made if need be."""
-    for table in tables_of(diagnosis):
+    for table in diagnosis_tables(diagnosis):
         write_csv(folder, table)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import scorer
-from cts_async.analysis.agreement import ASCENDING, Agreement, agreement_of
+from cts_async.analysis.agreement import Agreement, agreement_of, label_pairs
+from cts_async.analysis.board import LABELS
 from cts_async.engine.journal import read_jsonl, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
 from cts_async.errors import InputError
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 #
 # The lexical judge beside every other judge of a run: read from their files, put into figures and into words.
 
-_CODES: Final = {label: code for code, label in enumerate(ASCENDING)}
+_CODES: Final = {label: code for code, label in enumerate(LABELS)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +155,8 @@ def _compared(judge: str, own: _Labels, other: str, theirs: _Labels) -> Beside:
     marks, other_marks = own.marks[here], theirs.marks[there]
     same &= (marks == other_marks) | (marks == 0) | (other_marks == 0)  # else about another answer
     here, there = here[same], there[same]
-    n = len(ASCENDING)
-    codes = np.bincount(own.of(here).astype(int) * n + theirs.of(there), minlength=n * n)
-    pairs: Counter[tuple[str, str]] = Counter(
-        {(ASCENDING[i // n], ASCENDING[i % n]): int(count) for i, count in enumerate(codes) if count}
-    )
+    codes = own.of(here).astype(int) * len(LABELS) + theirs.of(there)
+    pairs = label_pairs(codes)
     return Beside(judge, other, pairs, own.scores[here], theirs.scores[there])
 
 

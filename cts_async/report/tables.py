@@ -17,7 +17,7 @@ from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.analysis.resampling import ENOUGH
+from cts_async.analysis.resampling import ENOUGH, Difference
 from cts_async.errors import UsageError
 from cts_async.report.text import plain, visible
 from cts_async.safe_files import written_whole
@@ -259,3 +259,17 @@ def shown_rows(table: DataTable) -> Sequence[Row]:
     if most is None or len(rows) <= most:
         return rows
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+
+
+def interval_fields(key: str, found: Difference | None) -> dict[str, Any]:
+    """The fields that `estimate` reads, from a difference with its interval."""
+    if found is None:
+        return dict.fromkeys((key, f"{key}_low", f"{key}_high")) | {f"{key}_too_short": False}
+    ends = {f"{key}_low": found.low, f"{key}_high": found.high}
+    return {key: found.mean, **ends, f"{key}_too_short": found.too_short}
+
+
+def with_short_note(caption: str, rows: Sequence[Row]) -> str:
+    """The caption, with an explanation of the mark of short intervals if a row has one."""
+    short = any(value is True and key.endswith("_too_short") for row in rows for key, value in row.items())
+    return f"{caption} {SHORT_NOTE}".strip() if short else caption

@@ -57,5 +57,7 @@ def test_the_detectable_difference_is_found_in_four_of_five_simulated_benchmarks
     difference = detectable_difference(n, sd)
     assert difference is not None
     columns = np.random.default_rng(20260303).normal(difference, sd, (n, trials))
-    tests = sign_flip_tests(columns, np.zeros((n, 1)), [(i, 0) for i in range(trials)], flips=1000)
+    tests = sign_flip_tests(
+        np.column_stack([columns, np.zeros(n)]), [(i, trials) for i in range(trials)], flips=1000
+    )
     assert np.mean([test.p <= 0.05 for test in tests]) == pytest.approx(0.8, abs=0.04)

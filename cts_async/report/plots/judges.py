@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cts_async.analysis.agreement import Agreement, JudgeScores, Robustness
+from cts_async.analysis.agreement import Agreement, JudgeMeans, Robustness
 from cts_async.report.plots.figure import (
     Figure,
     LeftOut,
@@ -57,7 +57,7 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     )
 
 
-def _means(one: JudgeScores, order: Sequence[int], rows: Sequence[str], place: int, of: int) -> Spec:
+def _means(one: JudgeMeans, order: Sequence[int], rows: Sequence[str], place: int, of: int) -> Spec:
     told = [(row, i, mean) for row, i in enumerate(order) if (mean := one.means[i]) is not None]
     return points(
         one.judge,
