@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperGroup
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.report.standard_output import print_json
+from cts_async.cli.streams import print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.datasets.contents import Contents

@@ -11,7 +11,7 @@ from typing import Final
 from cts_async.report.comparison_tables import Told
 from cts_async.report.tables import Column, DataTable, Row, csv_text, make_folder, written_rows
 from cts_async.report.text import visible
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 # --- table_text
 #
@@ -161,7 +161,7 @@ def write_table_files(folder: Path, tables: Iterable[Told]) -> list[Path]:
     texts = {name: text for told in tables if told.table.rows for name, text in _texts(told).items()}
     make_folder(folder)
     for name, text in texts.items():
-        with written_whole(folder / name) as file:
+        with atomic_writer(folder / name) as file:
             file.write(text.encode(errors="replace"))
     return [folder / name for name in texts]
 

@@ -15,6 +15,19 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cts_async.config import (
+    KEYS_FROM_ENVIRONMENT,
+    VARIABLE_PATTERN,
+    address_problem,
+    check_table_name,
+    check_values,
+    environment_override,
+    field_error,
+    merge_table,
+    read_tables,
+    row_error,
+    suggestion,
+)
 from cts_async.errors import UsageError
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.backends.base import (
@@ -26,19 +39,6 @@ from cts_async.search.backends.base import (
     ReaderKind,
     ReaderSpec,
     SearchEngine,
-)
-from cts_async.toml_tables import (
-    KEYS_COME,
-    VARIABLE,
-    address_problem,
-    check_values,
-    field_error,
-    merged,
-    named,
-    override,
-    read_tables,
-    row_error,
-    suggestion,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class _Row(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
     url: str = ""
-    key_env: Annotated[str, Field(pattern=rf"^(?:{VARIABLE})?$")] = ""
+    key_env: Annotated[str, Field(pattern=rf"^(?:{VARIABLE_PATTERN})?$")] = ""
     account: _Text | None = None
     requests_per_min: _Positive | None = None
     max_concurrency: _Count = 8
@@ -152,14 +152,14 @@ def reader_spec(name: str, row: Mapping[str, Any], path: Path) -> ReaderSpec:
 def _valid(
     model: type[_AnyRow], table: str, name: str, row: Mapping[str, Any], path: Path, known: Iterable[str]
 ) -> _AnyRow:
-    named(name, "such a", path)
+    check_table_name(name, "such a", path)
     check_values(table, row, path, key_place=True)
     try:
         valid = model.model_validate(row)
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], known) from None
     if "{key}" not in valid.key_format:
-        raise field_error(path, table, "key_format", f"has no {{key}}; {KEYS_COME}")
+        raise field_error(path, table, "key_format", f"has no {{key}}; {KEYS_FROM_ENVIRONMENT}")
     optional = valid.kind in ("corpus", "direct")
     if problem := address_problem(_PLACE.sub("x", valid.url), optional=optional, query=True):
         raise field_error(path, table, "url", problem)
@@ -228,7 +228,9 @@ class SearchCatalogue:
         self, specs: Iterable[EngineSpec | ReaderSpec], environ: Mapping[str, str]
     ) -> tuple[str, ...]:
         """The variables that have to be set before all of `specs` can be used, each once."""
-        lacking = [spec.key_env for spec in specs if spec.key_env and not override(spec.key_env, environ)]
+        lacking = [
+            spec.key_env for spec in specs if spec.key_env and not environment_override(spec.key_env, environ)
+        ]
         return tuple(dict.fromkeys(lacking))
 
 
@@ -244,10 +246,10 @@ def load_search(user_file: Path | None = None) -> SearchCatalogue:
         return SearchCatalogue(engines, readers)
     user = read_tables(user_file)
     for name, row in user["search"].items():
-        row = merged(shipped["search"].get(name), f"search.{name}", row, user_file)
+        row = merge_table(shipped["search"].get(name), f"search.{name}", row, user_file)
         engines[name] = engine_spec(name, row, user_file)
     for name, row in user["visit"].items():
-        row = merged(shipped["visit"].get(name), f"visit.{name}", row, user_file)
+        row = merge_table(shipped["visit"].get(name), f"visit.{name}", row, user_file)
         readers[name] = reader_spec(name, row, user_file)
     return SearchCatalogue(engines, readers)
 
@@ -302,7 +304,7 @@ def _found(name: str, specs: Mapping[str, _Spec], what: str) -> _Spec:
 
 def _key(spec: EngineSpec | ReaderSpec, environ: Mapping[str, str]) -> str:
     """The key of `spec`, "" if it needs none."""
-    key = override(spec.key_env, environ)
+    key = environment_override(spec.key_env, environ)
     if spec.key_env and not key:
         raise UsageError(f"{spec.name} needs a key: set {spec.key_env}")
     if not key.isprintable() or not key.isascii():

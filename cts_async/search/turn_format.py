@@ -18,7 +18,7 @@ from cts_async.llm.escaping import fence_pattern, harmless
 from cts_async.llm.json_text import repairable
 from cts_async.llm.parsing import literal
 from cts_async.search.backends.base import Hit
-from cts_async.tagged_text import NAMES, AnswerFrom, answer_in, parts_of
+from cts_async.tagged_text import TAG_NAMES, AnswerFrom, find_answer, split_parts
 
 # --- Tags
 
@@ -72,7 +72,7 @@ def parse_turn(text: str) -> ParsedTurn:
 
     What follows one (a model that goes on alone makes up whole searches) is no part of the turn.
     """
-    parts = parts_of(text)
+    parts = split_parts(text)
     made_up = next((n for n, part in enumerate(parts) if part.kind == "tool_response"), len(parts))
     thoughts = tuple(part.body for part in parts[:made_up] if part.kind == "think" and part.body)
     bodies = [part.body for part in parts[:made_up] if part.kind == "tool_call"]
@@ -85,7 +85,7 @@ def parse_turn(text: str) -> ParsedTurn:
 
 def final_answer(text: str) -> tuple[str, AnswerFrom]:
     """The answer of a last turn and where it was found (see `answer_in`); nothing that the model made up counts."""
-    return answer_in(parse_turn(text).own)
+    return find_answer(parse_turn(text).own)
 
 
 # Calls
@@ -185,7 +185,7 @@ def _clean(text: str) -> str:
 
 # Tool responses
 
-_OWN_TAGS: Final = fence_pattern([*NAMES, "tools"])
+_OWN_TAGS: Final = fence_pattern([*TAG_NAMES, "tools"])
 
 
 def format_tool_response(text: str) -> str:

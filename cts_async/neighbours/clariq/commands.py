@@ -52,7 +52,7 @@ def figures(
     as_json: AsJson = False,
 ) -> None:
     from cts_async.neighbours.clariq.collection import clariq_files, figures_table, read_collection
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
 
     paths = clariq_files(path)
     parts = {one.stem: read_collection([one]) for one in paths}
@@ -63,7 +63,7 @@ def figures(
 @app.command("questions", help=_QUESTIONS, short_help="Recall of the questions that people wrote.")
 def questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False) -> None:
     from cts_async.neighbours.clariq.tasks import question_relevance, questions_table, read_run, recall_json
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
 
     data, repeats = _labelled(tsv), list[int]()
     topics = {topic.id: frozenset(topic.questions) for topic in data.topics.values()}
@@ -93,7 +93,7 @@ def documents(
         selected,
         with_ids,
     )
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
 
     judged, repeats = read_clariq_evaluation(evaluation), list[int]()
     notes: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ def need(
     as_json: AsJson = False,
 ) -> None:
     from cts_async.neighbours.clariq.tasks import label_agreement, need_table, read_predictions
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
 
     data = _labelled(tsv)
     truth = {topic.id: topic.need for topic in data.topics.values() if topic.need is not None}
@@ -173,11 +173,11 @@ def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
     """Write JSON, over none of the files in `spare`."""
     import orjson
 
-    from cts_async.safe_files import written_whole
+    from cts_async.safe_files import atomic_writer
 
     if out is None:
         return
     if out.exists() and any(out.samefile(path) for path in spare):
         raise UsageError(f"--out {out}: this file is read here; name another")
-    with written_whole(out) as file:
+    with atomic_writer(out) as file:
         file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))

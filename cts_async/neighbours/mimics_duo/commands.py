@@ -70,7 +70,7 @@ def tables(
     from cts_async.neighbours.mimics_duo.panes import read_panes
     from cts_async.neighbours.mimics_duo.statistics import TABLES
     from cts_async.neighbours.mimics_duo.tables import mimics_tables, print_tables, tables_json, write_tables
-    from cts_async.report.standard_output import print_json
+    from cts_async.report.output import print_json
 
     names = [name for name in TABLES if not table or name in table]
     if wrong := [name for name in table or () if name not in TABLES]:
@@ -87,7 +87,7 @@ def tables(
 @app.command("panes", help=PANES_HELP, short_help="The four files joined, as JSON Lines.")
 def panes(folder: Folder = HERE, out: Out = "-", force: Force = False) -> None:
     from cts_async.neighbours.mimics_duo.panes import FILES, as_records, read_panes
-    from cts_async.report.standard_output import STDOUT, write_jsonl
+    from cts_async.report.output import STDOUT, write_jsonl
 
     if out != STDOUT:
         if Path(out).expanduser().resolve() in [(folder / name).resolve() for name in FILES]:
@@ -113,7 +113,7 @@ def rerank(
     from cts_async.neighbours.mimics_duo.panes import read_pane_scores, read_panes
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
     from cts_async.neighbours.mimics_duo.tables import rerank_panes, reranked_table
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
 
     label = next((name for name in PANE_LABELS if name == ideal), None)
     if label is None:
@@ -147,7 +147,7 @@ def ltr(
     from cts_async.neighbours.mimics_duo.ltr import learn_ranking, notes, ranking_tables
     from cts_async.neighbours.mimics_duo.rankers import chosen
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
 
     rankers = chosen(ranker or ())
     shown = features_of or ("rankboost" if "rankboost" in rankers else next(iter(rankers)))

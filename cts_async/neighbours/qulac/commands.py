@@ -64,7 +64,7 @@ Example: cts data qulac retrieve qulac.json --corpus wiki.jsonl --qrels intent:1
 @app.command("figures", help=FIGURES_HELP, short_help="The published figures, counted again.")
 def figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
     from cts_async.neighbours.qulac.collection import figures_table, qulac_figures, read_qulac
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
 
     found = read_qulac(path)
     table = figures_table(qulac_figures(found.topics))
@@ -85,7 +85,7 @@ def conversations(
 ) -> None:
     from cts_async.neighbours.qulac import records
     from cts_async.neighbours.qulac.collection import read_qulac
-    from cts_async.report.standard_output import STDOUT, show_tables, write_jsonl
+    from cts_async.report.output import STDOUT, show_tables, write_jsonl
 
     lengths = read_lengths(turns, records.TURNS)
     found = read_qulac(path)
@@ -123,7 +123,7 @@ def gains(
         questions_table,
     )
     from cts_async.neighbours.qulac.records import metric_order, read_evaluations, read_notes
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
 
     table = read_evaluations(evaluations)
     for name in metric or ():
@@ -183,7 +183,7 @@ def retrieve(
     from cts_async.neighbours.qulac.gains import oracle_table
     from cts_async.neighbours.qulac.records import TURNS, write_about
     from cts_async.neighbours.qulac.retrieval import METRICS, judgments, walk_facets
-    from cts_async.report.standard_output import show_tables
+    from cts_async.report.output import show_tables
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import QueryLikelihoodRanker, TermIndex, Weights
 

@@ -20,11 +20,11 @@ from cts_async.datasets.contents import Contents, Fact, counted
 from cts_async.datasets.fields import kind_of, short
 from cts_async.datasets.json_file import parse_json, read_bytes
 from cts_async.datasets.lines import unreadable
-from cts_async.errors import InputError, UsageError, unwritable
+from cts_async.errors import InputError, UsageError, write_error
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, encode_facet_id
 from cts_async.report.tables import Column, DataTable, number
 from cts_async.report.tables import text as as_text
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 # --- Record ids: topic - facet - past question 1 - past question 2 - current question - answer flag ------
 
@@ -317,7 +317,7 @@ class EvaluationWriter:
             try:
                 self._columns[metric].writelines(lines)
             except OSError as error:
-                raise unwritable(self._path, error) from None
+                raise write_error(self._path, error) from None
         self.records += len(next(iter(evaluations.values()), ()))
 
 
@@ -334,12 +334,12 @@ def evaluations_written(path: Path, metrics: Sequence[str]) -> Iterator[Evaluati
                 name: opened.enter_context(TemporaryFile(dir=path.resolve().parent)) for name in metrics
             }
         except OSError as error:
-            raise unwritable(path, error) from None
+            raise write_error(path, error) from None
         writer = EvaluationWriter(path, columns)
         yield writer
         if not writer.records:
             raise UsageError(f"{path}: not written, for there is no record to write")
-        with written_whole(path) as file:
+        with atomic_writer(path) as file:
             _put_together(file, columns)
 
 
@@ -369,7 +369,7 @@ def about_path(evaluations: Path) -> Path:
 
 def write_about(evaluations: Path, settings: Mapping[str, Any], notes: list[str]) -> None:
     """Write settings and notes beside the dictionary. UsageError where nothing can be written."""
-    with written_whole(about_path(evaluations)) as file:
+    with atomic_writer(about_path(evaluations)) as file:
         file.write(
             orjson.dumps({**settings, NOTES: notes}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
         )

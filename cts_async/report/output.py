@@ -1,8 +1,7 @@
-"""Standard output: tables, JSON and JSON Lines on it, characters that it lacks, and what to do once it is closed."""
+"""Results on standard output, or in files: tables, JSON and JSON Lines."""
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import typer
 
-from cts_async.errors import unwritable
+from cts_async.errors import write_error
 
 if TYPE_CHECKING:
     from cts_async.report.tables import DataTable
@@ -46,9 +45,9 @@ def show_tables(
 
 
 def print_json(value: Any) -> None:
-    """Print what orjson can write, indented, in UTF-8 whatever the terminal's encoding is: JSON has no other.
+    """Print a value that orjson can write as indented JSON in UTF-8, whatever the terminal's encoding is.
 
-    In text that UTF-8 cannot encode, such as a file name in another encoding, "?" replaces what it cannot.
+    A character that UTF-8 cannot hold (from a file name in another encoding) is printed as "?".
     """
     import orjson
 
@@ -73,20 +72,20 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
     Returns the number of rows; holds one at a time. A closed pipe (`| head`) ends it quietly. Raises the errors of
     `unwritable`.
     """
-    from cts_async.safe_files import written_whole
+    from cts_async.safe_files import atomic_writer
 
     if out != STDOUT:
-        with written_whole(Path(out).expanduser()) as file:
+        with atomic_writer(Path(out).expanduser()) as file:
             return _write(file, rows)
     try:
         count = _write(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
-        abandon_stdout()
+        discard_stdout()
         return 0
     except OSError as error:
-        abandon_stdout()
-        raise unwritable("standard output", error) from None
+        discard_stdout()
+        raise write_error("standard output", error) from None
     return count
 
 
@@ -100,12 +99,6 @@ def _write(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> int:
     return count
 
 
-def tolerate_encodings() -> None:
-    """Print "?" for characters that the encoding of standard output lacks, instead of a traceback."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-
-
-def abandon_stdout() -> None:
-    """Drop what is still buffered: writing it when the interpreter ends would fail again, with a traceback."""
+def discard_stdout() -> None:
+    """Discard what standard output has buffered: flushing it at exit would fail again, with a traceback."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
