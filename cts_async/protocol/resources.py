@@ -26,7 +26,7 @@ from cts_async.engine.processes import allow_more_files
 from cts_async.engine.step import Prices, step_key
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.http import Pool
+from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
 from cts_async.llm.model import Model, ServedModels, prices_of
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
@@ -188,7 +188,7 @@ async def _opened(plan: Plan, crew: Crew, stack: AsyncExitStack) -> tuple[Search
         return recorded, documents if documents and search.reader.kind == CORPUS else recorded
     session: aiohttp.ClientSession | None = None
     if search.opened:
-        connector = Pool(crew.environ)
+        connector = ConnectionPool(crew.environ)
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         for spec in search.opened:
             connector.proxies.of(

@@ -24,13 +24,13 @@ from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
 from cts_async.llm.http import (
     ENCODINGS,
-    BrokenAnswer,
-    Exchange,
+    BrokenResponse,
+    HttpEndpoint,
     NotHTTP,
-    TooLarge,
+    ResponseTooLarge,
     UnknownEncoding,
-    header_lines,
-    reason_of,
+    encode_headers,
+    os_error_text,
 )
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import reset_s, retry_after_s
@@ -96,7 +96,7 @@ def trouble_of(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -> T
         case aiohttp.ClientSSLError():
             return Trouble("tls", "no encrypted connection", passing=False, unsent=True)
         case aiohttp.ClientConnectorError():
-            return Trouble("connection", f"no connection ({reason_of(error.os_error)})", unsent=True)
+            return Trouble("connection", f"no connection ({os_error_text(error.os_error)})", unsent=True)
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
             return Trouble("connection", "the connection was lost")
         case aiohttp.ClientPayloadError() if not isinstance(error, NotHTTP):
@@ -193,12 +193,12 @@ async def ask(
         data = orjson.dumps(body)
     if session.connector is None:
         raise RuntimeError("the session is closed")
-    exchange = Exchange(session.connector, session, url, method)
+    exchange = HttpEndpoint(session.connector, session, url, method)
     try:
         answer = await exchange.send(
-            header_lines(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
+            encode_headers(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
         )
-    except TooLarge:
+    except ResponseTooLarge:
         raise ToolError(
             f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
         ) from None
@@ -213,7 +213,7 @@ async def ask(
 
 
 def _no_answer(
-    service: Service, exchange: Exchange, url: URL, error: aiohttp.ClientError | TimeoutError
+    service: Service, exchange: HttpEndpoint, url: URL, error: aiohttp.ClientError | TimeoutError
 ) -> CTSError:
     """What it means that there is no whole answer."""
     where = f"{service.name}: {url.host}"
@@ -225,7 +225,7 @@ def _no_answer(
         return ProviderRefused(f"{where}: {refusal}; the same command resumes")
     problem = exchange.proxy_problem(error)
     # A server whose answer breaks off is there: that is no outage.
-    status = 200 if isinstance(error, BrokenAnswer) else None
+    status = 200 if isinstance(error, BrokenResponse) else None
     return TransientError(
         f"{where}: {problem or trouble.text}", status=status, unsent=trouble.unsent or problem is not None
     )

@@ -5,47 +5,56 @@ from __future__ import annotations
 import pytest
 
 from cts_async.engine.events import Usage
-from cts_async.llm.messages import TokenCeiling, TokenEstimate, input_tokens
+from cts_async.llm.messages import Message, TokenCeiling, TokenEstimate, input_tokens, n_bytes
+
+
+def total(estimate: TokenEstimate, step: str, messages: tuple[Message, ...]) -> float:
+    return estimate.total(step, len(messages), n_bytes(messages))
+
+
+def learn(estimate: TokenEstimate, step: str, messages: tuple[Message, ...], usage: Usage) -> None:
+    estimate.learn(step, len(messages), n_bytes(messages), usage)
+
 
 ASK = ({"role": "user", "content": "x" * 400},)
 
 
 def test_a_first_guess_is_a_quarter_token_a_byte_and_a_usual_reply() -> None:
-    assert TokenEstimate().of("judge/x", ASK) == 8 + 100 + 256
+    assert total(TokenEstimate(), "judge/x", ASK) == 8 + 100 + 256
 
 
 def test_ideographs_count_by_their_bytes() -> None:
     estimate = TokenEstimate()
-    assert estimate.of("judge/x", ({"role": "user", "content": "轮渡" * 50},)) == 8 + 75 + 256
+    assert total(estimate, "judge/x", ({"role": "user", "content": "轮渡" * 50},)) == 8 + 75 + 256
 
 
 def test_it_converges_on_what_the_provider_charges() -> None:
     estimate = TokenEstimate()
     for _ in range(100):
-        estimate.learn("judge/x", ASK, Usage(208, 40))
-    assert estimate.of("judge/x", ASK) == pytest.approx(248, rel=0.01)
+        learn(estimate, "judge/x", ASK, Usage(208, 40))
+    assert total(estimate, "judge/x", ASK) == pytest.approx(248, rel=0.01)
 
 
 def test_kinds_of_steps_have_replies_of_their_own() -> None:
     estimate = TokenEstimate()
-    estimate.learn("answer/1", ASK, Usage(108, 3))
-    estimate.learn("search/turn/1", ASK, Usage(108, 300))
-    assert estimate.of("answer/2", ASK) == pytest.approx(111)
-    assert estimate.of("search/turn/7", ASK) == pytest.approx(408)
-    assert estimate.of("rewrite", ASK) == pytest.approx(108 + 256)
+    learn(estimate, "answer/1", ASK, Usage(108, 3))
+    learn(estimate, "search/turn/1", ASK, Usage(108, 300))
+    assert total(estimate, "answer/2", ASK) == pytest.approx(111)
+    assert total(estimate, "search/turn/7", ASK) == pytest.approx(408)
+    assert total(estimate, "rewrite", ASK) == pytest.approx(108 + 256)
 
 
 def test_odd_usage_never_makes_an_estimate_negative() -> None:
     estimate = TokenEstimate()
     for _ in range(100):
-        estimate.learn("rewrite", ASK, Usage(0, 0))
-    assert estimate.of("rewrite", ASK) > 0
+        learn(estimate, "rewrite", ASK, Usage(0, 0))
+    assert total(estimate, "rewrite", ASK) > 0
 
 
 def test_no_messages_cost_only_the_reply() -> None:
     estimate = TokenEstimate()
-    estimate.learn("rewrite", (), Usage(5, 5))
-    assert estimate.of("rewrite", ()) == 5
+    learn(estimate, "rewrite", (), Usage(5, 5))
+    assert total(estimate, "rewrite", ()) == 5
 
 
 def test_a_prompt_by_itself_has_no_reply() -> None:
