@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json, print_notes
+from cts_async.cli.streams import print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
