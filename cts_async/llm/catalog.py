@@ -27,11 +27,11 @@ from cts_async.config import (
     suggestion,
 )
 from cts_async.errors import InputError, UsageError
+from cts_async.llm.apis import api_names
 from cts_async.records import AgentPrompt, is_one_line
 
 __all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue", "missing_key"]
 
-Api = Literal["openai", "anthropic"]
 Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 Structured = Literal["none", "json_schema", "llama"]
@@ -58,7 +58,7 @@ class ModelSpec:
     """
 
     name: str
-    api: Api
+    api: str
     base_url: str
     model: str
     key_env: str | None
@@ -201,7 +201,7 @@ class _Row(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
-    api: Api = "openai"
+    api: str = "openai"
     base_url: str = ""
     model: Annotated[str, Field(min_length=1)]
     key_env: _Variable | None = None
@@ -240,6 +240,9 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) ->
         valid = _Row.model_validate(row)
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], _Row.model_fields) from None
+    if valid.api not in api_names():
+        known = ", ".join(api_names())
+        raise field_error(path, table, "api", f"unknown wire format {valid.api[:40]!r}; known: {known}")
     if problem := address_problem(valid.base_url, optional=valid.embedded or bool(valid.base_url_env)):
         raise field_error(path, table, "base_url", problem)
     fields = valid.model_dump()
