@@ -1,4 +1,4 @@
-"""The configuration of a command: one frozen object, read once from the options, passed on whole."""
+"""Configuration: one frozen object per command, made once from its options, and the reading of cts.toml."""
 
 from __future__ import annotations
 
@@ -153,9 +153,9 @@ class JudgeConfig(CommandConfig):
 
 @dataclass(frozen=True, slots=True)
 class EvaluationConfig:
-    """How conversations are evaluated; does not change the conversations. `qrels` is a file's path or "intent:N".
+    """How finished conversations are evaluated. `qrels` is a file's path or "intent:N".
 
-    `relevance_level` is the lowest grade that binary measures count as relevant, as in `analysis.retrieval.evaluate`.
+    `relevance_level` is the lowest grade that binary measures count as relevant.
     """
 
     corpus: Path | None = None
@@ -169,24 +169,24 @@ class EvaluationConfig:
 # --- Reading cts.toml
 
 TABLES: Final = ("models", "roles", "search", "visit")
-"""The tables that a cts.toml may have, each read by the catalogue it belongs to."""
+"""The tables that a cts.toml may have; the catalogues of models and of search read theirs."""
 KEYS_FROM_ENVIRONMENT: Final = "keys come from the environment: use key_env"
 VARIABLE_PATTERN: Final = r"[A-Z_][A-Z0-9_]{0,63}"
-"""What the name of an environment variable looks like, so that a key put there is noticed."""
+"""Names of environment variables; a key put in their place does not match."""
 
 MAX_DEPTH: Final = 32
-"""Levels of nesting in a table: orjson writes 254, and the parser's own recursion ends at about 300."""
+"""Levels of nesting in a table. orjson writes up to 254; the TOML parser's recursion ends at about 300."""
 MAX_INTEGER: Final = 2**63 - 1
-"""What JSON libraries write, and what servers read, as an integer."""
+"""The largest integer that JSON libraries write and servers read."""
 
 _NAME = re.compile(r"[\w.-]+")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SECRET_WORD = re.compile(
     r"auth(?:orization)?|bearer|cookies?|credentials?|jwt|pass(?:phrase|w(?:or)?d)|pwd|secrets?|signature"
 )
-"""A name with one of these words anywhere in it is a secret's."""
+"""A field whose name contains one of these words holds a secret."""
 _SECRET_NOUN = re.compile(r"keys?|pass|sig|token")
-"""A name that ends in one of these is, too: `X-Token`, but neither `max_tokens` nor `stop_token_ids`."""
+"""So does one whose name ends in one of these: `X-Token`, but neither `max_tokens` nor `stop_token_ids`."""
 _COMPOUND = re.compile(
     r"(?:access|api|auth|client|private|refresh|secret|session|shared|subscription)(?:keys?|token|secret)$"
 )
@@ -196,15 +196,15 @@ _NO_SECRETS: Final = frozenset(
         *(f"{of}_token" for of in ("bos", "cls", "eos", "mask", "pad", "sep", "stop", "unk")),
     }
 )
-"""Request parameters of common servers that only sound like one."""
+"""Request parameters of common servers that only sound like secrets."""
 _SECRET_VALUE = re.compile(
     r"(?:(?:bearer|basic|token)\s+|(?:sk|gh[po]|xox[bp])[-_])(?=\S*\d)[^\s{]{16}", re.IGNORECASE
 )
-"""What a key looks like, whatever its field is called: an authorization scheme, or a well-known prefix."""
+"""Values that look like a key, whatever their field is called: an authorization scheme, or a well-known prefix."""
 
 
 def read_tables(path: Path) -> dict[str, dict[str, Any]]:
-    """Each of `TABLES` in a file, perhaps empty; what is in them is not looked at."""
+    """Read the tables of a cts.toml by name, each perhaps empty; their content is not checked. Raises InputError."""
     data = _toml(path)
     for name, value in data.items():
         if name not in TABLES:
@@ -226,25 +226,25 @@ def _toml(path: Path) -> dict[str, Any]:
         raise InputError(path, f"not valid TOML: {error}", line=int(found[1]) if found else None) from error
     except RecursionError:
         raise InputError(path, f"is nested more than {MAX_DEPTH} levels deep") from None
-    except ValueError:  # Python converts no number of more than 4,300 digits
+    except ValueError:  # int() refuses more than 4,300 digits
         raise InputError(path, "not valid TOML: a number has too many digits") from None
 
 
 def merge_table(shipped: Mapping[str, Any] | None, table: str, row: object, path: Path) -> dict[str, Any]:
-    """A shipped table with the fields of the user's `[table]` over it."""
+    """Return the shipped table updated by the fields of the user's `[table]`. Raises InputError."""
     if not isinstance(row, dict):
         raise InputError(path, "expected a table", field=table)
     return {**(shipped or {}), **row}
 
 
 def check_table_name(name: str, what: str, path: Path) -> None:
-    """Refuse a table's name that could not be an option's value or an account's."""
+    """Raise InputError for a table name that could not be the value of an option."""
     if not _NAME.fullmatch(name):
         raise InputError(path, f"{what} name has letters, digits, dots, - and _ only", field=name)
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a field or URL parameter of this name holds a secret: `api_key`, `X-Token`, `clientSecret`, `sig`."""
+    """True if a field or URL parameter of this name holds a secret: `api_key`, `X-Token`, `clientSecret`, `sig`."""
     if name.lower() in _NO_SECRETS:
         return False
     words = [word.lower() for word in _WORD.findall(name)]
@@ -259,9 +259,9 @@ def is_secret_name(name: str) -> bool:
 
 
 def check_values(table: str, row: Mapping[str, Any], path: Path, *, key_place: bool = False) -> None:
-    """Check what stands in `[table]`, at any depth: no secret, and only what JSON can carry.
+    """Check the values in `[table]` at any depth: no secrets, and only what JSON can represent.
 
-    With `key_place`, a value says by `{key}` where the key goes. Raises InputError, which does not repeat the value.
+    With `key_place`, `{key}` in a value is the place of the key. Raises InputError, which does not repeat the value.
     """
     for place, name, value in _leaves(row, "", "", MAX_DEPTH):
         if problem := _value_problem(name, value, key_place=key_place):
@@ -269,9 +269,9 @@ def check_values(table: str, row: Mapping[str, Any], path: Path, *, key_place: b
 
 
 def _leaves(value: object, field: str, name: str, depth: int) -> Iterator[tuple[str, str, object]]:
-    """Each value that is no table or array: its dotted field, the name it stands under, and itself.
+    """Yield each value that is neither a table nor an array: its dotted field, its own name, and the value.
 
-    What is nested more than `depth` levels deep is given as it is.
+    Tables and arrays nested more than `depth` levels deep are yielded themselves.
     """
     if depth and isinstance(value, Mapping):
         for key, item in value.items():
@@ -301,7 +301,7 @@ def _value_problem(name: str, value: object, *, key_place: bool) -> str | None:
 
 
 def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
-    """Why a string check_table_name `name` cannot stand in a file, None if it can."""
+    """Return why a string named `name` must not be in a file, None if it may."""
     if is_secret_name(name) and not (key_place and "{key}" in text):
         return f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} here" if key_place else KEYS_FROM_ENVIRONMENT
     if _SECRET_VALUE.match(text):
@@ -311,7 +311,7 @@ def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
     try:
         parts = urlsplit(text)
     except ValueError:
-        return None  # no address, whatever it is
+        return None  # not an address
     if parts.password:
         return f"must not carry a password; {KEYS_FROM_ENVIRONMENT}"
     for parameter, value in parse_qsl(parts.query):
@@ -325,7 +325,7 @@ def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
 
 
 def row_error(path: Path, table: str, error: ErrorDetails, known: Iterable[str]) -> InputError:
-    """What pydantic says against `[table]`, whose fields are `known`, in one line."""
+    """Turn pydantic's error about `[table]`, whose fields are `known`, into an InputError of one line."""
     key = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return field_error(path, table, key, f"unknown field{suggestion(key, known)}")
@@ -339,12 +339,12 @@ def row_error(path: Path, table: str, error: ErrorDetails, known: Iterable[str])
 
 
 def field_error(path: Path, table: str, key: str, problem: str) -> InputError:
-    """A problem with the field `key` of `[table]`."""
+    """Return the error for the field `key` of `[table]`."""
     return InputError(path, problem, line=line_of(path, table, key), field=f"{table}.{key}")
 
 
 def line_of(path: Path, table: str, key: str) -> int | None:
-    """The line on which `key` of `[table]` stands (the table's own if it is elsewhere); None if unknown."""
+    """Return the line number of `key` in `[table]`, else that of the table's header; None if not found."""
     found = None
     inside = False
     first = key.split(".")[0]
@@ -359,9 +359,9 @@ def line_of(path: Path, table: str, key: str) -> int | None:
 
 
 def address_problem(url: str, *, optional: bool = False, query: bool = False) -> str | None:
-    """What is wrong with an http(s) address; its text is not repeated, as it might hold a key.
+    """Return what is wrong with an http(s) address, without repeating it (it might hold a key); None if nothing is.
 
-    `optional` lets it be empty, `query` lets it have one.
+    `optional` permits an empty one, `query` permits a query string.
     """
     if not url:
         return None if optional else "is missing: expected an http(s) address"
@@ -379,12 +379,12 @@ def address_problem(url: str, *, optional: bool = False, query: bool = False) ->
 
 
 def environment_override(variable: str | None, environ: Mapping[str, str]) -> str:
-    """The trimmed value of an environment variable, "" if it is unset or there is none to look at."""
+    """Return the trimmed value of an environment variable, "" if it is unset or `variable` is None."""
     return environ.get(variable, "").strip() if variable else ""
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'? known: ...`"""
+    """Return `; did you mean 'x'? known: ...`."""
     names = sorted(known)
     match = get_close_matches(name.lower(), names, n=1)
     return (f"; did you mean {match[0]!r}?" if match else ";") + f" known: {', '.join(names)}"

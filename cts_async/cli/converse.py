@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json, print_notes
+from cts_async.cli.streams import print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -111,7 +112,7 @@ def converse(
         open_judgments,
         open_scorer,
     )
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
     from cts_async.report.tables import make_folder, write_csv
 
     config = ConverseConfig(
@@ -148,7 +149,7 @@ def converse(
         _introduce(err, plan, judgments)
         print_notes(plan.dataset.notes)
     works = [
-        Work(directory.name, plan.n_expected(system), (directory,))
+        RunGroup(directory.name, plan.n_expected(system), (directory,))
         for system, directory in plan.systems.items()
     ]
     stopped = drive(run_conversations, plan, works, quiet=quiet)

@@ -25,7 +25,7 @@ from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of
-from cts_async.report.progress import Doing, Work, ticking, told_live
+from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.report.text import plain
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ RunOnCluster = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitab
 def drive(
     run: Run[Plan],
     plan: Plan,
-    works: Sequence[Work],
+    works: Sequence[RunGroup],
     *,
     quiet: bool,
     on_cluster: Callable[[], RunOnCluster[Plan]] | None = None,
@@ -55,8 +55,8 @@ def drive(
     """
     if on_cluster is not None and not (ray is None and workers is None):
         return _drive_on_cluster(on_cluster, plan, works, ray=ray, workers=workers, quiet=quiet)
-    doing = Doing(works)
-    with told_live(doing), shown(Console(stderr=True), doing, quiet=quiet):
+    progress = Progress(works)
+    with writing_live(progress), shown(Console(stderr=True), progress, quiet=quiet):
         try:
             run_async(run, plan, os.environ, Events(doing))
         except RunStopped as reason:
@@ -74,7 +74,7 @@ def conclude(stopped: RunStopped | None, *, failed: bool) -> NoReturn:
 def _drive_on_cluster(
     on_cluster: Callable[[], RunOnCluster[Plan]],
     plan: Plan,
-    works: Sequence[Work],
+    works: Sequence[RunGroup],
     *,
     ray: str | None,
     workers: int | None,
@@ -144,22 +144,22 @@ STILL_HERE_S = 60.0
 
 
 @contextmanager
-def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[None]:
+def shown(console: Console, progress: Progress, *, quiet: bool = False) -> Iterator[None]:
     """Show the progress while the block runs, and each notice once."""
     if quiet:
         yield
     elif console.is_terminal and not console.is_dumb_terminal:
         with Redrawn(console=console, auto_refresh=False, transient=True) as redrawn:
-            screen = _Screen(console, doing, redrawn)
+            screen = _Screen(console, progress, redrawn)
             try:
-                with ticking(SCREEN_EVERY_S, screen.tick):
+                with periodic(SCREEN_EVERY_S, screen.tick):
                     yield
             finally:
                 screen.tick()
     else:
-        lines = PlainLines(console, doing)
+        lines = PlainLines(console, progress)
         try:
-            with ticking(LOOK_EVERY_S, lines.tick):
+            with periodic(LOOK_EVERY_S, lines.tick):
                 yield
         finally:
             lines.say_news()
@@ -173,8 +173,8 @@ def print_plainly(console: Console, text: str) -> None:
 class _Screen:
     """Redraws the progress in place."""
 
-    def __init__(self, console: Console, doing: Doing, redrawn: Redrawn) -> None:
-        self._console, self._doing, self._redrawn = console, doing, redrawn
+    def __init__(self, console: Console, progress: Progress, redrawn: Redrawn) -> None:
+        self._console, self._progress, self._redrawn = console, progress, redrawn
         self._drawn: list[int] = []
         """The width of each line on the screen, in columns."""
 
@@ -182,9 +182,9 @@ class _Screen:
         """Print new notices and redraw."""
         width, height = self._console.size
         self._unwrap(width)
-        if said := self._doing.said():
-            print_plainly(self._console, "\n".join(said))
-        screen = LiveScreen([self._doing.live()])
+        if notices := self._progress.notices():
+            print_plainly(self._console, "\n".join(notices))
+        screen = LiveScreen([self._progress.live()])
         lines = screen.lines(width, height - 1, ascii_only=self._console.options.ascii_only)
         self._drawn = [line.cell_len for line in lines]
         self._redrawn.update(Group(*lines), refresh=True)
@@ -200,8 +200,10 @@ class _Screen:
 class PlainLines:
     """Notices at once, and between them a line of progress every few seconds."""
 
-    def __init__(self, console: Console, doing: Doing, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console, self._doing, self._clock = console, doing, clock
+    def __init__(
+        self, console: Console, progress: Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console, self._progress, self._clock = console, progress, clock
         self._said_at, self._said = clock(), ""
 
     def tick(self) -> None:
@@ -209,13 +211,13 @@ class PlainLines:
         self.say_news()
         silent_s = self._clock() - self._said_at
         if silent_s >= LINE_EVERY_S:
-            line = line_of(self._doing.live())
+            line = line_of(self._progress.live())
             if line != self._said or silent_s >= STILL_HERE_S:
                 self._said_at, self._said = self._clock(), line
                 print_plainly(self._console, line)
 
     def say_news(self) -> None:
         """Print the notices."""
-        for text in self._doing.said():
+        for text in self._progress.notices():
             self._said_at = self._clock()
             print_plainly(self._console, text)

@@ -7,8 +7,9 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json, print_notes
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +48,7 @@ def run(
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
     from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
@@ -57,7 +58,7 @@ def run(
         _introduce(Console(stderr=True), plan)
         print_notes(plan.dataset.notes)
     works = [
-        Work(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
+        RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
     stopped = drive(run_plan, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers)

@@ -42,7 +42,7 @@ from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.catalog import open_engine, open_reader
 from cts_async.search.replay import Recorded
-from cts_async.search.tools import Toolbox
+from cts_async.search.tools import Tools
 
 EMBEDDED_OUTAGE_S = 20.0
 """The embedded server is a child process: once it is gone it does not come back, so a long wait is pointless."""
@@ -154,7 +154,7 @@ async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[DeepSea
     async with AsyncExitStack() as stack:
         engine, reader = await _open_tools(plan, resources, stack)
         search, visit = plan.search, plan.roles.visit
-        tools = Toolbox(
+        tools = Tools(
             engine=engine,
             reader=reader,
             identity=step_key(search.identity, search.corpus_sha256, plan.settings.snippet_chars),

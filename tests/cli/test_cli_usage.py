@@ -201,7 +201,7 @@ def test_ctrl_c_promises_to_resume_only_what_resumes(
     def stop(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cts_async.datasets.qulac_table.read_qulac", stop)
+    monkeypatch.setattr("cts_async.neighbours.qulac.collection.read_qulac", stop)
     monkeypatch.setattr(sys, "argv", ["cts", "data", "qulac", "figures", "qulac.json"])
     with pytest.raises(SystemExit) as ended:
         main()

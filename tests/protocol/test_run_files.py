@@ -32,7 +32,7 @@ from cts_async.protocol.run_files import (
     recorded_session,
 )
 from cts_async.report.status import state_of_run
-from cts_async.report.viewer.run import read_about
+from cts_async.report.viewer.run import read_metadata
 
 LINES = [b'{"id":"q1","n":1}\n', b'{"id":"q2","n":2}\n']
 NO_SPACE = r"No space left on device\); make room and type the same command again"
@@ -117,7 +117,7 @@ def test_session_records_its_workers_when_it_ends(tmp_path: Path) -> None:
     assert (first["workers"], first["hosts"], first["lost"], first["stopped"]) == (1, 1, 1, "Ctrl-C")
     assert sorted(second) == ["end", "start", "wall_s"]
     assert state_of_run(tmp_path).state == "stopped"
-    about = read_about(tmp_path)
+    about = read_metadata(tmp_path)
     assert about is not None
     assert (about.started, about.ended) == (first["start"], second["end"])
 
