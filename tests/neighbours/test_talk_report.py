@@ -11,13 +11,14 @@ import pytest
 from made_talks import made_talk
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.analysis.similarity import TokenF1
 from cts_async.config import EvaluationConfig, RunConfig, TalkConfig
 from cts_async.datasets.annotations import AnnotatedQuery, Annotations
 from cts_async.llm.catalog import load_catalogue
+from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
+from cts_async.neighbours.at_cot.similarity import TokenF1
 from cts_async.protocol.converse import TalkPlan, plan_talks
 from cts_async.protocol.systems import System
-from cts_async.report.conversations import TalkReport, conversations_table, evaluate_talks, open_judgments
+from cts_async.report.conversations import TalkReport, conversations_table
 from cts_async.report.summary import summarise_run
 from cts_async.report.tables import DataTable
 
