@@ -41,7 +41,7 @@ def test_the_table_has_q_first_then_schemes_turn_by_turn(found: TurnRetrieval) -
 
 
 def test_it_fits_80_columns_with_the_paper_s_values(found: TurnRetrieval) -> None:
-    lines = printed(found, published=True)
+    lines = printed(found, beside_paper=True)
     assert max(map(len, lines)) <= 80
     rows = [" ".join(line.split()) for line in lines]
     assert "turn scheme respond n paper select n paper" in rows
