@@ -17,7 +17,6 @@ from typing import Any
 from cts_async import __version__
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
 from cts_async.engine.stop import stoppable
 from cts_async.errors import RunStopped, StepError
 from cts_async.protocol.crew import instances_in_flight, opened, prices_of
@@ -81,7 +80,6 @@ async def _build(plan: GoldPlan, environ: Mapping[str, str], events: Events) -> 
         opened(plan.plan.specs, plan.plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
         opened_searcher(plan.plan, crew) as searcher,
     ):
-        await until_free([plan.directory], events)
         with _files(plan) as files, closing(TraceArchive(files.directory, sync=config.sync)) as archive:
             files.tell(events, len(plan.intents), retry_failed=config.retry_failed)
             runner = Runner(

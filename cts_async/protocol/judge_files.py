@@ -20,7 +20,6 @@ from typing import Any, Final
 from cts_async.engine.journal import Journal
 from cts_async.engine.open_files import allow_more_files
 from cts_async.engine.run_dir import read_manifest
-from cts_async.engine.shards import recovered
 from cts_async.errors import UsageError, unwritable
 from cts_async.protocol.further_judges import FURTHER, further_files, with_judges
 from cts_async.protocol.judging import Answers
@@ -147,7 +146,7 @@ def opened_targets(
                 noted(out, identity, {**notes, **systems}, prompts=prompts, place=PLACE, also=also)
             )
             try:
-                journal = recovered(out / STEPS, sync=sync)
+                journal = Journal(out / STEPS, sync=sync)
             except OSError as error:
                 raise unwritable(out, error, verb="write there") from None
             stack.callback(journal.close)

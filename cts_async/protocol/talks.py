@@ -13,7 +13,6 @@ from typing import Any
 
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
 from cts_async.engine.stop import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.answer import ModelRespondent
@@ -36,7 +35,6 @@ async def hold_talks(plan: TalkPlan, environ: Mapping[str, str], events: Events)
         stoppable() as stopper,
         opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
     ):
-        await until_free(plan.systems.values(), events)
         with ExitStack() as stack:
             files = {system: stack.enter_context(_files(plan, system)) for system in plan.systems}
             for system, of in files.items():

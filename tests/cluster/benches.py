@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cts_async.cluster.messages import Line, Piece
 from cts_async.cluster.trades import Trade
+
+from cts_async.cluster.messages import Line, Piece
 from cts_async.engine.events import Events
 from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane

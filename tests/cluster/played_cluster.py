@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from cts_async.cluster.allowance import AllowedBudget
-from cts_async.cluster.messages import News
 from cts_async.cluster.purse import Purse
+
+from cts_async.cluster.messages import News
 from cts_async.engine.budget import GRAIN_USD, NOTHING, Lines
 from cts_async.engine.events import Cost, Events
 from cts_async.errors import BudgetSpent

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
+from cts_async.cluster.ray_cluster import cluster_spec, connect
 from told_trade import ToldTrade
 
 from cts_async.cluster.head import Head
 from cts_async.cluster.messages import Piece
-from cts_async.cluster.ray_cluster import cluster_spec, connect
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.protocol.run_files import RunFiles
 

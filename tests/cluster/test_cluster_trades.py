@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from benches import done_at_a_bench, lines_of
+from cts_async.cluster.judging import JudgingPieces
 from fake_provider import FakeProvider, Settings
 
 from cts_async.cluster import campaign, judging
-from cts_async.cluster.judging import JudgingPieces
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.datasets.sample import sample_dir
 from cts_async.engine.events import Events

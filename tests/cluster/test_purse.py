@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from cts_async.cluster.purse import Purse
 
 from cts_async.cluster.messages import News
-from cts_async.cluster.purse import Purse
 from cts_async.engine.budget import NOTHING, Budget, Lines
 from cts_async.engine.events import BudgetUsed, Cost, Event, Events
 from cts_async.errors import EXIT_RESUMABLE, BudgetSpent

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 
+from cts_async.cluster.asks import PLACES_S
 from fake_limits import Allowance
 from limiter_world import ACCOUNT, Network, Provider, Worker, with_limiter
 from virtual_time import run_virtual
 
-from cts_async.cluster.asks import PLACES_S
 from cts_async.engine.lane import LaneLimits
 
 FREE = LaneLimits(max_concurrency=8)

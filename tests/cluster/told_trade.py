@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-
-from cts_async.cluster.messages import Line, Piece
 from cts_async.cluster.needs import Needs
 from cts_async.cluster.trades import Done, Elsewhere
+
+from cts_async.cluster.messages import Line, Piece
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, LaneLimits

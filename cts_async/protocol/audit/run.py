@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.engine.run_dir import read_manifest
-from cts_async.engine.shards import SHARDS, unmerged
 from cts_async.errors import InputError
 from cts_async.protocol.audit.evidence import Evidence
 from cts_async.protocol.audit.findings import Audit, Finding
@@ -83,9 +82,8 @@ def _scheme(directory: Path, identity: Mapping[str, Any]) -> Scheme | None:
 def _damage(steps: StepsByInstance) -> Iterator[str]:
     if not steps.path.exists():
         yield f"{steps.path}: there is no journal"
-    if n := unmerged(steps.path):
-        lie = "1 part of the journal lies" if n == 1 else f"{n} parts of the journal lie"
-        yield f"{steps.path.parent / SHARDS}: {lie} there unmerged and not audited: resume the run first"
+    if unmerged := list((steps.path.parent / "shards").glob("*.jsonl*")):  # written by versions up to 0.7
+        yield f"{steps.path.parent / 'shards'}: parts of the journal that are not audited: {len(unmerged)}"
     if found := sorted(steps.damaged_lines):
         lines = ", ".join(map(str, found[:10])) + (" ..." if len(found) > 10 else "")
         yield f"{steps.path}: {len(found)} damaged {'line' if len(found) == 1 else 'lines'} (line {lines})"
