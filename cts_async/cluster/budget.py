@@ -92,10 +92,14 @@ class BudgetPool:
         """What a worker may spend in all: a part of what is left, or nothing more while others are short of it."""
         share = self._shares[worker]
         others = [one for name, one in self._shares.items() if name != worker]
-        free = self._left(sum((one.held for one in others), share.committed))
-        if share.short is None and any(one.short for one in others):
+        held = sum((one.held for one in others), self._before + share.committed)
+        free = self._left(held)
+        if share.short:
+            if self._lines.crossed(held + share.short):
+                free = NOTHING  # another's next call may need less
+        elif any(one.short for one in others):
             free = NOTHING
-        elif not share.short:
+        else:
             n = len(self._shares)
             free = Cost(free.calls // n, free.tokens / n, free.usd / n)
         share.allowed = share.committed + free
@@ -130,11 +134,12 @@ class BudgetPool:
             return None
         total = sum((one.spent for one in shares), self._before)
         waiting = [one.short for one in shares if one.short]
-        short = next((cost for cost in waiting if self._lines.crossed(total + cost)), None)
-        return exhausted(self._lines, total, short) if short else None
+        if not waiting or not all(self._lines.crossed(total + short) for short in waiting):
+            return None
+        return exhausted(self._lines, total, waiting[0])
 
-    def _left(self, held: Cost) -> Cost:
-        lines, total = self._lines, self._before + held
+    def _left(self, total: Cost) -> Cost:
+        lines = self._lines
         return Cost(
             0 if lines.max_calls is None else max(0, lines.max_calls - total.calls),
             0.0 if lines.max_tokens is None else max(0.0, lines.max_tokens - total.tokens),

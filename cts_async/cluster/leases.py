@@ -96,11 +96,12 @@ class _Stream:
         dealt: list[Task] = []
         while len(dealt) < room and self._ready:
             task = heappop(self._ready)[1]
-            if task.question and self._asking.setdefault(task.question, worker) != worker:
+            if self._may_ask(task, worker):
+                dealt.append(task)
+            else:
                 self._later[task.question].append(task)
-                continue
-            dealt.append(task)
-        if not (dealt or holder.tasks or self._ready or self._unread) and self._deadly:
+        alone = not (dealt or holder.tasks or self._ready or self._unread)
+        if alone and self._deadly and self._may_ask(self._deadly[0], worker):
             dealt.append(self._deadly.popleft())
         holder.tasks |= {task.seq: task for task in dealt}
         return dealt
@@ -139,6 +140,10 @@ class _Stream:
         self._deadly = deque(task for task in self._deadly if task.group != group)
         for question, tasks in self._later.items():
             self._later[question] = [task for task in tasks if task.group != group]
+
+    def _may_ask(self, task: Task, worker: str) -> bool:
+        """Whether no other worker is at the task's question; from then on this one is."""
+        return not task.question or self._asking.setdefault(task.question, worker) == worker
 
     def _taken(self, holder: _Holder, seqs: Collection[int]) -> list[Task]:
         """Remove tasks from a worker; others of the same question need not wait any more."""

@@ -222,7 +222,6 @@ class _Worker:
     """Of the last grant to it."""
     held: asyncio.Event | None = None
     """Set to answer the ask that waits."""
-    received_at: float = 0.0
     unheard: list[tuple[int, str, int]] = field(default_factory=list)
     """Grants that it had not processed when it last asked: number, account, permits."""
     wants: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
@@ -394,6 +393,7 @@ class Limiter:
         """Take in a worker's reports, and answer when there is something for it, or after HOLD_S."""
         if ask.worker in self._gone:
             return Grant(self.generation, 0)
+        received_at = _now()
         worker = self._workers.setdefault(ask.worker, _Worker())
         for lane in ask.lanes:
             self._hear_reports(worker, ask, lane)
@@ -403,7 +403,7 @@ class Limiter:
         if ask.number > worker.number:
             worker.number = ask.number
             await self._hold(worker, ask)
-        return self._grant(ask.worker, worker)
+        return self._grant(ask.worker, worker, received_at)
 
     def gone(self, name: str) -> None:
         """Nothing that a worker sent is under way any more: what it held is free. It gets nothing any more."""
@@ -444,7 +444,6 @@ class Limiter:
         if worker.held:
             worker.held.set()
         held = worker.held = asyncio.Event()
-        worker.received_at = _now()
         current = ask.generation == self.generation and ask.heard == worker.granted
         heard = ask.heard if ask.generation == self.generation else 0
         worker.unheard = [grant for grant in worker.unheard if grant[0] > heard]
@@ -472,7 +471,7 @@ class Limiter:
         book = self._books[account]
         return book.slots.granted[name], book.free
 
-    def _grant(self, name: str, worker: _Worker) -> Grant:
+    def _grant(self, name: str, worker: _Worker, received_at: float) -> Grant:
         if self._workers.get(name) is not worker:
             return Grant(self.generation, 0)
         worker.granted += 1
@@ -491,7 +490,7 @@ class Limiter:
                         book.account.known,
                         book.account.even,
                         book.account.allowed,
-                        tuple(_dated(at - worker.received_at, permit) for at, permit in pending),
+                        tuple(_dated(at - received_at, permit) for at, permit in pending),
                         tuple(worker.learned.pop(account, ())),
                     )
                 )

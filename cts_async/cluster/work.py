@@ -299,7 +299,7 @@ def _tasks_of(
                 packed[id(nuggets)][1],
             ),
             question=hash((judge, judging.digest)) if repeated else 0,
-            resumed=resumed or repeated,
+            resumed=resumed,
             stream=first,
         )
 

@@ -151,7 +151,9 @@ class Worker:
     def _job(self, task: Task, done: Callable[[tuple[Line, ...], bool], None]) -> Job:
         assert self._bench is not None, "its runner asks for jobs"
         journal = self._journals[self._setup.journal_of[task.place]]
-        return self._bench.job(task, journal, journal.find_at_head if task.resumed else None, done)
+        # Another task of the same question may have been done, here or elsewhere.
+        known = task.resumed or task.question
+        return self._bench.job(task, journal, journal.find_at_head if known else None, done)
 
     def _take(self, turn: Turn) -> None:
         self.head.acknowledge(turn.acknowledged)

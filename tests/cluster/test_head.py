@@ -219,7 +219,7 @@ def test_a_worker_that_is_lost_is_replaced_and_its_pieces_are_dealt_again(cluste
 
 
 def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
-    """Its own 15 s of silence are over by then; what it had under way ends within that time."""
+    """What it had in flight was not acknowledged, and is done again."""
 
     def hang(head: Head) -> None:
         cluster.links[0].hangs = True
@@ -227,7 +227,7 @@ def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
     run(cluster, 2, after(1.5, hang))
     assert_same_files(cluster, alone())
     assert "(no answer for 20 s)" in notices(cluster)[0]
-    assert cluster.paid_twice() == 0, "it had time to write what was in flight"
+    assert cluster.paid_twice() <= 4, "what it had in flight"
 
 
 def test_what_may_still_send_keeps_its_places(cluster: Cluster) -> None:
@@ -459,15 +459,15 @@ def test_a_full_disk_in_a_worker_stops_all(cluster: Cluster) -> None:
 
 
 def test_an_iterator_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
-    original = cluster.pieces
+    original = cluster.tasks
 
     def broken(files: Any) -> Any:
-        for piece in original(files):
-            if piece.seq == 20:
+        for task in original(files):
+            if task.seq == 20:
                 raise RunStopped("the file has changed")
-            yield piece
+            yield task
 
-    cluster.pieces = broken  # type: ignore[method-assign]
+    cluster.tasks = broken  # type: ignore[method-assign]
     with pytest.raises(RunStopped, match="the file has changed"):
         run(cluster)
 
