@@ -6,6 +6,7 @@ the main thread, before an event loop runs.
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import secrets
@@ -17,7 +18,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -126,7 +126,7 @@ def cluster_spec(
     address: str | None, workers: int | None, environ: Mapping[str, str] = os.environ
 ) -> ClusterSpec:
     """What the user typed, checked as far as that goes without Ray. Raises UsageError."""
-    if find_spec("ray") is None:
+    if importlib.util.find_spec("ray") is None:
         raise UsageError("--ray and --workers need Ray, which is not installed: pip install 'cts-async[ray]'")
     if address is None:
         cpus, wanted = os.cpu_count() or 1, workers or 1
@@ -145,7 +145,7 @@ def cluster_spec(
             raise UsageError(
                 f"--ray {where.text}: {reason}; is Ray running there (ray start --head), at that port?"
             ) from None
-    if where.client and find_spec("grpc") is None:
+    if where.client and importlib.util.find_spec("grpc") is None:
         raise UsageError(
             f"--ray {where.text}: needs grpcio, which is not installed: pip install 'cts-async[ray]'"
         )

@@ -1,22 +1,28 @@
-"""What workers make of pieces: the very lines that one process writes."""
+"""What workers make of tasks: the very lines that one process writes."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benches import done_at_a_bench, lines_of
-from cts_async.cluster.judging import JudgingPieces
 from fake_provider import FakeProvider, Settings
 
-from cts_async.cluster import campaign, judging
+from cts_async.cluster.messages import Line, Task
+from cts_async.cluster.work import CampaignWork, JudgingWork, NeededFile, Work, campaign_tasks, judging_tasks
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.datasets.sample import sample_dir
 from cts_async.engine.events import Events
+from cts_async.engine.journal import Journal
+from cts_async.engine.lane import Lane
+from cts_async.engine.runner import Job, Runner
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.campaign import opened_runs, run_campaign
@@ -27,6 +33,42 @@ from cts_async.protocol.run_files import PER_ITEM, RESULTS, judgments_path
 
 N = 6
 KEYS = {"FAKE_KEY": "sk-0123456789"}
+
+
+WrittenAt = Mapping[tuple[int, str | None], list[bytes]]
+"""Lines by their place and judge, sorted."""
+
+
+async def done_at_a_bench(
+    work: Work,
+    tasks: Iterable[Task],
+    journal: Path,
+    environ: Mapping[str, str],
+) -> WrittenAt:
+    """The lines of `tasks`; each is pickled as it would travel, and done by one engine."""
+    written: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
+    events = Events()
+
+    def done(lines: tuple[Line, ...], failed: bool) -> None:
+        for line in lines:
+            written[line.place, line.judge].append(line.data)
+
+    travelled: Work = pickle.loads(pickle.dumps(work))
+    lane_of = lambda account, name, limits: Lane(name, limits, events)  # noqa: E731
+    async with travelled.opened(environ, events, lane_of, workers=1) as bench:
+        book = Journal(journal)
+
+        def job(task: Task) -> Job:
+            return bench.job(pickle.loads(pickle.dumps(task)), book, None, done)
+
+        await Runner(bench.lanes, in_flight=bench.in_flight).run(map(job, tasks))
+        book.close()
+    return {where: sorted(lines) for where, lines in written.items()}
+
+
+def lines_of(path: Path) -> list[bytes]:
+    """A file's lines, sorted."""
+    return sorted(path.read_bytes().splitlines(keepends=True))
 
 
 def configured(directory: Path, url: str) -> Path:
@@ -58,11 +100,11 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
             local, apart = planned(tmp_path, config, "local"), planned(tmp_path, config, "apart")
             await run_campaign(local, KEYS, Events())
             with opened_runs(apart, Events()) as files:
-                pieces = list(campaign.pieces_of(apart, files, again=False))
-                trade = campaign.trade_of(apart)
-                written = await done_at_a_bench(trade, pieces, lambda n: None, tmp_path / "steps.jsonl", KEYS)
-        assert [piece.seq for piece in pieces] == list(range(3 * N))
-        assert [piece.place for piece in pieces[:3]] == [0, 1, 2]
+                tasks = list(campaign_tasks(apart, files, resumed=False))
+                work = CampaignWork.of(apart)
+                written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
+        assert [task.seq for task in tasks] == list(range(3 * N))
+        assert [task.place for task in tasks[:3]] == [0, 1, 2]
         for place, directory in enumerate(local.systems.values()):
             assert written[place, None] == lines_of(directory / RESULTS)
             assert written[place, "other"] == lines_of(judgments_path(directory, "other"))
@@ -101,12 +143,7 @@ def planned_judging(directory: Path, config: Path, out: str) -> JudgePlan:
     return plan_judging(asked, load_catalogue(config), KEYS)
 
 
-@pytest.mark.parametrize("most_parts", [judging.MOST_PARTS, 2])
-def test_verdicts_give_the_lines_of_a_local_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_parts: int
-) -> None:
-    monkeypatch.setattr(judging, "MOST_PARTS", most_parts)
-
+def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
     async def main() -> None:
         async with FakeProvider(Settings()) as provider:
             config = configured(tmp_path, provider.url)
@@ -117,10 +154,9 @@ def test_verdicts_give_the_lines_of_a_local_run(
             await run_judging(local, KEYS, Events())
             asked = len(provider.seen)
             with opened_verdicts(apart, Events()) as files:
-                made = JudgingPieces(apart, files, Events(), again=False)
-                pieces = [piece for stream in made.streams() for piece in stream]
-                trade = judging.trade_of(apart)
-                written = await done_at_a_bench(trade, pieces, made.part, tmp_path / "steps.jsonl", KEYS)
+                streams = judging_tasks(apart, files, Events(), resumed=False)
+                tasks = [task for stream in streams for task in stream]
+                written = await done_at_a_bench(JudgingWork.of(apart), tasks, tmp_path / "steps.jsonl", KEYS)
             assert len(provider.seen) == 2 * asked
         assert written[0, None] == lines_of(tmp_path / "local" / PER_ITEM)
         for judge in ("other", "lexical"):
@@ -132,20 +168,19 @@ def test_verdicts_give_the_lines_of_a_local_run(
 def test_answers_that_ask_the_same_have_the_same_number_for_a_judge(tmp_path: Path) -> None:
     plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
     with opened_verdicts(plan, Events()) as files:
-        made = JudgingPieces(plan, files, Events(), again=False)
-        fake, other, lexical = [list(stream) for stream in made.streams()]
-    assert fake[0].same == fake[1].same != 0
-    assert fake[0].same != other[0].same
-    assert [piece.same for piece in fake[2:]] == [0] * (N - 2)
-    assert not any(piece.same for piece in lexical)
-    assert fake[0].parts == fake[1].parts == other[0].parts != fake[4].parts
+        streams = judging_tasks(plan, files, Events(), resumed=False)
+        fake, other, lexical = [list(stream) for stream in streams]
+    assert fake[0].question == fake[1].question != 0
+    assert fake[0].question != other[0].question
+    assert [task.question for task in fake[2:]] == [0] * (N - 2)
+    assert not any(task.question for task in lexical)
 
 
-def test_the_first_pieces_of_all_judges_are_equally_old(tmp_path: Path) -> None:
+def test_the_first_tasks_of_all_judges_are_equally_old(tmp_path: Path) -> None:
     plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
     with opened_verdicts(plan, Events()) as files:
-        streams = JudgingPieces(plan, files, Events(), again=False).streams()
-        seqs = [[piece.seq for piece in stream] for stream in streams]
+        streams = judging_tasks(plan, files, Events(), resumed=False)
+        seqs = [[task.seq for task in stream] for stream in streams]
     assert seqs[0] == [0, 3, 6, 9, 12, 15]
     assert seqs[1][:2] == [1, 4]
     assert len({seq for of in seqs for seq in of}) == sum(map(len, seqs))
@@ -153,25 +188,43 @@ def test_the_first_pieces_of_all_judges_are_equally_old(tmp_path: Path) -> None:
 
 def test_a_key_that_is_missing_where_the_worker_is_is_named_and_travels_never(tmp_path: Path) -> None:
     config = configured(tmp_path, "http://127.0.0.1:9/v1")
-    trade = campaign.trade_of(planned(tmp_path, config, "runs"))
+    work = CampaignWork.of(planned(tmp_path, config, "runs"))
 
     async def main() -> None:
-        await done_at_a_bench(trade, [], lambda n: None, tmp_path / "steps.jsonl", {})
+        await done_at_a_bench(work, [], tmp_path / "steps.jsonl", {})
 
     with pytest.raises(
         UsageError, match=r"^node \S+ has no FAKE_KEY: start ray there with it in the environment$"
     ):
         asyncio.run(main())
-    assert KEYS["FAKE_KEY"] not in repr(trade)
+    assert KEYS["FAKE_KEY"] not in repr(work)
 
 
 def test_beside_other_judges_the_lexical_one_only_fills_the_pauses(tmp_path: Path) -> None:
     config = configured(tmp_path, "http://127.0.0.1:9/v1")
-    trade = judging.trade_of(planned_judging(tmp_path, config, "out"))
+    work = JudgingWork.of(planned_judging(tmp_path, config, "out"))
 
     async def main() -> list[int]:
-        async with trade.opened(KEYS, Events(), lambda *account: None, workers=2) as bench:  # type: ignore[arg-type]
+        async with work.opened(KEYS, Events(), lambda *account: None, workers=2) as bench:  # type: ignore[arg-type]
             return [bench.width(stream) for stream in range(3)]
 
     # 256 places: one process has 384 in flight, and so has each of two workers, since demand moves between them.
     assert asyncio.run(main()) == [384, 384, 1]
+
+
+def test_file_that_a_machine_lacks_is_sent_once_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    here = tmp_path / "documents.jsonl"
+    here.write_text("text")
+    needed = NeededFile(str(here), hashlib.sha256(b"text").hexdigest())
+    assert needed.here() == here
+    here.write_text("other")
+    assert needed.here() is None
+    needed.write(b"text")
+    copy = needed.here()
+    assert copy is not None
+    assert copy.read_bytes() == b"text"
+    needed.write(b"damaged")
+    assert needed.here() is None

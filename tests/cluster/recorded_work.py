@@ -1,4 +1,4 @@
-"""A trade for workers in processes of their own: what each step does is told in a file that all of them append to."""
+"""Work for workers in processes of their own, which all append to one file what their steps do."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from cts_async.cluster.needs import Needs
-from cts_async.cluster.trades import Done, Elsewhere
 
-from cts_async.cluster.messages import Line, Piece
+from cts_async.cluster.messages import Line, Task
+from cts_async.cluster.work import Done, FindAtHead, NeededFile
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, LaneLimits
@@ -30,29 +29,29 @@ SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTrade:
-    """Two steps a piece, in one lane of `PLACES` for all workers; `told` gets "begun PIECE/STEP PID" and "done ..."."""
+class RecordedWork:
+    """Two steps a task, in one lane of `PLACES` for all workers; `log` gets "begun PIECE/STEP PID" and "done ..."."""
 
-    told: Path
+    log: Path
     key: str = ""
     """A variable that the environment has to have."""
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def files(self) -> Sequence[NeededFile]:
+        return ()
 
     @asynccontextmanager
     async def opened(
         self, environ: Mapping[str, str], events: Events, lane_of: Any, *, workers: int
-    ) -> AsyncIterator[ToldBench]:
+    ) -> AsyncIterator[RecordedBench]:
         if self.key and self.key not in environ:
             raise UsageError(f"no {self.key} in the environment")
-        yield ToldBench(self.told, lane_of("account", "lane", LaneLimits(max_concurrency=PLACES)))
+        yield RecordedBench(self.log, lane_of("account", "lane", LaneLimits(max_concurrency=PLACES)))
 
 
 @dataclass(frozen=True, slots=True)
-class ToldBench:
-    told: Path
+class RecordedBench:
+    log: Path
     lane: Lane
     in_flight: int = 2
 
@@ -65,32 +64,31 @@ class ToldBench:
 
     def job(
         self,
-        piece: Piece,
-        parts: Mapping[int, Any],
+        task: Task,
         journal: StepMemory,
-        elsewhere: Elsewhere | None,
+        find: FindAtHead | None,
         done: Done,
     ) -> Job:
-        finish = partial(_finish, piece=piece, done=done)
-        return Job(piece.group, piece.id, journal, self.walk, finish, elsewhere=elsewhere)
+        finish = partial(_finish, task=task, done=done)
+        return Job(task.group, task.id, journal, self.walk, finish, elsewhere=find)
 
     async def walk(self, ctx: Context) -> list[str]:
         return [await ctx.step(self._step(f"{ctx.job.id}/{name}")) for name in ("a", "b")]
 
     def _step(self, label: str) -> Step[str]:
         async def execute(problem: object) -> Executed:
-            self._tell("begun", label)
+            self._record("begun", label)
             await asyncio.sleep(SECONDS)
-            self._tell("done", label)
+            self._record("done", label)
             return Executed(label, Usage(10, 1))
 
         return Step(name="s", key=step_key(label), execute=execute, decode=str, lane=self.lane)
 
-    def _tell(self, what: str, label: str) -> None:
-        with self.told.open("ab", buffering=0) as file:
+    def _record(self, what: str, label: str) -> None:
+        with self.log.open("ab", buffering=0) as file:
             file.write(f"{what} {label} {os.getpid()}\n".encode())
 
 
-async def _finish(ended: list[str] | StepError, *, piece: Piece, done: Done) -> None:
+async def _finish(ended: list[str] | StepError, *, task: Task, done: Done) -> None:
     assert not isinstance(ended, StepError)
-    done((Line(piece.place, None, orjson.dumps({"id": piece.id, "steps": ended}) + b"\n"),), False)
+    done((Line(task.place, None, orjson.dumps({"id": task.id, "steps": ended}) + b"\n"),), False)
