@@ -1,7 +1,7 @@
 """How often a question finds the human answer it should: changed annotated questions, and questions of others.
 
 Over Qulac (`../shared/data/qulac.json`, or the path in QULAC), three questions of every facet, seeded. The threshold
-of `cts_async/protocol/question_match.py` comes from here.
+of `cts_async/protocol/human_answers.py` comes from here.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Final
 from benchmarks.shared.process import ROOT
 from benchmarks.shared.result import Result, Row
 from cts_async.datasets.annotations import HumanPairs
-from cts_async.datasets.qulac import read_annotations, read_instances
-from cts_async.protocol.question_match import THRESHOLD, best_match
+from cts_async.neighbours.qulac.collection import read_annotations, read_instances
+from cts_async.protocol.human_answers import THRESHOLD, best_match
 
 QULAC: Final = Path(os.environ.get("QULAC", ROOT.parent / "shared" / "data" / "qulac.json"))
 EACH: Final = 3

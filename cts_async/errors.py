@@ -200,18 +200,18 @@ class Interrupted(RunStopped):
     """The user asked the run to stop."""
 
 
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """What a full disk says."""
 
 
-def unwritable(what: object, error: OSError, *, verb: str = "write") -> CTSError:
+def write_error(what: object, error: OSError, *, verb: str = "write") -> CTSError:
     """A write to `what` (a path, or what a person would call it) that failed, as the error to raise for it."""
     problem = f"{what}: cannot {verb} ({error.strerror or error})"
-    if error.errno in NO_ROOM or error.errno == errno.EIO:
-        return StorageFull(f"{problem}; {what_to_do(error)}")
+    if error.errno in DISK_FULL or error.errno == errno.EIO:
+        return StorageFull(f"{problem}; {storage_hint(error)}")
     return UsageError(problem)
 
 
-def what_to_do(error: OSError) -> str:
+def storage_hint(error: OSError) -> str:
     """What somebody has to do about a disk that refused a write."""
     return f"{'see to the disk' if error.errno == errno.EIO else 'make room'} and type the same command again"

@@ -15,7 +15,6 @@ Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
 Mode = Literal["at-once", "respond", "select"]
 EmptyAnswers = Literal["fail", "zero"]
-Impression = Literal["low", "medium", "high"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
 AgentPrompt = Literal["native", "en", "zh", "query"]
@@ -196,37 +195,6 @@ class Outcome:
     """The scoring judge's first; empty where nothing was judged."""
     turns: tuple[ConversationTurn, ...] = ()
     """The conversation as it went, for every scheme and mode but the benchmark's own; empty there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pane:
-    """A clarification pane that a search engine showed for a query, with what its users and workers made of it.
-
-    MIMICS-Duo (Tavakoli et al., SIGIR 2022): the first three numbers are online signals, the others labels from
-    1 to 5 by majority vote. What belongs to the options stands in their order, from left to right.
-    """
-
-    query: str
-    question: str
-    options: tuple[str, ...]
-    """The candidate answers, 2 to 5."""
-    impression_level: Impression
-    """How often the pane was shown."""
-    engagement_level: int
-    """Total click-through rate, 0 to 10; 0 is no click at all."""
-    click_probabilities: tuple[float, ...]
-    """Of each option, given that the pane was clicked, in [0, 1]."""
-    offline_rating: int
-    """Stars beside the query's other panes (task 1)."""
-    pane_quality: int
-    """From very bad to very good (task 2)."""
-    option_qualities: tuple[int, ...]
-    coverage: int
-    """This and the three below: how far a worker agrees that the pane has it (task 3)."""
-    diversity: int
-    understandability: int
-    importance_order: int
-    """The options stand in the order of their importance."""
 
 
 def language_of(text: str) -> Language:

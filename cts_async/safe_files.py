@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from cts_async.errors import unwritable
+from cts_async.errors import write_error
 
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 """Added to the flags of every file: without O_NONBLOCK, opening a named pipe waits for its reader."""
@@ -33,7 +33,7 @@ def open_file(path: Path, flags: int, mode: int = 0o644) -> int:
 
     Raises OSError, also where the file or its folder is a symbolic link, or the file is a device or a named pipe.
     """
-    with opened_folder(path.parent) as folder:
+    with open_folder(path.parent) as folder:
         try:
             fd = os.open(path.name, flags | _SAFE, mode, dir_fd=folder)
         except OSError as error:
@@ -50,23 +50,23 @@ def open_file(path: Path, flags: int, mode: int = 0o644) -> int:
 
 def check_writable(path: Path) -> None:
     """Raise OSError where something stands at `path` that `open_file` refuses; nothing may stand there yet."""
-    with suppress(FileNotFoundError), opened_folder(path.parent) as folder:
+    with suppress(FileNotFoundError), open_folder(path.parent) as folder:
         _check_at(folder, path)
 
 
-def make_folder_in(parent: Path, name: str) -> Path:
+def make_folder(parent: Path, name: str) -> Path:
     """Make a folder of a run directory if need be. Raises OSError, also where it or its parent is a symbolic link."""
     path = parent / name
-    with opened_folder(parent) as folder:
+    with open_folder(parent) as folder:
         try:
             os.mkdir(name, dir_fd=folder)
         except FileExistsError:
-            with suppress(FileNotFoundError), opened_folder(path):  # another process may remove it meanwhile
+            with suppress(FileNotFoundError), open_folder(path):  # another process may remove it meanwhile
                 pass
     return path
 
 
-def leads_to(path: Path, fd: int) -> bool:
+def is_open_file(path: Path, fd: int) -> bool:
     """Whether `path` is still the open file: false once that was deleted, moved away or replaced."""
     try:
         return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
@@ -83,11 +83,11 @@ def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
         with _replaced(path, sync=sync) as file:
             file.write(content)
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise write_error(path, error) from None
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     """Open a file named by the user: a reader, a crash or an error in between sees the old one, else the new one whole.
 
     Its folder may be a link. Standard output, descriptors and /dev/null, by their names below /dev, are written to
@@ -103,7 +103,7 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise write_error(path, error) from None
 
 
 def _device(path: Path) -> int | None:
@@ -120,7 +120,7 @@ def _device(path: Path) -> int | None:
 @contextmanager
 def _replaced(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
     """A new file beside `path` that takes its place at the end of the block. Raises OSError."""
-    with opened_folder(path.parent) as folder:
+    with open_folder(path.parent) as folder:
         _check_at(folder, path)
         temporary = f".{path.name}.{os.getpid()}"
         # What a killed process with the same number has left, or a link that somebody put there.
@@ -141,7 +141,7 @@ def _replaced(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def opened_folder(path: Path) -> Iterator[int]:
+def open_folder(path: Path) -> Iterator[int]:
     """A descriptor of a folder that is not a link itself. Raises OSError."""
     try:
         fd = os.open(path, _FOLDER)

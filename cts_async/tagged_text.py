@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-__all__ = ["NAMES", "AnswerFrom", "Part", "answer_in", "parts_of"]
+__all__ = ["TAG_NAMES", "AnswerFrom", "Part", "find_answer", "split_parts"]
 
 AnswerFrom = Literal["tag", "open_tag", "last_turn"]
-NAMES: Final = ("think", "tool_call", "tool_response", "answer")
+TAG_NAMES: Final = ("think", "tool_call", "tool_response", "answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Part:
     closed: bool = True
 
 
-def answer_in(text: str) -> tuple[str, AnswerFrom]:
+def find_answer(text: str) -> tuple[str, AnswerFrom]:
     """The answer, and where it was found. The last closed `<answer>` counts, then one left open, each outside
     thoughts; one within a thought only if there is nothing outside; without any tag the text outside all blocks.
 
@@ -38,7 +38,7 @@ def answer_in(text: str) -> tuple[str, AnswerFrom]:
     """
     if "<" not in text:
         return text.strip(), "last_turn"
-    parts = parts_of(text)
+    parts = split_parts(text)
     outside = [part for part in parts if part.kind != "think"]
     answer, found = _tagged_answer(outside)
     if answer is None and not _TAG.sub("", "".join(part.raw for part in outside)).strip():
@@ -50,7 +50,7 @@ def answer_in(text: str) -> tuple[str, AnswerFrom]:
     return "".join(part.body for part in parts if part.kind == "text").strip(), "last_turn"
 
 
-def parts_of(text: str) -> list[Part]:
+def split_parts(text: str) -> list[Part]:
     """Split a text into its parts, in order; a tag cut off at its end is left out.
 
     A chat template may have opened the first thought: text before a first `</think>` is a thought.
@@ -72,8 +72,8 @@ class _Tag:
     closing: bool
 
 
-_TAG: Final = re.compile(rf"<(/?)({'|'.join(NAMES)})\s*>", re.IGNORECASE)
-_WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in NAMES for slash in ("", "/"))
+_TAG: Final = re.compile(rf"<(/?)({'|'.join(TAG_NAMES)})\s*>", re.IGNORECASE)
+_WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in TAG_NAMES for slash in ("", "/"))
 _HALF_TAG: Final = re.compile(r"<[/a-z_]{0,15}\s*\Z", re.IGNORECASE)
 _INNER_ENDS: Final[Mapping[str, frozenset[str]]] = {
     "answer": frozenset({"answer", "tool_call", "think", "tool_response"}),

@@ -15,8 +15,8 @@ from cts_async.config import RunConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import make_plan
+from cts_async.protocol.run import run_campaign
 
 Record = dict[str, Any]
 

@@ -16,8 +16,8 @@ from cts_async.engine.events import Events, Usage
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Message, Reply
-from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import make_plan
+from cts_async.protocol.run import run_campaign
 from cts_async.report.summary import summarise_run, write_summary
 
 Say = Callable[[str, Sequence[Message]], str]

@@ -7,7 +7,7 @@ from pathlib import Path
 from made_talks import made_talk
 
 from cts_async.analysis.conversations import Talk, read_talk
-from cts_async.search.rankers.base import Ranked
+from cts_async.search.rankers import Ranked
 
 INTENTS = {str(n): "q" for n in range(3)}
 QRELS = {id: {"cat": 1} for id in INTENTS}

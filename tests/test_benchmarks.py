@@ -29,8 +29,8 @@ from benchmarks.shared_limit import fullest, wait_s
 from cts_async.analysis.runs import read_run
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.scan import scan_journal
-from cts_async.llm.structured import CoverageList
+from cts_async.engine.journal_index import scan_journal
+from cts_async.llm.coverage import CoverageList
 
 
 def cpu(seconds: float) -> Spent:

@@ -1,69 +1,165 @@
-"""Runs of earlier versions (tests/golden, made by golden_world): every command reads them."""
+"""Runs of earlier versions (tests/golden, made by golden_world): read, resumed and repeated by this version.
+
+What 0.7.0 printed and wrote is in its archive: results, journals, summaries and JSON have to be the same, except for
+times, paths, wording for people and the last digits of floats (golden_world.normalised).
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import tarfile
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
-from golden_world import INTERRUPTED, RUN, cts
+from command_line import commands
+from golden_world import (
+    HALF,
+    INTERRUPTED,
+    MADE,
+    READ,
+    REPEATED,
+    RESUMED,
+    RUN,
+    clean_environment,
+    cts,
+    done,
+    snapshot,
+)
 
 from cts_async.errors import UsageError
 
-ARCHIVES = sorted((Path(__file__).parent / "golden").glob("*.tar.gz"))
-MEANS = {"orig": 53.98, "alpha-k1": 78.02, "alpha-k2": 87.09, "alpha-k3": 90.93, "gold": 91.58}
-"""What the version that made the runs printed, n = 14, and 13 where one instance failed."""
+GOLDEN = Path(__file__).parent / "golden"
 
 
-@pytest.fixture(params=ARCHIVES, ids=[path.name.removesuffix(".tar.gz") for path in ARCHIVES])
-def version(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Unpack the runs of a version into the current folder."""
-    with tarfile.open(request.param) as packed:
-        packed.extractall(tmp_path, filter="data")
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The runs of 0.7.0, finished and half-finished, as the current folder; for tests that only read them."""
+    folder = tmp_path_factory.mktemp("golden")
+    with (
+        patch.dict(os.environ, clean_environment(folder), clear=True),
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        unpack("0.7.0", folder)
+        patched.chdir(folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def expected(archive: Path) -> dict[str, Any]:
+    """What 0.7.0 printed, and the tables and resumed runs that it wrote."""
+    found: dict[str, Any] = json.loads((archive / "expected.json").read_text(encoding="utf-8"))
+    return found
+
+
+def unpack(version: str, folder: Path, *names: str) -> None:
+    """Unpack the runs of a version, or only the files and folders named."""
+    with tarfile.open(GOLDEN / f"{version}.tar.gz") as packed:
+        wanted = [one for one in packed if not names or one.name.removeprefix("./").split("/")[0] in names]
+        packed.extractall(folder, wanted, filter="data")
+
+
+def check(found: Mapping[str, Sequence[str]], expected: Mapping[str, Sequence[str]]) -> None:
+    """Compare lines by path, and show the first ones that differ."""
+    assert sorted(found) == sorted(expected)
+    for path, lines in expected.items():
+        for line, right in zip(found[path], lines, strict=False):
+            assert line == right, path
+        assert len(found[path]) == len(lines), path
+
+
+@pytest.mark.parametrize("name", READ)
+def test_command_prints_and_writes_what_0_7_0_did(archive: Path, expected: dict[str, Any], name: str) -> None:
+    assert done(name, *READ[name]) == expected["printed"][name]
+    ours = f"tables/{name}"
+    tables = {path: lines for path, lines in expected["tables"].items() if Path(path).is_relative_to(ours)}
+    tables |= {path: lines for path, lines in expected["tables"].items() if path.startswith(f"{ours}.")}
+    check(snapshot(*({ours} if Path(ours).is_dir() else tables)), tables)
+
+
+def test_interrupted_runs_are_finished_as_0_7_0_finished_them(
+    expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack("0.7.0", tmp_path)
     monkeypatch.chdir(tmp_path)
-    return str(request.param.name).removesuffix(".tar.gz")
+    for name, command in HALF.items():
+        assert done(name, *command) == expected["printed"][name]
+    check(snapshot(*RESUMED), expected["resumed"])
 
 
-def done(*words: str, code: int = 0) -> str:
-    result = cts(*words)
-    assert result.exit_code == code, result.output
-    assert isinstance(result.exception, SystemExit | None), result.exception
-    return result.output
+def test_same_commands_make_the_same_runs_as_0_7_0(
+    expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack("0.7.0", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    right = snapshot(*REPEATED)
+    for made in REPEATED:
+        shutil.rmtree(made) if Path(made).is_dir() else Path(made).unlink()
+    for name, command in MADE.items():
+        assert done(name, *command) == expected["printed"][name]
+    check(snapshot(*REPEATED), right)
 
 
-def test_finished_runs_are_compared_as_their_version_did(version: str) -> None:
-    compared = json.loads(done("compare", "runs", "--json"))
+def test_repeated_commands_leave_finished_runs_as_they_are(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unpack("0.7.0", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = {path: path.read_bytes() for path in Path().rglob("*.jsonl")}
+    for name, command in MADE.items():
+        done(name, *command)
+    assert {path: path.read_bytes() for path in Path().rglob("*.jsonl")} == before
+
+
+def test_no_command_option_or_default_is_gone() -> None:
+    found = commands()
+    for path, options in json.loads((GOLDEN / "commands.json").read_text()).items():
+        assert {name: found.get(path, {}).get(name) for name in options} == options, path
+
+
+# --- Version 0.6.0 -------------------------------------------------------------------------------------
+
+MEANS = {"orig": 53.98, "alpha-k1": 78.02, "alpha-k2": 87.09, "alpha-k3": 90.93, "gold": 91.58}
+"""What 0.6.0 printed, n = 14, and 13 where one instance failed."""
+
+
+@pytest.fixture
+def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpack("0.6.0", tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_finished_runs_of_0_6_are_compared_as_0_6_did(older: None) -> None:
+    compared = json.loads(cts("compare", "runs", "--json").stdout)
     (by_support,) = (one for one in compared["judges"] if one["judge"] == "support")
     means = {row["system"]: row["mean"] for row in by_support["leaderboard"]}
     assert {name: means[name] for name in MEANS} == pytest.approx(MEANS, abs=0.005)
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("typed", "code"),
     [
-        (("compare", "runs"), 0),
-        (("diagnose", "runs"), 0),
-        (("report", "runs", "--tables", "tables"), 0),
-        (("audit", "runs/hard518-alpha-k2+all-support"), 0),
-        (("score", "runs/hard518-alpha-k2+all-support/results.jsonl"), 1),
-        (("status", "runs", "--once"), 0),
-        (("judge", "runs/hard518-alpha-k1+all-support", "--judge", "strict", "-q"), 1),
+        ("compare runs", 0),
+        ("diagnose runs", 0),
+        ("report runs --tables tables", 0),
+        ("audit runs/hard518-alpha-k2+all-support", 0),
+        ("score runs/hard518-alpha-k2+all-support/results.jsonl", 1),
+        ("status runs --once", 0),
+        ("judge runs/hard518-alpha-k1+all-support --judge strict -q", 1),
     ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_finished_run_is_read_by_every_command(version: str, words: tuple[str, ...], code: int) -> None:
-    done(*words, code=code)
+def test_finished_run_of_0_6_is_read_by_every_command(older: None, typed: str, code: int) -> None:
+    done("", typed, code)
 
 
 @pytest.mark.parametrize("words", [RUN, INTERRUPTED], ids=["finished", "interrupted"])
-def test_same_command_resumes_or_names_the_version_that_finishes_it(
-    version: str, words: tuple[str, ...]
-) -> None:
+def test_run_begun_by_0_6_is_refused_by_the_line_that_names_0_6(older: None, words: tuple[str, ...]) -> None:
     before = {path: path.read_bytes() for path in Path("runs").rglob("*.jsonl")}
     result = cts(*words)
-    if isinstance(result.exception, UsageError):
-        assert f"cts-async=={version}" in str(result.exception)
-        assert {path: path.read_bytes() for path in Path("runs").rglob("*.jsonl")} == before
-    else:
-        assert result.exit_code == 1, result.output
+    assert isinstance(result.exception, UsageError)
+    assert "cts-async==0.6.0" in str(result.exception)
+    assert {path: path.read_bytes() for path in Path("runs").rglob("*.jsonl")} == before

@@ -14,8 +14,8 @@ import pytest
 
 from cts_async.records import language_of
 from cts_async.search.backends.corpus import Corpus
-from cts_async.search.backends.tokens import query_terms, terms
-from cts_async.search.settings import AgentSettings
+from cts_async.search.terms import query_terms, terms
+from cts_async.search.tools import AgentSettings
 
 SAMPLE = Path(__file__).parents[1] / "data" / "sample"
 RESULTS = AgentSettings().results_per_query

@@ -41,7 +41,7 @@ def _named(file: str) -> str:
     if file.startswith(PACKAGE):
         room = file.removeprefix(PACKAGE).removesuffix(".py")
         # These only start the loop: what is sampled there is the loop at work, in C.
-        return "" if room in ("cli/loop", "cli/drive", "cli/main", "cli/judge") else room
+        return "" if room in ("cli/drive", "cli/main", "cli/judge") else room
     return next((name for name in LIBRARIES if f"/{name}/" in file), "")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from cts_async.analysis.similarity import Scorer
-from cts_async.analysis.t_test import PairedT, paired_t_test
+from cts_async.analysis.stats import PairedT, paired_t_test
 from cts_async.records import AmbiguityType
 
 ALPHA: Final = 0.01

@@ -1,4 +1,4 @@
-"""What was asked and answered in one run, ready to be counted: every question read, every answer known or not."""
+"""Questions and answers of a run, classified, and the counts over them (paper, tables 4, 5, 7, 8 and 10)."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from cts_async.analysis.question_types import Reading
+from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Reading
 from cts_async.analysis.runs import FinishedRun
+from cts_async.analysis.stats import wilson
 from cts_async.errors import InputError
 from cts_async.records import Language, language_of
 from cts_async.values import value
 
 Reader: TypeAlias = Callable[[str], Reading]
 Scores: TypeAlias = Mapping[str, float]
-"""`restore_score_100` by instance."""
+"""`restore_score_100` by instance id."""
 
 
 @value
 class Turn:
-    """One question with what became of it. `turn` counts from 1."""
+    """One classified question. `turn` counts from 1."""
 
     turn: int
     reading: Reading
     language: Language
     known: bool
-    """The answer is something else than `unknown`."""
+    """True if the answer is anything but `unknown`."""
 
 
 @value
 class Interaction:
-    """One instance that was asked something and answered it all. `score` is None where nobody judged it."""
+    """One instance whose questions were all answered. `score` is None if it was not judged."""
 
     id: str
     turns: tuple[Turn, ...]
@@ -44,7 +45,7 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Interactions:
-    """One Clarifier with one budget. What failed is counted apart: a failure is no `unknown`."""
+    """The interactions of one Clarifier with one budget. Failures are counted apart: a failure is not `unknown`."""
 
     label: str
     clarifier: str
@@ -56,19 +57,19 @@ class Interactions:
 
     @property
     def n_turns(self) -> int:
-        """k, or the most questions of an instance: of others' answers no k may be known."""
+        """The larger of k and the most questions of an instance; k of question files may be unknown."""
         return max([self.k, *(len(row.turns) for row in self.rows)])
 
     @property
     def n_missing(self) -> int:
-        """Instances that have no line yet."""
+        """Instances without a result yet."""
         return max(0, self.n_expected - len(self.rows) - self.n_failed)
 
 
 def interaction(
     id: str, pairs: Iterable[tuple[str, bool]], read: Reader, score: float | None = None
 ) -> Interaction:
-    """An instance from its questions in order, each with whether its answer is known."""
+    """Classify an instance's questions, given in order, each with whether its answer is known."""
     turns = tuple(
         Turn(turn, read(question), language_of(question), known)
         for turn, (question, known) in enumerate(pairs, start=1)
@@ -77,7 +78,10 @@ def interaction(
 
 
 def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) -> Interactions:
-    """The interactions of a Clarifier's run, with this judge's scores. InputError if a question lacks its answer."""
+    """Classify the questions of a Clarifier's run and attach this judge's scores.
+
+    Raises InputError if a question has no answer.
+    """
     rows = []
     for item in run.items.values():
         if len(item.questions) != len(item.answers):
@@ -90,4 +94,182 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
         rows.append(interaction(item.id, pairs, read, verdict.score if verdict else None))
     return Interactions(
         run.label, run.clarifier, run.k, tuple(rows), run.n_failed, run.n_expected, run.embedded
+    )
+
+
+# Unknown answers (tables 4 and 7)
+
+
+@dataclass(frozen=True, slots=True)
+class Unknowns:
+    """How often the User Answerer could not answer; rates are None if there are no instances."""
+
+    n: int
+    """Instances."""
+    answers: int
+    unknown: int
+    known_cnt: tuple[int, ...]
+    """`known_cnt[j]` is the number of instances with exactly j known answers, j = 0..k."""
+    by_turn: tuple[tuple[int, int], ...]
+    """`by_turn[t - 1]` holds the number of answers at turn t, and how many of them are `unknown`."""
+
+    @property
+    def ua_unknown_rate(self) -> float | None:
+        """Fraction of answers that are `unknown` (table 4)."""
+        return self.unknown / self.answers if self.answers else None
+
+    @property
+    def all_unknown(self) -> float | None:
+        """Fraction of instances whose answers are all `unknown` (table 7)."""
+        return self.known_cnt_rate(0)
+
+    def known_cnt_rate(self, known: int) -> float | None:
+        """Fraction of instances with exactly so many known answers (table 7); None beyond k."""
+        if not self.n or known >= len(self.known_cnt):
+            return None
+        return self.known_cnt[known] / self.n
+
+
+def count_unknowns(system: Interactions) -> Unknowns:
+    """Count the answers of one run, failed instances excluded."""
+    known_cnt = [0] * (system.n_turns + 1)
+    turns = [[0, 0] for _ in range(system.n_turns)]
+    for row in system.rows:
+        known_cnt[row.known_cnt] += 1
+        for turn in row.turns:
+            turns[turn.turn - 1][0] += 1
+            turns[turn.turn - 1][1] += not turn.known
+    return Unknowns(
+        n=len(system.rows),
+        answers=sum(answers for answers, _ in turns),
+        unknown=sum(unknown for _, unknown in turns),
+        known_cnt=tuple(known_cnt),
+        by_turn=tuple((answers, unknown) for answers, unknown in turns),
+    )
+
+
+# Questions about regions (`cq_region_rate` of table 4; tables 5, 8 and 10)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionTurn:
+    """Region questions of one run at one turn: a row of table 10, and at k = 1 of table 5."""
+
+    label: str
+    clarifier: str
+    k: int
+    turn: int
+    questions: int
+    about_region: int
+    """Questions that ask for a region or mention one: what `cq_region_rate` counts."""
+    region_only: int
+    """Questions that ask for a region and nothing else."""
+    region_only_unknown: int
+
+    @property
+    def unknown_rate(self) -> float | None:
+        """Fraction of region-only questions answered `unknown`; None if there are none."""
+        return self.region_only_unknown / self.region_only if self.region_only else None
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownRange:
+    """Lowest and highest unknown rate of region-only questions over models and turns (table 8)."""
+
+    k: int
+    low: float
+    high: float
+    lowest: RegionTurn
+    highest: RegionTurn
+
+
+def region_turns(system: Interactions) -> tuple[RegionTurn, ...]:
+    """Count the region questions of each turn, in order."""
+    counts = [[0, 0, 0, 0] for _ in range(system.n_turns)]
+    for row in system.rows:
+        for turn in row.turns:
+            count = counts[turn.turn - 1]
+            only = turn.reading.region_only
+            count[0] += 1
+            count[1] += turn.reading.mentions_region
+            count[2] += only
+            count[3] += only and not turn.known
+    return tuple(
+        RegionTurn(system.label, system.clarifier, system.k, turn, *count)
+        for turn, count in enumerate(counts, start=1)
+    )
+
+
+def cq_region_rate(turns: Iterable[RegionTurn]) -> float | None:
+    """Fraction of clarification questions about region or location (table 4); None without questions."""
+    counted = list(turns)
+    questions = sum(turn.questions for turn in counted)
+    return sum(turn.about_region for turn in counted) / questions if questions else None
+
+
+def unknown_ranges(turns: Iterable[RegionTurn]) -> tuple[UnknownRange, ...]:
+    """Return the range for every k, ascending, over the turns that have region-only questions."""
+    by_k: dict[int, list[tuple[float, RegionTurn]]] = {}
+    for turn in turns:
+        if (rate := turn.unknown_rate) is not None:
+            by_k.setdefault(turn.k, []).append((rate, turn))
+    ranges = []
+    for k, rated in sorted(by_k.items()):
+        low, lowest = min(rated, key=lambda pair: pair[0])
+        high, highest = max(rated, key=lambda pair: pair[0])
+        ranges.append(UnknownRange(k, low, high, lowest, highest))
+    return tuple(ranges)
+
+
+# Types of questions (beyond the paper)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeProfile:
+    """How often questions of one primary type are asked (`n` among `of` questions) and answered (`known`)."""
+
+    kind: QuestionType
+    n: int
+    of: int
+    known: int
+    by_turn: tuple[tuple[int, int], ...]
+    """`by_turn[t - 1]` holds the number of questions of this type at turn t, and how many were answered."""
+
+    @property
+    def share(self) -> float | None:
+        """Fraction of all questions; the shares of all types add up to 1."""
+        return self.n / self.of if self.of else None
+
+    @property
+    def answerability(self) -> float | None:
+        """Fraction of this type's questions whose answer is not `unknown`."""
+        return self.known / self.n if self.n else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Wilson's 95 % interval of the answerability."""
+        return wilson(self.known, self.n)
+
+
+def type_profiles(systems: Iterable[Interactions]) -> tuple[TypeProfile, ...]:
+    """Count every type over the questions of all the systems together."""
+    counts: dict[QuestionType, list[list[int]]] = {kind: [] for kind in QUESTION_TYPES}
+    for system in systems:
+        for row in system.rows:
+            for turn in row.turns:
+                by_turn = counts[turn.reading.primary]
+                while len(by_turn) < turn.turn:
+                    by_turn.append([0, 0])
+                by_turn[turn.turn - 1][0] += 1
+                by_turn[turn.turn - 1][1] += turn.known
+    total = sum(n for by_turn in counts.values() for n, _ in by_turn)
+    return tuple(
+        TypeProfile(
+            kind,
+            sum(n for n, _ in by_turn),
+            total,
+            sum(known for _, known in by_turn),
+            tuple((n, known) for n, known in by_turn),
+        )
+        for kind, by_turn in counts.items()
     )

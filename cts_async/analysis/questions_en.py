@@ -7,9 +7,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
-from cts_async.analysis.words_en import MENTIONS, NOUNS, PLACES, VALUES, WEAK
+from cts_async.analysis.gazetteer import lower_case_names
+from cts_async.analysis.question_words import QUESTION_TYPES, Lexicon, QuestionType, lexicons
 
+_WORDS: Final = lexicons("en")
+_NOUNS, _WEAK, _VALUES, _MENTIONS = (_WORDS[name] for name in ("nouns", "weak", "values", "mentions"))
+_PLACES: Final = Lexicon(
+    {
+        "region": "us u.s u.s.a usa uk u.k eu america "
+        + " ".join(name.replace(" ", "_") for name in lower_case_names() if name.isascii())
+    },
+    inflected=True,
+)
+"""Names of places that a question may offer."""
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\ds?\b")
 _STOP: Final = (
     "is|are|was|were|am|be|do|does|did|would|will|can|could|should|shall|has|have|had|may|might|must|you|your|you're|i|i'm|"
@@ -102,7 +112,7 @@ def asked_types(text: str) -> list[QuestionType]:
 
 def mentions_region(text: str) -> bool:
     """Whether a word for places stands in the question; names of places are no such words."""
-    return MENTIONS.has(text, "region")
+    return _MENTIONS.has(text, "region")
 
 
 def _asked(text: str) -> list[QuestionType]:
@@ -140,12 +150,12 @@ def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
 
 def _np_types(np: str) -> list[QuestionType]:
     """The types of the heads of a noun phrase: a head stands last, or before 's or "of"."""
-    if (part := _PART_OF.search(np)) and PLACES.ending(part["place"]):
+    if (part := _PART_OF.search(np)) and _PLACES.ending(part["place"]):
         return ["region"]
     if _KIND_OF.search(np):
         return ["scope"]
     whole = _OF.split(np)[0]
-    heads = [NOUNS.last(part) or WEAK.last(part) for part in _JOIN.split(whole)]
+    heads = [_NOUNS.last(part) or _WEAK.last(part) for part in _JOIN.split(whole)]
     return [head for head in dict.fromkeys(heads) if head]
 
 
@@ -166,7 +176,7 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
             # California's rules are of no other place; of Canada's or Australia's rules one has to be chosen.
             kinds = {*_values(after), *_values(_OWNED.sub("", last))}
             if _ANOTHER.fullmatch(after):
-                kinds |= {kind for kind in (NOUNS.last(last),) if kind}
+                kinds |= {kind for kind in (_NOUNS.last(last),) if kind}
             yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
             at += len("or")
 
@@ -175,7 +185,7 @@ def _values(text: str) -> Iterator[QuestionType]:
     """The types of the values in a text: years, places, "latest", "nationwide" and the like."""
     if _YEAR.search(text):
         yield "time"
-    yield from (kind for lexicon in (VALUES, PLACES) for _, kind in lexicon.find(text))
+    yield from (kind for lexicon in (_VALUES, _PLACES) for _, kind in lexicon.find(text))
 
 
 def _fallback(text: str) -> list[QuestionType]:
@@ -195,7 +205,7 @@ def _last_nouns(text: str) -> list[QuestionType]:
     """The types of the nouns that a text ends with: "The city and travel dates?" names two."""
     kinds: list[QuestionType] = []
     for part in reversed(_JOIN.split(text.rstrip("?.! "))):
-        if (kind := NOUNS.last(" ".join(part.split()[-3:]))) is None:
+        if (kind := _NOUNS.last(" ".join(part.split()[-3:]))) is None:
             break
         kinds.insert(0, kind)
     return kinds
@@ -205,7 +215,7 @@ def _narrowed(text: str) -> QuestionType | None:
     """The time or the region that "do you want ..." offers to narrow the query to."""
     if _YEAR.search(text):
         return "time"
-    if (kind := VALUES.first(text)) and kind != "criterion":
+    if (kind := _VALUES.first(text)) and kind != "criterion":
         return kind
     within = _WITHIN.search(text)
-    return PLACES.first(within["place"]) if within else None
+    return _PLACES.first(within["place"]) if within else None

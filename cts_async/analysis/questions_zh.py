@@ -6,12 +6,21 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from cts_async.analysis.gazetteer import names_in_lower_case
-from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType
-from cts_async.analysis.words_zh import AREAS, INSTITUTIONS, MENTIONS, NOUNS, SHORT, VALUES, WEAK
+from cts_async.analysis.gazetteer import lower_case_names
+from cts_async.analysis.question_words import QUESTION_TYPES, QuestionType, lexicons
 
-_PLACES: Final = [*AREAS.split(), *(name for name in names_in_lower_case() if not name.isascii())]
-_NAMED: Final = re.compile(rf"(?:{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?!{INSTITUTIONS})")
+_WORDS: Final = lexicons("zh")
+_NOUNS, _SHORT, _WEAK, _VALUES, _MENTIONS = (
+    _WORDS[name] for name in ("nouns", "short", "weak", "values", "mentions")
+)
+_AREAS: Final = "美洲 长三角 珠三角 京津冀 大湾区 东北 华北 华东 华南 华中 西南 西北"
+"""Names of places that a question may offer, beside those of the gazetteer."""
+_INSTITUTIONS: Final = (
+    "银行|大学|学院|师范|理工|农业|移动|电信|联通|石油|石化|人寿|平安|医院|日报|队|菜|烤鸭|火锅|话|人|语|股市"
+)
+"""Behind the name of a place these make the name of something else: 中国银行, 北京烤鸭."""
+_PLACES: Final = [*_AREAS.split(), *(name for name in lower_case_names() if not name.isascii())]
+_NAMED: Final = re.compile(rf"(?:{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?!{_INSTITUTIONS})")
 
 _YEAR: Final = re.compile(
     r"(?<![\da-z])(?:19|20)\d\d(?![\da-z])|\d{1,2}月|(?<!历)[唐宋元明清汉秦晋隋][代朝]|[一二三四]季度|近[一二两三四五六七八九十\d]+[年个天月周]"
@@ -93,7 +102,7 @@ def asked_types(text: str) -> list[QuestionType]:
 
 def mentions_region(text: str) -> bool:
     """Whether a word for places stands in the question; names of places are no such words."""
-    return MENTIONS.has(text, "region")
+    return _MENTIONS.has(text, "region")
 
 
 def _asked(text: str) -> list[QuestionType]:
@@ -116,7 +125,7 @@ def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
         kinds = [*_wh_types(found["wh"], found["np"], before), *_joined(found["more"])]
         yield from ((found.start(), kind) for kind in kinds)
     for found in _SPECIFIC.finditer(text):
-        if kind := _noun(found["np"]) or WEAK.first(found["np"]):
+        if kind := _noun(found["np"]) or _WEAK.first(found["np"]):
             yield from ((found.start(), one) for one in (kind, *_joined(found["more"])))
 
 
@@ -142,11 +151,11 @@ def _wh_types(wh: str, np: str, before: str) -> Sequence[QuestionType]:
         return ["scope"]
     if bound:
         return [bound]
-    return _subjects(before) or [kind for kind in (WEAK.first(np) or _unnamed(wh, before),) if kind]
+    return _subjects(before) or [kind for kind in (_WEAK.first(np) or _unnamed(wh, before),) if kind]
 
 
 def _noun(np: str) -> QuestionType | None:
-    return NOUNS.first(np) or SHORT.first(np[:1])
+    return _NOUNS.first(np) or _SHORT.first(np[:1])
 
 
 def _subjects(before: str) -> list[QuestionType]:
@@ -154,7 +163,7 @@ def _subjects(before: str) -> list[QuestionType]:
     clause = re.split(rf"[,{_END}]", _LINK.sub("", before))[-1]
     kinds: list[QuestionType] = []
     for part in reversed(re.split(_AND, clause)):
-        kind = NOUNS.ending(part[-8:])
+        kind = _NOUNS.ending(part[-8:])
         if kind is None:
             break
         kinds.insert(0, kind)
@@ -197,7 +206,7 @@ def _values(text: str) -> Iterator[QuestionType]:
         yield "time"
     if _NAMED.search(text):
         yield "region"
-    yield from (kind for _, kind in VALUES.find(text))
+    yield from (kind for _, kind in _VALUES.find(text))
 
 
 def _last_value(before: str) -> Iterator[QuestionType]:
@@ -207,7 +216,7 @@ def _last_value(before: str) -> Iterator[QuestionType]:
         yield "time"
     if (place := _NAMED.search(tail[-5:])) and tail.endswith(place[0]):
         yield "region"
-    if kind := VALUES.ending(tail):
+    if kind := _VALUES.ending(tail):
         yield kind
 
 
@@ -230,4 +239,4 @@ def _fallback(text: str) -> QuestionType | None:
         return value
     if _POLAR.search(text):
         return "scope" if _WANTED.search(text) else None
-    return NOUNS.last(text.rstrip(_END)[-6:])
+    return _NOUNS.last(text.rstrip(_END)[-6:])

@@ -1,9 +1,4 @@
-"""Rankings against relevance judgments: nDCG, P, MRR and the like, as trec_eval counts them.
-
-The computing is trec_eval's own code, by way of ir-measures and pytrec_eval (MacAvaney et al. 2022, "Streamlining
-evaluation with ir-measures"; Van Gysel & de Rijke 2018): nDCG has linear gains and log2(rank + 1), and documents of
-equal score, as a 32-bit float, stand in descending order of their ids, whatever order the run had.
-"""
+"""Rankings against relevance judgments, by people or derived from the intents."""
 
 from __future__ import annotations
 
@@ -13,6 +8,15 @@ from ctypes import c_float
 from typing import Any, Final
 
 from cts_async.errors import UsageError
+from cts_async.search.rankers import Ranker
+
+# --- retrieval
+#
+# Rankings against relevance judgments: nDCG, P, MRR and the like, as trec_eval counts them.
+#
+# The computing is trec_eval's own code, by way of ir-measures and pytrec_eval (MacAvaney et al. 2022, "Streamlining
+# evaluation with ir-measures"; Van Gysel & de Rijke 2018): nDCG has linear gains and log2(rank + 1), and documents of
+# equal score, as a 32-bit float, stand in descending order of their ids, whatever order the run had.
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> grade. Grades below 1 are not relevant, and gain nothing."""
@@ -125,3 +129,33 @@ def _top(documents: Sequence[tuple[str, float]], depth: int | None) -> Sequence[
         return documents
     # A 32-bit float is what trec_eval compares.
     return sorted(documents, key=lambda one: (c_float(one[1]).value, one[0]), reverse=True)[:depth]
+
+
+# --- standin_qrels
+#
+# Judgments for a corpus that nobody judged: what an intent's own description finds best counts as relevant.
+#
+# They are stand-ins and no relevance judgments. They say how close a query comes to the ranking of the full
+# description under the same model, on the same corpus; they can compare ways to ask and to reformulate, and say
+# nothing of whether the documents are any good. Whatever shows a number made with them has to say so.
+
+STANDIN: Final = "stand-in judgments (what the intent's own text ranks best), not relevance judgments"
+"""How tables and files call them."""
+
+
+def standins_have_one_grade(level: int, qrels: str) -> str:
+    """Why a relevance level above 1 is refused with stand-ins."""
+    return (
+        f"--relevance-level {level}: {qrels} has grade 1 only; name a file of graded judgments with --qrels"
+    )
+
+
+def standin_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict[str, dict[str, int]]:
+    """Give key -> document id -> 1 for the `depth` documents that `ranker` ranks best for each intent.
+
+    Grades are binary: an order within the best would be one more thing that nobody judged. An intent that finds
+    nothing has no judgments, and so is left out by `evaluate`.
+    """
+    texts = dict.fromkeys(intents.values())
+    found = {text: [ranked.id for ranked in ranker.rank(text, depth)] for text in texts}
+    return {key: dict.fromkeys(found[text], 1) for key, text in intents.items() if found[text]}

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from cts_async import scorer
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import InputError
-from cts_async.protocol.line_form import checked_results
-from cts_async.protocol.results import Line, answer_digest, failed
-from cts_async.protocol.run_files import JUDGMENTS, results_of
+from cts_async.protocol.results import Line, answer_digest, checked_results, failed
+from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.protocol.run_folders import TALK
-from cts_async.records import UNKNOWN, Coverage
+from cts_async.records import UNKNOWN, Coverage, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
+
+# --- runs
+#
+# Finished runs as analyses see them: what was asked, answered, rewritten and judged, by instance.
 
 UNNAMED = "unnamed"
 """A judge that neither a line nor the manifest names."""
@@ -287,4 +291,67 @@ def _item(line: Line, without: Collection[str]) -> Item:
         rewritten_query=text("rewritten_query"),
         answer=text("answer"),
         verdicts={},
+    )
+
+
+# --- judged_files
+#
+# Judged answers that anybody's program wrote: the release's per_item.jsonl, and whatever `cts score` reads.
+
+
+def read_judged(path: Path) -> FinishedRun:
+    """One file as a run: its scores are the scorer's, recomputed from its labels.
+
+    The system is called as the file is, or its folder where the file is a per_item.jsonl or results.jsonl; a name
+    that ends in k1 to k9 says the budget. Raises InputError with the line at fault.
+    """
+    said: list[str] = []
+    try:
+        outcomes = scorer.read_outcomes(path, report=said.append)
+        lines = dict(_records_by_name(path))
+    except scorer.BadInput as error:
+        raise InputError(error.path, error.problem, line=error.line) from None
+    scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
+    judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
+    judge = min(judges, default=UNNAMED)  # several judges in one file: not the first, lines have no order
+    if not is_one_line(judge):
+        raise InputError(path, f"{judge!r} has control characters or line breaks", field="judge")
+    by_folder = path.name in (PER_ITEM, RESULTS)
+    system, k = named_system(path.parent.name if by_folder else path.stem)
+    return FinishedRun(
+        directory=path.parent if by_folder else path,
+        label=system,
+        clarifier="",
+        k=k,
+        players={},
+        judges=(judge,) if scores else (),
+        items={id: _judged_item(id, lines.get(id, {}), scores[id], judge) for id in sorted(scores)},
+        n_failed=list(outcomes.values()).count(scorer.Unscored.FAILED),
+        n_expected=len(outcomes),
+        data={},
+        embedded=False,
+        remarks=(f"Recomputed from the nuggets: {first_of(said)}.",) if said else (),
+    )
+
+
+def _records_by_name(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every line with its item's name; a table of scores has none."""
+    if not scorer.is_csv(path):
+        for _, line in scorer.read_records(path, lambda _: None):
+            yield scorer.item_name(line), line
+
+
+def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
+    pairs = scorer.pairs_of(line)
+    coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
+    weights = {name: float(weight) for name, (weight, _) in pairs.items()}
+    return Item(
+        id=id,
+        fused_query=str(line.get("fused_query") or line.get("query") or ""),
+        blurred_query="",
+        questions=(),
+        answers=(),
+        rewritten_query="",
+        answer="",
+        verdicts={judge: Verdict(score, coverage, weights)},
     )

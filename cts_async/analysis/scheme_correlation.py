@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from cts_async.analysis.agreement import correlation
 from cts_async.analysis.generation import QueryScores
+from cts_async.analysis.stats import correlation
 
 Retrieval: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 """Scheme -> query -> the measure (nDCG@10, say) of each intent behind the query."""

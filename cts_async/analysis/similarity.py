@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from cts_async.search.backends.tokens import terms
+from cts_async.search.terms import terms
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,11 +16,10 @@ from typing import Final, TypeAlias
 
 from cts_async.analysis.conversations import Talk
 from cts_async.analysis.generation import ALPHA
-from cts_async.analysis.holm import holm
 from cts_async.analysis.retrieval import Qrels, evaluate
-from cts_async.analysis.t_test import PairedT, paired_t_test
+from cts_async.analysis.stats import PairedT, holm, paired_t_test
 from cts_async.records import MODES, SCHEMES, Mode, Scheme
-from cts_async.search.rankers.base import Ranked, Ranker
+from cts_async.search.rankers import Ranked, Ranker
 
 NOBODY_ASKED: Final = "w/o clarification"
 _DEPTH: Final = 100

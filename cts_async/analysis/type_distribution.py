@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cts_async.analysis.generation import Best, Generated
-from cts_async.analysis.t_test import PairedT, paired_t_test
+from cts_async.analysis.stats import PairedT, paired_t_test
 from cts_async.records import AMBIGUITY_TYPES, AmbiguityType
 
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.config import EvaluationConfig, TalkConfig
-    from cts_async.protocol.talk_plan import TalkPlan
-    from cts_async.report.data_table import DataTable
+    from cts_async.protocol.converse import TalkPlan
+    from cts_async.report.conversations import Judgments
     from cts_async.report.summary import RunSummary
-    from cts_async.report.talk_judgments import Judgments
+    from cts_async.report.tables import DataTable
 
 MEASURES = ("nDCG@10", "MRR@10")
 
@@ -140,12 +140,15 @@ def _converse(
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.talk_plan import plan_talks
-    from cts_async.protocol.talks import hold_talks
-    from cts_async.report.data_table import make_folder, write_csv
-    from cts_async.report.talk_judgments import open_judgments, open_scorer
-    from cts_async.report.talk_report import conversations_table, evaluate_talks
-    from cts_async.report.works import Work
+    from cts_async.protocol.converse import hold_talks, plan_talks
+    from cts_async.report.conversations import (
+        conversations_table,
+        evaluate_talks,
+        open_judgments,
+        open_scorer,
+    )
+    from cts_async.report.progress import RunGroup
+    from cts_async.report.tables import make_folder, write_csv
 
     plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
     options.check_keys(talks.run.config_file, talks.run.config_consent, plan.specs.values())
@@ -156,7 +159,7 @@ def _converse(
     if not quiet:
         _introduce(err, plan, judgments)
         print_notes(plan.dataset.notes)
-    works = [Work(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
+    works = [RunGroup(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
     stopped = drive(hold_talks, plan, works, quiet=quiet)
     summaries = _summaries(plan)
     tables, notes = [conversations_table(summaries)], []
@@ -221,8 +224,8 @@ def _conclude(
     tables: Sequence[DataTable],
     notes: Sequence[str],
 ) -> None:
-    from cts_async.report.data_table import print_table, printable
-    from cts_async.report.table import SMOKE_TEST, print_failures
+    from cts_async.report.results import SMOKE_TEST, print_failures
+    from cts_async.report.tables import print_table, printable
 
     for table in tables:
         print_table(out, table)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.config import GoldConfig
-    from cts_async.protocol.gold_plan import GoldPlan
-    from cts_async.report.gold_summary import GoldSummary
+    from cts_async.protocol.gold.build import GoldPlan
+    from cts_async.report.gold import GoldSummary
 
 HELP = """Build the static gold: search each intent once, then extract weighted nuggets from what was found.
 
@@ -106,10 +106,9 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.gold_build import build_gold
-    from cts_async.protocol.gold_plan import plan_gold
-    from cts_async.report.gold_summary import summarise_gold, write_gold_summary
-    from cts_async.report.works import Work
+    from cts_async.protocol.gold.build import build_gold, plan_gold
+    from cts_async.report.gold import summarise_gold, write_gold_summary
+    from cts_async.report.progress import RunGroup
 
     plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
     used = [*plan.plan.specs.values(), *plan.plan.search.opened]
@@ -117,7 +116,7 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     if not quiet:
         _introduce(Console(stderr=True), plan)
         print_notes(plan.plan.dataset.notes)
-    works = [Work(plan.directory.name, len(plan.intents), (plan.directory,))]
+    works = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
     stopped = drive(build_gold, plan, works, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped
@@ -147,7 +146,7 @@ def _introduce(err: Console, plan: GoldPlan) -> None:
 
 
 def _conclude(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
-    from cts_async.report.gold_table import SMOKE_TEST, print_gold
+    from cts_async.report.gold import SMOKE_TEST, print_gold
 
     print_gold(out, summary)
     if plan.plan.embedded:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.cli.drive import DoerOn
     from cts_async.config import JudgeConfig
     from cts_async.protocol.judge_plan import JudgePlan
+    from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
-    from cts_async.report.works import Work
 
 HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
 
@@ -120,9 +120,9 @@ def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.judge_forecast import foresee
+    from cts_async.protocol.forecast import foresee
     from cts_async.protocol.judge_plan import plan_judging
-    from cts_async.report.planned_judging import foreseen_json, print_foreseen
+    from cts_async.report.forecast import foreseen_json, print_foreseen
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
     foreseen = foresee(plan)
@@ -180,15 +180,15 @@ def _on_a_cluster() -> DoerOn[JudgePlan]:
     return run_judging_on
 
 
-def _work(plan: JudgePlan, judge: str) -> Work:
+def _work(plan: JudgePlan, judge: str) -> RunGroup:
     """One judge's; a mean over several systems would be nobody's."""
     from cts_async.protocol.run_files import PER_ITEM, judgments_path
-    from cts_async.report.works import Work
+    from cts_async.report.progress import RunGroup
 
     directories = dict.fromkeys([plan.out, *(target.directory for target in plan.targets)])
     first = plan.targets[0]
     scores = first.directory / PER_ITEM if first.scoring == judge else judgments_path(first.directory, judge)
-    return Work(
+    return RunGroup(
         plan.group(judge),
         plan.n_answers,
         tuple(directories),
@@ -209,7 +209,7 @@ def _summaries(plan: JudgePlan) -> list[RunSummary]:
 
 
 def _conclude(out: Any, plan: JudgePlan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.table import SMOKE_TEST, print_judged
+    from cts_async.report.results import SMOKE_TEST, print_judged
 
     print_judged(out, summaries, plan.judges)
     if plan.n_saved:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
 
@@ -24,9 +24,9 @@ def plan(asked: RunConfig, as_json: options.AsJson = False) -> None:
     from cts_async.engine.run_dir import check_identity
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.forecast import forecast
-    from cts_async.protocol.observed import observe
+    from cts_async.protocol.past_usage import observe
     from cts_async.protocol.plan import make_plan
-    from cts_async.report.planned import forecast_json, print_forecast
+    from cts_async.report.forecast import forecast_json, print_forecast
 
     made = make_plan(asked, load_catalogue(asked.config_file), os.environ, keyless=True)
     for system, directory in made.systems.items():

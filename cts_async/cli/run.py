@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.cli.drive import DoerOn
-    from cts_async.protocol.plan import Plan
-    from cts_async.protocol.search_plan import SearchPlan
+    from cts_async.protocol.plan import Plan, SearchPlan
+    from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
-    from cts_async.report.works import Work
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
 
@@ -58,8 +57,8 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     from cts_async.cli.drive import drive_placed
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.campaign import run_campaign
     from cts_async.protocol.plan import make_plan
+    from cts_async.protocol.run import run_campaign
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
@@ -93,12 +92,12 @@ def _on_a_cluster() -> DoerOn[Plan]:
     return run_campaign_on
 
 
-def _works(plan: Plan) -> list[Work]:
+def _works(plan: Plan) -> list[RunGroup]:
     from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.works import Work
+    from cts_async.report.progress import RunGroup
 
     return [
-        Work(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
+        RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
 
@@ -127,7 +126,7 @@ def _where(search: SearchPlan) -> str:
 
 
 def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
-    from cts_async.report.table import SMOKE_TEST, print_results
+    from cts_async.report.results import SMOKE_TEST, print_results
 
     if not summaries:
         return
@@ -145,8 +144,8 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
 
 def _look_back_and_on(out: Console, plan: Plan) -> None:
     """What one might do next, and in one line planned and actual."""
-    from cts_async.protocol.observed import observe
-    from cts_async.report.planned import compare
+    from cts_async.protocol.past_usage import observe
+    from cts_async.report.forecast import compare
 
     for line in (f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"):
         out.print(line, markup=False, highlight=False, soft_wrap=True)

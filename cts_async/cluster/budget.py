@@ -14,7 +14,7 @@ from cts_async.config import BudgetConfig
 from cts_async.engine.budget import NOTHING, Budget, Deadline, Lines, exhausted
 from cts_async.engine.events import BudgetUsed, Cost, Events
 from cts_async.errors import BudgetSpent
-from cts_async.protocol.spending import deadline_in
+from cts_async.protocol.resources import deadline_in
 
 
 def allowed_budget(

@@ -23,14 +23,14 @@ from cts_async.cluster.worker_events import EventAggregator
 from cts_async.config import BudgetConfig, JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, GroupHeldUp, Notice, Stopping, WorkersInUse
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.engine.worker_status import WorkerState, WorkerStatus, census
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
-from cts_async.protocol.campaign import budget_of, opened_runs
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import budget_of as judging_budget_of
 from cts_async.protocol.rejudge import opened_verdicts
+from cts_async.protocol.run import budget_of, opened_runs
 from cts_async.protocol.run_files import RunFiles
 
 HUNG_S: Final = 20.0

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cts_async.engine.budget import NOTHING
-from cts_async.engine.events import Cost, Event, StepsCounted
-from cts_async.engine.lane_status import LaneStatus
+from cts_async.engine.events import Cost, Event, LaneStatus, StepsCounted
 from cts_async.values import value
 
 StepRef = tuple[int, str]

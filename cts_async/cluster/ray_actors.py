@@ -29,7 +29,7 @@ from cts_async.cluster.messages import Begun, News, Turn
 from cts_async.cluster.remote_lanes import LimiterLost, RemoteLanes
 from cts_async.cluster.work import NeededFile
 from cts_async.cluster.worker import Setup, Worker
-from cts_async.engine.collector import collect_seldom
+from cts_async.engine.processes import collect_seldom
 from cts_async.errors import UsageError
 
 _RAY: Any = ray

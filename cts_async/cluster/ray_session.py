@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from cts_async.engine.python_process import child_environment, python_command
+from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import UsageError
 
 if TYPE_CHECKING:

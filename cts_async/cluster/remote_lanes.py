@@ -29,7 +29,7 @@ from cts_async.cluster.limiter import (
 from cts_async.engine.account import LaneLimits, LimitOf, Permit
 from cts_async.engine.events import Events, LimitLearned
 from cts_async.engine.lane import Lane
-from cts_async.engine.quota import Quotas
+from cts_async.engine.ratelimit import Quotas
 
 REPORT_S: Final = 0.1
 """Reports wait no longer than this for an ask to travel with."""

@@ -27,19 +27,19 @@ from cts_async.engine.runner import Job
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol import rejudge
-from cts_async.protocol.campaign import Company, Files, judgments_of, opened_company, result_of, work_left
-from cts_async.protocol.crew import Crew, LaneOf, instances_in_flight, opened
+from cts_async.protocol.answers import Judging, NoAnswer
 from cts_async.protocol.judge import LEXICAL, Judge
 from cts_async.protocol.judge_plan import JudgePlan, width_of
-from cts_async.protocol.judging import Judging, NoAnswer
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import PromptSet
+from cts_async.protocol.resources import Crew, LaneOf, instances_in_flight, opened
 from cts_async.protocol.results import Line as ResultLine
+from cts_async.protocol.run import Company, Files, judgments_of, opened_company, result_of, work_left
 from cts_async.protocol.run_files import STEPS, RunFiles
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Judgment, Nugget, Outcome
 from cts_async.safe_files import replace_file
-from cts_async.search.backends.index_cache import default_cache_dir
+from cts_async.search.backends.index import default_cache_dir
 from cts_async.values import value
 
 Done = Callable[[tuple[Line, ...], bool], None]

@@ -22,12 +22,12 @@ from cts_async.engine.events import (
     JobsCounted,
     LaneInUse,
     LanePaused,
+    LaneStatus,
     LimitLearned,
     Notice,
     StepEnded,
     StepsCounted,
 )
-from cts_async.engine.lane_status import LaneStatus
 from cts_async.engine.lanes_of_many import LanesOfMany
 
 FORWARDED: Final = frozenset({Notice, LanePaused, LimitLearned, CircuitChanged, GroupHeldUp})

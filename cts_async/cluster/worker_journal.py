@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from cts_async.cluster.messages import StepRef
-from cts_async.engine.append_log import line_of
+from cts_async.engine.journal import line_of
 from cts_async.errors import RunStopped
 
 

@@ -14,9 +14,8 @@ from math import inf
 from typing import Final, Literal, Protocol
 
 from cts_async.engine.concurrency import NOISE
-from cts_async.engine.kind import PLENTY, ReservationDetector
-from cts_async.engine.limits import Gate, LimitKind, MeterGate, PacedGate, make_gate
-from cts_async.engine.quota import Quota, Quotas
+from cts_async.engine.meters import PLENTY, ReservationDetector
+from cts_async.engine.ratelimit import Gate, LimitKind, MeterGate, PacedGate, Quota, Quotas, make_gate
 
 LimitOf = Literal["requests", "tokens"]
 

@@ -20,9 +20,8 @@ from math import inf
 from cts_async.engine.account import Account, Accounting, LaneLimits, Permit
 from cts_async.engine.circuit import FEW, Circuit
 from cts_async.engine.concurrency import ConcurrencyWindow
-from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LimitLearned
-from cts_async.engine.lane_status import LaneStatus
-from cts_async.engine.quota import Quotas
+from cts_async.engine.events import CircuitChanged, Events, LaneInUse, LanePaused, LaneStatus, LimitLearned
+from cts_async.engine.ratelimit import Quotas
 from cts_async.errors import ProviderDown, ProviderGone, RateLimited, RunStopped, TimedOut, TransientError
 
 __all__ = ["Lane", "LaneLimits", "Permit", "stop_all"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from cts_async.engine.lane_status import LaneStatus, at_rest, merged
+from cts_async.engine.events import LaneStatus, at_rest, merged
 
 
 class LanesOfMany:

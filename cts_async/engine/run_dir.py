@@ -2,6 +2,8 @@
 
 `run.json` holds `identity` (what determines the results: a resumed run must agree on it) and notes
 (versions, command, sessions) that may change from one session to the next.
+
+The form of a manifest's parts that readers rely on. What we write has it; an editor may have broken it.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -18,9 +21,9 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__
-from cts_async.engine.manifest_form import check_manifest
-from cts_async.errors import InputError, RunLocked, UsageError, unwritable
-from cts_async.safe_files import leads_to, open_file, opened_folder, replace_file
+from cts_async.errors import InputError, RunLocked, UsageError, write_error
+from cts_async.records import is_one_line
+from cts_async.safe_files import is_open_file, open_file, open_folder, replace_file
 
 _DAMAGED: Final = (
     ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
@@ -40,7 +43,7 @@ class Lock:
 
     def holds(self) -> bool:
         """Whether the path still leads to the directory that is locked; another process may lock what replaced it."""
-        return leads_to(self._directory, self._fd)
+        return is_open_file(self._directory, self._fd)
 
 
 @contextmanager
@@ -58,20 +61,20 @@ def locked(directory: Path, *, place: str = "") -> Iterator[Lock]:
     with ExitStack() as held:
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            folder = held.enter_context(opened_folder(directory))
+            folder = held.enter_context(open_folder(directory))
             fd = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
             held.callback(os.close, fd)
             free = _flock(fd, fcntl.LOCK_EX)
             with suppress(OSError):  # of file systems that lock no directories
                 free = _flock(folder, fcntl.LOCK_EX) and free
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         other = f", or choose another {place}" if place else ""
         if not free:
             holder = os.pread(fd, 64, 0).decode(errors="replace")
             process = holder if re.fullmatch(r"process \d+", holder) else "another process"
             raise RunLocked(f"{directory}: {process} is writing this run; wait for it{other}")
-        if not leads_to(directory / LOCK, fd):
+        if not is_open_file(directory / LOCK, fd):
             raise RunLocked(
                 f"{directory}: was replaced while it was being locked; type the same command again"
             )
@@ -79,7 +82,7 @@ def locked(directory: Path, *, place: str = "") -> Iterator[Lock]:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         yield Lock(directory, folder)
 
 
@@ -178,3 +181,88 @@ def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
 def _short(value: Any) -> str:
     text = orjson.dumps(value).decode()
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+_ABSENT: Final[Any] = object()
+_NUMBERS: Final = (int, float, type(None))
+
+
+def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raises InputError that names a part, such as `identity.k`, which is not as it has to be.
+
+    Any may be absent, and those within another null.
+    """
+    for names, (form, told) in _FORMS.items():
+        outer, _, inner = names.partition(".")
+        value = manifest.get(outer, _ABSENT)
+        if inner and value is not _ABSENT:
+            value = _ABSENT if value.get(inner) is None else value[inner]
+        if value is not _ABSENT and not form(value):
+            raise InputError(path, f"has to be {told}", field=names)
+
+
+def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The sessions that are noted, as far as they are any: a run can be read without."""
+    noted = manifest.get("sessions")
+    if not isinstance(noted, list):
+        return []
+    return [one for one in noted if isinstance(one, dict) and type(one.get("wall_s")) in _NUMBERS]
+
+
+def command_of(manifest: Mapping[str, Any]) -> str:
+    """The command that a manifest notes, quoted so that a shell takes it for one command of `cts`; "" for anything else.
+
+    The manifest may be anybody's, and the command is there to be typed again.
+    """
+    command = manifest.get("command")
+    try:
+        words = shlex.split(command) if isinstance(command, str) and is_one_line(command) else []
+    except ValueError:
+        return ""
+    return shlex.join(words) if words[:1] == ["cts"] else ""
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**31
+
+
+def _are_texts(value: Any) -> bool:
+    return all(isinstance(one, str) for one in value)
+
+
+def _are_names(value: Any) -> bool:
+    return all(isinstance(one, str) and is_one_line(one) for one in value)
+
+
+def _are_prices(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(one, dict) and all(type(price) in _NUMBERS for price in one.values())
+        for one in value.values()
+    )
+
+
+_FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    "identity": (_is_object, "an object"),
+    "identity.data": (_is_object, "an object"),
+    "identity.system": (lambda value: not isinstance(value, str) or is_one_line(value), "a name of one line"),
+    "identity.k": (_is_count, "a number of questions"),
+    "identity.judges": (lambda value: isinstance(value, list) and _are_names(value), "a list of names"),
+    "data": (_is_object, "an object"),
+    "players": (
+        lambda value: (
+            isinstance(value, dict) and _are_texts(one for one in value.values() if one is not None)
+        ),
+        "an object of names",
+    ),
+    "further_judges": (
+        lambda value: isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()),
+        "an object of judges by name",
+    ),
+    "prices": (_are_prices, "an object of prices by model"),
+    "n_expected": (_is_count, "a number of instances"),
+}
+"""An outer part stands before what is in it."""

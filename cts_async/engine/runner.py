@@ -17,7 +17,6 @@ from typing import Any, Protocol, TypeVar
 
 import anyio
 
-from cts_async.engine.attempts import Attempts, charge_of
 from cts_async.engine.budget import NOTHING, Budget
 from cts_async.engine.events import (
     AttemptFailed,
@@ -32,8 +31,7 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, Permit, stop_all
-from cts_async.engine.retry import RetryPolicy, wait_before_retry
-from cts_async.engine.step import Executed, Step
+from cts_async.engine.step import Attempts, Executed, RetryPolicy, Step, charge_of, wait_before_retry
 from cts_async.errors import (
     DeadlineReached,
     Interrupted,

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import anyio.to_thread
 
-from cts_async.engine.python_process import child_environment, python_command
+from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import ModelSpec
 

@@ -13,10 +13,18 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cts_async.errors import UnusableOutput
-from cts_async.llm.gbnf import json_string, literal
 from cts_async.llm.json_text import Found, find_json, loads_or_none, only_string, strip_thoughts
-from cts_async.llm.questions import MAX_QUESTION_CHARS, QUESTION_RULE, folded, listed, repetition, texts_in
-from cts_async.llm.structured import object_schema
+from cts_async.llm.parsing import (
+    MAX_QUESTION_CHARS,
+    QUESTION_RULE,
+    folded,
+    json_string,
+    listed,
+    literal,
+    object_schema,
+    repetition,
+    texts_in,
+)
 from cts_async.records import AMBIGUITY_TYPES, AmbiguityType
 
 __all__ = ["Choice", "Clarification", "Clarified", "ambiguity_type"]

@@ -5,22 +5,44 @@ Pure: what `assumed` tells of a system's steps is taken, and what the run's own 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
+from statistics import fmean
 from typing import Any
 
 from cts_async.engine.run_dir import read_manifest
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.messages import input_tokens
 from cts_async.llm.model import prices_of
-from cts_async.protocol.assumed import assumed, said, turns_of, visited
-from cts_async.protocol.crew import enough_in_flight
-from cts_async.protocol.effort import FEWEST_STEPS, Effort, Work, effort_of, total_of
-from cts_async.protocol.lane_forecast import LaneForecast, model_lanes, tool_lanes
-from cts_async.protocol.observed import Observed, Seen, pooled
+from cts_async.protocol.answers import Judging
+from cts_async.protocol.estimates import (
+    AROUND,
+    FEWEST_STEPS,
+    PER_NUGGET,
+    SENDING_S,
+    TOKENS_PER_S,
+    Effort,
+    Work,
+    assumed,
+    effort_of,
+    said,
+    total_of,
+    turns_of,
+    visited,
+)
+from cts_async.protocol.judge import nuggets_by_call
+from cts_async.protocol.judge_plan import JudgePlan, Target
+from cts_async.protocol.past_usage import Observed, Seen, pooled
 from cts_async.protocol.plan import Plan
+from cts_async.protocol.resources import enough_in_flight
+from cts_async.protocol.results import HASHES, LatestLines, judged_mark
+from cts_async.protocol.run_files import PER_ITEM, judgments_path
 from cts_async.protocol.systems import System
-from cts_async.records import Instance
+from cts_async.records import Instance, language_of
+from cts_async.search.backends.base import EngineSpec, ReaderSpec
 
 SAMPLE = 200
 """Instances whose prompts are rendered, evenly over the data."""
@@ -175,3 +197,184 @@ def _walk_s(work: Iterable[Work], system: System) -> float:
     own = [one for one in work if one.system == system.label]
     judging = max((one.latency_s for one in own if one.kind == "judge"), default=0.0)
     return judging + sum(one.latency_s * one.in_a_row for one in own if one.kind != "judge")
+
+
+# --- How long the accounts take for what is asked of them, under each of their limits.
+
+
+@dataclass(frozen=True, slots=True)
+class LaneForecast:
+    """One provider account: what is asked of it, and how long that takes under each of its limits."""
+
+    name: str
+    models: tuple[str, ...]
+    effort: Effort
+    under: Mapping[str, float]
+    """Seconds by limit: "requests/min", "tokens/min", "concurrency"; only limits that there are."""
+
+    @property
+    def binding(self) -> str:
+        return max(self.under, key=lambda limit: self.under[limit])
+
+    @property
+    def time_s(self) -> float:
+        return self.under[self.binding]
+
+
+def model_lanes(players: Iterable[ModelSpec], work: Iterable[Work]) -> Iterable[LaneForecast]:
+    """Each account of these models."""
+    work = list(work)
+    accounts: dict[str, list[ModelSpec]] = {}
+    for spec in players:
+        accounts.setdefault(spec.account, []).append(spec)
+    for specs in accounts.values():
+        names = tuple(spec.name for spec in specs)
+        own = [one for one in work if one.model in names]
+        yield LaneForecast(names[0], names, total_of(own), under_limits(specs[0], own))
+
+
+def tool_lanes(plan: Plan, calls: float) -> Iterable[LaneForecast]:
+    """What is asked of the accounts of search engine and page reader; what that costs nobody here knows."""
+    accounts: dict[str, list[EngineSpec | ReaderSpec]] = {}
+    for spec in plan.search.opened:
+        accounts.setdefault(spec.account, []).append(spec)
+    for specs in accounts.values():
+        total = calls * len(specs)
+        under = {"concurrency": total * SENDING_S / specs[0].max_concurrency}
+        if specs[0].requests_per_min:
+            under["requests/min"] = total / specs[0].requests_per_min * 60
+        names = tuple(spec.name for spec in specs)
+        yield LaneForecast(names[0], names, Effort(total, priced=False), under)
+
+
+def under_limits(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
+    """Seconds under each limit of an account; they are those of its first model."""
+    effort = total_of(work)
+    busy_s = sum(one.effort.calls * one.latency_s for one in work)
+    under = {"concurrency": busy_s / spec.max_concurrency}
+    if spec.requests_per_min:
+        under["requests/min"] = effort.calls / spec.requests_per_min * 60
+    if spec.tokens_per_min:
+        under["tokens/min"] = effort.tokens / spec.tokens_per_min * 60
+    return under
+
+
+# --- What judging will take, before it is started: calls, tokens, dollars, and time under each account's limits.
+#
+# Prompts are rendered over an even sample of the real answers; what was judged already is left out, and a question
+# that several answers ask is counted once. Assumed are the length of replies and the time of a call (see `forecast`).
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeForecast:
+    """What one judge has left to do."""
+
+    judge: str
+    n_left: int
+    """Answers without its verdict."""
+    n_questions: int
+    """Different ones among them that it has not answered for another answer either."""
+    work: Work
+
+
+@dataclass(frozen=True, slots=True)
+class JudgingForecast:
+    """All judges that are models, and their accounts."""
+
+    judges: tuple[JudgeForecast, ...]
+    lanes: tuple[LaneForecast, ...]
+
+    @property
+    def total(self) -> Effort:
+        return sum((one.work.effort for one in self.judges), Effort())
+
+    @property
+    def time_s(self) -> float:
+        """Accounts work side by side: the longest counts."""
+        return max((lane.time_s for lane in self.lanes), default=0.0)
+
+
+def foresee(plan: JudgePlan) -> JudgingForecast:
+    """Read the answers and what is there of verdicts; starts and writes nothing."""
+    judges = tuple(_of_judge(plan, name, spec) for name, spec in plan.specs.items())
+    accounts: dict[str, list[JudgeForecast]] = {}
+    for one in judges:
+        accounts.setdefault(plan.specs[one.judge].account, []).append(one)
+    lanes = tuple(_lane(plan.specs[own[0].judge], own) for own in accounts.values())
+    return JudgingForecast(judges, lanes)
+
+
+def _of_judge(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
+    every = max(1, ceil(plan.n_answers / SAMPLE))
+    found = _Left()
+    for target in plan.targets:
+        wanted = _wanted(plan, judge, target)
+        for judging in target.answers.stream(_all):
+            if judging.failure is None:
+                found.take(judging, left=wanted(judging), sampled_every=every)
+    n_questions, calls = found.questions(spec.judge_nuggets)
+    prompts = [tokens for judging in found.sample for tokens in _prompts(plan, spec, judging)]
+    nuggets = sum(len(judging.instance.nuggets) for judging in found.sample)
+    output = nuggets / max(1, len(prompts)) * PER_NUGGET + AROUND
+    each = effort_of(spec, 1.0, fmean(prompts) if prompts else 0.0, output)
+    work = Work("", "judge", judge, calls, each, SENDING_S + output / TOKENS_PER_S, in_a_row=1.0)
+    return JudgeForecast(judge, len(found.left), n_questions, work)
+
+
+class _Left:
+    """Digests of what is left and of what is done, and some answers of those that are left."""
+
+    def __init__(self) -> None:
+        self.left, self.done, self.n_nuggets = array(HASHES), array(HASHES), array("I")
+        self.sample: list[Judging] = []
+
+    def take(self, judging: Judging, *, left: bool, sampled_every: int) -> None:
+        if not left:
+            self.done.append(judging.digest)
+            return
+        if len(self.left) % sampled_every == 0:
+            self.sample.append(judging)
+        self.left.append(judging.digest)
+        self.n_nuggets.append(len(judging.instance.nuggets))
+
+    def questions(self, per_call: int) -> tuple[int, int]:
+        """Different questions that nobody has answered yet, and the calls that they take."""
+        import numpy as np
+
+        digests, first = np.unique(np.array(self.left, np.int64), return_index=True)
+        new = first[~np.isin(digests, np.array(self.done, np.int64))]
+        n_nuggets = np.array(self.n_nuggets, np.int64)[new]
+        return len(new), int((-(-n_nuggets // per_call)).sum())
+
+
+def _all(id: str) -> bool:
+    return True
+
+
+def _wanted(plan: JudgePlan, judge: str, target: Target) -> Callable[[Judging], bool]:
+    """Whether an answer still has to be judged, as the judging itself will see it."""
+    further = target.scoring != judge
+    path = judgments_path(target.directory, judge) if further else target.directory / PER_ITEM
+    return partial(_needs, LatestLines(path, judged_mark), again=further or plan.config.retry_failed)
+
+
+def _needs(lines: LatestLines, judging: Judging, *, again: bool) -> bool:
+    known = lines.failed(judging.instance.id)
+    return known is None or (known and again) or lines.outdated(judging.instance.id, judging.mark)
+
+
+def _prompts(plan: JudgePlan, spec: ModelSpec, judging: Judging) -> list[float]:
+    """Tokens of each call that an answer takes."""
+    instance = judging.instance
+    prompt = plan.prompts.get("judge", language_of(instance.fused_query), spec.prompt_size)
+    texts = nuggets_by_call(instance.nuggets, spec.judge_nuggets)
+    return [
+        input_tokens(prompt.render(query=instance.fused_query, nuggets=text, candidate_answer=judging.answer))
+        for text in texts
+    ]
+
+
+def _lane(spec: ModelSpec, own: list[JudgeForecast]) -> LaneForecast:
+    work = [one.work for one in own]
+    effort = sum((one.effort for one in work), Effort())
+    return LaneForecast(spec.name, tuple(one.judge for one in own), effort, under_limits(spec, work))

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from cts_async.engine.runner import Context
-from cts_async.llm.structured import CoverageList
+from cts_async.llm.coverage import CoverageList
 from cts_async.protocol.lexical import judge_lexically
-from cts_async.protocol.role import Role
+from cts_async.protocol.roles import Role
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Coverage, Judgment, Nugget, language_of
 

@@ -14,13 +14,9 @@ from functools import partial
 from typing import Literal
 
 from cts_async.engine.runner import Context
-from cts_async.protocol.answer import Answerer
-from cts_async.protocol.clarify import clarify
 from cts_async.protocol.conversation import Talk, answer_each, converse
-from cts_async.protocol.deep_search import DeepSearch
 from cts_async.protocol.judge import Judge, nothing_covered
-from cts_async.protocol.rewrite import rewrite
-from cts_async.protocol.role import Role
+from cts_async.protocol.roles import Answerer, DeepSearch, Role, clarify, rewrite
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import ClarifierView, JudgeView, RewriterView, SearchView
 from cts_async.records import Answer, ConversationTurn, Instance, Judgment, Outcome, Trace

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cts_async.errors import InputError
-from cts_async.llm.fence import fence_pattern, harmless
-from cts_async.llm.reasoning import THOUGHT_TAGS
+from cts_async.llm.escaping import fence_pattern, harmless
+from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, Language, language_of
 
 __all__ = ["FIELDS", "Prompt", "PromptSet", "load_prompts"]

@@ -14,17 +14,14 @@ from functools import partial
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
-from cts_async.protocol.crew import instances_in_flight, opened, prices_of
+from cts_async.protocol.answers import Judging, Wanted
 from cts_async.protocol.judge import Judge, nothing_covered
-from cts_async.protocol.judge_files import Target, opened_targets
-from cts_async.protocol.judge_plan import JudgePlan
-from cts_async.protocol.judging import Judging, Wanted
-from cts_async.protocol.latest import LatestLines
-from cts_async.protocol.results import Line, failure_line, judged
+from cts_async.protocol.judge_plan import JudgePlan, Target, opened_targets
+from cts_async.protocol.resources import instances_in_flight, manifest_prices, open_budget, opened
+from cts_async.protocol.results import LatestLines, Line, failure_line, judged
 from cts_async.protocol.run_files import Also, RunFiles
-from cts_async.protocol.spending import open_budget
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment
 from cts_async.values import value
@@ -70,7 +67,7 @@ def opened_verdicts(plan: JudgePlan, events: Events, also: Also = dict) -> Itera
         "command": plan.config.command,
         "n_expected": plan.n_answers,
         "embedded": plan.embedded,
-        "prices": prices_of(plan.specs.values()),
+        "prices": manifest_prices(plan.specs.values()),
     }
     texts = {name: plan.prompts.text(name) for name in plan.prompt_names}
     sync = plan.config.sync

@@ -1,127 +1,181 @@
-"""Which model plays which role, and whether everything it needs is there. Pure: the environment is passed in."""
+"""A role: a model that is given a prompt, the fields of its view, and a form to answer in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-from cts_async.errors import UsageError
-from cts_async.llm.catalog import Catalogue, ModelSpec
-from cts_async.llm.local import model_file
-from cts_async.protocol.judge import LEXICAL
+from cts_async.engine.runner import Context
+from cts_async.engine.step import RetryPolicy, step_key
+from cts_async.llm.model import Model
+from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
+from cts_async.protocol.prompts import PromptSet
+from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView, SearchView
+from cts_async.records import AgentPrompt, Answer, Language, Trace, language_of
+from cts_async.search.agent import Agent
 
-PAPER_SUPPORT = "ernie"
-PAPER_AGENT = "webdancer"
-"""The paper's fixed roles: ERNIE-4.5-Turbo-128K, and WebDancer for the search (table 1, section 5.2)."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class RoleNames:
-    """Model names by role; several judges, the first of which gives the score."""
+class Role:
+    """Who speaks (a model) and from which prompts."""
 
-    support: str
-    judges: tuple[str, ...]
-    agent: str
-    visit: str | None = None
-    """Who reads pages for the agent; None: they are read by their words."""
+    model: Model
+    prompts: PromptSet
+
+    async def ask(
+        self,
+        ctx: Context,
+        step: str,
+        prompt: str,
+        language: Language,
+        expect: Expect[T],
+        *,
+        on_record: Sequence[str] = (),
+        shared: bool = False,
+        policy: RetryPolicy | None = None,
+        **fields: Any,
+    ) -> T:
+        """Render `prompt` with `fields`, ask, and read the reply as `expect`; remembered as `step`.
+
+        The fields named in `on_record` stand verbatim in the run's data or results already: the journal
+        gets one digest of them instead of their text (see `request_json`). A `shared` step is the same
+        step for every instance that asks the same; all its fields have to be `on_record`. `policy` is the
+        step's own patience, e.g. how often the model is asked again; None: the runner's.
+        """
+        rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
+        values = {name: str(value) for name, value in fields.items()}
+        digest = _digest(values, on_record) if on_record else ""
+        request = _request(rendered.name, values, on_record, digest)
+        # The prompt's text and its fields determine the messages; a digest that is there is not made twice.
+        # What many instances share is told apart by all of it.
+        key_on = [rendered.sha256, digest if shared else request] if on_record else None
+        messages = rendered.render(**values)
+        return await self.model.ask(
+            ctx, step, messages, expect, request=request, key_on=key_on, shared=shared, policy=policy
+        )
 
 
-def choose_roles(
-    clarifiers: Sequence[str],
-    defaults: Mapping[str, str],
-    *,
-    support: str | None,
-    judges: Sequence[str],
-    agent: str | None,
-    every_role: str | None,
-    visit: str | None = None,
-    web: bool = False,
-) -> RoleNames:
-    """An option wins over `--all`, that over cts.toml's [roles], that over the paper's choice.
+def request_json(prompt: str, values: Mapping[str, str], on_record: Sequence[str] = ()) -> dict[str, Any]:
+    """A role's request as the journal has it: `{"prompt", "fields", "on_record"}`, empty parts left out.
 
-    Where every Clarifier is the embedded model, so is everything else: it needs no key. Pages of the `web` are
-    read by the support model, documents of one's own by their words, unless [roles] or an option says otherwise.
+    `fields` are the texts that stand nowhere else. `on_record` are 16 hex digits over the others by name,
+    enough to prove which text of the data it was: compute them again from there and compare.
     """
-    embedded = bool(clarifiers) and all(name == "local" for name in clarifiers)
-    paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
+    return _request(prompt, values, on_record, _digest(values, on_record) if on_record else "")
 
-    def name(role: str) -> str:
-        if every_role is not None:
-            return every_role
-        return defaults.get(role) or ("local" if embedded else paper[role])
 
-    support = name("support") if support is None else support
-    reader = visit or (every_role if web else None) or defaults.get("visit") or (support if web else LEXICAL)
-    return RoleNames(
-        support,
-        tuple(judges) or (name("judge"),),
-        name("agent") if agent is None else agent,
-        None if reader == LEXICAL else reader,
+def _request(prompt: str, values: Mapping[str, str], on_record: Sequence[str], digest: str) -> dict[str, Any]:
+    new = {name: value for name, value in values.items() if name not in on_record}
+    request: dict[str, Any] = {"prompt": prompt}
+    if new:
+        request["fields"] = new
+    if digest:
+        request["on_record"] = digest[:16]
+    return request
+
+
+def _digest(values: Mapping[str, str], on_record: Sequence[str]) -> str:
+    return step_key({name: values[name] for name in on_record})
+
+
+# --- The Clarifier: k short questions from q alone, best first (paper, prompt A).
+
+
+async def clarify(ctx: Context, clarifier: Role, view: ClarifierView) -> tuple[str, ...]:
+    """Exactly `view.k` non-empty, distinct questions."""
+    return await clarifier.ask(
+        ctx,
+        "clarify",
+        "clarify",
+        language_of(view.blurred_query),
+        QuestionList(view.k),
+        blurred_query=view.blurred_query,
+        k=view.k,
     )
 
 
-def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
-    """Role to model name where no option says otherwise; `defaults` are cts.toml's [roles].
-
-    A run without `--model` is clarified by the embedded model, which then plays the other roles as well.
-    """
-    chosen = choose_roles(["a model"], defaults, support=None, judges=(), agent=None, every_role=None)
-    players = {
-        "clarifier": "local",
-        "support": chosen.support,
-        "judge": chosen.judges[0],
-        "agent": chosen.agent,
-    }
-    return players | ({"extractor": defaults["extractor"]} if "extractor" in defaults else {})
+# --- The user who answers: one short phrase from q* for one question, or `unknown`.
 
 
-def with_stand_ins(
-    wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str], *, keys_only: bool = False
-) -> dict[str, str]:
-    """`environ` with something in place of every variable that is missing: enough to plan, not to call."""
-    lacks = catalogue.missing_keys if keys_only else catalogue.missing_variables
-    missing = {variable for name in wanted if name != LEXICAL for variable in lacks(name, environ)}
-    return {**environ, **{name: f"http://{name.lower()}.invalid/v1" for name in missing}}
+class Answerer(Protocol):
+    """Who answers the Clarifier's questions in the place of the user."""
+
+    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
+        """The answer to question number `turn` (from 1) of the instance that `ctx` works on.
+
+        In mode "respond" the view has the conversation so far; who answers from a list need not look at it.
+        """
 
 
-def resolve_all(
-    wanted: Mapping[str, Sequence[str]],
-    catalogue: Catalogue,
-    environ: Mapping[str, str],
-    *,
-    also_missing: Sequence[str] = (),
-    options: str,
-    keyless: str = "--all local",
-) -> dict[str, ModelSpec]:
-    """Specs by name. Raises UsageError that lists every missing variable at once, with who needs it.
+@dataclass(frozen=True, slots=True)
+class ModelAnswerer:
+    """The User Answerer as CTS has it (prompt B): a model that knows the intent, and of the rest one question."""
 
-    `wanted` maps a model's name to the roles it plays; `also_missing` is what searches and visits lack, in the
-    same words. `options` choose other models, `keyless` those that need no key, at the command that asks.
-    """
-    specs: dict[str, ModelSpec] = {}
-    missing: list[str] = []
-    for name, roles in wanted.items():
-        if name == LEXICAL:
-            continue
-        lacks = catalogue.missing_variables(name, environ)
-        if lacks:
-            missing += [f"{variable} ({', '.join(roles)}: {name})" for variable in lacks]
-        else:
-            specs[name] = catalogue.resolve(name, environ)
-    if missing or also_missing:
-        others = [f"models you have ({options})"] * bool(missing)
-        others += ["another web (--search, --visit)"] * bool(also_missing)
-        trial = f", or try without any key: {keyless}" if missing and not also_missing else ""
-        raise UsageError(
-            f"missing in the environment: {', '.join([*missing, *also_missing])}. "
-            f"Set what is missing, or choose {' and '.join(others)}{trial}"
+    role: Role
+
+    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
+        """A short phrase from q*, or `unknown`."""
+        return await self.role.ask(
+            ctx,
+            f"answer/{turn}",
+            "answer",
+            language_of(view.fused_query),
+            ShortPhrase(),
+            on_record=("clear_query",),
+            clear_query=view.fused_query,
+            clarification_question=view.question,
         )
-    return specs
 
 
-def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> dict[str, ModelSpec]:
-    """`specs` with the embedded model called by its file's name: results of one such model are not another's."""
-    if not any(spec.embedded for spec in specs.values()):
-        return dict(specs)
-    stem = model_file(environ).stem
-    return {name: replace(spec, model=stem) if spec.embedded else spec for name, spec in specs.items()}
+# --- The Rewriter: one retrieval-ready sentence from q and the elicited pairs (paper, prompt C).
+
+
+_LABELS: dict[Language, tuple[str, str]] = {"en": ("Question", "Answer"), "zh": ("问题", "回答")}
+
+
+async def rewrite(ctx: Context, rewriter: Role, view: RewriterView) -> str:
+    """The rewritten query q-hat: one non-empty line."""
+    language = language_of(view.blurred_query)
+    return await rewriter.ask(
+        ctx,
+        "rewrite",
+        "rewrite",
+        language,
+        OneLine(),
+        blurred_query=view.blurred_query,
+        qa_pairs=qa_pairs(view, language),
+    )
+
+
+def qa_pairs(view: RewriterView, language: Language) -> str:
+    """The pairs as numbered lines of text."""
+    asked, answered = _LABELS[language]
+    return "\n".join(
+        f"{asked} {i}: {question}\n{answered} {i}: {reply}"
+        for i, (question, reply) in enumerate(view.pairs, 1)
+    )
+
+
+# --- Deep search as a role: its prompt around the agent's loop.
+
+
+@dataclass(frozen=True, slots=True)
+class DeepSearch:
+    """The agent with its prompts; `current_date` (YYYY-MM-DD) and `prompt` are fixed for a whole run."""
+
+    agent: Agent
+    prompts: PromptSet
+    current_date: str
+    prompt: AgentPrompt = "query"
+
+    async def search(self, ctx: Context, view: SearchView, *, anew: bool = False) -> Trace:
+        """Search until there is an answer, or the budget of model calls is spent; `anew` as in `Agent.run`."""
+        language = self.prompt if self.prompt in ("en", "zh") else language_of(view.query)
+        prompt = self.prompts.agent(self.prompt, view.query, self.agent.model.spec.prompt_size)
+        fields = {"question": view.query, "current_date": self.current_date}
+        request = {"prompt": prompt.name, "fields": fields}
+        opening = prompt.render(**fields)
+        return await self.agent.run(ctx, view.query, opening, language, request, anew=anew)

@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async import __version__
-from cts_async.engine.append_log import AppendLog
 from cts_async.engine.events import Events, JobsFound, Notice
-from cts_async.engine.journal import Journal
-from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
+from cts_async.engine.journal import AppendLog, Journal, torn_path
+from cts_async.engine.run_dir import check_identity, differences, locked, read_manifest, write_json
 from cts_async.engine.runner import interrupted
-from cts_async.engine.torn_tail import torn_path
-from cts_async.errors import RunStopped, UsageError, unwritable
-from cts_async.protocol.latest import LatestLines
-from cts_async.protocol.results import Line, judged_mark
-from cts_async.safe_files import check_writable, make_folder_in, opened_folder, replace_file
+from cts_async.errors import RunStopped, UsageError, write_error
+from cts_async.protocol.results import LatestLines, Line, judged_mark
+from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
 RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
     "results.jsonl",
@@ -44,7 +41,7 @@ class RunFiles:
     """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
 
     A `journal` that several directories share is given, and closed by whoever gave it. Raises StorageFull, and
-    UsageError where nothing can be written, or parts of the journal are not merged.
+    UsageError where nothing can be written, StorageFull where there is no room.
     """
 
     def __init__(
@@ -64,7 +61,7 @@ class RunFiles:
             self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
         # Answers of candidates may change under their ids; those of a run cannot.
         mark = {"mark": judged_mark} if results == PER_ITEM else {}
@@ -118,10 +115,10 @@ class RunFiles:
         if judge not in self._judgments:
             path = judgments_path(self.directory, judge)
             try:
-                make_folder_in(self.directory, JUDGMENTS)
+                make_folder(self.directory, JUDGMENTS)
                 self._judgments[judge] = AppendLog(path, sync=self._sync)
             except OSError as error:
-                raise unwritable(path, error) from None
+                raise write_error(path, error) from None
         return self._judgments[judge]
 
 
@@ -213,13 +210,13 @@ def check_regular_files(directory: Path) -> None:
     own = [directory / name for name in _FILES]
     try:
         for name in _FOLDERS:
-            with suppress(FileNotFoundError), opened_folder(directory / name) as folder:
+            with suppress(FileNotFoundError), open_folder(directory / name) as folder:
                 own += (directory / name / entry for entry in os.listdir(folder))
         for path in own:
             check_writable(path)
             check_writable(torn_path(path))
     except OSError as error:
-        raise unwritable(error.filename or directory, error) from None
+        raise write_error(error.filename or directory, error) from None
 
 
 def check_no_shards(directory: Path) -> None:
@@ -251,15 +248,82 @@ def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
         return
     folder = directory / PROMPTS
     try:
-        make_folder_in(directory, PROMPTS)
+        make_folder(directory, PROMPTS)
         for name, text in prompts.items():
             path, content = folder / f"{name}.txt", text.encode()
             if not (path.exists() and path.read_bytes() == content):
                 # What a power cut takes of them the next session writes again.
                 replace_file(path, content, sync=False)
     except OSError as error:
-        raise unwritable(folder, error) from None
+        raise write_error(folder, error) from None
 
 
 def _stamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+# --- Further judges' verdicts stand in files by their names, and the manifest says who has such a name.
+#
+# A model that takes over a name must not go on with its predecessor's file: verdicts of two would be one judge's.
+
+
+FURTHER: Final = "further_judges"
+"""The manifest's field with what determines each further judge's verdicts, by name."""
+
+
+@contextmanager
+def further_files(
+    directory: Path,
+    judges: Mapping[str, Mapping[str, Any]],
+    prices: Mapping[str, Any],
+    *,
+    embedded: bool,
+    sync: bool = False,
+) -> Iterator[RunFiles]:
+    """Lock a finished run to add judgments to it; its identity stays, the new judges and their prices are noted.
+
+    Raises as `with_judges` and `RunFiles`.
+    """
+    with locked(directory):
+        check_regular_files(directory)
+        check_no_shards(directory)
+        manifest = read_manifest(directory) or {}
+        manifest[FURTHER] = with_judges(directory, manifest, judges)
+        manifest["prices"] = {**manifest.get("prices", {}), **prices}
+        manifest["embedded"] = bool(manifest.get("embedded")) or embedded
+        write_json(directory / MANIFEST, manifest)
+        files = RunFiles(directory, sync=sync)
+        try:
+            yield files
+        finally:
+            files.close()
+
+
+def with_judges(
+    directory: Path, manifest: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What the manifest notes of further judges, with `judges` (what determines their verdicts, by name) among them.
+
+    UsageError where one's file has verdicts that something else determined; what nobody noted is taken as it is.
+    """
+    noted = dict(manifest.get(FURTHER) or {})
+    for name, now in judges.items():
+        path, before = judgments_path(directory, name), noted.get(name) or _of_the_run(manifest, name)
+        told = list(differences(before, now)) if before else []
+        if told and path.exists() and path.stat().st_size:
+            raise UsageError(
+                f"{path} has verdicts of another {name}: {'; '.join(told)}. "
+                "Give the new one another name, or move that file aside to judge anew"
+            )
+        noted[name] = now
+    return noted
+
+
+def _of_the_run(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """What determined the verdicts of a judge that the run itself asked; None where it asked none of the name."""
+    if manifest.get("embedded"):  # a run calls the embedded model by its file
+        return None
+    identity = manifest.get("identity") or {}
+    model = (identity.get("models") or {}).get(f"judge {name}")
+    prompts = {p: text for p, text in (identity.get("prompts") or {}).items() if p.startswith("judge.")}
+    return {"model": model, "prompts": prompts} if model else None

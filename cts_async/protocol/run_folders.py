@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from cts_async.datasets import Dataset, open_dataset
 from cts_async.engine.run_dir import read_manifest
-from cts_async.errors import InputError
+from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import MANIFEST
 
 GOLDBUILD: Final = "goldbuild"
@@ -96,3 +97,38 @@ def manifest_of(directory: Path) -> Mapping[str, Any]:
         return (read_manifest(directory) if directory.is_dir() else None) or {}
     except InputError:
         return {}
+
+
+# --- The data that a run was over, opened again from where its manifest says it was.
+
+
+OTHER: Final = "not the file this run was made with"
+
+
+def opened_again(manifest: Mapping[str, Any], spec: str | None = None) -> Dataset:
+    """The dataset, `spec` where it is given. Raises UsageError where it is gone, or not the one of this run.
+
+    Its gold may be another, or none: `dataset.gold_path` says.
+    """
+    noted = manifest.get("data", {})
+    expected = (manifest.get("identity", {}).get("data") or {}).get("sha256")
+    given = spec is not None
+    spec = spec or noted.get("spec")
+    if not spec:
+        raise UsageError("run.json does not say where it is")
+    gold = Path(noted["gold"]) if noted.get("gold") else None
+    try:
+        dataset = open_dataset(
+            spec,
+            gold if gold and gold.exists() else None,
+            noted.get("fields") or {},
+            skip_bad_gold=bool(noted.get("skip_bad_gold")),
+        )
+    except InputError as error:
+        if given or not Path(error.path).exists():
+            raise
+        # A manifest is anybody's file: what another file holds is not quoted where it may be passed on.
+        raise InputError(error.path, OTHER) from None
+    if dataset.sha256() != expected:
+        raise InputError(dataset.path, f"{OTHER} (its sha256 differs)")
+    return dataset

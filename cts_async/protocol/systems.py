@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from cts_async.errors import UsageError
-from cts_async.protocol.roles import RoleNames
+from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.llm.local import model_file
+from cts_async.llm.model import prices_of
+from cts_async.protocol.judge import LEXICAL
 from cts_async.records import SCHEMES, Mode, Scheme, is_one_line
 
 SystemKind = Literal["clarify", "orig", "gold"]
@@ -133,3 +136,220 @@ def _players(roles: RoleNames) -> dict[str, str]:
     """Who plays each fixed role, as a directory may be called; several judges joined."""
     named = {"support": roles.support, "agent": roles.agent, "judge": "-".join(roles.judges)}
     return {role: name.replace("/", "_") for role, name in named.items()}
+
+
+# --- Which model plays which role, and whether everything it needs is there. Pure: the environment is passed in.
+
+
+PAPER_SUPPORT = "ernie"
+PAPER_AGENT = "webdancer"
+"""The paper's fixed roles: ERNIE-4.5-Turbo-128K, and WebDancer for the search (table 1, section 5.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoleNames:
+    """Model names by role; several judges, the first of which gives the score."""
+
+    support: str
+    judges: tuple[str, ...]
+    agent: str
+    visit: str | None = None
+    """Who reads pages for the agent; None: they are read by their words."""
+
+
+def choose_roles(
+    clarifiers: Sequence[str],
+    defaults: Mapping[str, str],
+    *,
+    support: str | None,
+    judges: Sequence[str],
+    agent: str | None,
+    every_role: str | None,
+    visit: str | None = None,
+    web: bool = False,
+) -> RoleNames:
+    """An option wins over `--all`, that over cts.toml's [roles], that over the paper's choice.
+
+    Where every Clarifier is the embedded model, so is everything else: it needs no key. Pages of the `web` are
+    read by the support model, documents of one's own by their words, unless [roles] or an option says otherwise.
+    """
+    embedded = bool(clarifiers) and all(name == "local" for name in clarifiers)
+    paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
+
+    def name(role: str) -> str:
+        if every_role is not None:
+            return every_role
+        return defaults.get(role) or ("local" if embedded else paper[role])
+
+    support = name("support") if support is None else support
+    reader = visit or (every_role if web else None) or defaults.get("visit") or (support if web else LEXICAL)
+    return RoleNames(
+        support,
+        tuple(judges) or (name("judge"),),
+        name("agent") if agent is None else agent,
+        None if reader == LEXICAL else reader,
+    )
+
+
+def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
+    """Role to model name where no option says otherwise; `defaults` are cts.toml's [roles].
+
+    A run without `--model` is clarified by the embedded model, which then plays the other roles as well.
+    """
+    chosen = choose_roles(["a model"], defaults, support=None, judges=(), agent=None, every_role=None)
+    players = {
+        "clarifier": "local",
+        "support": chosen.support,
+        "judge": chosen.judges[0],
+        "agent": chosen.agent,
+    }
+    return players | ({"extractor": defaults["extractor"]} if "extractor" in defaults else {})
+
+
+def with_stand_ins(
+    wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str], *, keys_only: bool = False
+) -> dict[str, str]:
+    """`environ` with something in place of every variable that is missing: enough to plan, not to call."""
+    lacks = catalogue.missing_keys if keys_only else catalogue.missing_variables
+    missing = {variable for name in wanted if name != LEXICAL for variable in lacks(name, environ)}
+    return {**environ, **{name: f"http://{name.lower()}.invalid/v1" for name in missing}}
+
+
+def resolve_all(
+    wanted: Mapping[str, Sequence[str]],
+    catalogue: Catalogue,
+    environ: Mapping[str, str],
+    *,
+    also_missing: Sequence[str] = (),
+    options: str,
+    keyless: str = "--all local",
+) -> dict[str, ModelSpec]:
+    """Specs by name. Raises UsageError that lists every missing variable at once, with who needs it.
+
+    `wanted` maps a model's name to the roles it plays; `also_missing` is what searches and visits lack, in the
+    same words. `options` choose other models, `keyless` those that need no key, at the command that asks.
+    """
+    specs: dict[str, ModelSpec] = {}
+    missing: list[str] = []
+    for name, roles in wanted.items():
+        if name == LEXICAL:
+            continue
+        lacks = catalogue.missing_variables(name, environ)
+        if lacks:
+            missing += [f"{variable} ({', '.join(roles)}: {name})" for variable in lacks]
+        else:
+            specs[name] = catalogue.resolve(name, environ)
+    if missing or also_missing:
+        others = [f"models you have ({options})"] * bool(missing)
+        others += ["another web (--search, --visit)"] * bool(also_missing)
+        trial = f", or try without any key: {keyless}" if missing and not also_missing else ""
+        raise UsageError(
+            f"missing in the environment: {', '.join([*missing, *also_missing])}. "
+            f"Set what is missing, or choose {' and '.join(others)}{trial}"
+        )
+    return specs
+
+
+def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> dict[str, ModelSpec]:
+    """`specs` with the embedded model called by its file's name: results of one such model are not another's."""
+    if not any(spec.embedded for spec in specs.values()):
+        return dict(specs)
+    stem = model_file(environ).stem
+    return {name: replace(spec, model=stem) if spec.embedded else spec for name, spec in specs.items()}
+
+
+def check_prices(specs: Iterable[ModelSpec]) -> None:
+    """Raises UsageError naming every model whose price is unknown: its dollars could not be counted."""
+    unpriced = [spec.name for spec in specs if prices_of(spec) is None]
+    if unpriced:
+        raise UsageError(
+            f"--max-usd needs the price of {', '.join(unpriced)}: give input_usd_per_mtok and "
+            "output_usd_per_mtok in its table of cts.toml ([models.NAME], with its id as model), "
+            "or limit --max-tokens instead"
+        )
+
+
+# --- The models one can ask for: what each needs, whether it is there, and which roles it plays unless told otherwise.
+#
+# Pure: the environment is passed in, and of a key nothing is looked at but whether it is set.
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A model by the name one asks for. `spec` has the address that the environment gives it, if it has one."""
+
+    name: str
+    spec: ModelSpec
+    roles: tuple[str, ...]
+    missing: tuple[str, ...]
+    """Variables that have to be set."""
+    problem: str
+    """What else stands in its way; empty if nothing does."""
+    shipped: bool
+    """Whether it is as shipped, and not from a cts.toml."""
+
+    @property
+    def ready(self) -> bool:
+        return not (self.missing or self.problem)
+
+    @property
+    def key_set(self) -> bool | None:
+        """Whether its key is there; None where it needs none."""
+        return None if self.spec.key_env is None else self.spec.key_env not in self.missing
+
+
+def roster(catalogue: Catalogue, environ: Mapping[str, str]) -> list[Entry]:
+    """Every name of the catalogue, then those that only a role of cts.toml has."""
+    names = dict.fromkeys([*catalogue.models, *default_players(catalogue.roles).values()])
+    return [entry(catalogue, name, environ) for name in names]
+
+
+def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
+    """The model called `name`, `alias:model-id` included. Raises UsageError if there is none."""
+    missing, problem = catalogue.missing_variables(name, environ), ""
+    spec = catalogue.models[name.partition(":")[0]]
+    shipped = load_catalogue().models.get(spec.name) == spec
+    try:
+        spec = catalogue.resolve(name, environ)
+        if spec.embedded:
+            model_file(environ)
+    except UsageError as error:
+        problem = "" if missing else str(error)
+    roles = tuple(role for role, player in default_players(catalogue.roles).items() if player == name)
+    return Entry(name, spec, roles, missing, problem, shipped)
+
+
+def as_json(entry: Entry) -> dict[str, Any]:
+    """Everything about an entry as JSON; never a key."""
+    spec = entry.spec
+    return {
+        "name": entry.name,
+        "model": spec.model,
+        "api": spec.api,
+        "base_url": spec.base_url or None,
+        "key_env": spec.key_env,
+        "key_set": entry.key_set,
+        "ready": entry.ready,
+        "missing": entry.missing,
+        "problem": entry.problem or None,
+        "roles": entry.roles,
+        "source": "shipped" if entry.shipped else "cts.toml",
+        "account": spec.account,
+        "limits": {
+            "requests_per_min": spec.requests_per_min,
+            "tokens_per_min": spec.tokens_per_min,
+            "max_concurrency": spec.max_concurrency,
+            "limit": spec.limit,
+            "window_s": spec.window_s,
+            "fixed": spec.limits_fixed,
+        },
+        "prices": {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok},
+        "params": spec.sent({}),
+        "drops": spec.drops,
+        "timeout_s": spec.timeout_s,
+        "context_tokens": spec.context_tokens,
+        "agent": spec.agent,
+        "agent_prompt": spec.agent_prompt,
+        "embedded": spec.embedded,
+        "note": spec.note,
+    }

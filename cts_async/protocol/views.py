@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cts_async.protocol.sources import NumberedSource
+from cts_async.protocol.gold.sources import NumberedSource
 from cts_async.records import Nugget
 
 

@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Final
 from cts_async.engine.runner import Context
 from cts_async.errors import UnusableOutput
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.gbnf import json_string, literal
 from cts_async.llm.json_text import find_json
+from cts_async.llm.messages import FIRST_PER_BYTE
 from cts_async.llm.model import output_limit
-from cts_async.llm.tokens import FIRST_PER_BYTE
-from cts_async.protocol.role import Role
+from cts_async.llm.parsing import json_string, literal
+from cts_async.protocol.roles import Role
 from cts_async.protocol.views import VisitView
 from cts_async.records import language_of
-from cts_async.search.backends import Page
-from cts_async.search.backends.passages import sentence_spans
-from cts_async.search.evidence import Evidence, extract_for_goal
+from cts_async.search.backends.base import Page
+from cts_async.search.terms import sentence_spans
+from cts_async.search.tools import Evidence, extract_for_goal
 
 PAGE_TOKENS: Final = 20_000
 """Estimated tokens of a page that a model is given at most; what comes after them is left out, and it is told."""

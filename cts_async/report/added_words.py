@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from cts_async.records import language_of
-from cts_async.report.viewer.shapes import Segment
-from cts_async.search.backends.tokens import fold, is_word, pieces, stem
+from cts_async.report.viewer.api_types import Segment
+from cts_async.search.terms import fold, is_word, pieces, stem
 
 MAX_CHARS: Final = 20_000
 """A query that is longer is no query: it is given as it is."""

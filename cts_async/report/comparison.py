@@ -9,12 +9,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from cts_async.analysis.agreement import Robustness, robustness
 from cts_async.analysis.board import Board, Entrant, make_board
-from cts_async.analysis.found import check_same_data, find_runs, reader
-from cts_async.analysis.judges import Robustness, robustness
-from cts_async.analysis.leaderboard import Standing, leaderboard
-from cts_async.analysis.pairwise import Pair, compare_pairs
+from cts_async.analysis.compare import Pair, Standing, compare_pairs, leaderboard
 from cts_async.analysis.runs import FinishedRun, first_of, read_run
+from cts_async.analysis.selection import check_same_data, find_runs, reader
 from cts_async.analysis.stability import Stability, stability
 from cts_async.errors import UsageError
 

@@ -1,20 +1,34 @@
-"""A diagnosis for people and for programs: the paper's tables, then those beyond it."""
+"""A diagnosis of runs or question files, for people and for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import glob
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from cts_async.analysis.diagnosis import Diagnosis
-from cts_async.report import interaction_tables, question_tables
-from cts_async.report.data_table import DataTable, print_table, printable, write_csv
-from cts_async.report.table import SMOKE_TEST
-from cts_async.report.who import named
+from cts_async.analysis.board import Board, Entrant
+from cts_async.analysis.diagnose import Diagnosis, diagnose
+from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
+from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
+from cts_async.analysis.runs import read_run
+from cts_async.analysis.selection import NOT_ASKED, RunSet, read_run_set
+from cts_async.datasets.asked import Asked, read_asked
+from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
+from cts_async.datasets.type_labels import read_type_labels
+from cts_async.errors import InputError, UnusableOutput, UsageError
+from cts_async.llm.parsing import ShortPhrase
+from cts_async.report.results import SMOKE_TEST
+from cts_async.report.statistics import diagnosis_tables
+from cts_async.report.tables import print_table, printable, write_csv
+
+# --- diagnosis
+#
+# A diagnosis for people and for programs: the paper's tables, then those beyond it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,29 +48,9 @@ class Report:
         return any(one.system.embedded for one in self.diagnosis.systems)
 
 
-def tables_of(diagnosis: Diagnosis) -> tuple[DataTable, ...]:
-    """All tables, in the order of the paper; some may have no rows."""
-    runs = named(diagnosis)
-    return (
-        interaction_tables.progress(runs),
-        interaction_tables.table_4(runs),
-        interaction_tables.table_5(runs),
-        interaction_tables.table_7(runs),
-        interaction_tables.table_8(diagnosis),
-        interaction_tables.table_10(runs),
-        question_tables.types(diagnosis),
-        question_tables.types_by_turn(diagnosis),
-        question_tables.shares(runs),
-        question_tables.known_counts(runs),
-        question_tables.calibration(diagnosis),
-        question_tables.ask_or_not(runs),
-        question_tables.points(runs),
-    )
-
-
 def print_report(console: Console, report: Report) -> None:
     """Every table that has rows, then the notes."""
-    for table in tables_of(report.diagnosis):
+    for table in diagnosis_tables(report.diagnosis):
         print_table(console, table)
     for note in _notes(report):
         console.print(Text(printable(note), style="yellow"), soft_wrap=True)
@@ -70,7 +64,7 @@ def report_json(report: Report) -> dict[str, Any]:
         "orig": str(report.orig) if report.orig else None,
         "smoke_test": report.embedded,
         "notes": list(report.notes),
-        **{table.name: list(table.rows) for table in tables_of(report.diagnosis)},
+        **{table.name: list(table.rows) for table in diagnosis_tables(report.diagnosis)},
         "brier": found.brier if found else None,
         "brier_reference": found.reference if found else None,
         "brier_skill": found.skill if found else None,
@@ -79,10 +73,143 @@ def report_json(report: Report) -> dict[str, Any]:
 
 def write_tables(folder: Path, diagnosis: Diagnosis) -> None:
     """Every table that has rows as NAME.csv, unrounded; the folder is made if need be."""
-    for table in tables_of(diagnosis):
+    for table in diagnosis_tables(diagnosis):
         write_csv(folder, table)
 
 
 def _notes(report: Report) -> list[str]:
     scored = f"scores: judge {report.judge}" if report.judge else "no scores"
     return [scored, *report.notes, *([SMOKE_TEST] if report.embedded else [])]
+
+
+# --- diagnosed
+#
+# From what a user names, run directories or files of questions and answers, to a diagnosis.
+
+_TYPE: Mapping[str, QuestionType] = {kind: kind for kind in QUESTION_TYPES}
+
+
+def diagnose_named(
+    paths: Sequence[str],
+    *,
+    orig: Path | None = None,
+    judge: str | None = None,
+    types_file: Path | None = None,
+    fields: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> Report:
+    """Diagnose runs, or files of questions and answers, not both at once. Raises UsageError and InputError."""
+    labels = own_labels(types_file) if types_file else None
+    read: Reader = labels or read_question
+    files = sorted(file for path in paths for file in question_files(path))
+    if files and len(files) >= len(paths):
+        if orig or judge:
+            raise UsageError("files of questions have no scores: leave out --orig and --judge")
+        systems = [read_file(file, read, fields) for file in files]
+        notes = ["files of questions and answers: there are no scores, and so no gains"]
+        report = Report(diagnose(systems, {}, seed=seed), None, None, notes)
+    elif files:
+        raise UsageError("name either run directories or files of questions, not both")
+    else:
+        report = _of_runs(read_run_set(paths, orig), read, judge, seed)
+    if labels is None:
+        return report
+    return Report(report.diagnosis, report.judge, report.orig, [*report.notes, labels.note])
+
+
+def _of_runs(found: RunSet, read: Reader, judge: str | None, seed: int) -> Report:
+    chosen, notes = _judge(found, judge)
+    systems = [interactions_of(run, read, chosen) for run in found.runs]
+    scores = found.orig.scores(chosen) if found.orig and chosen else {}
+    if found.orig and chosen and not scores:
+        notes.append(f"no gains: {found.orig.directory} was not judged by {chosen}")
+    diagnosis = diagnose(systems, scores, seed=seed)
+    orig = found.orig.directory if found.orig and scores else None
+    return Report(diagnosis, chosen, orig, [*found.notes, *notes])
+
+
+def diagnose_board(board: Board, baseline: str, judge: str | None, *, seed: int = 0) -> Report | None:
+    """Diagnose the Clarifiers' runs of a board by this judge's scores, reading them one by one; None without any.
+
+    Gains are over the system `baseline` ("": over none).
+    """
+    asked = [_asked(entrant, judge) for entrant in board.entrants if entrant.clarifier]
+    notes = [found for found in asked if isinstance(found, str)]
+    systems = [found for found in asked if isinstance(found, Interactions) and (found.rows or found.n_failed)]
+    if not systems:
+        return None
+    scores, orig = _scores_of(board, baseline, judge)
+    if not scores:
+        notes.append("no gains: there is no scored run of orig over the same data here")
+    systems.sort(key=lambda system: system.k)
+    return Report(diagnose(systems, scores, seed=seed), judge, orig if scores else None, notes)
+
+
+def _asked(entrant: Entrant, judge: str | None) -> Interactions | str:
+    """What was asked and answered in a run, which is dropped again; or why nothing was answered."""
+    run = read_run(entrant.directory, without=NOT_ASKED)
+    if run.unanswered:
+        return f"{entrant.label}: {run.unanswered}, left out"
+    return replace(interactions_of(run, read_question, judge), label=entrant.label)
+
+
+def _scores_of(board: Board, label: str, judge: str | None) -> tuple[dict[str, float], Path | None]:
+    """A system's scores by instance, and its run; nothing of none."""
+    if not label or judge is None:
+        return {}, None
+    place = board.place(label)
+    column = board.scores[judge][:, place].tolist()
+    scores = {id: score for id, score in zip(board.ids, column, strict=True) if score == score}  # NaN is none
+    return scores, board.entrants[place].directory
+
+
+def _judge(found: RunSet, asked: str | None) -> tuple[str | None, list[str]]:
+    """The judge whose scores are read, the first run's scoring judge unless another is asked for, and notes."""
+    judges = list(dict.fromkeys(judge for run in found.runs for judge in run.judges))
+    if asked is not None and asked not in judges:
+        there = ", ".join(judges) or "none"
+        raise UsageError(f"--judge {asked}: these runs were not judged by it; their judges are: {there}")
+    chosen = asked or next(iter(judges), None)
+    without = [run for run in found.runs if chosen and chosen not in run.judges]
+    return chosen, [f"{run.directory}: not judged by {chosen}, without scores here" for run in without]
+
+
+# --- Files of questions and answers
+
+
+def question_files(path: str) -> list[Path]:
+    """The .csv and .jsonl files that a path, a pattern, or a folder without runs names; [] where it names none."""
+    if Path(path).is_dir():
+        folder = Path(path)
+        if (folder / "run.json").exists() or any(folder.glob("*/run.json")):
+            return []
+        return sorted(file for file in folder.iterdir() if file.suffix.lower() in CSV_SUFFIXES)
+    matches = [Path(path)] if Path(path).exists() else [Path(match) for match in sorted(glob.glob(path))]
+    files = [match for match in matches if match.suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES)]
+    if not files and not matches and Path(path).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES):
+        raise InputError(path, "no such file")
+    return files
+
+
+def read_file(path: Path, read: Reader, fields: Mapping[str, str] | None = None) -> Interactions:
+    """A file as the run of a Clarifier that is called like it; k is the most questions of an instance."""
+    asked = read_asked(path, fields)
+    found = (_interaction(one, read) for one in asked)
+    rows = tuple(sorted((row for row in found if row), key=lambda row: row.id))
+    k = max((len(row.turns) for row in rows), default=0)
+    return Interactions(path.stem, path.stem, k, rows, len(asked) - len(rows), len(asked))
+
+
+def _interaction(one: Asked, read: Reader) -> Interaction | None:
+    """None for an instance that failed: it has no questions, or an answer with nothing in it."""
+    try:
+        known = [not ShortPhrase().parse(answer).unknown for answer in one.answers]
+    except UnusableOutput:
+        return None
+    return interaction(one.id, zip(one.questions, known, strict=True), read) if one.questions else None
+
+
+def own_labels(path: Path) -> OwnLabels:
+    """A researcher's labels. Raises InputError."""
+    found = read_type_labels(path, QUESTION_TYPES)
+    return OwnLabels({question: [_TYPE[kind] for kind in kinds] for question, kinds in found.items()})

@@ -18,12 +18,12 @@ from cts_async.analysis.generation import (
     score_queries,
 )
 from cts_async.analysis.generation_published import SECTION_7, TABLE_5, TABLE_6, TABLE_7
-from cts_async.analysis.holm import holm
 from cts_async.analysis.scheme_correlation import Alignment, Retrieval, alignment
 from cts_async.analysis.similarity import Scorer
+from cts_async.analysis.stats import holm
 from cts_async.analysis.type_distribution import type_distribution
 from cts_async.datasets.annotations import Annotations
-from cts_async.report.data_table import Column, DataTable, Row, number, p_value, text
+from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 
 MARKS: Final[Mapping[str, str]] = {"standard": "*", "at-standard": "†", "cot": "Δ"}
 """The paper's marks of a significant improvement over each baseline."""

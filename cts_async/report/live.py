@@ -1,61 +1,194 @@
-"""`live.json`: what the process that writes a run says about itself, once a second, for whoever looks on.
+"""`live.json`: the state of the process that writes a run, replaced once a second, for whoever watches.
 
-It is replaced whole, removed when the process ends, and left behind when that is killed: then its time says so.
+The file is removed when the process ends. A killed process leaves it behind; its timestamp and pid tell.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from types import NoneType, UnionType
+from typing import Any, Final, TypedDict, cast, get_args, get_origin, get_type_hints, is_typeddict
 
 import orjson
 
 from cts_async.engine.run_dir import json_bytes
 from cts_async.errors import CTSError
-from cts_async.report.live_shapes import Live
 from cts_async.safe_files import replace_file
 
 LIVE: Final = "live.json"
 STALE_S: Final = 30.0
-"""A process that has said nothing for so long has gone."""
+"""A process that has not written for so long is gone."""
+
+
+class Lane(TypedDict):
+    """The current state of a provider account."""
+
+    name: str
+    in_flight: int
+    waiting: int
+    places: int | None
+    """Limit of requests in flight."""
+    calls_per_min: float
+    """Sent in the last minute."""
+    calls_allowed: float | None
+    tokens_per_min: float
+    """Charged in the last minute."""
+    tokens_allowed: float | None
+    answers_429: int
+    paused_s: float
+    """Seconds until requests are sent again after a 429; 0 if none are held back."""
+    open_s: float | None
+    """Seconds until the next probe while the circuit is open; None while it is closed."""
+    reason: str
+    """Why the circuit is open; if it is closed, why the provider is not used any more; else ""."""
+
+
+class LiveWorker(TypedDict):
+    """The current state of a worker process, on this machine or another."""
+
+    name: str
+    host: str
+    """"" until known."""
+    pid: int
+    state: str
+    """starting, working, idle, lost or ended."""
+    in_hand: int
+    """Unfinished jobs it was given."""
+    done: int
+    """Finished jobs."""
+    calls: int
+    calls_per_min: float
+    """In the last minute."""
+    heard_s: float
+    """Seconds since its last message."""
+    note: str
+    """Why it was lost, or another remark; "" for none."""
+
+
+class LiveCluster(TypedDict, total=False):
+    """Present only if the command has workers."""
+
+    workers: list[LiveWorker]
+    workers_wanted: int
+    """Number of workers requested."""
+    cluster: str
+    """Address of the cluster; "" for this machine."""
+
+
+class Counts(TypedDict):
+    """What is summed over the parts of a process."""
+
+    n_expected: int
+    n_done: int
+    """Finished instances, failed ones included."""
+    n_failed: int
+    eta_s: float | None
+    """Seconds left at this process's own pace; None while unknown."""
+    calls: int
+    replayed: int
+    retries: int
+    tokens: int
+
+
+class _State(Counts):
+    mean: float | None
+    """By the judge that gives the score."""
+    mean_low: float | None
+    mean_high: float | None
+    """95 % interval of the mean: Student's t over the instances."""
+    n_scored: int
+    note: str
+    """Why it waits, or why it ends early; "" for nothing."""
+
+
+class LivePart(_State):
+    """The work of one command on one system, or with one judge: a bar on the terminal."""
+
+    name: str
+    smoke_test: bool
+
+
+class Live(_State, LiveCluster):
+    """The state of the process that writes this run.
+
+    Counts are this process's, except for instances (all of the run) and amounts of a budget (all sessions).
+    """
+
+    pid: int
+    time: float
+    """Seconds since 1970."""
+    started: float
+    spent_usd: float
+    """With a budget, of all sessions of the command; else of this process, as far as prices are known."""
+    max_usd: float | None
+    max_calls: int | None
+    max_tokens: float | None
+    lanes: list[Lane]
+    """All of the process's."""
+
+
+class LiveFile(Live):
+    """The whole of `live.json`: `Live` and what only a terminal shows."""
+
+    spent_calls: int
+    spent_tokens: float
+    """Amounts of a budget, of all sessions of the command; 0 without a budget."""
+    parts: list[LivePart]
+    """The parts of the process's work that go into this directory; one for each judge."""
+
+
+def sum_of(parts: Sequence[Counts]) -> Counts:
+    """Counts of several parts; their time left is that of the slowest, unknown if any is unknown."""
+    times = [part["eta_s"] for part in parts]
+    known = [seconds for seconds in times if seconds is not None]
+    return {
+        "n_expected": sum(part["n_expected"] for part in parts),
+        "n_done": sum(part["n_done"] for part in parts),
+        "n_failed": sum(part["n_failed"] for part in parts),
+        "eta_s": max(known, default=None) if len(known) == len(times) else None,
+        "calls": sum(part["calls"] for part in parts),
+        "replayed": sum(part["replayed"] for part in parts),
+        "retries": sum(part["retries"] for part in parts),
+        "tokens": sum(part["tokens"] for part in parts),
+    }
 
 
 def write_live(directory: Path, live: Live) -> None:
-    """Replace the file. Nothing that goes wrong here may disturb a run: it is passed over."""
+    """Replace the file. A failure is ignored: it must not disturb the run."""
     with suppress(CTSError):
         replace_file(directory / LIVE, json_bytes(live), sync=False)
 
 
 def remove_live(directory: Path) -> None:
-    """Nothing is going on in the directory any more."""
+    """Remove the file, if it is there."""
     with suppress(OSError):
         (directory / LIVE).unlink()
 
 
 def read_live(directory: Path, clock: Callable[[], float] = time.time) -> Live | None:
-    """What is going on there; None where nothing is, or whoever said so has gone."""
+    """The file's contents; None if there is none, or it was left behind."""
     try:
         live = orjson.loads((directory / LIVE).read_bytes())
     except (OSError, ValueError):
         return None
-    return cast("Live", live) if holds(live, clock) else None
+    return cast("Live", live) if is_current(live, clock) else None
 
 
-def holds(live: Any, clock: Callable[[], float] = time.time) -> bool:
-    """Whether what a `live.json` says is so: by a process that lives and has spoken lately."""
+def is_current(live: Any, clock: Callable[[], float] = time.time) -> bool:
+    """Whether the contents of a `live.json` are recent, and their process exists."""
     try:
-        pid, said = int(live["pid"]), float(live["time"])
+        pid, written = int(live["pid"]), float(live["time"])
     except (ValueError, KeyError, TypeError, OverflowError):
         return False
-    return abs(clock() - said) <= STALE_S and alive(pid)
+    return abs(clock() - written) <= STALE_S and process_exists(pid)
 
 
-def alive(pid: int) -> bool:
-    """Whether there is such a process on this machine."""
+def process_exists(pid: int) -> bool:
+    """Whether this machine has a process of this number."""
     if pid <= 0:
         return False
     try:
@@ -65,3 +198,25 @@ def alive(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+def has_shape(value: Any, shape: Any) -> bool:
+    """Whether a JSON value has the fields of a TypedDict, and their types: other versions write other files.
+
+    `shape` may also be a list, dict, union or plain type. Additional fields are allowed.
+    """
+    if is_typeddict(shape):
+        hints = get_type_hints(shape)
+        return isinstance(value, dict) and all(
+            has_shape(value[name], hint) if name in value else name in shape.__optional_keys__
+            for name, hint in hints.items()
+        )
+    if get_origin(shape) is list:
+        return isinstance(value, list) and all(has_shape(one, get_args(shape)[0]) for one in value)
+    if get_origin(shape) is dict:
+        return isinstance(value, dict) and all(has_shape(one, get_args(shape)[1]) for one in value.values())
+    if get_origin(shape) is UnionType:
+        return any(has_shape(value, one) for one in get_args(shape))
+    if shape in (int, float):
+        return isinstance(value, int if shape is int else int | float) and not isinstance(value, bool)
+    return isinstance(value, NoneType if shape is None else shape)

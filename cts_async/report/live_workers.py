@@ -8,9 +8,9 @@ from typing import Final
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from cts_async.report.live_shapes import LiveCluster, LiveWorker
+from cts_async.report.live import LiveCluster, LiveWorker
 from cts_async.report.live_words import number
-from cts_async.report.plain import plain
+from cts_async.report.text import plain
 from cts_async.report.worker_words import is_silent, one_by_one, worker_state, workers_line, workers_of
 
 NAME, HOST = 16, 20

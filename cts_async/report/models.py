@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cts_async.llm.catalog import ModelSpec
-from cts_async.protocol.roster import Entry
+from cts_async.protocol.systems import Entry
 
 WIDE = 110
 _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}

@@ -9,8 +9,8 @@ from typing import Any, Final
 from cts_async.analysis.generation import ALPHA
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, SchemeTest, TurnRetrieval, mean_of
 from cts_async.records import SCHEMES, Mode
-from cts_async.report.data_table import Column, DataTable, Row, Show, number, text
 from cts_async.report.generation_tables import MARKS
+from cts_async.report.tables import Column, DataTable, Row, Show, number, text
 
 _Published = Mapping[tuple[int, str], tuple[float, float]]
 PUBLISHED_09_12: Final[_Published] = {

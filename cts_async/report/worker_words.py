@@ -9,7 +9,7 @@ from typing import Final
 
 from rich.cells import cell_len
 
-from cts_async.report.live_shapes import LiveCluster, LiveWorker
+from cts_async.report.live import LiveCluster, LiveWorker
 
 SILENT_S: Final = 5.0
 """One that works says something several times a second."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cts_async.engine.events import WorkersInUse
 from cts_async.engine.worker_status import WorkerStatus
-from cts_async.report.last_minute import LastMinute
-from cts_async.report.live_shapes import LiveCluster, LiveWorker
+from cts_async.report.live import LiveCluster, LiveWorker
+from cts_async.report.pace import LastMinute
 
 
 class WorkersShown:

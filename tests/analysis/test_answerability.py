@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_interactions import row, system
 
-from cts_async.analysis.answerability import FOLDS, any_answered, fold_of, predict_answerability
+from cts_async.analysis.ask_or_not import FOLDS, any_answered, fold_of, predict_answerability
 
 
 def ids_in(fold: int, n: int) -> list[str]:

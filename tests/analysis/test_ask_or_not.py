@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_interactions import row, system
 
-from cts_async.analysis.answerability import fold_of
-from cts_async.analysis.ask_or_not import Frontier, Point, ask_or_not
+from cts_async.analysis.ask_or_not import Frontier, Point, ask_or_not, fold_of
 from cts_async.analysis.interactions import Interactions
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.bootstrap import MANY, RESAMPLES, Difference, paired_difference, paired_differences
+from cts_async.analysis.resampling import MANY, RESAMPLES, Difference, paired_difference, paired_differences
 
 
 def test_one_instance_has_no_interval() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from made_interactions import row, system
 
-from cts_async.analysis.bootstrap import Difference
-from cts_async.analysis.calibration import Bin, calibrate
+from cts_async.analysis.ask_or_not import Bin, calibrate
+from cts_async.analysis.resampling import Difference
 
 RUN = system(
     1, row("a", "time+", 30.0), row("b", "time-", 10.0), row("c", "region-", 15.0), row("d", "region-")

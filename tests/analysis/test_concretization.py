@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.analysis.concretization import Unsupported, unsupported, years_in
+from cts_async.analysis.stability import Unsupported, unsupported, years_in
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 from made_runs import SCORING, Row, made_run
 
 from cts_async.analysis.board import Board, make_board
-from cts_async.analysis.extremes import Extreme, extremes
+from cts_async.analysis.compare import Extreme, extremes
 from cts_async.analysis.runs import read_run
 
 

@@ -9,7 +9,7 @@ import pytest
 from made_runs import Row, made_run
 from made_talks import made_talk
 
-from cts_async.analysis.found import check_same_data, find_all, find_runs, reader
+from cts_async.analysis.selection import check_same_data, find_all, find_runs, reader
 from cts_async.errors import InputError, UsageError
 
 ROWS = [Row("q1", score=10.0)]

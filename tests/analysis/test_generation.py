@@ -16,7 +16,7 @@ from cts_async.analysis.generation import (
     scheme_scores,
     score_queries,
 )
-from cts_async.analysis.t_test import paired_t_test
+from cts_async.analysis.stats import paired_t_test
 
 
 class Made:

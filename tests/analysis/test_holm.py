@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.holm import holm
+from cts_async.analysis.stats import holm
 
 
 def test_four_p_values_by_hand() -> None:

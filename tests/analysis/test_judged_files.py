@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.analysis.judged_files import read_judged
-from cts_async.analysis.runs import UNNAMED
+from cts_async.analysis.runs import UNNAMED, read_judged
 from cts_async.errors import InputError
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from made_runs import Row, made_run
 
+from cts_async.analysis.agreement import robustness
 from cts_async.analysis.board import Board, make_board
-from cts_async.analysis.judges import robustness
 from cts_async.analysis.runs import read_run
 
 

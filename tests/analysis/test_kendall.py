@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from cts_async.analysis.kendall import kendall_tau
+from cts_async.analysis.agreement import kendall_tau
 
 
 def test_table_9_has_the_same_order_under_all_its_judges() -> None:

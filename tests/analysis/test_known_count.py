@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from made_interactions import row, system
 
-from cts_async.analysis.bootstrap import Difference
-from cts_async.analysis.known_count import by_known_count
+from cts_async.analysis.diagnose import by_known_count
+from cts_async.analysis.resampling import Difference
 
 RUN = system(
     2,

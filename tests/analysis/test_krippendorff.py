@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.krippendorff import MISSING, krippendorff_alpha
+from cts_async.analysis.agreement import krippendorff_alpha
 
 PUBLISHED = """
     1 2 3 3 2 1 4 1 2 . . .
@@ -20,7 +20,7 @@ PUBLISHED = """
 
 def published() -> np.ndarray:
     rows = [line.split() for line in PUBLISHED.split("\n") if line.strip()]
-    return np.array([[MISSING if word == "." else int(word) - 1 for word in row] for row in rows]).T
+    return np.array([[-1 if word == "." else int(word) - 1 for word in row] for row in rows]).T
 
 
 @pytest.mark.parametrize(("level", "alpha"), [("nominal", 0.743), ("ordinal", 0.815)])
@@ -58,7 +58,7 @@ def test_full_agreement_is_one() -> None:
 
 @pytest.mark.parametrize(
     "labels",
-    [[[1, 1], [1, 1]], [[0, MISSING], [MISSING, 1]], []],
+    [[[1, 1], [1, 1]], [[0, -1], [-1, 1]], []],
     ids=["one value", "nothing shared", "nothing"],
 )
 def test_where_nothing_can_be_said_alpha_is_none(labels: list[list[int]]) -> None:
@@ -66,7 +66,7 @@ def test_where_nothing_can_be_said_alpha_is_none(labels: list[list[int]]) -> Non
 
 
 def test_a_thing_with_one_label_changes_nothing() -> None:
-    labels = np.array([[0, 0, 1], [1, 1, 1], [0, MISSING, MISSING]])
+    labels = np.array([[0, 0, 1], [1, 1, 1], [0, -1, -1]])
     assert krippendorff_alpha(labels, "nominal", 2) == krippendorff_alpha(labels[:2], "nominal", 2)
 
 

@@ -8,7 +8,7 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.analysis.board import Board, make_board
-from cts_async.analysis.leaderboard import leaderboard
+from cts_async.analysis.compare import leaderboard
 from cts_async.analysis.runs import read_run
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cts_async.analysis.own_labels import OwnLabels
-from cts_async.analysis.question_types import read_question
+from cts_async.analysis.question_types import OwnLabels, read_question
 
 
 def test_a_label_wins_over_the_rules_and_the_rest_is_counted() -> None:

@@ -8,7 +8,7 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.analysis.board import Board, make_board
-from cts_async.analysis.pairwise import Pair, compare_pairs
+from cts_async.analysis.compare import Pair, compare_pairs
 from cts_async.analysis.runs import read_run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -10,9 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from cts_async.analysis.permutation import EXACT, SignFlips, flips_for, sign_flip_test, sign_flip_tests
+from cts_async.analysis.resampling import EXACT, SignFlips, flips_for, sign_flip_tests
 
 NAN = float("nan")
+
+
+def sign_flip_test(differences: Sequence[float], **options: int) -> SignFlips:
+    """The test of one pair's differences by instance."""
+    column = np.asarray(differences, dtype=float)
+    return sign_flip_tests(np.column_stack([column, np.zeros_like(column)]), [(0, 1)], **options)[0]
 
 
 def test_three_gains_by_hand() -> None:
@@ -66,8 +73,8 @@ def test_a_pairs_p_does_not_depend_on_the_other_pairs() -> None:
     scores = np.random.default_rng(4).uniform(0, 100, (70, 4))
     scores[:3, 3] = NAN
     pairs = list(itertools.combinations(range(4), 2))
-    together = sign_flip_tests(scores, scores, pairs)
-    assert together == [sign_flip_tests(scores, scores, [pair])[0] for pair in pairs]
+    together = sign_flip_tests(scores, pairs)
+    assert together == [sign_flip_tests(scores, [pair])[0] for pair in pairs]
 
 
 def test_instances_that_a_pair_lacks_count_for_nothing() -> None:
@@ -75,7 +82,7 @@ def test_instances_that_a_pair_lacks_count_for_nothing() -> None:
     alone = np.column_stack([np.random.default_rng(3).normal(3, 10, 60), np.zeros(60)])
     among = np.full((90, 2), np.nan)
     among[25:85] = alone
-    (one,), (other,) = (sign_flip_tests(scores, scores, [(0, 1)], flips=40_000) for scores in (alone, among))
+    (one,), (other,) = (sign_flip_tests(scores, [(0, 1)], flips=40_000) for scores in (alone, among))
     assert one.p == pytest.approx(other.p, abs=0.003)
 
 
@@ -86,7 +93,7 @@ def test_flips_grow_with_the_family() -> None:
 
 def test_very_many_differences_go_by_the_normal_distribution() -> None:
     """z = 3.0: 10,000 signs, 5,150 of them positive, have the sum 300 and the standard deviation 100."""
-    (found,) = sign_flip_tests(np.repeat([1.0, -1.0], [5150, 4850])[:, None], np.zeros((10_000, 1)), [(0, 0)])
+    found = sign_flip_test(np.repeat([1.0, -1.0], [5150, 4850]))
     assert (found.exact, found.floor) == (False, 0.0)
     assert found.p == pytest.approx(
         0.0026998, rel=1e-4
@@ -97,9 +104,7 @@ def test_very_many_differences_go_by_the_normal_distribution() -> None:
 
 def test_the_normal_tail_is_the_exact_one_far_out() -> None:
     """Against the binomial distribution at z = 6, in the middle of a step of it."""
-    (found,) = sign_flip_tests(
-        np.repeat([1.0, -1.0], [10_600, 9_400])[:, None], np.zeros((20_000, 1)), [(0, 0)]
-    )
+    found = sign_flip_test(np.repeat([1.0, -1.0], [10_600, 9_400]))
     exactly = binom.sf(10_599, 20_000, 0.5) + binom.sf(10_600, 20_000, 0.5)
     assert found.p < 1e-16
     assert found.p == pytest.approx(exactly, rel=0.02)
@@ -107,14 +112,16 @@ def test_the_normal_tail_is_the_exact_one_far_out() -> None:
 
 def test_an_instance_that_lacks_a_score_is_left_out() -> None:
     scores = np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [90.0, NAN], [NAN, 90.0]])
-    assert sign_flip_tests(scores, scores, [(0, 1)]) == [SignFlips(2 / 8, True, floor=2 / 8)]
+    assert sign_flip_tests(scores, [(0, 1)]) == [SignFlips(2 / 8, True, floor=2 / 8)]
 
 
 def test_p_is_below_alpha_as_often_as_alpha_says_where_nothing_differs() -> None:
     """400 seeded experiments of 40 symmetric differences: 5 % are expected at .05, with a standard error of 1.1."""
     rng = np.random.default_rng(20260202)
     columns = rng.standard_t(3, (40, 400))
-    tests = sign_flip_tests(columns, np.zeros((40, 1)), [(i, 0) for i in range(400)], flips=2000)
+    tests = sign_flip_tests(
+        np.column_stack([columns, np.zeros(40)]), [(i, 400) for i in range(400)], flips=2000
+    )
     assert 0.02 <= np.mean([test.p <= 0.05 for test in tests]) <= 0.08
 
 

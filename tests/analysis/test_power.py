@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cts_async.analysis.permutation import sign_flip_tests
-from cts_async.analysis.power import detectable_difference, instances_needed, least_instances
+from cts_async.analysis.resampling import sign_flip_tests
+from cts_async.analysis.stats import detectable_difference, instances_needed, least_instances
 
 
 def test_n_518_with_the_usual_reach_of_2_8_standard_errors() -> None:
@@ -57,5 +57,7 @@ def test_the_detectable_difference_is_found_in_four_of_five_simulated_benchmarks
     difference = detectable_difference(n, sd)
     assert difference is not None
     columns = np.random.default_rng(20260303).normal(difference, sd, (n, trials))
-    tests = sign_flip_tests(columns, np.zeros((n, 1)), [(i, 0) for i in range(trials)], flips=1000)
+    tests = sign_flip_tests(
+        np.column_stack([columns, np.zeros(n)]), [(i, trials) for i in range(trials)], flips=1000
+    )
     assert np.mean([test.p <= 0.05 for test in tests]) == pytest.approx(0.8, abs=0.04)

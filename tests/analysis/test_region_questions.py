@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from made_interactions import row, system
 
-from cts_async.analysis.region_questions import cq_region_rate, region_turns, unknown_ranges
+from cts_async.analysis.interactions import cq_region_rate, region_turns, unknown_ranges
 
 GPT = system(
     2,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_runs import Row, made_run
 
-from cts_async.analysis.run_set import read_run_set, run_directories
+from cts_async.analysis.selection import read_run_set, run_directories
 from cts_async.errors import InputError, UsageError
 
 ASKED = Row("a", ["when?"], ["unknown"], score=20.0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cts_async.analysis.standin_qrels import standin_qrels
-from cts_async.search.rankers.base import Ranked
+from cts_async.analysis.retrieval import standin_qrels
+from cts_async.search.rankers import Ranked
 
 
 class Known:

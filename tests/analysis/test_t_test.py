@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cts_async.analysis.t_test import PairedT, paired_t_test
+from cts_async.analysis.stats import PairedT, paired_t_test
 
 NUMBERS = st.floats(-100, 100).map(lambda x: round(x, 3))
 

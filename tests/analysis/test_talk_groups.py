@@ -9,8 +9,7 @@ from typing import get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.analysis.conversations import Talk
-from cts_async.analysis.talk_groups import talk_groups
+from cts_async.analysis.conversations import Talk, talk_groups
 from cts_async.records import Mode, Scheme
 
 

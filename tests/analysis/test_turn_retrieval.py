@@ -19,7 +19,7 @@ from cts_async.analysis.turn_retrieval import (
     rankings,
     retrieve_turns,
 )
-from cts_async.search.rankers.base import Ranked
+from cts_async.search.rankers import Ranked
 
 BLURRED = {"1-1": "jaguar", "1-2": "jaguar"}
 QRELS = {"1-1": {"cat": 1}, "1-2": {"car": 1}}

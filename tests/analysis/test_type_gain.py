@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_interactions import row, system
 
-from cts_async.analysis.type_gain import gain_per_question
+from cts_async.analysis.diagnose import gain_per_question
 
 ORIG = dict.fromkeys("abcdef", 10.0)
 

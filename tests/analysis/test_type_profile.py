@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from made_interactions import row, system
 
-from cts_async.analysis.type_profile import TypeProfile, type_profiles
-from cts_async.analysis.wilson import wilson
+from cts_async.analysis.interactions import TypeProfile, type_profiles
+from cts_async.analysis.stats import wilson
 
 
 def test_the_primary_type_counts_and_shares_add_up() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from made_interactions import row, system
 
-from cts_async.analysis.unknowns import Unknowns, count_unknowns
+from cts_async.analysis.interactions import Unknowns, count_unknowns
 
 
 def test_two_turns_by_hand() -> None:

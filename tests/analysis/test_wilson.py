@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.wilson import Z, wilson
+from cts_async.analysis.stats import Z, wilson
 
 
 def test_no_trial_has_no_interval() -> None:

@@ -17,8 +17,7 @@ from playwright.sync_api import Page, expect
 from real_run import RealRun
 
 from browser.viewing import Viewer, Watch, row_of
-from cts_async.report.live import remove_live, write_live
-from cts_async.report.live_shapes import Lane, Live, LiveWorker
+from cts_async.report.live import Lane, Live, LiveWorker, remove_live, write_live
 
 NAME = "growing-gpt-k1"
 

@@ -11,11 +11,9 @@ import pytest
 from made_runs import Row, made_run
 from typed_commands import Cts, typed
 
-from cts_async.analysis.judged_files import read_judged
-from cts_async.analysis.runs import read_run
+from cts_async.analysis.runs import read_judged, read_run
 from cts_async.datasets.sample import sample_dir
-from cts_async.engine.manifest_form import command_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import EXIT_OK, EXIT_USAGE, InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.systems import System, check_run_name, run_names

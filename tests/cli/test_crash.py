@@ -18,11 +18,11 @@ from real_run import RealRun
 
 from cts_async.datasets.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
-from cts_async.llm import openai
+from cts_async.llm.apis import openai
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.messages import ChatRequest
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.role import request_json
+from cts_async.protocol.roles import request_json
 
 N, K, CONCURRENCY = 12, 2, 4
 CALLS = N * (1 + K + 1 + 2 + 1)

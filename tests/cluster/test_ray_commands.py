@@ -112,7 +112,7 @@ def test_only_what_runs_on_a_cluster_offers_one(cts: Cts, command: str) -> None:
     done = cts(command, "--workers", "2")
     assert done.code == 2
     assert done.err == (
-        "cts: No such option: --workers; only cts run and cts judge work in several processes "
+        "cts: No such option: --workers; only cts run and cts judge can use several processes "
         f"(see cts {command} --help)\n"
     )
 

@@ -25,10 +25,10 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Job, Runner
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.campaign import opened_runs, run_campaign
 from cts_async.protocol.judge_plan import JudgePlan, plan_judging
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.rejudge import opened_verdicts, run_judging
+from cts_async.protocol.run import opened_runs, run_campaign
 from cts_async.protocol.run_files import PER_ITEM, RESULTS, judgments_path
 
 N = 6

@@ -8,7 +8,7 @@ import pytest
 from virtual_time import run_virtual
 
 from cts_async.engine.account import Account, LaneLimits
-from cts_async.engine.limits import LimitKind
+from cts_async.engine.ratelimit import LimitKind
 
 SLACK_S = 0.5
 

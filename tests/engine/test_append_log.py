@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from cts_async.engine.append_log import AppendLog, line_of
-from cts_async.engine.journal import read_jsonl
+from cts_async.engine.journal import AppendLog, line_of, read_jsonl
 from cts_async.errors import EXIT_RESUMABLE, RunStopped, StorageFull
 
 

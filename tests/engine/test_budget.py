@@ -18,9 +18,8 @@ from cts_async.engine.budget import NOTHING, REMEMBERED, Budget, Deadline, Lines
 from cts_async.engine.events import BudgetUsed, Cost, Event, Events, Usage
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner, interrupted
-from cts_async.engine.step import Executed, Prices, Step, step_key
+from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key
 from cts_async.errors import (
     EXIT_RESUMABLE,
     BudgetSpent,

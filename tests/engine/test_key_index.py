@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine.key_index import NO_KEYS, KeyLayers, key_index
+from cts_async.engine.journal_index import NO_KEYS, KeyLayers, key_index
 from cts_async.engine.step import step_key
 
 

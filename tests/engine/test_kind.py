@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from cts_async.engine.kind import KindFinder
+from cts_async.engine.meters import KindFinder
 
 
 def exhausted(limit: int = 60) -> KindFinder:

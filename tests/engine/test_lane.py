@@ -11,8 +11,7 @@ from virtual_time import run_virtual
 
 from cts_async.engine.events import CircuitChanged, Events, LanePaused, LimitLearned
 from cts_async.engine.lane import Lane, LaneLimits, Permit
-from cts_async.engine.limits import LimitKind
-from cts_async.engine.quota import Quota, Quotas
+from cts_async.engine.ratelimit import LimitKind, Quota, Quotas
 from cts_async.errors import Interrupted, ProviderDown, RateLimited, TimedOut, TransientError
 
 KNOWN = LaneLimits(requests_per_min=60_000, kind="bucket")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from virtual_time import run_virtual
 
 from cts_async.engine.lane import Lane, LaneLimits, Permit
-from cts_async.engine.quota import Quota, Quotas
+from cts_async.engine.ratelimit import Quota, Quotas
 from cts_async.errors import Interrupted, RateLimited, TimedOut, TransientError
 
 PATIENCE_S = 20_000.0

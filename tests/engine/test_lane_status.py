@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from virtual_time import run_virtual
 
-from cts_async.engine.events import Event, Events, LaneInUse
+from cts_async.engine.events import Event, Events, LaneInUse, LaneStatus
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.lane_status import LaneStatus
-from cts_async.engine.limits import LimitKind
+from cts_async.engine.ratelimit import LimitKind
 from cts_async.errors import Interrupted, ProviderRefused, RateLimited, TransientError
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.engine.lane_status import LaneStatus, merged
+from cts_async.engine.events import LaneStatus, merged
 from cts_async.engine.lanes_of_many import LanesOfMany
 
 CALM = LaneStatus(

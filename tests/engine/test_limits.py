@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import run_virtual
 
-from cts_async.engine.limits import LimitKind, PacedGate, make_gate
+from cts_async.engine.ratelimit import LimitKind, PacedGate, make_gate
 
 
 def send_times(kind: LimitKind, amounts: list[float], per_min: float, window_s: float = 60.0) -> list[float]:

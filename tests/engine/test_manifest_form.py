@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from cts_async.engine.manifest_form import sessions_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.errors import InputError
 
 SOUND = {

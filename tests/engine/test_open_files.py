@@ -11,7 +11,7 @@ import cts_async
 OURS = str(Path(cts_async.__file__).parents[1])
 SCRIPT = """
 import resource
-from cts_async.engine.open_files import allow_more_files
+from cts_async.engine.processes import allow_more_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (100, 160))
 for n in (0, 50, 50):
     allow_more_files(n)

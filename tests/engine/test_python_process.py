@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import cts_async
-from cts_async.engine.python_process import child_environment, python_command
+from cts_async.engine.processes import child_environment, python_command
 
 PACKAGE = Path(cts_async.__file__).parent
 STARTERS = {
@@ -47,7 +47,7 @@ def test_only_one_module_names_the_interpreter() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         if "sys.executable" in path.read_text(encoding="utf-8")
     ]
-    assert naming == ["engine/python_process.py"]
+    assert naming == ["engine/processes.py"]
 
 
 def test_child_environment_passes_on_named_variables_and_no_key() -> None:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cts_async.engine.retry import Failures, RetryPolicy, full_jitter, wait_before_retry
+from cts_async.engine.step import Failures, RetryPolicy, full_jitter, wait_before_retry
 from cts_async.errors import RateLimited, RejectedError, StepError, ToolError, TransientError, UnusableOutput
 
 POLICY = RetryPolicy(

@@ -32,9 +32,8 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner, interrupted
-from cts_async.engine.step import Executed, Step, step_key
+from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
 from cts_async.errors import (
     EXIT_RESUMABLE,
     Interrupted,

@@ -14,12 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.engine import journal, scan
+from cts_async.engine import journal, journal_index
 from cts_async.engine.journal import Journal, placed_records
-from cts_async.engine.key_index import NO_KEYS
-from cts_async.engine.scan import finished_key, key_of, scan_journal
+from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, finished_key, key_of, scan_journal
 from cts_async.engine.step import step_key
-from cts_async.engine.torn_tail import MAX_LINE
 
 SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
@@ -156,9 +154,9 @@ def test_the_size_of_a_block_changes_nothing(lines: list[bytes], block: int) -> 
     with tempfile.TemporaryDirectory(dir=SHM) as directory, pytest.MonkeyPatch.context() as patch:
         path = Path(directory, "steps.jsonl")
         path.write_bytes(b"".join(lines))
-        patch.setattr(scan, "_BLOCK", block)
+        patch.setattr(journal_index, "_BLOCK", block)
         found = scan_journal(path)
-        keys = [scan.finished_key(one) for one in lines]
+        keys = [journal_index.finished_key(one) for one in lines]
         assert found.damaged_lines == [n for n, key in enumerate(keys, 1) if key is None]
         assert found.records == sum(key is not None for key in keys)
         for key in {key for key in keys if key}:
@@ -174,8 +172,8 @@ def test_a_line_over_the_limit_is_damage_whatever_it_ends_in(lines: list[bytes],
     with tempfile.TemporaryDirectory(dir=SHM) as directory, pytest.MonkeyPatch.context() as patch:
         path = Path(directory, "steps.jsonl")
         path.write_bytes(b"".join([*lines, hidden, line(3), hidden]))
-        patch.setattr(scan, "_BLOCK", block)
-        patch.setattr(scan, "MAX_LINE", limit)
+        patch.setattr(journal_index, "_BLOCK", block)
+        patch.setattr(journal_index, "MAX_LINE", limit)
         found = scan_journal(path)
         assert list(found.index.places(step_key(9))) == []
         assert next(iter(found.index.places(step_key(3)))) == len(b"".join([*lines, hidden]))

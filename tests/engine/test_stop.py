@@ -17,7 +17,7 @@ import pytest
 
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.runner import Runner
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import EXIT_RESUMABLE, Interrupted, StorageFull
 
 CHILD = """
@@ -28,7 +28,7 @@ from cts_async.engine.events import Events, Stopping
 from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
-from cts_async.engine.stop import stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError
 
 path, seconds, watched = Path(sys.argv[1]), float(sys.argv[2]), sys.argv[3] == "watched"

@@ -22,8 +22,8 @@ from yarl import URL
 
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import (
     CTSError,
     ProviderRefused,
@@ -35,10 +35,10 @@ from cts_async.errors import (
 )
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.exchange import Pool
+from cts_async.llm.http import ConnectionPool
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
-from cts_async.llm.structured import QuestionList
+from cts_async.llm.parsing import QuestionList
 from cts_async.search.backends.endpoint import SEARCH_REFUSALS, Service
 from cts_async.search.backends.endpoint import ask as ask_service
 
@@ -271,7 +271,7 @@ def test_a_certificate_that_is_not_valid_stops_the_provider_and_names_ssl_cert_f
             with pytest.raises(ProviderRefused) as of_chat:
                 await chat(spec_at(f"{url}/v1"))
             service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
-            async with aiohttp.ClientSession(connector=Pool()) as session:
+            async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
                 with pytest.raises(ProviderRefused) as of_search:
                     await ask_service(service, session, "GET", URL(url), {})
             errors += [of_chat.value, of_search.value]
@@ -351,7 +351,7 @@ def test_a_good_answer_that_repeats_the_key_loses_it() -> None:
 def test_an_answer_without_an_end_is_given_up_before_it_takes_all_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cts_async.llm.exchange.MAX_BYTES", 1_000_000)
+    monkeypatch.setattr("cts_async.llm.http.MAX_BYTES", 1_000_000)
     sent = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -534,3 +534,8 @@ def test_calls_after_a_pause_longer_than_the_server_keeps_connections_cost_one_a
 
     asyncio.run(main())
     assert [record.get("attempts", 1) for record in read_jsonl(tmp_path / "steps.jsonl")] == [1] * 4
+
+
+def test_key_with_line_break_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ProviderRefused, match="MY_KEY is no key"):
+        asyncio.run(chat(spec_at("http://127.0.0.1:9/v1"), "s3cret\nX-Other: 1"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.llm.fence import fence_pattern, harmless
+from cts_async.llm.escaping import fence_pattern, harmless
 
 FENCE = fence_pattern(["candidate_answer", "query"])
 

@@ -12,16 +12,16 @@ import pytest
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import StepError, UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
+from cts_async.llm.coverage import CoverageList
 from cts_async.llm.messages import ChatRequest, Reply
-from cts_async.llm.model import Model
+from cts_async.llm.model import Model, ServedModels
+from cts_async.llm.parsing import Expect, FreeText
 from cts_async.llm.scheme_forms import Choice
-from cts_async.llm.served import ServedModels
-from cts_async.llm.structured import CoverageList, Expect, FreeText
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
 TEXT = FreeText()

@@ -17,7 +17,7 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm import openai
+from cts_async.llm.apis import openai
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Constraint, Reply
 
@@ -379,6 +379,5 @@ def test_a_constraint_is_a_schema_or_a_grammar() -> None:
 
 
 def test_the_key_is_in_the_headers_alone() -> None:
-    assert openai.headers(SPEC, "s3cret")["Authorization"] == "Bearer s3cret"
-    assert "Authorization" not in openai.headers(SPEC, None)
-    assert "Authorization" not in openai.headers(SPEC, "")
+    assert openai.headers("s3cret")["Authorization"] == "Bearer s3cret"
+    assert "Authorization" not in openai.headers("")

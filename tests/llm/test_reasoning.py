@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.llm.reasoning import split_thoughts
+from cts_async.llm.json_text import split_thoughts
 
 
 @pytest.mark.parametrize(

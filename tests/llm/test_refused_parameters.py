@@ -17,11 +17,10 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import RejectedError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.failures import refused_parameter
-from cts_async.llm.model import Model
-from cts_async.llm.served import ServedModels
-from cts_async.llm.structured import FreeText
-from cts_async.report.served_models import dropped_parameters
+from cts_async.llm.model import Model, ServedModels
+from cts_async.llm.parsing import FreeText
+from cts_async.llm.responses import refused_parameter
+from cts_async.report.results import dropped_parameters
 from cts_async.report.summary import summarise_run, write_summary
 
 PARAMS = {"reasoning_effort": "none", "temperature": 0.0, "top_p": 1.0, "max_tokens": 9}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.llm.retry_after import duration_s, reset_s, retry_after_s
+from cts_async.llm.responses import duration_s, reset_s, retry_after_s
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 UTC
 

@@ -12,15 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cts_async.errors import UnusableOutput
+from cts_async.llm.coverage import CoverageList
 from cts_async.llm.json_text import extract_json, find_json, repairable, strip_thoughts
-from cts_async.llm.structured import (
-    CoverageList,
-    Expect,
-    FreeText,
-    OneLine,
-    QuestionList,
-    ShortPhrase,
-)
+from cts_async.llm.parsing import Expect, FreeText, OneLine, QuestionList, ShortPhrase
 from cts_async.records import UNKNOWN, Answer, Coverage
 
 AB = ["a", "b"]

@@ -14,9 +14,9 @@ from cts_async.engine.events import Events
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.run import run_campaign
 from cts_async.records import AgentPrompt
 
 PROMPTS = load_prompts()

@@ -19,8 +19,7 @@ from cts_async.datasets import sha256_of
 from cts_async.engine.step import step_key
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.rewrite import qa_pairs
-from cts_async.protocol.role import request_json
+from cts_async.protocol.roles import qa_pairs, request_json
 from cts_async.protocol.views import RewriterView
 from cts_async.records import language_of
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.protocol.audit.numerals import spelled, with_years_in_digits
+from cts_async.protocol.audit.text import spelled_numbers, with_years_in_digits
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from cts_async.protocol.audit.numerals import spelled, with_years_in_digits
     ],
 )
 def test_numbers_are_read_from_words(text: str, numbers: set[str]) -> None:
-    assert spelled(text) == numbers
+    assert spelled_numbers(text) == numbers
 
 
 def test_years_are_written_in_digits_and_nothing_else_is() -> None:

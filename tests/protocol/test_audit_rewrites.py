@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.protocol.audit.rewrites import Addition, additions
+from cts_async.protocol.audit.text import Addition, additions
 
 MUSEUM, MUSEUM_STAR = "museum ticket prices", "Tidewheel Museum ticket prices for seniors in Europe in 2033"
 LIBRARY, LIBRARY_STAR = "图书馆座位预约", "北京考试季图书馆二楼安静区的座位预约办法和开放时间"

@@ -160,7 +160,7 @@ def test_the_intent_in_a_later_turn(run: Path, instance: str) -> None:
     )
     audit = audit_run(run)
     assert PIECE[instance] in leaked(audit, instance, "search/turn/2")
-    assert "its request holds free text" in {finding.problem for finding in audit.findings}
+    assert "its request contains free text" in {finding.problem for finding in audit.findings}
 
 
 def test_a_later_turn_may_name_steps_and_count(run: Path) -> None:
@@ -223,7 +223,10 @@ def test_an_answerer_that_saw_more_than_the_intent(run: Path) -> None:
 def test_nothing_may_hide_under_a_digest(run: Path, step: str) -> None:
     plant(run, ENGLISH, step, lambda r: r["request"].update(on_record="0123456789abcdef"))
     (finding,) = violations(audit_run(run))
-    assert (finding.problem, finding.text) == ("its request holds more than prompt and fields", "on_record")
+    assert (finding.problem, finding.text) == (
+        "its request contains more than prompt and fields",
+        "on_record",
+    )
 
 
 def test_a_rewritten_query_that_knows_what_nobody_said(run: Path) -> None:
@@ -253,7 +256,7 @@ def test_a_result_without_its_steps_is_not_proved(run: Path) -> None:
     (run / "steps.jsonl").unlink()
     found = audit_run(run)
     assert (found.n_held, found.n_instances) == (0, INSTANCES)
-    assert "there is no journal" in found.notes[0]
+    assert "the journal is missing" in found.notes[0]
 
 
 @pytest.mark.parametrize(("step", "held"), [("judge/ernie", False), ("rewrite", False), ("clarify", True)])
@@ -266,7 +269,7 @@ def test_a_failure_without_the_steps_before_it_is_not_proved(run: Path, step: st
     found = audit_run(run)
     assert (found.held, found.n_held, found.n_instances) == (held, int(held), 1)
     assert [(one.level, one.problem) for one in violations(found)] == (
-        [] if held else [("missing", f"it failed at {step}, but no step before that is on record")]
+        [] if held else [("missing", f"it failed at {step}, but no earlier step is recorded")]
     )
 
 
@@ -319,7 +322,7 @@ def test_data_that_moved_is_named_and_otherwise_the_results_tell(run: Path, tmp_
     (run / "run.json").write_bytes(orjson.dumps(manifest))
     audit = audit_run(run)
     assert audit.held
-    assert "those that results.jsonl recorded" in audit.notes[0]
+    assert "were taken from results.jsonl" in audit.notes[0]
     assert audit_run(run, data="sample").notes == ()
 
 
@@ -331,11 +334,11 @@ def test_other_data_than_the_runs_is_refused(run: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no run here"):
+    with pytest.raises(InputError, match="not a run directory"):
         audit_run(tmp_path / "nowhere")
     manifest: dict[str, Any] = orjson.loads((run / "run.json").read_bytes())
     del manifest["identity"]["system"], manifest["identity"]["models"]["clarifier"]
     (run / "run.json").write_bytes(orjson.dumps(manifest))
-    with pytest.raises(InputError, match="nobody was asked"):
+    with pytest.raises(InputError, match="it has neither a Clarifier nor a search"):
         audit_run(run)
     shutil.rmtree(run)

@@ -181,8 +181,8 @@ def test_a_conversation_with_another_answer(
         ),
         (SELECT, "clarify/2", "blurred_query", "ferries", "blurred_query is not the one chosen last"),
         (RESPOND, "clarify/2", "blurred_query", "ferries", "blurred_query is not that of the data"),
-        (RESPOND, "clarify/1", "k", "2", "k is '2', a turn of this run has 1"),
-        (SELECT, "clarify/1", "k", "2", "k is '2', a turn of this run has 5"),
+        (RESPOND, "clarify/1", "k", "2", "k is '2', but a turn of this run has 1"),
+        (SELECT, "clarify/1", "k", "2", "k is '2', but a turn of this run has 5"),
         (RESPOND, "search/turn/1", "question", "ferries", "the agent's question is not the last turn's"),
         (AT_ONCE, "answer/2", "clarification_question", "And?", "it was not asked exactly question 2"),
     ],
@@ -213,7 +213,7 @@ def test_a_prompt_of_another_role(copy: Callable[[str], Path], step: str) -> Non
     run = copy(RESPOND)
     plant(run, ENGLISH, step, lambda record: record["request"].update(prompt="cot.en"))
     (finding,) = violations(run)
-    assert finding.problem == "its prompt 'cot.en' is no prompt of this role and run"
+    assert finding.problem == "its prompt 'cot.en' is not this role's in this run"
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_turn_too_many(copy: Callable[[str], Path]) -> None:
     run = copy(RESPOND)
     more = {**record_of(run, ENGLISH, "clarify/2"), "step": "clarify/3", "key": "0" * 32}
     write(run / "steps.jsonl", [*read_jsonl(run / "steps.jsonl"), more])
-    assert "there is no such turn in this run" in {finding.problem for finding in violations(run)}
+    assert "this run has no such turn" in {finding.problem for finding in violations(run)}
 
 
 def test_a_reformulation_with_what_nobody_said_is_found(copy: Callable[[str], Path]) -> None:
@@ -287,7 +287,7 @@ def test_a_result_that_is_not_what_was_said(
     change(line)
     write(run / "results.jsonl", lines)
     assert violations(run) == [
-        Finding("provenance", ENGLISH, "results", "its result is not what its steps remember")
+        Finding("provenance", ENGLISH, "results", "its result does not follow from its recorded steps")
     ]
 
 
@@ -296,7 +296,7 @@ def test_a_scheme_that_there_is_not_cannot_be_audited(copy: Callable[[str], Path
     manifest = json.loads((run / "run.json").read_text())
     manifest["identity"]["scheme"] = "haiku"
     (run / "run.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="no scheme and mode that can be audited: haiku, respond"):
+    with pytest.raises(InputError, match="this scheme and mode cannot be audited: haiku, respond"):
         audit_run(run)
 
 

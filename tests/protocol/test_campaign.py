@@ -20,12 +20,12 @@ from cts_async.datasets.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import failed, latest_results
+from cts_async.protocol.run import run_campaign
 from cts_async.report.summary import summarise_run, write_summary
 from cts_async.scorer import restore_score_100
 

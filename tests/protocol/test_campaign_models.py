@@ -13,8 +13,8 @@ from fake_provider import THOUGHTS, FakeProvider, Settings
 from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, LimitLearned, Notice
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import make_plan
+from cts_async.protocol.run import run_campaign
 from cts_async.report.summary import summarise_run, write_summary
 
 N = 2

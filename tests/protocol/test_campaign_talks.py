@@ -12,7 +12,7 @@ from fake_provider import Settings
 
 from cts_async.engine import runner
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.protocol.results import latest_results
 from cts_async.report.summary import summarise_run
 

@@ -16,10 +16,9 @@ from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
-from cts_async.protocol.answer import ModelAnswerer, ModelRespondent
-from cts_async.protocol.conversation import Talk, converse
+from cts_async.protocol.conversation import ModelRespondent, Talk, converse
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.role import Role
+from cts_async.protocol.roles import ModelAnswerer, Role
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import AnswererView
 from cts_async.records import Answer, ConversationTurn, Instance

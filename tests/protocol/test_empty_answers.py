@@ -13,14 +13,14 @@ from fake_provider import FakeProvider, Settings
 from cts_async.config import RunConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.audit.run import audit_run
-from cts_async.protocol.campaign import run_campaign
+from cts_async.protocol.audit.report import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import latest_results
+from cts_async.protocol.run import run_campaign
 from cts_async.records import EmptyAnswers
 from cts_async.report.summary import summarise_run, write_summary
 from cts_async.scorer import score_file

@@ -11,9 +11,9 @@ import pytest
 
 from cts_async.config import RunConfig
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.effort import Effort, Work
+from cts_async.protocol.estimates import Effort, Work
 from cts_async.protocol.forecast import SAMPLE, Forecast, actual, forecast, note
-from cts_async.protocol.observed import Observed, Seen
+from cts_async.protocol.past_usage import Observed, Seen
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
 from cts_async.records import language_of

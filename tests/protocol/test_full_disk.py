@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
-from cts_async.engine.manifest_form import sessions_of
-from cts_async.engine.run_dir import read_manifest
+from cts_async.engine.run_dir import read_manifest, sessions_of
 from cts_async.errors import StorageFull
-from cts_async.protocol.judge_files import Target, opened_targets
+from cts_async.protocol.gold.build import TRACES, TraceArchive
+from cts_async.protocol.judge_plan import Target, opened_targets
 from cts_async.protocol.run_files import JUDGMENTS, STEPS, RunFiles, noted
-from cts_async.protocol.trace_archive import TRACES, TraceArchive
 
 NO_ROOM = r"No space left on device\); make room and type the same command again"
 TORN = b'{"key":'
@@ -54,7 +53,7 @@ def test_so_it_is_with_the_journal_of_several_files_of_candidates(
     (tmp_path / STEPS).write_bytes(TORN)
     target = Target("x", tmp_path / "x", answers=None, scoring="mine", identity={}, shared_journal=True)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("cts_async.engine.append_log.set_torn_tail_aside", refuse)
+    monkeypatch.setattr("cts_async.engine.journal.set_torn_tail_aside", refuse)
     with (
         pytest.raises(StorageFull, match=NO_ROOM),
         opened_targets([target], tmp_path, {}, {}, judges={}, prompts={}, sync=False),

@@ -13,7 +13,7 @@ from typed_commands import Cts, typed
 from cts_async.datasets.sample import sample_dir
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.further_judges import FURTHER, with_judges
+from cts_async.protocol.run_files import FURTHER, with_judges
 
 GOLD = sample_dir() / "gold.jsonl"
 PROMPTS = {"judge.en": "1a"}

@@ -16,13 +16,13 @@ from cts_async.config import BudgetConfig, GoldConfig, RunConfig
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine import runner
 from cts_async.engine.events import Events
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent, ToolError, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.gold_build import build_gold
-from cts_async.protocol.gold_plan import plan_gold
+from cts_async.protocol.gold.build import build_gold, plan_gold
 from cts_async.protocol.prompts import load_prompts
-from cts_async.search.backends import CorpusBackend, Hit
+from cts_async.search.backends.base import Hit
+from cts_async.search.backends.corpus import CorpusBackend
 
 INTENTS = 3
 CALLS = INTENTS * (2 + 1)

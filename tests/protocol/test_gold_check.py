@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.datasets.gold import read_gold
-from cts_async.protocol.gold_check import MAX_PROBLEMS, check_gold, gold_json, told
-from cts_async.protocol.sources import NumberedSource
+from cts_async.protocol.gold.check import MAX_PROBLEMS, check_gold, gold_json, told
+from cts_async.protocol.gold.sources import NumberedSource
 from cts_async.records import Nugget
 
 SOURCES = tuple(

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from cts_async.errors import UnusableOutput
-from cts_async.protocol.gold_form import MOST_NUGGETS, MOST_QUOTES, GoldForm
-from cts_async.protocol.sources import NumberedSource
+from cts_async.protocol.gold.check import MOST_NUGGETS, MOST_QUOTES, GoldForm
+from cts_async.protocol.gold.sources import NumberedSource
 
 FERRY = NumberedSource(
     "S1", "https://a.example/ferry", "Ferry", "The ferry leaves at nine. The crossing takes an hour. Yes."

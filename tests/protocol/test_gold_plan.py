@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from cts_async.config import GoldConfig, RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.gold_plan import GoldPlan, intents_of, plan_gold
-from cts_async.protocol.sources import SourceLimits
+from cts_async.protocol.gold.build import GoldPlan, intents_of, plan_gold
+from cts_async.protocol.gold.sources import SourceLimits
 from cts_async.records import Instance
 
 KEYS = {"OPENAI_API_KEY": "sk-x", "QIANFAN_API_KEY": "sk-y", "WEBDANCER_BASE_URL": "http://127.0.0.1:9/v1"}

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.protocol.grounding import GROUNDED_AT, Grounding, ground, grounding_json
-from cts_async.protocol.sources import NumberedSource
+from cts_async.protocol.gold.check import GROUNDED_AT, Grounding, ground, grounding_json
+from cts_async.protocol.gold.sources import NumberedSource
 from cts_async.records import Nugget
 
 

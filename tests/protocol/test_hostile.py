@@ -13,7 +13,7 @@ from obedient_judge import ObedientJudge, verdict
 from cts_async.config import JudgeConfig
 from cts_async.engine.events import Events
 from cts_async.llm.catalog import load_catalogue
-from cts_async.llm.structured import CoverageList
+from cts_async.llm.coverage import CoverageList
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.judge_plan import plan_judging
 from cts_async.protocol.prompts import load_prompts

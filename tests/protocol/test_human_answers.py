@@ -19,7 +19,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.forecast import forecast
 from cts_async.protocol.human_answers import human_reply, people_of
-from cts_async.protocol.observed import observe
+from cts_async.protocol.past_usage import observe
 from cts_async.protocol.plan import Plan, make_plan
 
 QULAC = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "qulac.json"
@@ -201,7 +201,7 @@ def test_the_intent_in_the_rewriters_request_is_still_a_leak(run: Path) -> None:
 def test_a_question_with_the_intent_beside_it_is_found(run: Path) -> None:
     plant(run, "F01", "answer/1", lambda step: step["request"].update(hint="North Quay"))
     problems = [finding.problem for finding in audit_run(run).findings]
-    assert "its request holds more than the question" in problems
+    assert "its request contains more than the question" in problems
 
 
 def test_without_the_data_nothing_is_proved(run: Path) -> None:
@@ -210,6 +210,6 @@ def test_without_the_data_nothing_is_proved(run: Path) -> None:
     (run / "run.json").write_text(json.dumps(manifest))
     audit = audit_run(run)
     assert not audit.held
-    assert "what people answered about it is nowhere: name the data with --data" in {
+    assert "people's answers cannot be read: name the data with --data" in {
         finding.problem for finding in audit.findings
     }

@@ -18,7 +18,7 @@ from cts_async.llm.messages import Reply
 from cts_async.llm.model import Model
 from cts_async.protocol.judge import ModelJudge, nuggets_by_call
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.role import Role
+from cts_async.protocol.roles import Role
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment, Nugget
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.protocol.judge_files import names_of
-from cts_async.protocol.judging import Answers, Judging, NoAnswer, Repeats, Wanted, calls_to_judge
+from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, Wanted, calls_to_judge
+from cts_async.protocol.judge_plan import names_of
 from cts_async.records import Instance, Nugget
 
 

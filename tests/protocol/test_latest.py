@@ -11,7 +11,7 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.protocol.latest import LatestLines, first_repetition, latest_rows
+from cts_async.protocol.results import LatestLines, first_repetition, latest_rows
 
 IDS = st.sampled_from(["a", "b", "c", "", "é", "q10", "q1"])
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cts_async.protocol.observed import Observed, Seen, kind_of, observe, pooled
+from cts_async.protocol.past_usage import Observed, Seen, kind_of, observe, pooled
 
 
 def write(path: Path, *lines: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.protocol.question_match import THRESHOLD, best_match, normalised
+from cts_async.protocol.human_answers import THRESHOLD, best_match, normalised
 
 KNOWN = (
     "are you looking for reviews of the pampered chef",

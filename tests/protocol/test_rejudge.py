@@ -19,8 +19,8 @@ from cts_async.datasets.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.answers import answers_of_run
 from cts_async.protocol.judge_plan import plan_judging
-from cts_async.protocol.judging import answers_of_run
 from cts_async.protocol.rejudge import run_judging
 from cts_async.scorer import score_file
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-from cts_async.protocol.role import request_json
+from cts_async.protocol.roles import request_json
 
 FIELDS = {"clear_query": "ferry in winter", "clarification_question": "When?"}
 

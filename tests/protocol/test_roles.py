@@ -6,7 +6,7 @@ import pytest
 
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.roles import choose_roles, default_players, resolve_all
+from cts_async.protocol.systems import choose_roles, default_players, resolve_all
 
 NOTHING = {"support": None, "judges": (), "agent": None, "every_role": None}
 

@@ -9,7 +9,7 @@ import pytest
 
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, load_catalogue
-from cts_async.protocol.roster import Entry, as_json, entry, roster
+from cts_async.protocol.systems import Entry, as_json, entry, roster
 
 MINE = """
 [models.mine]

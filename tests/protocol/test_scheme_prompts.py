@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 
 from cts_async.llm.scheme_forms import Choice
+from cts_async.protocol.conversation import form_of, prompt_of, prompts_of
 from cts_async.protocol.prompts import Prompt, Size, load_prompts
-from cts_async.protocol.schemes import form_of, prompt_of, prompts_of
 from cts_async.protocol.systems import System
 from cts_async.records import SCHEMES, Language, Mode, Scheme
 

@@ -12,8 +12,7 @@ from cts_async.config import RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.forecast import forecast
-from cts_async.protocol.plan import Plan, make_plan
-from cts_async.protocol.search_plan import SearchPlan, plan_search
+from cts_async.protocol.plan import Plan, SearchPlan, make_plan, plan_search
 from cts_async.search.catalog import load_search
 
 JINA = {"JINA_API_KEY": "k"}

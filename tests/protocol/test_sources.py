@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.protocol.sources import (
+from cts_async.protocol.gold.sources import (
     CUT,
     NumberedSource,
     SourceLimits,

@@ -16,7 +16,8 @@ from cts_async.engine.events import Cost, Events
 from cts_async.engine.step import Prices
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import ModelSpec
-from cts_async.protocol.spending import check_prices, open_budget, spent_before
+from cts_async.protocol.resources import open_budget, spent_before
+from cts_async.protocol.systems import check_prices
 
 PRICES = Prices(1.0, 10.0)
 

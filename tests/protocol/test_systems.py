@@ -7,8 +7,7 @@ from itertools import product
 import pytest
 
 from cts_async.errors import UsageError
-from cts_async.protocol.roles import RoleNames
-from cts_async.protocol.systems import System, mark, run_names, systems_of
+from cts_async.protocol.systems import RoleNames, System, mark, run_names, systems_of
 from cts_async.records import MODES, SCHEMES, Mode, Scheme
 
 

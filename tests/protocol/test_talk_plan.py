@@ -14,7 +14,7 @@ from talk_world import write_talk_world
 from cts_async.config import BudgetConfig, RunConfig, TalkConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.talk_plan import TalkPlan, plan_talks, selected
+from cts_async.protocol.converse import TalkPlan, plan_talks, selected
 from cts_async.records import Instance
 
 KEYS = {"OPENAI_API_KEY": "sk-x", "QIANFAN_API_KEY": "sk-y"}

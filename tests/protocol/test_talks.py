@@ -17,13 +17,12 @@ from cts_async.config import BudgetConfig, RunConfig, TalkConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.audit.run import audit_run
+from cts_async.protocol.audit.report import audit_run
+from cts_async.protocol.converse import hold_talks, plan_talks
 from cts_async.protocol.results import failed, latest_results
-from cts_async.protocol.talk_plan import plan_talks
-from cts_async.protocol.talks import hold_talks
 
 N, TOPICS, TURNS = len(INTENTS), 3, 2
 RESPOND, SELECT, AT_ONCE = "fake-at-cot-respond-k2", "fake-at-cot-select-k2", "fake-at-cot-k4"

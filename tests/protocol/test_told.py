@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.protocol.told import numbered, told
+from cts_async.protocol.conversation import numbered, told
 from cts_async.protocol.views import Conversation, Exchange
 
 ASKED = Conversation("ferry", (Exchange(("When?",), "in May"), Exchange(("From where?",), "unknown")))

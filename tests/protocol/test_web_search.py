@@ -17,13 +17,13 @@ from cts_async.config import RunConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
-from cts_async.engine.retry import RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import ProviderDown, ProviderRefused, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.client import Client
-from cts_async.protocol.campaign import run_campaign
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import latest_results
+from cts_async.protocol.run import run_campaign
 from cts_async.report.summary import summarise_run, write_summary
 
 N = 2

@@ -10,7 +10,7 @@ from made_runs import Row, made_run
 
 from cts_async.errors import UsageError
 from cts_async.report.comparison import compare_runs, comparison_json
-from cts_async.report.diagnosed import diagnose_named
+from cts_async.report.diagnosis import diagnose_named
 
 
 def rows(*scores: float) -> list[Row]:

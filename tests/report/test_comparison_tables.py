@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cts_async.report.comparison import RunsCompared, compare_runs
 from cts_async.report.comparison_tables import MOST_PAIRS, Told, probability, tables
-from cts_async.report.data_table import print_table
+from cts_async.report.tables import print_table
 
 
 def judged(*words: tuple[str, str]) -> list[Row]:

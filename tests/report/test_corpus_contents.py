@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cts_async.errors import InputError
-from cts_async.report.corpus_contents import corpus_contents
+from cts_async.report.datasets import corpus_contents
 
 ROW = '{"id": "%s", "url": "https://x.example/%s", "title": "t", "text": "%s"}\n'
 

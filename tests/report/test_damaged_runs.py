@@ -14,7 +14,7 @@ from made_talks import made_talk
 
 from cts_async.errors import InputError, UsageError
 from cts_async.report.comparison import compare_runs
-from cts_async.report.diagnosed import diagnose_named
+from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.html.report import Origin
 from cts_async.report.reported import Asked, make_report
 

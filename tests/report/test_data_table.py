@@ -12,16 +12,7 @@ import pytest
 from rich.console import Console
 
 from cts_async.errors import StorageFull, UsageError
-from cts_async.report.data_table import (
-    Column,
-    DataTable,
-    estimate,
-    number,
-    p_value,
-    print_table,
-    text,
-    write_csv,
-)
+from cts_async.report.tables import Column, DataTable, estimate, number, p_value, print_table, text, write_csv
 
 ROWS = [
     {"who": "gpt", "rate": 1 / 3, "gain": 1.005, "gain_low": -2.0, "gain_high": 4.0},

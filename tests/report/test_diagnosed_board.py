@@ -7,7 +7,7 @@ from pathlib import Path
 from made_runs import SCORING, Row, made_run
 
 from cts_async.report.comparison import read_board
-from cts_async.report.diagnosed import diagnose_board, diagnose_named
+from cts_async.report.diagnosis import diagnose_board, diagnose_named
 
 
 def test_it_is_the_diagnosis_of_the_same_runs_read_together(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import pytest
 from made_runs import Row, made_run
 from rich.console import Console
 
-from cts_async.report.diagnosed import diagnose_named
-from cts_async.report.diagnosis import print_report, report_json
+from cts_async.report.diagnosis import diagnose_named, print_report, report_json
 
 CITY, YEAR, BOTH, PART = "您想查哪个城市？", "您想查哪一年？", "您想查哪个城市、哪一年？", "Which part of it?"
 U = "unknown"

@@ -13,7 +13,7 @@ from lxml import html
 
 import cts_async.report.html as package
 from cts_async.report.html.element import Program, element, rendered, said
-from cts_async.report.visible import visible
+from cts_async.report.text import visible
 
 PLOTLYS_LINE_BREAK = "<br>"
 

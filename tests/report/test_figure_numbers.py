@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cts_async.report.html.figures import MOST_POINTS, numbers_of, script_json
+from cts_async.report.html.report import MOST_POINTS, numbers_of, script_json
 from cts_async.report.plots import Figure
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from cts_async.report.folded import Folded, folded
+from cts_async.report.tables import Folded, folded
 
 
 @pytest.mark.parametrize(

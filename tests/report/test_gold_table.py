@@ -10,8 +10,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cts_async.report.gold_summary import gold_summary_json, summarise_gold, write_gold_summary
-from cts_async.report.gold_table import MOST_SUSPECTS, print_gold
+from cts_async.report.gold import (
+    MOST_SUSPECTS,
+    gold_summary_json,
+    print_gold,
+    summarise_gold,
+    write_gold_summary,
+)
 
 
 def line(id: str, *checked: dict[str, Any], weights: tuple[int, ...], **more: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from made_runs import Row, made_run
 
 from cts_async.report.comparison import compare_runs
-from cts_async.report.headline import headline
+from cts_async.report.comparison_tables import headline
 
 
 def told(folder: Path, **letters: str) -> list[str]:

@@ -10,7 +10,7 @@ from talk_world import INTENTS, write_talk_world
 
 from cts_async.config import EvaluationConfig
 from cts_async.datasets import open_dataset
-from cts_async.report.held_talks import evaluate_held
+from cts_async.report.conversations import evaluate_held
 from cts_async.report.summary import RunSummary, summarise_run
 
 FEW = [(id, query) for id, query, _ in INTENTS][:2]

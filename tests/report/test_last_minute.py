@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cts_async.report.last_minute import LastMinute
+from cts_async.report.pace import LastMinute
 
 
 def test_in_the_first_minute_it_is_all_there_is() -> None:
@@ -25,4 +25,4 @@ def test_looking_often_changes_nothing_and_keeps_little() -> None:
     for look in range(10_000):
         grown = sent.grown(look / 100, look // 100)
     assert grown in (60, 61)
-    assert len(sent._looks) <= 130
+    assert len(sent._readings) <= 130

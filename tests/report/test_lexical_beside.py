@@ -10,8 +10,7 @@ import pytest
 
 from cts_async.errors import InputError
 from cts_async.protocol.results import answer_digest
-from cts_async.report.agreement import beside, sentence, together
-from cts_async.report.summary import summarise_run, write_summary
+from cts_async.report.summary import beside, sentence, summarise_run, together, write_summary
 
 
 def line(id: str, labels: str, **more: Any) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from made_runs import Row, made_run
 
 from cts_async.report.comparison import compare_runs, comparison_json
-from cts_async.report.diagnosed import diagnose_named
-from cts_async.report.diagnosis import report_json
+from cts_async.report.diagnosis import diagnose_named, report_json
 from cts_async.report.html.report import Origin
 from cts_async.report.reported import Asked, make_report
 from cts_async.report.summary import summarise_run, write_summary

@@ -8,8 +8,7 @@ from typing import cast
 
 import pytest
 
-from cts_async.report.live import LIVE, STALE_S, read_live, remove_live, write_live
-from cts_async.report.live_shapes import Live
+from cts_async.report.live import LIVE, STALE_S, Live, read_live, remove_live, write_live
 
 
 def said(time: float, pid: int | None = None) -> Live:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cts_async.llm.catalog import ModelSpec, load_catalogue
-from cts_async.protocol.roster import Entry, entry, roster
+from cts_async.protocol.systems import Entry, entry, roster
 from cts_async.report.models import count, limits_of, prices_of, print_model, print_models
 
 ENVIRON = {"OPENAI_API_KEY": "sk-secret"}

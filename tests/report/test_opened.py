@@ -8,8 +8,7 @@ from pathlib import Path
 from made_runs import Row, made_run
 
 from cts_async.datasets.dataset import sha256_of
-from cts_async.report.gathered import gather
-from cts_async.report.opened import Opened, open_instances
+from cts_async.report.gathered import Opened, gather, open_instances
 
 GOLD = {
     "id": "a",

@@ -10,8 +10,7 @@ from talk_world import INTENTS, write_talk_world
 
 from cts_async.config import EvaluationConfig
 from cts_async.datasets import open_dataset
-from cts_async.report.gathered import gather
-from cts_async.report.opened_talks import open_talks
+from cts_async.report.gathered import gather, open_talks
 
 
 def test_conversations_that_gained_and_lost_most_over_the_query_as_it_was(tmp_path: Path) -> None:

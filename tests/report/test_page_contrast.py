@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from cts_async.report.html.document import own_text
+from cts_async.report.html.report import own_text
 
 THEMES = [
     dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in own_text("page.css").split(":root")[1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.report.plain import plain
+from cts_async.report.text import plain
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,10 @@ from lxml import html
 from made_runs import Row, made_run
 
 from cts_async.errors import InputError, StorageFull, UsageError
-from cts_async.report.html import document
+from cts_async.report.html import report
 from cts_async.report.html.report import Origin
 from cts_async.report.reported import Asked, make_report
-from cts_async.report.viewer.folder import find_places
+from cts_async.report.viewer.run import find_places
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
 NAME = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u202e"
@@ -302,7 +302,7 @@ def test_what_is_no_run_or_of_other_data_is_refused(runs: Path, tmp_path: Path) 
 def test_on_a_full_disk_the_old_report_stays(
     runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(page: document.Page) -> Iterator[str]:
+    def full(page: report.Page) -> Iterator[str]:
         yield "half a page"
         raise OSError(28, "No space left on device")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from made_runs import Row, made_run
 
-from cts_async.report.run_tables import (
+from cts_async.report.all_tables import (
     causes_table,
     effort_table,
     failures_table,

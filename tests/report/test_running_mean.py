@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from cts_async.report.running_mean import RunningMean, t_975
+from cts_async.report.pace import RunningMean, t_975
 
 
 def test_three_scores_worked_by_hand() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from cts_async.report.score_tail import ScoreTail
+from cts_async.report.progress import ScoreTail
 
 
 def write(path: Path, *lines: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.report.scores import Scores
+from cts_async.report.result_columns import Scores
 
 TABLES = st.dictionaries(st.text(max_size=3), st.floats(0, 100), max_size=20)
 

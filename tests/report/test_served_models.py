@@ -9,9 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from cts_async.report.served_models import other_models
+from cts_async.report.results import other_models, print_results
 from cts_async.report.summary import RunSummary, Spent, summarise_run, write_summary
-from cts_async.report.table import print_results
 
 
 def summary(label: str, **served: Counter[str]) -> RunSummary:

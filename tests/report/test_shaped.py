@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 import pytest
 
-from cts_async.report.shaped import has_shape
+from cts_async.report.live import has_shape
 
 
 class Part(TypedDict):

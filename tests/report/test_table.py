@@ -13,9 +13,9 @@ from made_runs import Row, made_run
 from rich.console import Console
 
 from cts_async import scorer
-from cts_async.report.scores import Scores
+from cts_async.report.result_columns import Scores
+from cts_async.report.results import difference_to, print_judged, print_results
 from cts_async.report.summary import JudgeScores, RunSummary, Spent, summarise_run
-from cts_async.report.table import difference_to, print_judged, print_results
 
 HEADINGS = ("system", "judge", "mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
 

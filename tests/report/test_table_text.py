@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.report.data_table import Column, DataTable, number, text
-from cts_async.report.table_text import latex, markdown
+from cts_async.report.table_files import latex, markdown
+from cts_async.report.tables import Column, DataTable, number, text
 
 ROWS = [
     {"system": "orig", "mean": 40.0, "ref": True},

@@ -11,8 +11,8 @@ from cts_async.analysis.similarity import TokenF1
 from cts_async.config import EvaluationConfig, RunConfig, TalkConfig
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.talk_plan import TalkPlan, plan_talks
-from cts_async.report.talk_judgments import Judgments, open_judgments, open_scorer
+from cts_async.protocol.converse import TalkPlan, plan_talks
+from cts_async.report.conversations import Judgments, open_judgments, open_scorer
 
 
 def planned(folder: Path) -> TalkPlan:

@@ -15,12 +15,11 @@ from cts_async.analysis.similarity import TokenF1
 from cts_async.config import EvaluationConfig, RunConfig, TalkConfig
 from cts_async.datasets.annotations import AnnotatedQuery, Annotations
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.converse import TalkPlan, plan_talks
 from cts_async.protocol.systems import System
-from cts_async.protocol.talk_plan import TalkPlan, plan_talks
-from cts_async.report.data_table import DataTable
+from cts_async.report.conversations import TalkReport, conversations_table, evaluate_talks, open_judgments
 from cts_async.report.summary import summarise_run
-from cts_async.report.talk_judgments import open_judgments
-from cts_async.report.talk_report import TalkReport, conversations_table, evaluate_talks
+from cts_async.report.tables import DataTable
 
 QUERIES = {id: q for id, q, _ in INTENTS}
 PEOPLE = Annotations(

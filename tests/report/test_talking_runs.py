@@ -8,12 +8,12 @@ import pytest
 from made_runs import Row, made_run
 from made_talks import made_talk
 
-from cts_async.analysis.run_set import read_run_set
 from cts_async.analysis.runs import read_run
+from cts_async.analysis.selection import read_run_set
 from cts_async.errors import UsageError
 from cts_async.report.comparison import compare_runs
-from cts_async.report.diagnosed import diagnose_named
-from cts_async.report.who import named
+from cts_async.report.diagnosis import diagnose_named
+from cts_async.report.statistics import named_systems
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_diagnosis_leaves_out_who_asked_nothing_and_says_so(runs: Path) -> Non
     assert [run.clarifier for run in found.runs].count("gpt-cot-select") == 0
     assert [note for note in found.notes if "chose among queries and answered no questions, left out" in note]
     report = diagnose_named([str(runs)])
-    rates = {name: one.unknowns.ua_unknown_rate for name, one in named(report.diagnosis)}
+    rates = {name: one.unknowns.ua_unknown_rate for name, one in named_systems(report.diagnosis)}
     assert rates["gpt"] == 1.0
     assert rates["gpt-at-cot"] == 0.0
     assert len(rates) == 4

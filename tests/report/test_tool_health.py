@@ -13,9 +13,9 @@ from rich.console import Console
 
 from cts_async.protocol.results import outcome_line
 from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
+from cts_async.report.result_columns import HealthColumns, ToolHealth
+from cts_async.report.results import print_results
 from cts_async.report.summary import summarise_run, write_summary
-from cts_async.report.table import print_results
-from cts_async.report.tool_health import HealthColumns, ToolHealth
 
 
 def line(id: str, use: ToolUse, **fields: Any) -> dict[str, Any]:

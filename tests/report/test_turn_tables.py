@@ -10,8 +10,8 @@ from rich.console import Console
 from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
-from cts_async.report.data_table import print_table, write_csv
 from cts_async.report.generation_tables import MARKS
+from cts_async.report.tables import print_table, write_csv
 from cts_async.report.turn_tables import PUBLISHED_09_12, turn_tables
 
 

@@ -8,9 +8,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cts_async.report.data_table import Column, DataTable, number, print_table, text
-from cts_async.report.folded import Folded
-from cts_async.report.whole_table import print_whole
+from cts_async.report.tables import Column, DataTable, Folded, number, print_table, print_whole, text
 
 
 def results() -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_live import cluster, live, part, worker
 
-from cts_async.report.live_shapes import LiveFile, LiveWorker
+from cts_async.report.live import LiveFile, LiveWorker
 from cts_async.report.live_words import line_of, lines_of
 from cts_async.report.worker_words import MANY, one_by_one, worker_state, workers_line, workers_of
 

@@ -14,10 +14,10 @@ from cts_async.search.backends.addresses import (
     REFUSED,
     AllowList,
     canonical_host,
+    checked_url,
     is_refused,
     spelled_address,
 )
-from cts_async.search.backends.resolver import checked_url
 
 NOTHING = AllowList()
 

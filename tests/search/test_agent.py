@@ -13,12 +13,12 @@ import pytest
 from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import RejectedError, StepError, ToolError, UnusableOutput
-from cts_async.llm.tokens import input_tokens
+from cts_async.llm.messages import input_tokens
 from cts_async.protocol.results import search_json
 from cts_async.records import Trace
-from cts_async.search.agent import Agent, AgentSettings, AgentTurn
-from cts_async.search.backends import Hit, Page
-from cts_async.search.toolbox import Toolbox
+from cts_async.search.agent import Agent, AgentTurn
+from cts_async.search.backends.base import Hit, Page
+from cts_async.search.tools import AgentSettings, Toolbox
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
 SEARCH = '<think>look</think><tool_call>{"name": "search", "arguments": {"query": ["ferry"]}}</tool_call>'

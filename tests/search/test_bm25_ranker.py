@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.search.backends import Corpus
-from cts_async.search.rankers.base import Ranked
-from cts_async.search.rankers.bm25 import Bm25Ranker, open_bm25
+from cts_async.search.backends.corpus import Corpus
+from cts_async.search.rankers import Bm25Ranker, Ranked, open_bm25
 
 TEXTS = ["the red fox", "red red wine", "a blue whale", "the red fox"]
 

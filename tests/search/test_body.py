@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import ToolError
-from cts_async.search.backends.body import charset_of, declared_kind, kind_of, read_body
+from cts_async.search.backends.fetch import charset_of, declared_kind, kind_of, read_body
 
 TEXT = b"The ferry leaves at nine. " * 100
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from cts_async.errors import InputError, ToolError
-from cts_async.search.backends import Corpus, CorpusBackend, Hit
-from cts_async.search.backends.documents import read_documents
+from cts_async.search.backends.base import Hit
+from cts_async.search.backends.corpus import Corpus, CorpusBackend
+from cts_async.search.backends.index import read_documents
 
 WIKI = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "wiki_en.jsonl"
 
@@ -204,7 +205,7 @@ def test_the_default_cache_follows_xdg(tmp_path: Path, monkeypatch: pytest.Monke
 OPEN_AND_SEARCH = """
 import sys
 from pathlib import Path
-from cts_async.search.backends import Corpus
+from cts_async.search.backends.corpus import Corpus
 
 corpus = Corpus.open(*map(Path, sys.argv[1:]))
 print(*(hit.id for hit in corpus.search("长城", 5)))
@@ -226,7 +227,7 @@ def test_a_file_changed_in_use_is_said(tmp_path: Path, corpus: Corpus):
 
 
 def test_chinese_is_silent_and_leaves_no_file(tmp_path: Path):
-    script = "from cts_async.search.backends.tokens import terms; assert terms('长城始建于春秋')"
+    script = "from cts_async.search.terms import terms; assert terms('长城始建于春秋')"
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "TMPDIR": str(tmp_path)},

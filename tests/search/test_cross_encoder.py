@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.search.backends import Corpus
-from cts_async.search.rankers.base import Ranked
-from cts_async.search.rankers.cross_encoder import BATCH, CrossEncoderRanker
+from cts_async.search.backends.corpus import Corpus
+from cts_async.search.rankers import BATCH, CrossEncoderRanker, Ranked
 
 
 class InFileOrder:

@@ -18,9 +18,7 @@ from aiohttp import web
 from fake_web import article, raw, served
 
 from cts_async.errors import ToolError
-from cts_async.search.backends.direct import DirectReader
-from cts_async.search.backends.download import PER_HOST
-from cts_async.search.backends.extraction import Extractor
+from cts_async.search.backends.fetch import PER_HOST, DirectReader, Extractor
 from cts_async.search.catalog import load_search
 
 HERE = "127.0.0.1"

@@ -14,8 +14,8 @@ import pytest
 from fake_web import article
 
 from cts_async.errors import ToolError
-from cts_async.search.backends import extraction
-from cts_async.search.backends.extraction import Extracted, Extractor
+from cts_async.search.backends import fetch
+from cts_async.search.backends.fetch import Extracted, Extractor
 
 STUBBORN = """
 import os, sys, time
@@ -28,7 +28,7 @@ def played_by(monkeypatch: pytest.MonkeyPatch, folder: Path, action: str) -> Non
     """Let the processes do `action` with every request."""
     program = folder / "program.py"
     program.write_text(STUBBORN.format(action=action), encoding="utf-8")
-    monkeypatch.setattr(extraction, "_PROGRAM", program)
+    monkeypatch.setattr(fetch, "_PROGRAM", program)
 
 
 def alive(pid: int) -> bool:
@@ -169,7 +169,7 @@ def test_processes_end_with_the_program_that_started_them(tmp_path: Path) -> Non
     """Even one that is killed: the pipe that they read from ends."""
     code = (
         "import asyncio, os, signal\n"
-        "from cts_async.search.backends.extraction import Extractor\n"
+        "from cts_async.search.backends.fetch import Extractor\n"
         "extractor = Extractor()\n"
         "asyncio.run(extractor.extract(b'x', 'plain', '', 9))\n"
         "print(extractor._idle[0]._process.pid, flush=True)\n"

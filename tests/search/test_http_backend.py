@@ -14,13 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import ProviderRefused, ToolError, TransientError
-from cts_async.search.backends import http
-from cts_async.search.backends.addresses import AllowList
-from cts_async.search.backends.base import Hit, Page
-from cts_async.search.backends.http import HttpReader, filled, filled_url, value_at
-from cts_async.search.backends.reader import JinaReader
-from cts_async.search.backends.resolver import check_target
-from cts_async.search.backends.specs import ReaderSpec
+from cts_async.search.backends import services
+from cts_async.search.backends.addresses import AllowList, check_target
+from cts_async.search.backends.base import Hit, Page, ReaderSpec
+from cts_async.search.backends.services import HttpReader, JinaReader, filled, filled_url, value_at
 from cts_async.search.catalog import load_search, open_engine, open_reader
 
 KEY = "http-key-0123456789"
@@ -29,7 +26,7 @@ ENVIRON = {"BRAVE_API_KEY": KEY, "TAVILY_API_KEY": KEY, "FIRECRAWL_API_KEY": KEY
 
 def documented() -> str:
     """The example tables of the module's own docstring."""
-    lines = (http.__doc__ or "").splitlines()
+    lines = (services.__doc__ or "").splitlines()
     return "\n".join(line.removeprefix("    ") for line in lines if line.startswith("    "))
 
 
@@ -298,7 +295,7 @@ async def test_a_name_server_that_hangs_holds_a_visit_up_only_so_long(
         await asyncio.sleep(60)
         return []
 
-    monkeypatch.setattr("cts_async.search.backends.resolver.LOOKUP_S", 0.05)
+    monkeypatch.setattr("cts_async.search.backends.addresses.LOOKUP_S", 0.05)
     await check_target("http://public.example/", AllowList(), hang)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cts_async.errors import UsageError
-from cts_async.search.rankers.pair_scorer import open_pair_scorer
+from cts_async.search.rankers import open_pair_scorer
 
 HAS_TORCH = all(map(find_spec, ("torch", "transformers")))
 needs_torch = pytest.mark.skipif(

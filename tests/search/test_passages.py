@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.search.backends.passages import best_window, sentence_spans
-from cts_async.search.backends.tokens import present, query_terms, stem, terms
+from cts_async.search.terms import best_window, present, query_terms, sentence_spans, stem, terms
 
 TEXT = "Cats sleep all day. Dogs bark at night! Do birds sing? Fish are silent."
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from cts_async.errors import InputError, UsageError
 from cts_async.search.backends.base import Page
-from cts_async.search.rankers.query_likelihood import (
+from cts_async.search.rankers import (
     Conversation,
     QueryLikelihoodRanker,
+    TermIndex,
     Weights,
     open_query_likelihood,
 )
-from cts_async.search.rankers.term_index import TermIndex
 
 
 def index_of(*texts: str) -> TermIndex:

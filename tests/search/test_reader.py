@@ -11,9 +11,8 @@ from aiohttp import web
 from fake_web import served
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, ToolError, TransientError
-from cts_async.search.backends.base import Page
-from cts_async.search.backends.reader import JinaReader, Read, read_json, read_text
-from cts_async.search.backends.specs import ReaderSpec
+from cts_async.search.backends.base import Page, ReaderSpec
+from cts_async.search.backends.services import JinaReader, Read, read_json, read_text
 
 KEY = "jina-key-0123456789"
 SPEC = ReaderSpec("jina", "jina", "", "JINA_API_KEY", "JINA_API_KEY", 8, 5.0)

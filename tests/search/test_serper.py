@@ -11,9 +11,8 @@ from aiohttp import web
 from fake_web import served
 
 from cts_async.errors import ProviderRefused, RateLimited, ToolError
-from cts_async.search.backends.base import Hit
-from cts_async.search.backends.serper import Serper, hits_of
-from cts_async.search.backends.specs import EngineSpec
+from cts_async.search.backends.base import EngineSpec, Hit
+from cts_async.search.backends.services import Serper, hits_of
 
 KEY = "serper-key-0123456789"
 SPEC = EngineSpec("serper", "serper", "", "SERPER_API_KEY", "SERPER_API_KEY", 8, 5.0, engine="Google")

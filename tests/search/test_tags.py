@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.search.tags import (
+from cts_async.search.turn_format import (
     InvalidCall,
     SearchCall,
     VisitCall,

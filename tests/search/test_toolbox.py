@@ -12,8 +12,8 @@ from virtual_time import run_virtual
 
 from cts_async.engine.journal import Journal, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.engine.retry import RetryPolicy
 from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import (
     ProviderRefused,
     RejectedError,
@@ -24,13 +24,9 @@ from cts_async.errors import (
     UnusableOutput,
 )
 from cts_async.records import Source, ToolFailure, ToolUse
-from cts_async.search.backends import Hit, Page
-from cts_async.search.evidence import Evidence
-from cts_async.search.failures import reason_of
-from cts_async.search.kept import hit_row, read_hits
-from cts_async.search.settings import AgentSettings
-from cts_async.search.tags import SearchCall, VisitCall
-from cts_async.search.toolbox import Told, Toolbox
+from cts_async.search.backends.base import Hit, Page
+from cts_async.search.tools import AgentSettings, Evidence, Told, Toolbox, hit_row, read_hits, reason_of
+from cts_async.search.turn_format import SearchCall, VisitCall
 
 IMPATIENT = RetryPolicy(max_transient=0, patience_s=0.0)
 
@@ -87,7 +83,7 @@ def journal(tmp_path: Path) -> Path:
 
 def toolbox(web: Web, **options: Any) -> Toolbox:
     settings = AgentSettings(page_chars=300)
-    return Toolbox(web, web, "identity", settings, page_patience=IMPATIENT, **options)
+    return Toolbox(web, web, "identity", settings, page_retry=IMPATIENT, **options)
 
 
 def used(journal: Path, box: Toolbox, *calls: SearchCall | VisitCall, lost: Any = None) -> list[Told]:
@@ -234,7 +230,7 @@ def test_a_page_that_no_model_can_read_is_read_by_its_words_and_told_so(
 
 def test_of_documents_on_the_disk_only_what_was_read_is_remembered(journal: Path) -> None:
     web = Web()
-    box = toolbox(web, keeps_pages=False)
+    box = toolbox(web, records_pages=False)
     before = used(journal, box, VisitCall(("https://x/1",), "when"))
     (record,) = read_jsonl(journal)
     assert set(record["response"]) == {"title", "evidence", "summary"}
@@ -244,7 +240,7 @@ def test_of_documents_on_the_disk_only_what_was_read_is_remembered(journal: Path
 
 def test_documents_are_fetched_anew_for_a_model_and_not_remembered(journal: Path) -> None:
     web = Web()
-    box = toolbox(web, keeps_pages=False, extractor=Reading())
+    box = toolbox(web, records_pages=False, extractor=Reading())
     used(journal, box, VisitCall(("https://x/1",), "when"))
     assert steps(journal) == []
     assert web.fetched == ["https://x/1"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cts_async.search.backends import Hit
-from cts_async.search.tools import format_failure, format_search, format_visit
+from cts_async.search.backends.base import Hit
+from cts_async.search.turn_format import format_failure, format_search, format_visit
 
 
 def test_search_results_read_as_in_webdancer():

@@ -1,15 +1,26 @@
-"""What the protocol allows each request to hold, and what a request holds beyond that.
+"""What the protocol allows each request to contain, and what a recorded request contains beyond that.
 
-    clarify         {q, k}                          q as the data has it
-    answer/i        {question i}, q* by its digest  a question that the Clarifier's reply has, and only one; the
-                                                    answers of people: see `people`
-    rewrite         {q, pairs}                      exactly the questions asked and the answers remembered
-    search/turn/1   {question, date}                exactly the Rewriter's reply; q for orig, q* for gold
-    search/turn/n   names of earlier steps          nothing else, but for the sentence that demands an answer
+    step              fields of the request              checked against
+    clarify           {q, k}                             q as in the data
+    answer/i          {question i}, q* by its digest     exactly one question, from the Clarifier's reply;
+                                                         people's answers: one that they gave, or unknown
+    rewrite           {q, pairs}                         exactly the questions asked and the answers recorded
+    search/turn/1     {question, date}                   the Rewriter's reply; q for orig, q* for gold
+    search/turn/n     names of earlier steps             nothing else, except the demand for an answer
 
-A step may have been done again (after damage, or because a version before accepted less): each request must
-follow from *some* remembered replies. Tool responses are no text of ours: they are evidence that a search
-for q-hat found, and may well hold what q* asks for.
+Runs that converse (AT-CoT's schemes and modes):
+
+    clarify/t         {query, conversation, k}           the current query, and what was offered and said before
+    answer/t          {question, conversation},          a question of clarify/t after that conversation
+                      q* by its digest
+    select/t          {offered, conversation},           exactly the queries of clarify/t
+                      q* by its digest
+    reformulate/t     {conversation}                     exactly what was asked and answered until then
+    search/turn/1     {question, date}                   the last reformulation or choice
+
+A step may be recorded more than once (repeated after damage, or under a version that accepted less): each request
+must follow from *some* recorded replies. Tool responses are not checked for q*: they are what a search for q-hat
+found, and may well contain what q* asks for.
 """
 
 from __future__ import annotations
@@ -17,18 +28,58 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
+from cts_async.datasets.annotations import HumanPairs
 from cts_async.engine.step import step_key
-from cts_async.protocol.audit.findings import Finding, Level
-from cts_async.protocol.audit.journal import Record
-from cts_async.protocol.audit.people import People, wrong_with
-from cts_async.protocol.audit.replies import Dialogue, fields_of, rewritten
-from cts_async.protocol.audit.sources import Queries
-from cts_async.protocol.audit.talk import Scheme
+from cts_async.protocol.audit.conversation import (
+    Conversation,
+    Record,
+    Replies,
+    Scheme,
+    TurnReplies,
+    fields_of,
+    rewritten_query,
+)
 from cts_async.protocol.audit.text import Secret
+from cts_async.records import UNKNOWN
+
+Level = Literal["leak", "provenance", "missing", "unsupported"]
+
+VIOLATIONS: Final[frozenset[Level]] = frozenset({"leak", "provenance", "missing"})
+"""Levels that break the closed book, or leave it unproven. An unsupported constraint is the Rewriter's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One problem. `instance` is "" if it concerns the whole run, `step` is "" if it concerns no step.
+
+    leak: text that occurs only in q*. provenance: a request that the protocol does not make of the recorded
+    replies. missing: a step, or a query, without which nothing can be proved. unsupported: a constraint in a
+    rewritten query that no answer elicited. `text` is the text concerned.
+    """
+
+    level: Level
+    instance: str
+    step: str
+    problem: str
+    text: str = ""
+
+    @property
+    def violates(self) -> bool:
+        return self.level in VIOLATIONS
+
+
+class Queries(NamedTuple):
+    """An instance's intent q* and its underspecified query q."""
+
+    fused: str
+    blurred: str
+
 
 Kind = Literal["clarify", "orig", "gold"]
+HumanAnswers = Mapping[str, HumanPairs]
+"""The (question, answer) pairs of people, by instance."""
 
 DEMANDS: Final = frozenset(
     {
@@ -36,96 +87,110 @@ DEMANDS: Final = frozenset(
         "请根据以上信息作答，写在<answer></answer>中。不能再调用工具。",
     }
 )
-"""What an agent whose budget is spent may be told; an auditor has its own copy, and a test compares them."""
+"""What the agent may be told when its budget is spent: the audit's own copy; a test compares it to the agent's."""
 
 _STEP_NAME: Final = re.compile(r"search(?:/(?:[a-z]{1,12}|\d[\d.]*))*/\d[\d.]*")
 _IDENTIFIER: Final = re.compile(r"[a-z_]{1,24}")
-_LABEL: Final = re.compile(r"^(?:Question|Answer|问题|回答) \d+: ?", re.MULTILINE)
+_PAIR_LABEL: Final = re.compile(r"^(?:Question|Answer|问题|回答) \d+: ?", re.MULTILINE)
+_TURN_LABEL: Final = re.compile(
+    r"^(?:(?:Question|Answer|Offered|Chosen|问题|回答|候选|选择) \d+: ?|(?:Query|查询): ?|\d+\. )",
+    re.MULTILINE,
+)
+_TURN_SEPARATOR: Final = re.compile(r"\n| \| ")
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class RunFacts:
     """What is the same for all instances of a run."""
 
     kind: Kind
     k: int
     current_date: str
     prompts: Collection[str]
-    """Names of the prompts that the manifest vouches for."""
+    """Names of the prompts whose sha256 is in the manifest."""
     vocabulary: Collection[str]
     """The prompts' words."""
-    people: People | None = None
-    """Whose answers take the User Answerer's place in this run; None: a model's."""
+    people: HumanAnswers | None = None
+    """People's answers, where they take the User Answerer's place; None: a model answers."""
     scheme: Scheme | None = None
-    """Of a run that converses; None for the benchmark's own."""
+    """Of a run that converses; None for the benchmark's own scheme."""
     searches: bool = True
-    """Whether its queries were searched."""
+    """False for a run that ends with the rewritten query."""
 
 
 class Rules:
     """Checks the requests of one instance."""
 
-    def __init__(self, book: Book, instance: str, queries: Queries, dialogue: Dialogue) -> None:
-        self._book, self._instance, self._queries, self._said = book, instance, queries, dialogue
+    def __init__(self, run: RunFacts, instance: str, queries: Queries, replies: Replies) -> None:
+        self._run, self._instance, self._queries, self._replies = run, instance, queries, replies
         q_star = queries.fused
-        self._before = Secret.of(q_star, [queries.blurred], book.vocabulary)
-        """What of q* the Clarifier must not have."""
-        elicited = [queries.blurred, *dialogue.texts()]
-        self._after = Secret.of(q_star, elicited, book.vocabulary)
-        """What of q* the Rewriter must not have."""
-        # What the rewritten query adds is the Rewriter's doing, and judged as such.
-        self._agent = Secret.of(q_star, [*elicited, *dialogue.rewrites], book.vocabulary)
+        self._hidden_from_clarifier = Secret.of(q_star, [queries.blurred], run.vocabulary)
+        elicited = [queries.blurred, *replies.texts()]
+        self._hidden_from_rewriter = Secret.of(q_star, elicited, run.vocabulary)
+        # What the rewritten query adds is the Rewriter's doing; `additions` judges it.
+        self._hidden_from_agent = Secret.of(q_star, [*elicited, *replies.rewrites], run.vocabulary)
 
     def check(self, record: Record) -> Iterator[Finding]:
-        """All that is wrong with a record's request."""
+        """Yield all problems of a record's request."""
         step = str(record["step"])
         request = record.get("request")
         if not isinstance(request, dict):
-            yield self._finding("provenance", step, "its request is not on record")
+            yield self._finding("provenance", step, "its request is not recorded")
         else:
-            yield from self._of_step(step, request, record)
+            yield from self._check_step(step, request, record)
 
-    def _of_step(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+    def _check_step(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
         if step == "clarify":
             yield from self._clarify(step, request)
         elif step.startswith("answer/"):
             yield from self._answer(step, request, record)
         elif step == "rewrite":
-            yield from self._rewrite(step, request, rewritten(record))
+            yield from self._rewrite(step, request, rewritten_query(record))
         elif step == "search/turn/1":
             yield from self._opening(step, request)
         else:
-            yield from self._turn(step, request)
+            yield from self._later_turn(step, request)
 
     def _clarify(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
-        q, k = self._queries.blurred, str(self._book.k)
+        q, k = self._queries.blurred, str(self._run.k)
         yield from self._form(step, request, "clarify", {"blurred_query", "k"})
         fields = fields_of(request)
         if fields.get("blurred_query") != q:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
         if fields.get("k") != k:
-            yield self._finding("provenance", step, f"k is {fields.get('k')!r}, the run's is {k}")
-        yield from self._leaks(step, request, self._before, {"k": k})
+            yield self._finding("provenance", step, f"k is {fields.get('k')!r}, but the run's k is {k}")
+        yield from self._leaks(step, request, self._hidden_from_clarifier, {"k": k})
 
     def _answer(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
-        if self._book.people is None:
+        if self._run.people is None:
             yield from self._answer_of_model(step, request)
         else:
-            yield from self._answer_of_people(step, record, self._book.people)
+            yield from self._answer_of_people(step, record, self._run.people)
         question, turn = fields_of(request).get("clarification_question"), int(step.removeprefix("answer/"))
-        if not any(turn <= len(asked) and asked[turn - 1] == question for asked in self._said.questions):
+        if not any(turn <= len(asked) and asked[turn - 1] == question for asked in self._replies.questions):
             problem = f"it was not asked exactly question {turn} of the Clarifier's reply"
             yield self._finding("provenance", step, problem, str(question))
 
-    def _answer_of_people(self, step: str, record: Record, people: People) -> Iterator[Finding]:
-        for wrong in wrong_with(record, people.get(self._instance)):
-            yield self._finding(wrong.level, step, wrong.problem, wrong.text)
+    def _answer_of_people(self, step: str, record: Record, people: HumanAnswers) -> Iterator[Finding]:
+        request, pairs = record.get("request"), people.get(self._instance)
+        if set(request or ()) != {"fields"} or set(fields_of(request)) != {"clarification_question"}:
+            problem = "its request contains more than the question"
+            yield self._finding("provenance", step, problem, str(request))
+        if pairs is None:
+            yield self._finding("missing", step, "people's answers cannot be read: name the data with --data")
+            return
+        response = record.get("response")
+        reply = response if isinstance(response, dict) else {}
+        text, matched = reply.get("text"), reply.get("question")
+        if record.get("ok") and text != UNKNOWN and (matched, text) not in pairs:
+            problem = "nobody gave this answer to the question that it was matched with"
+            yield self._finding("provenance", step, problem, str(text))
 
     def _answer_of_model(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
         q_star, names = self._queries.fused, {"clarification_question"}
         if "on_record" in request:
             sees_intent = request["on_record"] == step_key({"clear_query": q_star})[:16]
-        else:  # as journals were written before they took digests
+        else:  # journals of early versions hold q* itself
             names.add("clear_query")
             sees_intent = fields_of(request).get("clear_query") == q_star
         yield from self._form(step, request, "answer", names, on_record=True)
@@ -137,40 +202,40 @@ class Rules:
         fields = fields_of(request)
         if fields.get("blurred_query") != self._queries.blurred:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
-        pairs = self._pairs(str(fields.get("qa_pairs")))
+        pairs = self._rendered_pairs(str(fields.get("qa_pairs")))
         if pairs is None:
             yield self._finding("provenance", step, "qa_pairs is not exactly what was asked and answered")
         elif q_hat is not None:
-            self._said.pairs_of[q_hat] = pairs
-        yield from self._leaks(step, request, self._after, {})
+            self._replies.pairs_of[q_hat] = pairs
+        yield from self._leaks(step, request, self._hidden_from_rewriter, {})
 
     def _opening(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
-        allowed = {
-            "clarify": self._said.rewrites,
-            "orig": [self._queries.blurred],
-            "gold": [self._queries.fused],
-        }[self._book.kind]
-        fields = fields_of(request)
-        yield from self._form(step, request, "agent", {"question", "current_date"}, more=True)
+        rewriter = "the Rewriter's reply" if self._run.scheme is None else "the last turn's"
+        allowed, source = {
+            "clarify": (self._replies.rewrites, rewriter),
+            "orig": ([self._queries.blurred], "q"),
+            "gold": ([self._queries.fused], "q*"),
+        }[self._run.kind]
+        fields, date = fields_of(request), self._run.current_date
+        yield from self._form(step, request, "agent", {"question", "current_date"}, further_keys=True)
         if fields.get("question") not in allowed:
-            whose = {
-                "clarify": "the Rewriter's reply" if self._book.scheme is None else "the last turn's",
-                "orig": "q",
-                "gold": "q*",
-            }[self._book.kind]
-            yield self._finding("provenance", step, f"the agent's question is not {whose}")
-        if fields.get("current_date") != self._book.current_date:
+            yield self._finding("provenance", step, f"the agent's question is not {source}")
+        if fields.get("current_date") != date:
             yield self._finding("provenance", step, "current_date is not the run's")
-        if self._book.kind != "gold":
-            yield from self._leaks(step, request, self._agent, {"current_date": self._book.current_date})
-        beyond = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
-        yield from self._foreign(step, _free_texts(beyond))
+        if self._run.kind != "gold":
+            yield from self._leaks(step, request, self._hidden_from_agent, {"current_date": date})
+        further = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
+        yield from self._no_free_text(step, _free_texts(further))
 
-    def _turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
+    def _later_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
         free = list(_free_texts(request))
-        yield from self._foreign(step, free)
-        if free and self._book.kind != "gold":
-            yield from self._leaks(step, free, self._agent, {})
+        yield from self._no_free_text(step, free)
+        if free and self._run.kind != "gold":
+            yield from self._leaks(step, free, self._hidden_from_agent, {})
+
+    def _no_free_text(self, step: str, texts: Iterable[str]) -> Iterator[Finding]:
+        for text in texts:
+            yield self._finding("provenance", step, "its request contains free text", text)
 
     def _form(
         self,
@@ -180,87 +245,187 @@ class Rules:
         names: set[str],
         *,
         on_record: bool = False,
-        more: bool = False,
+        further_keys: bool = False,
     ) -> Iterator[Finding]:
-        """The role's prompt, exactly its fields, and nothing under a digest but where one is due.
+        """Check that a request has the role's prompt, exactly the fields `names`, and nothing else.
 
-        With `more`, further keys are allowed: what stands there is checked as a later turn's.
+        `on_record`: the digest of a hidden field may stand beside them. `further_keys`: so may other keys; the
+        caller checks their values.
         """
-        prompt, fields = str(request.get("prompt")), request.get("fields")
-        if prompt not in self._book.prompts or prompt.split(".")[0] != role:
-            yield self._finding(
-                "provenance", step, f"its prompt {prompt!r} is no prompt of this role and run"
-            )
+        prompt = str(request.get("prompt"))
+        if prompt.partition(".")[0] != role or prompt not in self._run.prompts:
+            yield self._finding("provenance", step, f"its prompt {prompt!r} is not this role's in this run")
+        fields = request.get("fields")
         if (
             not isinstance(fields, dict)
             or set(fields) != names
             or not all(isinstance(value, str) for value in fields.values())
         ):
             given = ", ".join(sorted(fields)) if isinstance(fields, dict) else "none"
-            wanted = ", ".join(sorted(names))
-            yield self._finding("provenance", step, f"its fields are not exactly {wanted}", given)
-        beyond = sorted(set(request) - {"prompt", "fields"} - ({"on_record"} if on_record else set()))
-        if beyond and not more:
-            yield self._finding(
-                "provenance", step, "its request holds more than prompt and fields", ", ".join(beyond)
-            )
+            expected = ", ".join(sorted(names))
+            yield self._finding("provenance", step, f"its fields are not exactly {expected}", given)
+        further = sorted(set(request) - {"prompt", "fields"} - ({"on_record"} if on_record else set()))
+        if further and not further_keys:
+            problem = "its request contains more than prompt and fields"
+            yield self._finding("provenance", step, problem, ", ".join(further))
 
-    def _pairs(self, text: str) -> tuple[tuple[str, str], ...] | None:
-        """The pairs that `text` renders, if they are questions of one reply with answers given to each."""
-        for questions in self._said.questions:
-            for asked, answered in (("Question", "Answer"), ("问题", "回答")):
-                answers = self._match(text, questions, asked, answered, 1)
+    def _rendered_pairs(self, text: str) -> tuple[tuple[str, str], ...] | None:
+        """Return the pairs that `text` renders, if they are the questions of one reply with recorded answers."""
+        for questions in self._replies.questions:
+            for labels in (("Question", "Answer"), ("问题", "回答")):
+                answers = self._rendered_answers(text, questions, labels, 1)
                 if answers is not None:
                     return tuple(zip(questions, answers, strict=True))
         return None
 
-    def _match(
-        self, text: str, questions: Sequence[str], asked: str, answered: str, turn: int
+    def _rendered_answers(
+        self, text: str, questions: Sequence[str], labels: tuple[str, str], turn: int
     ) -> tuple[str, ...] | None:
-        """The answers to `questions` from number `turn` on, as `text` gives them; None where it does not."""
+        """Return the answers that `text` renders to `questions` from number `turn` on; None if it does not.
+
+        By backtracking: an answer may span lines, and one recorded answer may begin like another.
+        """
         if turn > len(questions):
             return () if not text else None
         question = questions[turn - 1]
-        for answer in self._said.answers.get(question, ()):
-            rendered = f"{asked} {turn}: {question}\n{answered} {turn}: {answer}"
+        for answer in self._replies.answers.get(question, ()):
+            rendered = f"{labels[0]} {turn}: {question}\n{labels[1]} {turn}: {answer}"
             rest = text.removeprefix(rendered)
             if text.startswith(rendered) and rest.startswith("\n") == (turn < len(questions)):
-                later = self._match(rest[1:], questions, asked, answered, turn + 1)
+                later = self._rendered_answers(rest[1:], questions, labels, turn + 1)
                 if later is not None:
                     return (answer, *later)
         return None
 
-    def _foreign(self, step: str, texts: Iterable[str]) -> Iterator[Finding]:
-        for text in texts:
-            yield self._finding("provenance", step, "its request holds free text", text)
-
     def _leaks(self, step: str, request: Any, secret: Secret, known: Mapping[str, str]) -> Iterator[Finding]:
-        """Text that occurs only in q*. `known` are fields whose value is the run's, whatever q* says."""
+        """Find text that occurs only in q*. `known`: fields whose expected value may coincide with text of q*."""
         spans: dict[str, None] = {}
         for name, text in _strings(request):
             if known.get(name) != text and name != "prompt":
                 for piece in self._pieces(text):
                     spans.update(dict.fromkeys(secret.spans(piece)))
         for span in spans:
-            yield self._finding("leak", step, "its request holds text that occurs only in q*", span)
+            yield self._finding("leak", step, "its request contains text that occurs only in q*", span)
 
     def _pieces(self, text: str) -> list[str]:
-        """Line by line: the end of a question and the beginning of its answer are no neighbours."""
-        return _LABEL.sub("", text).split("\n")
+        """Split into lines: the end of a question and the beginning of its answer are not neighbours."""
+        return _PAIR_LABEL.sub("", text).split("\n")
 
     def _finding(self, level: Level, step: str, problem: str, text: str = "") -> Finding:
         return Finding(level, self._instance, step, problem, text)
 
 
+class ConversationRules(Rules):
+    """Checks the requests of one instance of a run that converses."""
+
+    def __init__(self, run: RunFacts, instance: str, queries: Queries, said: TurnReplies) -> None:
+        super().__init__(run, instance, queries, said.replies)
+        self._said, self._scheme = said, said.scheme
+        self._hidden_after: dict[int, Secret] = {}
+
+    def _check_step(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+        role, _, number = step.partition("/")
+        turn = int(number) if number.isdecimal() else 0
+        turns = self._scheme.turns if role != "answer" else self._scheme.k
+        if role in ("clarify", "answer", "select", "reformulate") and not 1 <= turn <= turns:
+            yield self._finding("provenance", step, "this run has no such turn")
+        if role == "clarify":
+            yield from self._clarify_turn(step, request, turn)
+        elif role == "answer" and self._scheme.mode == "respond":
+            yield from self._respond(step, request, record, turn)
+        elif role == "select":
+            yield from self._select(step, request, turn)
+        elif role == "reformulate":
+            yield from self._reformulate(step, request, turn, rewritten_query(record))
+        else:
+            yield from super()._check_step(step, request, record)
+
+    def _clarify_turn(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
+        k, fields = str(self._scheme.offers_per_turn), fields_of(request)
+        yield from self._form(step, request, self._scheme.prompt, {"blurred_query", "conversation", "k"})
+        if fields.get("k") != k:
+            problem = f"k is {fields.get('k')!r}, but a turn of this run has {k}"
+            yield self._finding("provenance", step, problem)
+        possible = yield from self._earlier_turns(step, fields, turn)
+        possible = possible or self._said.conversations(turn - 1)
+        selects, current = self._scheme.mode == "select", {self._queries.blurred}
+        if selects:
+            current = {before[-1].reply if before else self._queries.blurred for before in possible}
+        if fields.get("blurred_query") not in current:
+            source = "the one chosen last" if selects and turn > 1 else "that of the data"
+            yield self._finding("provenance", step, f"blurred_query is not {source}")
+        yield from self._leaks(step, request, self._hidden(turn - 1), {"k": k})
+
+    def _respond(self, step: str, request: Mapping[str, Any], record: Record, turn: int) -> Iterator[Finding]:
+        fields = fields_of(request)
+        if self._run.people is not None:  # they were asked one question, without a conversation
+            yield from self._answer_of_people(step, record, self._run.people)
+        else:
+            yield from self._user_form(step, request, "respond", "clarification_question")
+            yield from self._earlier_turns(step, fields, turn)
+        question = fields.get("clarification_question")
+        if not any(offer.offered == (question,) for offer in self._said.offers.get(turn, ())):
+            problem = f"it was not asked exactly the question of turn {turn}"
+            yield self._finding("provenance", step, problem, str(question))
+
+    def _select(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
+        yield from self._user_form(step, request, "select_query", "offered_queries")
+        fields = fields_of(request)
+        yield from self._earlier_turns(step, fields, turn)
+        offers = [
+            "\n".join(f"{n}. {query}" for n, query in enumerate(offer.offered, 1))
+            for offer in self._said.offers.get(turn, ())
+        ]
+        if fields.get("offered_queries") not in offers:
+            problem = f"offered_queries is not exactly what the Clarifier offered at turn {turn}"
+            yield self._finding("provenance", step, problem)
+
+    def _reformulate(
+        self, step: str, request: Mapping[str, Any], turn: int, query: str | None
+    ) -> Iterator[Finding]:
+        yield from self._form(step, request, "reformulate", {"conversation"})
+        possible = yield from self._earlier_turns(step, fields_of(request), turn + 1)
+        if query is not None and possible:
+            pairs = tuple((said.clarified.offered[0], said.reply) for said in possible[0])
+            self._replies.pairs_of[query] = pairs
+        yield from self._leaks(step, request, self._hidden(turn), {})
+
+    def _user_form(self, step: str, request: Mapping[str, Any], role: str, shown: str) -> Iterator[Finding]:
+        """Check a request to the user: q* by its digest, the conversation, and the field `shown`."""
+        yield from self._form(step, request, role, {shown, "conversation"}, on_record=True)
+        if request.get("on_record") != step_key({"clear_query": self._queries.fused})[:16]:
+            yield self._finding("provenance", step, "what it saw beside the conversation is not q* alone")
+
+    def _earlier_turns(self, step: str, fields: Mapping[str, Any], turn: int) -> Any:
+        """Check the field `conversation`, and return what the turns before number `turn` can have been."""
+        text = str(fields.get("conversation"))
+        possible: list[Conversation] = self._said.rendered(turn - 1).get(text, [])
+        if not possible:
+            problem = "its conversation is not exactly what was said before"
+            yield self._finding("provenance", step, problem)
+        return possible
+
+    def _hidden(self, turns: int) -> Secret:
+        """What of q* nobody but the user may have after so many turns."""
+        if turns not in self._hidden_after:
+            known = [self._queries.blurred, *self._said.texts(turns)]
+            self._hidden_after[turns] = Secret.of(self._queries.fused, known, self._run.vocabulary)
+        return self._hidden_after[turns]
+
+    def _pieces(self, text: str) -> list[str]:
+        """Split into what one side said at one time: the end of an offer and the next one are not neighbours."""
+        return _TURN_SEPARATOR.split(_TURN_LABEL.sub("", text))
+
+
 def _free_texts(value: Any) -> Iterator[str]:
-    """What stands in a JSON value beside numbers, names of steps and the demand to answer."""
+    """Yield the texts in a JSON value that are neither names of steps nor the demand for an answer."""
     for _, text in _strings(value):
         if text not in DEMANDS and not _STEP_NAME.fullmatch(text):
             yield text
 
 
 def _strings(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """All texts in a JSON value, each with the name of its field; a name that is no identifier is a text too."""
+    """Yield (field name, text) for each text in a JSON value; a name that is no identifier counts as a text."""
     if isinstance(value, str):
         yield name, value
     elif isinstance(value, Mapping):

@@ -1,34 +1,125 @@
-"""What of one text occurs in it alone: its words, numbers and neighbours, and where another text holds them.
+"""Text comparison for the audit: what of q* a text reveals, and what a rewritten query adds.
 
-Texts are compared in one width and case (NFKC, then case-folded), without characters that nobody sees, and with
-years in digits. A unit is a word, a number, or one
-ideograph; punctuation and space only part units. Of q*, these are secret where nobody was told them:
+Texts are compared in one width and case (NFKC, case-folded), without invisible characters, and with years in
+digits. A *unit* is a word, a number or one ideograph; punctuation and space only separate units. Simplified and
+traditional characters are different characters here.
 
-- every *pair* of neighbouring units that stands in no text told, and so every longer run with such a pair;
-- every single *number* that stands in no text told;
-- every single *word* that stands in no text told, unless it says nothing by itself: a function word, or a
-  word of the prompts, which everybody reads. A single ideograph says nothing by itself: its pairs do.
+`Secret` holds the parts of q* that a party must not have, given the texts that it was told:
+
+- every *pair* of neighbouring units that occurs in none of these texts, and so every longer run with such a pair;
+- every single *number* that occurs in none of them;
+- every single *word* that occurs in none of them, except function words and words of the prompts, which every
+  party reads. A single ideograph carries too little meaning; its pairs count.
+
+`additions` finds the constraints of a rewritten query that no answer elicited (paper, section 3.2: no new
+constraint in q-hat). An answer elicits its own text, and the text of its question too unless it is `unknown` or a
+denial ("Do you mean Europe?", "yes"). Beyond q and what was elicited, a rewritten query may not contain:
+
+- a number, or a name (a capitalised word, a known place, a 《title》);
+- any other word of q*, except function words, words of the prompts and general words ("price", "办法");
+- a run of Chinese that q* has too, with at least two new characters that belong to no general word.
+
+It is a *leak* if q* has it while q, the questions and the answers do not: leaked, memorised, or a lucky guess;
+the text alone cannot tell, so it counts as a violation. It is *unsupported* if q* does not have it either, or if a
+question suggested it and nobody confirmed it. Words are compared without their endings and numbers in words like
+numbers in digits, so that a paraphrase is no finding.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
 
-from cts_async.protocol.audit.numerals import with_years_in_digits
-from cts_async.protocol.audit.words import FUNCTION_WORDS
+from cts_async.records import UNKNOWN
+from cts_async.search.terms import STOP_WORDS, stem
 
-HAN: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Ideographs and kana, as the inside of a character class: scripts that put no space between words."""
+_LISTS: Final = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
 
-_UNIT: Final = re.compile(
-    rf"[{HAN}]|\d+(?:[.,]\d+)*|(?:(?![{HAN}])[^\W\d_])+(?:['’](?:(?![{HAN}])[^\W\d_])+)?"
+FUNCTION_WORDS: Final = STOP_WORDS | frozenset(_LISTS["function"].split())
+PLACES: Final = frozenset(_LISTS["places"].split())
+PLACES_HAN: Final = tuple(_LISTS["places_han"].split())
+_FUNCTION_HAN: Final = frozenset(_LISTS["function_han"])
+_GENERAL_STEMS: Final = frozenset(map(stem, _LISTS["general"].split()))
+# The longest first, so that 有哪些 is removed as a whole and not as 哪些.
+_GENERAL_HAN: Final = re.compile(
+    "|".join(map(re.escape, sorted(_LISTS["general_han"].split(), key=len, reverse=True)))
 )
-_IS_HAN: Final = re.compile(f"[{HAN}]")
+
+
+# --- Numbers in words
+
+_SMALL: Final = {
+    **{word: n for n, word in enumerate(_LISTS["ones"].split())},
+    **{word: 10 * n for n, word in enumerate(_LISTS["tens"].split(), 2)},
+}
+_LARGE: Final = {"thousand": 1_000, "million": 1_000_000}
+_WORD: Final = "|".join(sorted([*_SMALL, "hundred", *_LARGE], key=len, reverse=True))
+_ENGLISH: Final = re.compile(rf"\b(?:{_WORD})(?:(?:[\s-]+(?:and\s+)?)(?:{_WORD}))*\b")
+
+_DIGITS: Final = {sign: n for n, sign in enumerate("零一二三四五六七八九")} | {"〇": 0, "○": 0, "两": 2}
+_UNITS: Final = {"十": 10, "百": 100, "千": 1_000}
+_SIGN: Final = "[零〇○一二两三四五六七八九十百千万]"
+_COUNTED: Final = "[个年月日天周层楼人名次种家元岁条位本部届级号项点小分公万]"
+# A single sign is a number only in front of what is counted: 四楼 (fourth floor), but not 四川 (Sichuan).
+_CHINESE: Final = re.compile(f"{_SIGN}{{2,}}|{_SIGN}(?={_COUNTED})")
+_YEAR: Final = re.compile("[一二][〇零○一二三四五六七八九]{3}(?=年)")
+
+
+def with_years_in_digits(text: str) -> str:
+    """Replace years in ideographs: 二〇二三年 becomes 2023年."""
+    return _YEAR.sub(lambda found: "".join(str(_DIGITS[sign]) for sign in found[0]), text)
+
+
+def spelled_numbers(text: str) -> frozenset[str]:
+    """Return the numbers that a *normalised* text spells in words, in digits; 1 is left out ("one" is a pronoun too)."""
+    numbers = {*map(_english_number, _ENGLISH.findall(text)), *map(_chinese_number, _CHINESE.findall(text))}
+    return frozenset(str(number) for number in numbers if number > 1)
+
+
+def _english_number(words: str) -> int:
+    total = part = 0
+    for word in re.split(r"[\s-]+", words):
+        if word in _SMALL:
+            part += _SMALL[word]
+        elif word == "hundred":
+            part = max(part, 1) * 100
+        elif word in _LARGE:
+            total, part = total + max(part, 1) * _LARGE[word], 0
+    return total + part
+
+
+def _chinese_number(signs: str) -> int:
+    if not any(sign in _UNITS or sign == "万" for sign in signs):
+        return int("".join(str(_DIGITS[sign]) for sign in signs))
+    parts = reversed(signs.split("万"))
+    return sum(_below_ten_thousand(part) * 10_000**power for power, part in enumerate(parts))
+
+
+def _below_ten_thousand(signs: str) -> int:
+    """十二 is 12, 三百零五 is 305; an empty part, as in front of 万 alone, is 0."""
+    total = digit = 0
+    for sign in signs:
+        if sign in _UNITS:
+            total, digit = total + (digit or 1) * _UNITS[sign], 0
+        else:
+            digit = _DIGITS[sign]
+    return total + digit
+
+
+# --- Units
+
+# Ideographs and kana, as the inside of a character class: scripts without spaces between words.
+_HAN: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_UNIT: Final = re.compile(
+    rf"[{_HAN}]|\d+(?:[.,]\d+)*|(?:(?![{_HAN}])[^\W\d_])+(?:['’](?:(?![{_HAN}])[^\W\d_])+)?"
+)
+_IS_HAN: Final = re.compile(f"[{_HAN}]")
 _INVISIBLE: Final = re.compile(
     r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]+"
@@ -37,7 +128,7 @@ _THOUSANDS: Final = re.compile(r",(?=\d{3}(?!\d))")
 
 
 class Unit(NamedTuple):
-    """A word, number or ideograph, and where in the normalised text it stands."""
+    """A word, number or ideograph, and its position in the normalised text."""
 
     text: str
     start: int
@@ -53,22 +144,22 @@ class Unit(NamedTuple):
 
 
 def normalised(text: str) -> str:
-    """The text in one width and case, and as `plain` says."""
-    return text.lower() if text.isascii() else plain(text).casefold()
+    """Return the text in one width and case, without invisible characters, with years in digits."""
+    return text.lower() if text.isascii() else _same_width(text).casefold()
 
 
-def plain(text: str) -> str:
-    """The text in one width, without soft hyphens and whatever else is invisible, and with years in digits."""
+def _same_width(text: str) -> str:
+    """Return the text as `normalised` does, but in its own case."""
     return with_years_in_digits(_INVISIBLE.sub("", unicodedata.normalize("NFKC", text)))
 
 
 def units(text: str) -> list[Unit]:
-    """The units of a *normalised* text, in order. A number has no separators of thousands."""
+    """Split a *normalised* text into units, in order; numbers lose their thousands separators."""
     return [Unit(_ungrouped(found[0]), found.start(), found.end()) for found in _UNIT.finditer(text)]
 
 
-def names(text: str) -> list[str]:
-    """The units of any text, in order, without their places."""
+def unit_texts(text: str) -> list[str]:
+    """Split any text into the texts of its units."""
     return [_ungrouped(unit) for unit in _UNIT.findall(normalised(text))]
 
 
@@ -76,65 +167,185 @@ def _ungrouped(unit: str) -> str:
     return _THOUSANDS.sub("", unit) if unit[0].isdecimal() else unit
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """Everything that somebody was told: its single units, and its pairs of neighbours within one text."""
+def vocabulary_of(texts: Iterable[str]) -> frozenset[str]:
+    """Return the words of `texts` (the prompts), without numbers and single ideographs."""
+    return frozenset(
+        unit.text for text in texts for unit in units(normalised(text)) if not (unit.is_number or unit.is_han)
+    )
 
-    singles: frozenset[str]
-    pairs: frozenset[tuple[str, str]]
 
-    @classmethod
-    def of(cls, texts: Iterable[str]) -> Told:
-        singles: set[str] = set()
-        pairs: set[tuple[str, str]] = set()
-        for text in texts:
-            found = names(text)
-            singles.update(found)
-            pairs.update(pairwise(found))
-        return cls(frozenset(singles), frozenset(pairs))
+# --- What a party must not have
+
+
+def _singles_and_pairs(texts: Iterable[str]) -> tuple[set[str], set[tuple[str, str]]]:
+    """Return all units of the texts, and all pairs of neighbours within one text."""
+    singles: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
+    for text in texts:
+        found = unit_texts(text)
+        singles.update(found)
+        pairs.update(pairwise(found))
+    return singles, pairs
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """The units and pairs of a text that somebody else must not have; see the module's rule."""
+    """The single units and the pairs of a text that must not occur elsewhere (rules: module docstring)."""
 
     singles: frozenset[str]
     pairs: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, text: str, told: Iterable[str], vocabulary: Collection[str] = frozenset()) -> Secret:
-        """What of `text` none of the texts `told` holds. `vocabulary`: words that say nothing by themselves."""
-        own, known = units(normalised(text)), Told.of(told)
+    def of(cls, text: str, known: Iterable[str], vocabulary: Collection[str] = frozenset()) -> Secret:
+        """Build from `text` minus everything in the `known` texts; `vocabulary` lists further harmless words."""
+        known_singles, known_pairs = _singles_and_pairs(known)
+        own = units(normalised(text))
         singles = {
             unit.text
             for unit in own
-            if unit.text not in known.singles
+            if unit.text not in known_singles
             and (
                 unit.is_number or not (unit.is_han or unit.text in FUNCTION_WORDS or unit.text in vocabulary)
             )
         }
-        pairs = pairwise(unit.text for unit in own)
-        return cls(frozenset(singles), frozenset(pairs) - known.pairs)
+        pairs = frozenset(pairwise(unit.text for unit in own))
+        return cls(frozenset(singles), pairs - known_pairs)
 
     def spans(self, text: str) -> Iterator[str]:
-        """The longest pieces of `text` (normalised) that are made of this, in order."""
+        """Yield the longest pieces of `text` (normalised) that consist of secret units, in order."""
         text = normalised(text)
         found = units(text)
-        taken = [unit.text in self.singles for unit in found]
+        secret = [unit.text in self.singles for unit in found]
         for i, (left, right) in enumerate(pairwise(found)):
             if (left.text, right.text) in self.pairs:
-                taken[i] = taken[i + 1] = True
+                secret[i] = secret[i + 1] = True
         start: int | None = None
         for i, unit in enumerate(found):
-            if taken[i]:
+            if secret[i]:
                 start = unit.start if start is None else start
-                if i + 1 == len(found) or not taken[i + 1]:
+                if i + 1 == len(found) or not secret[i + 1]:
                     yield text[start : unit.end]
                     start = None
 
 
-def vocabulary_of(texts: Iterable[str]) -> frozenset[str]:
-    """The words of `texts` (prompts, that everybody reads), without numbers and single ideographs."""
-    return frozenset(
-        unit.text for text in texts for unit in units(normalised(text)) if not (unit.is_number or unit.is_han)
-    )
+# --- What a rewritten query adds
+
+_DENIAL: Final = re.compile(r"(?:no|nope|not|none|neither|不|否|没|无|都不|并不|并非)(?![a-z])")
+_TITLE: Final = re.compile(r"《([^《》]{1,60})》")
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A constraint that no answer elicited, as written in the (normalised) rewritten query."""
+
+    level: Literal["leak", "unsupported"]
+    text: str
+
+
+class _Texts:
+    """A few texts, searchable for words without endings, for numbers and for pairs of characters."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.text = "\n".join(normalised(text) for text in texts)
+        singles, self.pairs = _singles_and_pairs(self.text.split("\n"))
+        self.digits = {single for single in singles if single[0].isdecimal()}
+        self.stems = {stem(single) for single in singles} | spelled_numbers(self.text)
+
+    def has(self, unit: Unit) -> bool:
+        return stem(unit.text.casefold()) in self.stems
+
+
+def additions(
+    q_hat: str,
+    q: str,
+    q_star: str,
+    pairs: Sequence[tuple[str, str]],
+    vocabulary: Collection[str] = frozenset(),
+) -> list[Addition]:
+    """Return the constraints of `q_hat` that the (question, answer) `pairs` did not elicit, each once."""
+    answers = [answer for _, answer in pairs if answer != UNKNOWN]
+    confirmed = [question for question, answer in pairs if answer != UNKNOWN and not _is_denial(answer)]
+    elicited = _Texts([q, *answers, *confirmed])
+    mentioned = _Texts([q, *answers, *(question for question, _ in pairs)])
+    intent = _Texts([q_star])
+    found = [
+        *_places_and_titles(q_hat, elicited, mentioned, intent),
+        *_words(q_hat, elicited, mentioned, intent, vocabulary),
+    ]
+    # A number that q_hat has in words and q* in digits; `_words` compares the other spellings.
+    spelled = spelled_numbers(normalised(q_hat)) & intent.digits - mentioned.stems
+    found += [Addition("leak", number) for number in sorted(spelled)]
+    runs = [
+        run
+        for run in _chinese_runs(q_hat, mentioned, intent)
+        if not any(run in addition.text for addition in found)
+    ]
+    found = [addition for addition in found if not any(addition.text in run for run in runs)]
+    return list(dict.fromkeys([*found, *(Addition("leak", run) for run in runs)]))
+
+
+def _is_denial(answer: str) -> bool:
+    return _DENIAL.match(normalised(answer).strip()) is not None
+
+
+def _level(in_intent: bool, is_mentioned: bool) -> Literal["leak", "unsupported"]:
+    return "leak" if in_intent and not is_mentioned else "unsupported"
+
+
+def _places_and_titles(q_hat: str, elicited: _Texts, mentioned: _Texts, intent: _Texts) -> Iterator[Addition]:
+    """Chinese names of places, and titles, found as substrings."""
+    text = normalised(q_hat)
+    titles = [title[1].strip() for title in _TITLE.finditer(text)]
+    for name in [*(place for place in PLACES_HAN if place in text), *titles]:
+        if name and name not in elicited.text:
+            yield Addition(_level(name in intent.text, name in mentioned.text), name)
+
+
+def _words(
+    q_hat: str, elicited: _Texts, mentioned: _Texts, intent: _Texts, vocabulary: Collection[str]
+) -> Iterator[Addition]:
+    """Numbers, and words of scripts with spaces between them."""
+    found = [unit for unit in units(_same_width(q_hat)) if not unit.is_han]
+    names = _names(found)
+    for unit in found:
+        if elicited.has(unit):
+            continue
+        word = unit.text.casefold()
+        in_intent, is_mentioned = intent.has(unit), mentioned.has(unit)
+        ordinary = word in FUNCTION_WORDS or word in vocabulary or stem(word) in _GENERAL_STEMS
+        if unit.is_number or unit in names:
+            yield Addition(_level(in_intent, is_mentioned), word)
+        elif in_intent and not is_mentioned and not ordinary:
+            yield Addition("leak", word)
+
+
+def _names(found: Sequence[Unit]) -> set[Unit]:
+    """Return the words written as names: known places, and words capitalised in a text that mostly is not."""
+    words = [unit for unit in found if not unit.is_number]
+    capitalised = [unit for unit in words if unit.text[0].isupper()]
+    places = {unit for unit in words if unit.text.casefold() in PLACES}
+    if 2 * len(capitalised) > len(words):
+        return places
+    # The first word of a text is capitalised anyway, unless it is an abbreviation.
+    names = {unit for unit in capitalised if unit.start or (len(unit.text) > 1 and unit.text.isupper())}
+    return places | {unit for unit in names if unit.text.casefold() not in FUNCTION_WORDS}
+
+
+def _chinese_runs(q_hat: str, mentioned: _Texts, intent: _Texts) -> Iterator[str]:
+    """The longest runs of Chinese that q* has too and nobody mentioned, if they add a constraint."""
+    text = normalised(q_hat)
+    start = end = -1
+    for left, right in pairwise([*units(text), Unit("", -1, -1)]):
+        shared = left.is_han and right.start == left.end and (left.text, right.text) in intent.pairs
+        if shared and (left.text, right.text) not in mentioned.pairs:
+            start, end = (left.start if start < 0 else start), right.end
+        elif start >= 0:
+            if _is_constraint(text[start:end], mentioned):
+                yield text[start:end]
+            start = -1
+
+
+def _is_constraint(run: str, mentioned: _Texts) -> bool:
+    """True if two characters of the run are new and belong to no general word."""
+    rest = _GENERAL_HAN.sub("", run)
+    return sum(char not in _FUNCTION_HAN and char not in mentioned.text for char in rest) >= 2

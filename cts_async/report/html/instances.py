@@ -9,11 +9,11 @@ from urllib.parse import urlencode
 
 import orjson
 
-from cts_async.analysis.extremes import Extreme
+from cts_async.analysis.compare import Extreme
 from cts_async.protocol.run_files import MANIFEST
 from cts_async.report.added_words import segments
+from cts_async.report.gathered import Opened, OpenedRun
 from cts_async.report.html.element import Element, Node, element, said
-from cts_async.report.opened import Opened, OpenedRun
 
 VIEWER: Final = "http://127.0.0.1:8518/#/instance?"
 """Where `cts view` shows an instance, while it runs."""

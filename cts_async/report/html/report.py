@@ -1,23 +1,392 @@
-"""From what was gathered to the file: the report as one page, written whole or not at all."""
+"""The report as one self-contained HTML file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import shlex
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from html import unescape
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import orjson
 
 from cts_async import __version__
-from cts_async.report.all_tables import smoke_test
-from cts_async.report.gathered import Gathered
-from cts_async.report.headline import headline
-from cts_async.report.html.document import Page, document
-from cts_async.report.html.element import Node, element, said
-from cts_async.report.html.figures import figures_data
-from cts_async.report.html.sections import Contents, notes, sections
-from cts_async.report.plots import plotly_js
-from cts_async.safe_files import written_whole
+from cts_async.report.all_tables import Group, Grouped, named_runs, smoke_test
+from cts_async.report.comparison_tables import Told, headline
+from cts_async.report.gathered import Gathered, OpenedRun
+from cts_async.report.html.element import Element, Node, Program, element, rendered, said
+from cts_async.report.html.instances import run_section, viewer_folder
+from cts_async.report.plots import Drawn, Figure, LeftOut, plotly_js, template
+from cts_async.report.table_files import best_cells
+from cts_async.report.tables import Column, DataTable, Row, Show, written_rows
+from cts_async.safe_files import atomic_writer
+
+DOCTYPE: Final = "<!doctype html>\n"
+
+
+NO_SCRIPT: Final = (
+    "Figures are drawn by the scripts in this file, which do not run here; their numbers stand below."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of the page that its table of contents leads to."""
+
+    anchor: str
+    title: str
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page says. `plotly` is empty where nothing is drawn; `data` is what the page's script draws."""
+
+    title: str
+    lead: tuple[Node, ...]
+    """Below the title."""
+    sections: Sequence[Section]
+    foot: tuple[Node, ...]
+    plotly: str = ""
+    data: Element | None = None
+
+
+def document(page: Page) -> Iterator[str]:
+    """The page's HTML, in pieces. Every script in it is one of ours, and named by its hash in the policy."""
+    scripts = [program_of(text) for text in (page.plotly, own_text("page.js")) if page.plotly and text]
+    style = Program(own_text("page.css"))
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy(scripts)),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", page.title),
+        element("style", style),
+    )
+    contents = [element("li", element("a", one.title, href=f"#{one.anchor}")) for one in page.sections]
+    body = element(
+        "body",
+        element("a", "Skip to the results", href="#results", class_="skip"),
+        element("header", said(page.title, "h1"), page.lead),
+        element("noscript", element("p", NO_SCRIPT, class_="warning")) if page.plotly else None,
+        element("nav", element("h2", "Contents"), element("ol", contents), aria_label="Contents"),
+        element("main", (_section(one) for one in page.sections), id="results", tabindex=-1),
+        element("footer", page.foot),
+        page.data,
+        (element("script", script) for script in scripts),
+    )
+    yield DOCTYPE
+    yield from rendered(element("html", head, body, lang="en"))
+    yield "\n"
+
+
+def policy(scripts: Sequence[Program]) -> str:
+    """Nothing is fetched, framed, sent or run but these very scripts; plotly sets styles as it draws."""
+    allowed = " ".join(f"'sha256-{_digest(script.text)}'" for script in scripts) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def program_of(text: str) -> Program:
+    """A script as a parser reads it, which makes one line break of two characters: its hash is of that."""
+    return Program(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def own_text(name: str) -> str:
+    """A file beside this one."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _section(one: Section) -> Element:
+    title = f"{one.anchor}-title"
+    return element(
+        "section", element("h2", one.title, id=title), one.body, id=one.anchor, aria_labelledby=title
+    )
+
+
+MOST_ROWS: Final = 500
+"""Rows of a table that the page has; --tables writes them all."""
+MANY_REMARKS: Final = 4
+MANY_ROWS: Final = 40
+"""From so many rows on a table is folded."""
+
+
+def table_section(told: Told) -> Element:
+    """The table under its title, then the remarks; folded where it is long, or is printed for those only who ask."""
+    table = told.table
+    anchor = f"table-{table.name}"
+    remarks: list[Node] = [said(remark, "p", class_="remark") for remark in told.remarks]
+    if len(remarks) > MANY_REMARKS:
+        remarks = [element("details", element("summary", f"{len(remarks)} notes"), remarks)]
+    whole = table.shown == 0 or len(table.rows) > MANY_ROWS
+    body: list[Node] = [table_box(table, f"{anchor}-title"), *remarks]
+    if whole:
+        body = [element("details", element("summary", f"{len(table.rows):,} rows"), body)]
+    return element("section", said(table.title, "h3", id=f"{anchor}-title"), body, id=anchor, class_="table")
+
+
+def table_box(table: DataTable, labelled_by: str) -> Element:
+    """The table alone, in a box that scrolls sideways and takes the keyboard's focus for that."""
+    rows = written_rows(table)
+    more = len(rows) - MOST_ROWS
+    rows, best = rows[:MOST_ROWS], best_cells(rows[:MOST_ROWS], table.columns)
+    caption = [table.caption] + ([f"The first {MOST_ROWS} of {len(rows) + more:,} rows."] if more > 0 else [])
+    told = ". ".join(part.rstrip(".") for part in caption if part)
+    head = element("tr", (_heading(column) for column in table.columns))
+    body = [
+        element("tr", (_cell(column, row, j, best=(i, j) in best) for j, column in enumerate(table.columns)))
+        for i, row in enumerate(rows)
+    ]
+    drawn = element(
+        "table",
+        element("caption", said(f"{told}.", "span")) if told else None,
+        element("thead", head),
+        element("tbody", body),
+    )
+    return element("div", drawn, class_="box", tabindex=0, role="region", aria_labelledby=labelled_by)
+
+
+def _heading(column: Column) -> Element:
+    return element("th", said(column.heading), scope="col", class_="number" if column.numeric else None)
+
+
+def _cell(column: Column, row: Row, place: int, *, best: bool) -> Element:
+    text = column.show(row)
+    shown: Node = element("strong", text) if best else text if column.numeric else said(text)
+    if place == 0 and not column.numeric:
+        return element("th", shown, scope="row")
+    return element("td", shown, class_="number" if column.numeric else None)
+
+
+DATA_ID: Final = "figures"
+MOST_POINTS: Final = 200
+LINE_BREAK: Final = "<br>"
+"""Plotly's, in a text that it shows; nobody's text has one, since there its bracket is an entity."""
+_KEYS: Final = ("series", "point", "value", "details")
+
+
+def figure_section(figure: Figure) -> Element:
+    """The figure with its caption; those who do not see it have its text alternative, and everybody the numbers."""
+    anchor = f"figure-{figure.name}"
+    numbers = numbers_of(figure)
+    folded = element(
+        "details",
+        element("summary", "Its numbers"),
+        said(figure.alt, "p"),
+        table_box(numbers, f"{anchor}-title") if numbers.rows else None,
+        class_="numbers",
+    )
+    height = int(figure.spec["layout"].get("height") or 0) or None
+    drawn = element(
+        "div", class_="plot", role="img", aria_label=figure.alt, data_figure=figure.name, data_height=height
+    )
+    return element(
+        "section",
+        said(figure.title, "h3", id=f"{anchor}-title"),
+        element("figure", drawn, element("figcaption", said(figure.caption))),
+        folded,
+        id=anchor,
+        class_="figure",
+    )
+
+
+def left_out_note(one: LeftOut) -> Element:
+    """Why a figure is not there."""
+    return element("p", "No figure ", element("em", said(one.title)), ": ", said(one.reason), class_="remark")
+
+
+def figures_data(figures: Sequence[Figure]) -> Element:
+    """What the script draws: specs by name, and the themes' templates."""
+    value = {
+        "figures": {figure.name: figure.spec for figure in figures},
+        "themes": {theme: template(theme) for theme in ("light", "dark")},
+    }
+    return element("script", Program(script_json(value)), type="application/json", id=DATA_ID)
+
+
+def script_json(value: Any) -> str:
+    """JSON that a script element can hold: nothing in it ends the element, or a line of a script."""
+    data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    for character in "<>&\u2028\u2029":
+        data = data.replace(character, f"\\u{ord(character):04x}")
+    return data
+
+
+def numbers_of(figure: Figure) -> DataTable:
+    """What is told of each point when it is pointed at: rows {series, point, value, details}, every point once.
+
+    Of very many points so many are taken, evenly, as a table holds; the caption says so.
+    """
+    rows = list({tuple(row.values()): row for row in _rows(figure.spec)}.values())
+    there = [key for key in _KEYS if any(row[key] for row in rows)]
+    columns = [Column(key, _point_cell(key), numeric=False) for key in there]
+    taken = f": {MOST_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MOST_POINTS else ""
+    name = f"{figure.name}_numbers"
+    return DataTable(name, figure.title, figure.title + taken, columns, rows, shown=MOST_POINTS)
+
+
+def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    for trace in spec["data"]:
+        told = trace.get("hovertext")
+        series = _plain(str(trace.get("name") or ""))
+        if told is not None:
+            yield from (_told(series, text) for text in _flat(told))
+        elif trace.get("hoverinfo") != "skip":  # else a guide for the eye
+            yield from _placed(series, trace, spec.get("layout") or {})
+
+
+def _told(series: str, text: str) -> dict[str, str]:
+    """A point by what is told of it, line by line: whose it is, its value, and the rest."""
+    first, *more = (_plain(line) for line in text.split(LINE_BREAK))
+    return {"series": series, "point": first, "value": "".join(more[:1]), "details": "; ".join(more[1:])}
+
+
+def _placed(series: str, trace: Mapping[str, Any], layout: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Points of a trace that tells of none: in the row that they stand in, at their x."""
+    axis = layout.get("yaxis") or {}
+    names = dict(zip(axis.get("tickvals") or (), axis.get("ticktext") or (), strict=False))
+    for x, y in zip(trace.get("x") or (), trace.get("y") or (), strict=False):
+        if x is not None and y is not None:
+            point = _plain(str(names.get(round(y), f"{y:.6g}")))
+            yield {"series": series, "point": point, "value": f"{x:.6g}", "details": ""}
+
+
+def _flat(told: Any) -> Iterator[str]:
+    """All texts of a list, of lists too; one text may be that of all points."""
+    if isinstance(told, str):
+        yield told
+    else:
+        for one in told:
+            if one:
+                yield from _flat(one)
+
+
+def _point_cell(key: str) -> Show:
+    return lambda row: str(row[key])
+
+
+def _plain(label: str) -> str:
+    """A label as it is shown: plotly's line breaks are spaces, its entities characters."""
+    return unescape(label.replace(LINE_BREAK, " "))
+
+
+TITLES: Final[dict[Group, str]] = {
+    "runs": "What was run",
+    "scores": "Scores",
+    "judges": "Judges",
+    "questions": "Questions and answers",
+    "effort": "Cost, time, searches and visits",
+    "failures": "Failures",
+    "conversations": "Conversations",
+}
+_FIGURES: Final[dict[Group, tuple[str, ...]]] = {
+    "scores": ("leaderboard", "gain", "scores", "better_or_worse", "gain_by_instance"),
+    "judges": ("judges", "agreement"),
+    "effort": ("cost", "time"),
+    "conversations": ("turns",),
+}
+"""Which figures belong where, by the beginning of their names; all others are about questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """All that the page is made of."""
+
+    gathered: Gathered
+    tables: Sequence[Grouped]
+    drawn: Drawn
+    opened: Sequence[OpenedRun]
+    opened_notes: Sequence[str]
+
+
+def sections(contents: Contents) -> tuple[Section, ...]:
+    """Every section there is something for."""
+    found = [_of_group(contents, group, title) for group, title in TITLES.items()]
+    found += [_instances(contents), _manifests(contents.gathered)]
+    return tuple(one for one in found if one.body)
+
+
+def _of_group(contents: Contents, group: Group, title: str) -> Section:
+    figures = [one for one in contents.drawn.figures if _group_of(one) == group]
+    left_out = [one for one in contents.drawn.left_out if _group_of(one) == group]
+    tables = [one.told for one in contents.tables if one.group == group]
+    body: list[Node] = [figure_section(figure) for figure in figures]
+    body += [table_section(told) for told in tables]
+    if group == "questions" and contents.gathered.diagnosis:
+        body += [_note(note) for note in contents.gathered.diagnosis.notes]
+    if group == "conversations" and contents.gathered.talked:
+        body += [_note(note) for note in contents.gathered.talked.notes]
+    if group == "failures" and not tables and contents.gathered.summaries:
+        body.append(element("p", "Nothing failed."))
+    if figures or tables:  # else the section has nothing, and why its figures are missing is no news
+        body += [left_out_note(one) for one in left_out]
+    return Section(group, title, tuple(body))
+
+
+def _group_of(figure: Figure | LeftOut) -> Group:
+    for group, names in _FIGURES.items():
+        if figure.name.startswith(names):
+            return group
+    return "questions"
+
+
+def _instances(contents: Contents) -> Section:
+    runs = [run_section(run, number) for number, run in enumerate(contents.opened, start=1)]
+    body: list[Node] = []
+    if runs:
+        measures = " and ".join(dict.fromkeys(run.measure for run in contents.opened))
+        lead = (
+            "Where scores are lowest and highest, and where most was lost and gained, by "
+            f"{measures}. In a rewritten query words are marked that the query did not have. Links "
+            f"lead into the viewer; start it with {_viewer_commands(contents.opened)}."
+        )
+        body = [said(lead, "p"), *(_note(note) for note in contents.opened_notes), *runs]
+    return Section("instances", "Instances worth a look", tuple(body))
+
+
+def _viewer_commands(opened: Sequence[OpenedRun]) -> str:
+    """What shows these runs under the names that links give them; one of it, where they lie apart."""
+    folders = dict.fromkeys(viewer_folder(run.directory) for run in opened)
+    return " or, for runs that lie there, ".join(
+        shlex.join(["cts", "view", str(folder)]) for folder in folders
+    )
+
+
+def _manifests(gathered: Gathered) -> Section:
+    talks = [(talk.label, talk) for talk in gathered.talks]
+    return Section(
+        "manifests",
+        "Manifests",
+        tuple(_manifest(name, run.manifest) for name, run in (*named_runs(gathered), *talks)),
+    )
+
+
+def _manifest(name: str, manifest: object) -> Element:
+    text = orjson.dumps(manifest, option=orjson.OPT_INDENT_2).decode()
+    box = element("pre", said(text, "code"), class_="box", tabindex=0)
+    return element("details", element("summary", said(name)), box)
+
+
+def _note(text: str) -> Element:
+    return said(text, "p", class_="remark")
+
+
+def notes(gathered: Gathered) -> Iterator[Element]:
+    """What a reader has to know before believing the numbers."""
+    yield from (_note(note) for note in gathered.notes)
+
 
 MOST_NAMED: Final = 12
 """Systems that are named below the title."""
@@ -35,7 +404,7 @@ class Origin:
 def write_report(path: Path, contents: Contents, origin: Origin) -> None:
     """Write the page. Raises UsageError or StorageFull; what was there before stays then."""
     page = _page(contents, origin)
-    with written_whole(path) as file:
+    with atomic_writer(path) as file:
         for piece in document(page):
             file.write(piece.encode())
 

@@ -4,12 +4,11 @@
 a page, and `export` writes them as files for papers.
 """
 
-from cts_async.report.plots.bundle import plotly_js
-from cts_async.report.plots.drawn import Drawn, figures
+from cts_async.report.plots.all_figures import Drawn, figures
 from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.image_files import FORMATS, check_export, export
+from cts_async.report.plots.image_files import FORMATS, check_export, export, plotly_js
 from cts_async.report.plots.material import Material
-from cts_async.report.plots.themes import THEMES, Theme, template
+from cts_async.report.plots.style import THEMES, Theme, template
 
 __all__ = [
     "FORMATS",

@@ -19,12 +19,29 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from cts_async.engine.python_process import child_environment
-from cts_async.errors import UsageError, unwritable
-from cts_async.report.plots.bundle import plotly_path
+from cts_async.engine.processes import child_environment
+from cts_async.errors import UsageError, write_error
 from cts_async.report.plots.figure import Figure
-from cts_async.report.plots.themes import FONT_PX, template
-from cts_async.safe_files import written_whole
+from cts_async.report.plots.style import FONT_PX, template
+from cts_async.safe_files import atomic_writer
+
+
+def plotly_path() -> Path:
+    """The minified bundle, the only one that the package has. Raises UsageError where it is missing."""
+    found = find_spec("plotly")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        path = Path(folder) / "package_data" / "plotly.min.js"
+        if path.is_file():
+            return path
+    raise UsageError(
+        "plotly.js is not here: reinstall the package that has it (pip install --force-reinstall plotly)"
+    )
+
+
+def plotly_js() -> str:
+    """Its text (about 5 MB), to be put into a page. Raises UsageError where it is missing."""
+    return plotly_path().read_text(encoding="utf-8")
+
 
 FORMATS: Final = ("svg", "png", "pdf")
 WIDTH_PX: Final = 340
@@ -85,13 +102,13 @@ def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> l
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(folder, error) from None
+        raise write_error(folder, error) from None
     browser = _browser()
     with _silent("choreographer", "kaleido"), _keyless_environment():
         files = asyncio.run(_drawn(figures, formats, browser))
     written = []
     for name, data in files:
-        with written_whole(folder / name) as file:
+        with atomic_writer(folder / name) as file:
             file.write(data)
         written.append(folder / name)
     return written

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cts_async.analysis.agreement import Agreement
-from cts_async.analysis.judges import JudgeScores, Robustness
-from cts_async.report.data_table import printable
-from cts_async.report.plots.figure import Figure, LeftOut
-from cts_async.report.plots.labels import folded
-from cts_async.report.plots.marks import Spec, axis, beside, hovering, points, rows_axis, rows_height, spec
-from cts_async.report.plots.words import counts, listed, number_of
+from cts_async.analysis.agreement import Agreement, JudgeMeans, Robustness
+from cts_async.report.plots.figure import (
+    Figure,
+    LeftOut,
+    Spec,
+    axis,
+    beside,
+    counts,
+    hovering,
+    listed,
+    number_of,
+    points,
+    rows_axis,
+    rows_height,
+    spec,
+)
+from cts_async.report.plots.style import folded
+from cts_async.report.tables import printable
 
 ONE_JUDGE = "One judge alone agrees with nobody: cts judge RUN --judge NAME adds another."
 
@@ -46,7 +57,7 @@ def judges(found: Robustness | None, names: Mapping[str, str]) -> Figure | LeftO
     )
 
 
-def _means(one: JudgeScores, order: Sequence[int], rows: Sequence[str], place: int, of: int) -> Spec:
+def _means(one: JudgeMeans, order: Sequence[int], rows: Sequence[str], place: int, of: int) -> Spec:
     told = [(row, i, mean) for row, i in enumerate(order) if (mean := one.means[i]) is not None]
     return points(
         one.judge,

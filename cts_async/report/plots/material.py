@@ -1,22 +1,23 @@
-"""What figures are made of: results of the analyses as they are, and the systems' scores put together once."""
+"""What figures are made of: the results of the analyses, and the systems' scores, put together once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.analysis.board import Board
-from cts_async.analysis.bootstrap import RESAMPLES, Difference, paired_differences
-from cts_async.analysis.diagnosis import SystemDiagnosis
+from cts_async.analysis.diagnose import SystemDiagnosis
+from cts_async.analysis.resampling import RESAMPLES, Difference, paired_differences
+from cts_async.analysis.stats import Z
 from cts_async.analysis.turn_retrieval import TurnRetrieval
-from cts_async.analysis.wilson import Z
 from cts_async.report.comparison import Judged, RunsCompared
 from cts_async.report.diagnosis import Report
-from cts_async.report.plots.words import counts
+from cts_async.report.plots.figure import Figure, counts, listed
 from cts_async.report.summary import RunSummary
+from cts_async.report.tables import printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,3 +131,101 @@ def marked(label: str, *, embedded: bool) -> str:
 def name_of(one: SystemDiagnosis) -> str:
     """A diagnosed system's name where something of it is shown."""
     return marked(one.system.label, embedded=one.system.embedded)
+
+
+_SAME: Final = 1e-9
+"""Scores that differ by no more are the same: what is left is the rounding of sums."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Versus:
+    """One system's differences to the baseline over the instances that both have, greatest first; at least one."""
+
+    label: str
+    name: str
+    gains: Array
+    rows: Array
+    """The board's row of each."""
+
+    @property
+    def better(self) -> int:
+        return int((self.gains > _SAME).sum())
+
+    @property
+    def worse(self) -> int:
+        return int((self.gains < -_SAME).sum())
+
+    @property
+    def same(self) -> int:
+        return len(self.gains) - self.better - self.worse
+
+
+def versus(systems: Sequence[Scored], baseline: str) -> tuple[Versus, ...]:
+    """Every other system against the baseline; none where that has no score, or is ""."""
+    base = next((one.scores for one in systems if one.label == baseline), None)
+    if base is None:
+        return ()
+    others = (one for one in systems if one.label != baseline)
+    return tuple(_all_paired(others, base))
+
+
+def nothing_shared(baseline: str) -> str:
+    """Why a figure of differences is left out."""
+    if not baseline:
+        return "There is no run of orig here that differences could refer to."
+    return f"No other system shares a scored instance with {printable(baseline)}."
+
+
+def _all_paired(systems: Iterator[Scored], base: Array) -> Iterator[Versus]:
+    import numpy as np
+
+    for one in systems:
+        gains = one.scores - base
+        rows = np.flatnonzero(~np.isnan(gains))
+        if len(rows):
+            order = np.argsort(-gains[rows], kind="stable")
+            yield Versus(one.label, one.name, gains[rows][order], rows[order])
+
+
+_MARK: Final = "smoke test"
+_TOGETHER: Final = frozenset({"agreement", "answerability", "type_gain", "calibration"})
+"""Figures without systems' names."""
+_ROOM_PX: Final = 28
+"""Above the axes, for the mark."""
+
+
+def embedded_systems(material: Material) -> tuple[list[str], int]:
+    """The systems that the embedded model played for, and how many there are in all."""
+    played = {}
+    if material.compared:
+        played = {one.label: one.embedded for one in material.compared.board.entrants}
+    if material.diagnosed:
+        systems = [one.system for one in material.diagnosed.diagnosis.systems]
+        played = {one.label: one.embedded for one in systems} | played
+    return [name for name, by_it in played.items() if by_it], len(played)
+
+
+def with_mark(figure: Figure, embedded: Sequence[str], n_systems: int) -> Figure:
+    """The figure, marked in itself and its texts if it takes all systems together.
+
+    Others have marked names. Where the embedded model played for every system, their text alternatives say so, too.
+    """
+    if not embedded:
+        return figure
+    whose = "" if len(embedded) == n_systems else f" for {listed(embedded)}"
+    told = f" Smoke test: the embedded model played{whose}."
+    if figure.name in _TOGETHER:
+        marked = _marked(figure.spec)
+        return replace(figure, alt=figure.alt + told, caption=figure.caption + told, spec=marked)
+    if whose or _MARK in figure.alt:
+        return figure
+    return replace(figure, alt=figure.alt + told)
+
+
+def _marked(spec: Any) -> dict[str, Any]:
+    layout = spec["layout"]
+    corner = {"xref": "paper", "x": 1, "xanchor": "right", "yref": "paper", "y": 1, "yanchor": "bottom"}
+    marks = [*layout.get("annotations", ()), {**corner, "text": _MARK, "showarrow": False}]
+    margin = {**layout.get("margin", {}), "t": _ROOM_PX}
+    height = layout["height"] + _ROOM_PX
+    return {**spec, "layout": {**layout, "annotations": marks, "margin": margin, "height": height}}

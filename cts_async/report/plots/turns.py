@@ -6,15 +6,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from cts_async.analysis.bootstrap import Difference
+from cts_async.analysis.resampling import Difference
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.records import SCHEMES, Mode
-from cts_async.report.data_table import printable
-from cts_async.report.plots.figure import Figure
-from cts_async.report.plots.marks import Spec, axis, beside, horizontal_line, lines, placeholder, spec
+from cts_async.report.plots.figure import (
+    Figure,
+    Spec,
+    axis,
+    beside,
+    counts,
+    horizontal_line,
+    interval,
+    lines,
+    placeholder,
+    spec,
+)
 from cts_async.report.plots.material import marked, means_with_intervals, method_of
-from cts_async.report.plots.themes import N_COLOURS
-from cts_async.report.plots.words import counts, interval
+from cts_async.report.plots.style import N_COLOURS
+from cts_async.report.tables import printable
 
 _PANEL_PX: Final = 230
 _GAP: Final = 0.12

@@ -15,19 +15,46 @@ from functools import partial
 from importlib.metadata import version
 from io import BufferedReader
 from pathlib import Path
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 import anyio.to_thread
 
 from cts_async.errors import InputError, ToolError
 from cts_async.search.backends.base import Hit, Page
-from cts_async.search.backends.best import best_rows
-from cts_async.search.backends.documents import canonical_url, parse_document
-from cts_async.search.backends.index import Index, build_index
-from cts_async.search.backends.index_cache import default_cache_dir, load_index, store_index
-from cts_async.search.backends.passages import best_window
-from cts_async.search.backends.tokens import query_terms
+from cts_async.search.backends.index import (
+    Index,
+    build_index,
+    canonical_url,
+    default_cache_dir,
+    load_index,
+    parse_document,
+    store_index,
+)
+from cts_async.search.terms import best_window, query_terms
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# --- Best
+
+
+def best_rows(scores: NDArray[np.floating[Any]], limit: int) -> list[int]:
+    """Give the rows of the `limit` highest scores, highest first, equal ones in order; all if there are fewer."""
+    import numpy as np
+
+    count = min(limit, len(scores))
+    if count < 1:
+        return []
+    least = np.partition(scores, -count)[-count]
+    rows = np.flatnonzero(scores >= least)
+    return [int(row) for row in rows[np.argsort(-scores[rows], kind="stable")][:count]]
+
+
+# --- Corpus
+
 
 _FORMAT: Final = "1"
 """Change it whenever the same file would give another index: tokens, weights, files."""

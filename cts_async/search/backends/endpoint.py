@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,22 +17,102 @@ from typing import Any, Final
 
 import aiohttp
 import orjson
+from aiohttp.client_exceptions import ClientConnectorDNSError
 from yarl import URL
 
 from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.exchange import (
+from cts_async.llm.http import (
     ENCODINGS,
-    BrokenAnswer,
-    Exchange,
-    TooLarge,
+    BrokenResponse,
+    HttpEndpoint,
+    NotHTTP,
+    ResponseTooLarge,
     UnknownEncoding,
-    header_lines,
+    encode_headers,
+    os_error_text,
 )
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.retry_after import reset_s, retry_after_s
-from cts_async.search.backends.network_errors import trouble_of
-from cts_async.search.backends.text import as_text, one_line
+from cts_async.llm.responses import reset_s, retry_after_s
+
+# --- Text
+
+
+_LINE_CHARS: Final = 200
+
+
+def one_line(text: str, limit: int = _LINE_CHARS) -> str:
+    """`text` on one line without control characters, cut with an ellipsis after `limit` characters."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * limit]).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def capped(text: str, max_chars: int, chars: int | None = None) -> str:
+    """`text` without surrounding space; what is longer than `max_chars` is cut there, and a note says so.
+
+    `chars` is its full length where it comes cut already.
+    """
+    text = text.strip()
+    chars = len(text) if chars is None else chars
+    if chars <= max_chars:
+        return text
+    return f"{text[:max_chars].rstrip()}\n\n[Cut here: the page has {chars:,} characters.]"
+
+
+def as_text(value: object) -> str:
+    """A JSON value as text: "" for what is neither a string nor a number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value).strip()
+
+
+# --- Network errors
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why there is no whole answer. `reason` as in `ToolError`; `passing` says that another attempt may help.
+
+    `unsent` says that the request never left.
+    """
+
+    reason: str
+    text: str
+    passing: bool = True
+    unsent: bool = False
+
+
+def trouble_of(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -> Trouble:
+    """Explain an error of aiohttp's; the text holds nothing of the request, which could hold a key."""
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return Trouble("timeout", "no connection in time", unsent=True)
+        case TimeoutError():
+            return Trouble("timeout", f"no whole answer within {timeout_s:g} s")
+        case ClientConnectorDNSError():
+            return _dns(error.os_error)
+        case aiohttp.ClientConnectorCertificateError():
+            return Trouble("tls", "its certificate is not valid", passing=False, unsent=True)
+        case aiohttp.ClientSSLError():
+            return Trouble("tls", "no encrypted connection", passing=False, unsent=True)
+        case aiohttp.ClientConnectorError():
+            return Trouble("connection", f"no connection ({os_error_text(error.os_error)})", unsent=True)
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
+            return Trouble("connection", "the connection was lost")
+        case aiohttp.ClientPayloadError() if not isinstance(error, NotHTTP):
+            return Trouble("connection", "the answer broke off")
+        case _:
+            return Trouble("connection", f"no valid HTTP answer ({type(error).__name__})")
+
+
+def _dns(error: OSError) -> Trouble:
+    """A name server that cannot answer now may do so later; a name that does not exist will not."""
+    later = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
+    return Trouble("dns", "its name cannot be resolved", passing=later, unsent=True)
+
+
+# --- Endpoint
+
 
 SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
 """With these a search endpoint refuses every search: key, bill or address."""
@@ -112,12 +193,12 @@ async def ask(
         data = orjson.dumps(body)
     if session.connector is None:
         raise RuntimeError("the session is closed")
-    exchange = Exchange(session.connector, session, url, method)
+    exchange = HttpEndpoint(session.connector, session, url, method)
     try:
         answer = await exchange.send(
-            header_lines(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
+            encode_headers(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
         )
-    except TooLarge:
+    except ResponseTooLarge:
         raise ToolError(
             f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
         ) from None
@@ -132,7 +213,7 @@ async def ask(
 
 
 def _no_answer(
-    service: Service, exchange: Exchange, url: URL, error: aiohttp.ClientError | TimeoutError
+    service: Service, exchange: HttpEndpoint, url: URL, error: aiohttp.ClientError | TimeoutError
 ) -> CTSError:
     """What it means that there is no whole answer."""
     where = f"{service.name}: {url.host}"
@@ -144,7 +225,7 @@ def _no_answer(
         return ProviderRefused(f"{where}: {refusal}; the same command resumes")
     problem = exchange.proxy_problem(error)
     # A server whose answer breaks off is there: that is no outage.
-    status = 200 if isinstance(error, BrokenAnswer) else None
+    status = 200 if isinstance(error, BrokenResponse) else None
     return TransientError(
         f"{where}: {problem or trouble.text}", status=status, unsent=trouble.unsent or problem is not None
     )

@@ -5,20 +5,107 @@ BM25 is bm25s with Lucene's formula and constants (k1 = 1.2, b = 0.75). Nothing 
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import time
+import zlib
 from array import array
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from urllib.parse import unquote
+
+import orjson
 
 from cts_async.errors import InputError
 from cts_async.search.backends.base import Page
-from cts_async.search.backends.documents import canonical_url, digest, parse_document, read_documents
-from cts_async.search.backends.tokens import terms
+from cts_async.search.terms import terms
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+
+# --- Documents
+
+
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+"""A longer line is no document; no more than that of one is ever held."""
+_BOM: Final = b"\xef\xbb\xbf"
+_SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
+
+
+def read_documents(
+    stream: BinaryIO, path: Path, *, max_line_bytes: int = MAX_LINE_BYTES
+) -> Iterator[tuple[int, int, Page]]:
+    """Yield (line number from 1, byte offset, document) for each line that is not blank.
+
+    Raises `InputError` at the first line that is not a document, or is longer than `max_line_bytes`.
+    """
+    offset = 0
+    for number, line in enumerate(iter(partial(stream.readline, max_line_bytes + 1), b""), 1):
+        if len(line) > max_line_bytes:
+            raise InputError(path, f"is longer than {max_line_bytes} bytes", line=number)
+        skip = len(_BOM) if number == 1 and line.startswith(_BOM) else 0
+        if line[skip:].strip():
+            yield number, offset + skip, parse_document(line[skip:], path, number)
+        offset += len(line)
+
+
+def parse_document(line: bytes, path: Path, number: int | None = None) -> Page:
+    """Read one document; further fields are ignored. `id` and `url` must not be empty."""
+    try:
+        record = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InputError(path, _what_is_broken(line, error), line=number) from None
+    if not isinstance(record, dict):
+        raise InputError(path, "a document must be a JSON object", line=number)
+    values = [_text(record, field, path, number) for field in ("id", "url", "title", "text")]
+    return Page(*values)
+
+
+def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError as broken:
+        return f"not UTF-8 (byte {broken.start + 1} of the line)"
+    if b"\0" in line:
+        return "holds a NUL byte: it is damaged or not text"
+    return f"not JSON: {error.msg} at column {error.colno}"
+
+
+def _text(record: dict[str, object], field: str, path: Path, number: int | None) -> str:
+    value = record.get(field)
+    if not isinstance(value, str):
+        problem = "must be a string" if field in record else "is missing"
+        raise InputError(path, problem, line=number, field=field)
+    if field in ("id", "url") and not value.strip():
+        raise InputError(path, "must not be empty", line=number, field=field)
+    return value
+
+
+def canonical_url(url: str) -> str:
+    """Give what http and https, a fragment, a trailing slash, escapes and the host's case do not change."""
+    bare = _SCHEME.sub("", url.strip().partition("#")[0], count=1)
+    host, slash, path = bare.partition("/")
+    return unquote(f"{host.lower()}{slash}{path}").rstrip("/")
+
+
+def digest(text: str) -> int:
+    """Give a 64-bit hash of `text` that is the same in every process."""
+    return int.from_bytes(
+        hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little"
+    )
+
+
+# --- Index
+
 
 K1: Final = 1.2
 B: Final = 0.75
@@ -138,3 +225,98 @@ def build_index(stream: BinaryIO, path: Path) -> Index:
     for line, offset, page in read_documents(stream, path):
         builder.add(line, offset, page)
     return builder.finish()
+
+
+# --- Index cache
+
+
+_MANIFEST: Final = "manifest.json"
+_ARRAYS: Final = ("offsets", "url_hashes", "url_rows")
+_STALE_S: Final = 24 * 3600
+
+
+def default_cache_dir() -> Path | None:
+    """Give `$XDG_CACHE_HOME/cts_async/corpus`, else below `~/.cache`; None where there is no home."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "cts_async" / "corpus"
+    with suppress(RuntimeError):
+        return Path.home() / ".cache" / "cts_async" / "corpus"
+    return None
+
+
+def load_index(folder: Path) -> Index | None:
+    """Give the index in `folder`, memory-mapped; None if there is none or it is damaged."""
+    import bm25s
+    import numpy as np
+
+    try:
+        if orjson.loads((folder / _MANIFEST).read_bytes()) != _checksums(folder):
+            return None
+        bm25 = bm25s.BM25.load(folder, mmap=True, show_progress=False)
+        arrays = [np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS]
+        return Index(bm25, *arrays)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def store_index(index: Index, folder: Path) -> bool:
+    """Put `index` into `folder`, replacing what cannot be loaded from there; False if that is not possible.
+
+    Two processes may do so at once: one folder wins, and either is right.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(folder.parent)
+        draft = Path(tempfile.mkdtemp(prefix=".draft-", dir=folder.parent))
+    except OSError:
+        return False
+    try:
+        _write(index, draft)
+        return _publish(draft, folder)
+    except OSError:
+        return False
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(index: Index, draft: Path) -> None:
+    import numpy as np
+
+    index.bm25.save(draft, show_progress=False)
+    for name in _ARRAYS:
+        np.save(draft / f"{name}.npy", getattr(index, name), allow_pickle=False)
+    (draft / _MANIFEST).write_bytes(orjson.dumps(_checksums(draft)))
+
+
+def _publish(draft: Path, folder: Path) -> bool:
+    try:
+        draft.rename(folder)
+    except OSError:
+        if load_index(folder) is not None:
+            return True
+        folder.rename(draft.with_name(draft.name + "-damaged"))
+        draft.rename(folder)
+        shutil.rmtree(draft.with_name(draft.name + "-damaged"), ignore_errors=True)
+    return True
+
+
+def _checksums(folder: Path) -> dict[str, list[int]]:
+    files = sorted(entry for entry in folder.iterdir() if entry.name != _MANIFEST)
+    return {entry.name: [entry.stat().st_size, _crc(entry)] for entry in files}
+
+
+def _crc(path: Path) -> int:
+    crc = 0
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+def _sweep(root: Path) -> None:
+    """Remove the drafts that processes killed more than a day ago left behind."""
+    for draft in root.glob(".draft-*"):
+        with suppress(OSError):
+            if time.time() - draft.stat().st_mtime > _STALE_S:
+                shutil.rmtree(draft, ignore_errors=True)

@@ -13,7 +13,7 @@ from made_figures import LINK, three_runs
 from made_runs import Row, made_run
 
 from cts_async.report.comparison import compare_runs
-from cts_async.report.diagnosed import diagnose_named
+from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.plots import Drawn, Material, figures, plotly_js
 from cts_async.report.summary import summarise_run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from made_figures import LINK
 
 from cts_async.errors import UsageError
 from cts_async.report.plots import Figure, check_export, export, image_files
-from cts_async.report.plots.marks import axis, points, rows_axis, spec
+from cts_async.report.plots.figure import axis, points, rows_axis, spec
 
 NAMES = (LINK, "通义千问-k1")
 
@@ -67,7 +68,7 @@ def test_no_format_is_refused_as_well() -> None:
 
 
 def test_without_kaleido_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cts_async.report.plots.image_files.find_spec", lambda name: None)
+    monkeypatch.setattr(image_files, "find_spec", lambda name: find_spec(name) if name == "plotly" else None)
     with pytest.raises(UsageError, match=r"pip install 'cts-async\[plots\]'.*the HTML report needs neither"):
         check_export(["svg"])
 

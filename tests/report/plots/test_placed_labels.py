@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.report.plots.placed import label_places
+from cts_async.report.plots.figure import label_places
 
 
 def test_a_point_at_the_right_edge_has_its_label_to_the_left() -> None:

@@ -7,7 +7,7 @@ from html import unescape
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.report.plots.labels import columns, folded, shown
+from cts_async.report.plots.style import columns, folded, shown
 
 LINK = '<a href="javascript:alert(1)">x</a>'
 

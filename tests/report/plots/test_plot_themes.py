@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.report.plots.marks import DASHES, SYMBOLS
-from cts_async.report.plots.themes import COLOURS, N_COLOURS, THEMES, Theme, template
+from cts_async.report.plots.figure import DASHES, SYMBOLS
+from cts_async.report.plots.style import COLOURS, N_COLOURS, THEMES, Theme, template
 
 
 def luminance(colour: str) -> float:

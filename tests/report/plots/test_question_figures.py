@@ -10,11 +10,11 @@ from made_figures import named, traces
 from made_runs import Row, made_run
 
 from cts_async.analysis.ask_or_not import Frontier, Point
-from cts_async.analysis.bootstrap import Difference
-from cts_async.analysis.wilson import wilson
-from cts_async.report.diagnosed import diagnose_named
+from cts_async.analysis.resampling import Difference
+from cts_async.analysis.stats import wilson
+from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.plots import Drawn, Material, figures
-from cts_async.report.plots.ask_or_not import thinned
+from cts_async.report.plots.questions import thinned
 
 CITY, YEAR, U = "您想查哪个城市？", "您想查哪一年？", "unknown"
 

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from made_figures import drawn, named, three_runs, traces
 from made_runs import Row, made_run
 
-from cts_async.analysis.bootstrap import Difference
+from cts_async.analysis.resampling import Difference
 from cts_async.report.comparison import RunsCompared, compare_runs
 from cts_async.report.plots import Material, figures
-from cts_async.report.plots.distribution import binned
-from cts_async.report.plots.leaderboard import leaderboard
-from cts_async.report.plots.material import Scored, means_with_intervals
-from cts_async.report.plots.versus import versus
+from cts_async.report.plots.material import Scored, means_with_intervals, versus
+from cts_async.report.plots.scores import binned, leaderboard
 
 
 @pytest.fixture

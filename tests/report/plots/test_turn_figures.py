@@ -11,7 +11,7 @@ from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.turn_retrieval import TurnRetrieval, retrieve_turns
 from cts_async.report.plots import Material, figures
-from cts_async.report.plots.themes import N_COLOURS
+from cts_async.report.plots.style import N_COLOURS
 
 
 @pytest.fixture

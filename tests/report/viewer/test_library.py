@@ -9,8 +9,8 @@ from unittest.mock import patch
 
 from made_runs import Row, made_run
 
-from cts_async.report.viewer.folder import MAX_DEPTH, find_places
 from cts_async.report.viewer.library import MAX_OPEN, Found, Library
+from cts_async.report.viewer.run import MAX_DEPTH, find_places
 
 
 def test_only_so_many_runs_are_open_the_latest_used_among_them(tmp_path: Path) -> None:
@@ -79,7 +79,15 @@ def test_it_is_said_where_there_are_more_folders_than_are_looked_into(tmp_path: 
     for name in "abc":
         made_run(tmp_path, label="orig", name=name, rows=[])
     assert Library(tmp_path).find().damaged == ()
-    with patch("cts_async.report.viewer.folder.MAX_FOLDERS", 3):
+    with patch("cts_async.report.viewer.run.MAX_FOLDERS", 3):
         found = Library(tmp_path).find()
     assert list(found.runs) == ["a", "b"]
     assert "only" in found.damaged[0]
+
+
+def test_run_younger_than_the_last_search_is_found_by_name(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    with patch("cts_async.report.viewer.library.FOUND_S", 3600.0):
+        assert library.find().runs == {}
+        made_run(tmp_path, label="orig", rows=[Row("a")])
+        assert library.open("made-orig") is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.report.viewer.text_match import Needle, searched
+from cts_async.report.viewer.pages import Needle, searched
 
 letters = st.text(st.sampled_from('aBkKiIİ\u212asſß é汉字"\\/\n\u2028\x00😀'), max_size=8)
 

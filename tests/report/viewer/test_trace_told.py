@@ -18,9 +18,9 @@ from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ToolError, UnusableOutput
 from cts_async.records import Trace
-from cts_async.search.agent import Agent, AgentSettings
-from cts_async.search.backends import Hit, Page
-from cts_async.search.toolbox import Toolbox
+from cts_async.search.agent import Agent
+from cts_async.search.backends.base import Hit, Page
+from cts_async.search.tools import AgentSettings, Toolbox
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
 ANSWER = "<think>known</think><answer>At nine.</answer>"
@@ -76,11 +76,11 @@ class Web:
         return Page("1", url, "Ferry", LONG if "long" in url else "The ferry leaves at nine. It is blue.")
 
 
-def made_search(folder: Path, *lines: str, keeps_pages: bool = True, **limits: int) -> tuple[Path, Trace]:
+def made_search(folder: Path, *lines: str, records_pages: bool = True, **limits: int) -> tuple[Path, Trace]:
     """A run whose only instance "s1" was searched so; and the agent's own trace."""
     run = made_run(folder, label="orig", rows=[Row("s1", answer="At nine.")])
     settings, ended = AgentSettings(**limits), []
-    tools = Toolbox(Web(), Web(), "digest", settings, keeps_pages=keeps_pages)
+    tools = Toolbox(Web(), Web(), "digest", settings, records_pages=records_pages)
     agent = Agent(Script(*lines), tools, settings)  # type: ignore[arg-type]
 
     async def finish(result: Any) -> None:
@@ -160,7 +160,7 @@ def test_a_visit_shows_the_page_and_what_was_read_of_it(tmp_path: Path) -> None:
 
 
 def test_pages_that_lie_on_the_disk_have_only_their_reading(tmp_path: Path) -> None:
-    run, _ = made_search(tmp_path, visit("https://a.example/1"), ANSWER, keeps_pages=False)
+    run, _ = made_search(tmp_path, visit("https://a.example/1"), ANSWER, records_pages=False)
     with viewer(tmp_path) as asker:
         _, read, *_ = told(asker, run)
     assert (read["kind"], read["part"]) == ("visit", "evidence")

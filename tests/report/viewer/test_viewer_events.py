@@ -12,7 +12,7 @@ from made_runs import Row, made_run
 from test_viewer_runs import made_live
 from viewer_server import viewer
 
-from cts_async.report.viewer import watching
+from cts_async.report.viewer import events
 
 
 def add_line(run: Path, id: str) -> None:
@@ -23,26 +23,26 @@ def add_line(run: Path, id: str) -> None:
 def test_a_run_that_changes_is_told_of_until_it_is_gone(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a", score=50.0)])
     other = made_run(tmp_path, label="gpt-k1", rows=[Row("a", score=50.0)])
-    with viewer(tmp_path) as asker, asker.listening(run=run.name) as events:
-        kind, row = next(events)
+    with viewer(tmp_path) as asker, asker.listening(run=run.name) as stream:
+        kind, row = next(stream)
         assert (kind, row["name"], row["n_done"], row["running"]) == ("changed", run.name, 1, False)
         add_line(other, "b")
         add_line(run, "b")
         made_live(run)
-        kind, row = next(events)
+        kind, row = next(stream)
         assert (kind, row["name"], row["n_done"], row["running"]) == ("changed", run.name, 2, True)
         shutil.rmtree(run)
-        assert next(events) == ("gone", {"name": run.name})
+        assert next(stream) == ("gone", {"name": run.name})
 
 
 def test_who_listens_to_all_hears_of_a_new_run(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=[Row("a")])
-    with viewer(tmp_path) as asker, asker.listening() as events:
-        assert next(events)[1]["name"] == "made-orig"
+    with viewer(tmp_path) as asker, asker.listening() as stream:
+        assert next(stream)[1]["name"] == "made-orig"
         made_run(tmp_path, label="gpt-k1", rows=[Row("a"), Row("b")])
-        told = next(events)
+        told = next(stream)
         while told[1]["n_done"] != 2:
-            told = next(events)
+            told = next(stream)
         assert (told[0], told[1]["name"]) == ("changed", "made-gpt-k1")
 
 
@@ -50,32 +50,32 @@ def test_who_comes_later_takes_no_change_from_those_who_listen(tmp_path: Path) -
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     with (
         viewer(tmp_path) as asker,
-        patch.object(watching, "EVERY_S", 3600.0),
-        asker.listening() as events,
+        patch.object(events, "EVERY_S", 3600.0),
+        asker.listening() as stream,
     ):
-        assert next(events)[1]["n_done"] == 1
+        assert next(stream)[1]["n_done"] == 1
         add_line(run, "b")
         with asker.listening(run=run.name) as others:
             assert next(others)[1]["n_done"] == 2
-            assert next(events)[1]["n_done"] == 2
+            assert next(stream)[1]["n_done"] == 2
 
 
 def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     looks: list[object] = []
 
-    def changes(self: watching.Watching) -> list[watching.Event]:
+    def changes(self: events.Watcher) -> list[events.Event]:
         looks.append(self)
         if len(looks) == 1:
             raise OSError("gone")
         return usual(self)
 
-    usual = watching.Watching._changes
-    monkeypatch.setattr(watching.Watching, "_changes", changes)
-    with viewer(tmp_path) as asker, asker.listening() as events:
-        assert next(events)[1]["n_done"] == 1
+    usual = events.Watcher._changes
+    monkeypatch.setattr(events.Watcher, "_changes", changes)
+    with viewer(tmp_path) as asker, asker.listening() as stream:
+        assert next(stream)[1]["n_done"] == 1
         add_line(run, "b")
-        assert next(events)[1]["n_done"] == 2
+        assert next(stream)[1]["n_done"] == 2
 
 
 def test_nobody_listens_to_a_run_that_is_not_there(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_server_that_ends_lets_its_listeners_go(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=[Row("a")])
     with viewer(tmp_path) as asker:
         listening = asker.listening()
-        events = listening.__enter__()
-        assert next(events)[0] == "changed"
-    assert list(events) == []
+        stream = listening.__enter__()
+        assert next(stream)[0] == "changed"
+    assert list(stream) == []
     listening.__exit__(None, None, None)

@@ -14,9 +14,9 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.report.viewer.answers import Answers
+from cts_async.report.viewer.guard import Refused
 from cts_async.report.viewer.library import Library
-from cts_async.report.viewer.refusal import Refused
+from cts_async.report.viewer.pages import Answers
 
 IDS = ("a", "b", "汉")
 CALLS = (

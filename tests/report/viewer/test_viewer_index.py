@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 
 from cts_async.protocol.results import latest_results
 from cts_async.report.viewer.files import line_at, opened
-from cts_async.report.viewer.journal_index import JournalIndex
-from cts_async.report.viewer.results_index import ResultsIndex, id_hash
-from cts_async.report.viewer.tail import BLOCK, Tail
+from cts_async.report.viewer.index import BLOCK, JournalIndex, ResultsIndex, Tail, id_hash
 
 ids = st.sampled_from(["a", "b", "ä汉", 'q"\\', "x\x00y", ""])
 damage = st.sampled_from([b"", b"{", b'{"no": 3}', b"\xff\xfe", b'{"id":"a"', b"null", b"\r\r"])
@@ -141,7 +139,7 @@ def test_a_file_that_shrank_or_has_other_lines_is_another_one(tmp_path: Path) ->
 def test_a_file_that_cannot_be_read_is_not_tried_again_and_again(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"one\n")
     tail = Tail(tmp_path / "real")
-    with patch("cts_async.report.viewer.tail.opened", side_effect=PermissionError):
+    with patch("cts_async.report.viewer.index.opened", side_effect=PermissionError):
         tail.renewed()
         assert (tail.next(), tail.behind) == (None, 0)
     assert (tail.renewed(), tail.next()) == (False, (0, b"one\n"))
@@ -163,7 +161,7 @@ def test_lines_over_the_limit_are_reported_and_the_others_are_found(tmp_path: Pa
     line = '{"id": "a", "answer": "' + "x" * 5_000 + '"}\n'
     path.write_text(line + '{"id": "b"}\n' + line)
     with (
-        patch("cts_async.report.viewer.tail.MAX_LINE", 1_000),
+        patch("cts_async.report.viewer.index.MAX_LINE", 1_000),
         patch("cts_async.report.viewer.files.MAX_LINE", 1_000),
         patch("cts_async.report.viewer.files._PIECE", 100),
         opened(path) as fd,
@@ -198,7 +196,7 @@ def test_a_file_of_nothing_but_nul_bytes_is_read_once(tmp_path: Path, make: Any,
         read += len(data)
         return data
 
-    with patch("cts_async.report.viewer.tail.os.pread", counted):
+    with patch("cts_async.report.viewer.index.os.pread", counted):
         calls = sum(1 for _ in iter(index.advance, False))
     assert read <= SPARSE + calls * 64 + BLOCK
     assert calls <= SPARSE / BLOCK + 2
@@ -219,7 +217,7 @@ def test_a_line_that_grows_is_not_read_from_its_start_again_and_again(tmp_path: 
         read += len(data)
         return data
 
-    with patch("cts_async.report.viewer.tail.os.pread", counted):
+    with patch("cts_async.report.viewer.index.os.pread", counted):
         for _ in range(1_000):
             with path.open("ab") as file:
                 file.write(b"x" * 10)

@@ -1,0 +1,246 @@
+"""The judge's reply: a coverage label for every nugget, read strictly."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, cast
+
+import orjson
+
+from cts_async.errors import UnusableOutput
+from cts_async.llm.json_text import Found, find_json, loads_or_none, split_thoughts, strip_thoughts
+from cts_async.llm.parsing import literal, object_schema
+from cts_async.records import COVERAGES, Coverage
+
+MAX_NAMED: Final = 5
+"""At most so many ids are named in one problem."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageList:
+    """`{"results": [{"id", "coverage"}]}` with every id of `ids` exactly once; parses to pairs in that order.
+
+    A bare array and a mapping `{"N1": "full"}` are understood; case and space of a label do not matter.
+    Anything missing, repeated, unknown or not one of full, partial, none is a problem, never a label.
+
+    The candidate answer that is judged may hold a finished verdict, in the hope that the judge quotes it. So the
+    reply has to be the verdict and nothing else: one JSON value, perhaps in a code fence, with each label once,
+    after no more than a phrase that announces it (`_ANNOUNCEMENT`). Any other text around the JSON may be the
+    judge's verdict in words, of which the JSON is only a quotation. Ids that a candidate cannot guess instead of
+    N1, N2, ... would change the key of every judging step, and cost small judges accuracy: of 72 easy labels, a model
+    of 0.5 billion parameters got 62 right with plain ids and 56 with four hexadecimal digits.
+
+    `ids` must be distinct and not empty (ValueError).
+    """
+
+    ids: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.ids or len(set(self.ids)) != len(self.ids):
+            raise ValueError(f"nugget ids must be distinct and not empty: {self.ids!r}")
+
+    @property
+    def name(self) -> str:
+        return "coverage"
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        return _coverage_schema(self.ids)
+
+    @property
+    def grammar(self) -> str:
+        """One line of JSON in which ids and their order are fixed and only the labels are free."""
+        return _coverage_grammar(self.ids)
+
+    def parse(self, text: str) -> tuple[tuple[str, Coverage], ...]:
+        ids = self.ids
+        value = loads_or_none(text)
+        if _says_all_once(text, len(ids)) and (exact := _as_asked(value, ids)) is not None:
+            return exact
+        found = _only_json(value if isinstance(value, str) else text)
+        labels: dict[str, Coverage | None] = {}
+        repeated: list[str] = []
+        for key, label in _rows(found, text):
+            if key in labels:
+                repeated.append(key)
+            labels[key] = _LABELS.get(label) or _label(label) if isinstance(label, str) else None
+        if repeated or labels.keys() != frozenset(ids) or None in labels.values():
+            raise UnusableOutput(_coverage_problem(ids, labels, repeated), text=text)
+        if _labels_in(found, ids) > len(ids):
+            raise UnusableOutput(f"{_ONLY_ONCE}, got more labels than ids", text=text)
+        pairs = tuple([(key, labels[key]) for key in ids])
+        return cast(tuple[tuple[str, Coverage], ...], pairs)
+
+
+def _says_all_once(text: str, n: int) -> bool:
+    """Whether JSON of the form asked for can have no key twice, of which a parser takes the last without a word."""
+    return text.count('"coverage"') == n and text.count('"results"') == 1 and "\\" not in text
+
+
+def _as_asked(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], ...] | None:
+    """The pairs of a reply in exactly the form and order asked for; None for any other."""
+    try:
+        pairs = [(item["id"], _LABELS[item["coverage"]]) for item in value["results"]]
+    except (TypeError, KeyError):
+        return None
+    return tuple(pairs) if len(value) == 1 and tuple([key for key, _ in pairs]) == ids else None
+
+
+_ONLY_ONCE: Final = "expected the results once, as JSON and nothing else"
+_ANNOUNCEMENT: Final = re.compile(
+    r"""(?: [\s*_\#`~:：,，.。!！-]
+    | (?<![a-z])(?: here | is | are | the | my | your | final | json | results? | coverage | output | evaluation
+        | assessments? | verdict | judge?ments? | labels? | sure | certainly | okay | ok | in | as | format | below
+        | follows | based | strict | valid | it | they | this | these | you | go | following | response | reply | object
+        | (?:for|of|on|against|about) \s (?:(?:the|each|all|every|gold|given) \s)* (?:nuggets? | candidate \s answer)
+    )(?![a-z])
+    | 's(?![a-z])
+    | [以下是为的对] | 如下 | 评测 | 评估 | 评审 | 判断 | 结果 | 输出 | 格式 | 覆盖度? | 标签 | 信息点 | 每个 | 各个?
+    | 好的 | 根据候选答案
+    )*+""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""What may stand in front of a verdict: words that can say no more than that it follows."""
+_END: Final = re.compile(r"[\s`~.。]*")
+_WORD: Final = re.compile(r"\w+")
+
+
+def _only_json(text: str) -> Found:
+    """The JSON in a reply that consists of it; UnusableOutput where anything is beside it that could mean something.
+
+    Thoughts count as such at the very beginning only: further on, their tags may be quoted.
+    """
+    reply = split_thoughts(text)[1].strip("\ufeff \t\r\n")
+    found = find_json(reply)
+    alone = found.source == reply or (
+        strip_thoughts(reply) == reply
+        and _ANNOUNCEMENT.fullmatch(found.before)
+        and _END.fullmatch(found.after)
+    )
+    if not alone:
+        raise UnusableOutput(f"{_ONLY_ONCE}, got other text beside it", text=text)
+    return found
+
+
+def _labels_in(found: Found, ids: tuple[str, ...]) -> int:
+    """How many labels stand in the JSON, as values; in broken JSON too many if it has words of its own.
+
+    What was repaired may have been left out by that.
+    """
+    if found.repaired:
+        words = [_WORD.findall(_folded(text)) for text in (found.source, " ".join(ids))]
+        own = set(words[0]) - {"results", "id", "coverage", *COVERAGES, *words[1]}
+        return len(ids) + 1 if own else sum(word in _LABELS for word in words[0])
+    try:
+        # As pairs: a key that is there twice is then counted twice.
+        waiting: list[Any] = [json.loads(found.source, object_pairs_hook=list)]
+    except RecursionError:  # nested deeper than any verdict is
+        return len(ids) + 1
+    n = 0
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            n += _label(value) is not None
+        elif isinstance(value, tuple):
+            key, inner = value
+            waiting += [inner] if key != "id" else []
+        elif isinstance(value, list):
+            waiting += value
+    return n
+
+
+_LABELS: Final[dict[str, Coverage]] = {label: label for label in COVERAGES}
+
+
+def _label(text: str) -> Coverage | None:
+    return _LABELS.get(_folded(text).strip())
+
+
+def _folded(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _rows(found: Found, text: str) -> Iterable[tuple[str, object]]:
+    """The (id, label) pairs of any of the understood forms, in the order given."""
+    value: Any = found.value
+    if isinstance(value, dict) and "results" in value:
+        if len(value) > 1:  # the results may be a quotation, and the verdict stand beside it
+            raise UnusableOutput(f"{_ONLY_ONCE}, got other keys beside results", text=text)
+        value = value["results"]
+    if isinstance(value, dict):
+        return _one_row(value) or _mapping_rows(found)
+    try:
+        return [(_id(item["id"]), item.get("coverage")) for item in value]
+    except (TypeError, KeyError, AttributeError):
+        problem = 'expected {"results": [{"id": ..., "coverage": ...}, ...]}'
+        raise UnusableOutput(f"{problem}, got an item without an id", text=text) from None
+
+
+def _one_row(value: dict[str, Any]) -> list[tuple[str, object]]:
+    """A lone `{"id", "coverage"}` object, as a list of one; empty if it is not that."""
+    return [(_id(value["id"]), value["coverage"])] if value.keys() >= {"id", "coverage"} else []
+
+
+def _mapping_rows(found: Found) -> list[tuple[str, object]]:
+    """A mapping's pairs, also those of a key that is there twice."""
+    pairs: Any = _pairs(found)
+    if len(pairs) == 1 and pairs[0][0] == "results":
+        pairs = pairs[0][1]
+    return [(_id(key), label) for key, label in pairs]
+
+
+def _pairs(found: Found) -> object:
+    value = cast(dict[str, Any], found.value)
+    if not found.repaired:
+        return json.loads(found.source, object_pairs_hook=list)
+    results = value.get("results")
+    return list((results if isinstance(results, dict) else value).items())
+
+
+def _id(value: object) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    return str(value) if isinstance(value, int) else orjson.dumps(value).decode()
+
+
+def _coverage_problem(ids: tuple[str, ...], labels: dict[str, Coverage | None], repeated: list[str]) -> str:
+    """Everything that is wrong with the labels, in one sentence."""
+    known = frozenset(ids)
+    problems = [
+        _named("missing ids", [key for key in ids if key not in labels]),
+        _named("unknown ids", [key for key in labels if key not in known]),
+        _named("ids given more than once", list(dict.fromkeys(repeated))),
+        _named(
+            "coverage is not full, partial or none for", [k for k in ids if k in labels and not labels[k]]
+        ),
+    ]
+    return "expected every id exactly once; " + "; ".join(problem for problem in problems if problem)
+
+
+def _named(what: str, ids: list[str]) -> str:
+    """`what: a, b and 3 more`; an empty string where there are none."""
+    shown = ", ".join(key if len(key) <= 40 else key[:39] + "…" for key in ids[:MAX_NAMED])
+    more = f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else ""
+    return f"{what}: {shown}{more}" if ids else ""
+
+
+@lru_cache(maxsize=256)
+def _coverage_schema(ids: tuple[str, ...]) -> dict[str, Any]:
+    properties = {"id": {"enum": list(ids)}, "coverage": {"enum": list(COVERAGES)}}
+    item = object_schema(properties)
+    results = {"type": "array", "items": item, "minItems": len(ids), "maxItems": len(ids)}
+    return object_schema({"results": results})
+
+
+@lru_cache(maxsize=256)
+def _coverage_grammar(ids: tuple[str, ...]) -> str:
+    heads = ['{"id":' + orjson.dumps(key).decode() + ',"coverage":"' for key in ids]
+    opening = ['{"results":[' + heads[0], *('"},' + head for head in heads[1:])]
+    rule = " label ".join(literal(part) for part in opening)
+    labels = " | ".join(f'"{label}"' for label in COVERAGES)
+    return f"root ::= {rule} label {literal(chr(34) + '}]}')}\nlabel ::= {labels}\n"

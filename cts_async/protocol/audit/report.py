@@ -1,0 +1,367 @@
+"""The audit of a run directory: its prompts, then instance by instance its requests, queries and result.
+
+Reads only. The data is read again from its own file if that still has the manifest's sha256; otherwise q and q* are
+taken from results.jsonl, and a note says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from cts_async.engine.run_dir import read_manifest
+from cts_async.errors import InputError, UsageError
+from cts_async.protocol.audit.conversation import (
+    Record,
+    RecordsByInstance,
+    Replies,
+    Scheme,
+    TurnReplies,
+    read_replies,
+    result_follows,
+)
+from cts_async.protocol.audit.rules import (
+    ConversationRules,
+    Finding,
+    HumanAnswers,
+    Kind,
+    Level,
+    Queries,
+    Rules,
+    RunFacts,
+)
+from cts_async.protocol.audit.text import FUNCTION_WORDS, additions, unit_texts, vocabulary_of
+from cts_async.protocol.results import LatestLines, Line, failed, read_results
+from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS
+from cts_async.protocol.run_folders import opened_again
+from cts_async.records import MODES, SCHEMES
+
+
+@dataclass(slots=True)
+class Audit:
+    """One run's audit. The closed book held for an instance if no finding about it is a violation."""
+
+    directory: Path
+    label: str
+    n_instances: int = 0
+    """Instances with steps or results; those that were not started are not counted."""
+    n_held: int = 0
+    n_requests: int = 0
+    """Checked requests to the Clarifier, the User Answerer, the Rewriter and the agent."""
+    n_rewrites: int = 0
+    n_unsupported: int = 0
+    """Rewritten queries with a constraint that no answer elicited."""
+    findings: list[Finding] = field(default_factory=list)
+    notes: Sequence[str] = ()
+    """Limits of the evidence: damaged lines, data that could not be read."""
+
+    @property
+    def held(self) -> bool:
+        """True if the closed book was proved for the run and each of its instances."""
+        return not any(finding.violates for finding in self.findings)
+
+    @property
+    def n_leaks(self) -> int:
+        return sum(finding.level == "leak" for finding in self.findings)
+
+    def verdict(self) -> str:
+        """Return one line: `closed book: held for 518/518 instances; 0 leaks; unsupported constraints in 7 ...`."""
+        proof = "held" if self.held else "NOT held: proved"
+        parts = [
+            f"closed book: {proof} for {self.n_held}/{self.n_instances} instances",
+            f"{self.n_leaks} leak{'s' * (self.n_leaks != 1)}",
+        ]
+        if self.n_rewrites:
+            share = 100 * self.n_unsupported / self.n_rewrites
+            parts.append(f"unsupported constraints in {self.n_unsupported} rewrites ({share:.1f} %)")
+        return "; ".join(parts)
+
+    def add(self, instance: InstanceAudit) -> None:
+        """Count an instance and its findings."""
+        findings = list(instance.findings())
+        self.n_instances += 1
+        self.n_held += not any(finding.violates for finding in findings)
+        self.n_requests += len(instance.records)
+        self.n_rewrites += instance.n_rewrites
+        self.n_unsupported += instance.n_unsupported
+        self.findings += findings
+
+
+def audit_run(directory: Path, data: str | None = None) -> Audit:
+    """Audit a run. `data` names its dataset, as `--data` does, if that is no longer where the run read it.
+
+    Raises InputError if `directory` is no run, UsageError if `data` is not the dataset of this run.
+    """
+    manifest = read_manifest(directory)
+    if manifest is None:
+        raise InputError(directory, "not a run directory: run.json not found")
+    prompts = Prompts(directory, manifest)
+    sources = _read_sources(directory, manifest, data)
+    run = replace(_run_facts(directory, manifest, prompts), people=sources.people)
+    records = RecordsByInstance(directory / STEPS)
+    audit = Audit(directory, str(manifest["identity"]["system"]), findings=list(prompts.findings))
+    seen: set[int] = set()
+    for instance, own in records:
+        seen.add(hash(instance))
+        audit.add(InstanceAudit(instance, own, run, sources, prompts))
+    for instance in sources.ids():
+        if hash(instance) not in seen:
+            seen.add(hash(instance))
+            audit.add(InstanceAudit(instance, [], run, sources, prompts))
+    audit.notes = (*sources.notes, *_damage(records))
+    return audit
+
+
+def _run_facts(directory: Path, manifest: Mapping[str, Any], prompts: Prompts) -> RunFacts:
+    identity = manifest.get("identity", {})
+    label, models = identity.get("system"), identity.get("models", {})
+    kind: Kind | None = "clarify" if "clarifier" in models else None
+    if kind is None and label in ("orig", "gold"):
+        kind = label
+    if kind is None:
+        problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
+        raise InputError(directory / MANIFEST, problem, field="system")
+    return RunFacts(
+        kind=kind,
+        k=int(identity.get("k") or 0),
+        current_date=str(identity.get("current_date")),
+        prompts=frozenset(prompts.expected),
+        vocabulary=vocabulary_of(prompts.texts.values()),
+        scheme=_scheme(directory, identity),
+        searches=kind != "clarify" or "agent" in models,
+    )
+
+
+def _scheme(directory: Path, identity: Mapping[str, Any]) -> Scheme | None:
+    """Return the scheme of a run that converses, else None."""
+    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
+    if (scheme, mode) == ("cts", "at-once"):
+        return None
+    if scheme not in SCHEMES[1:] or mode not in MODES:
+        problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
+        raise InputError(directory / MANIFEST, problem, field="scheme")
+    return Scheme(scheme, mode, int(identity.get("k") or 0))
+
+
+def _damage(records: RecordsByInstance) -> Iterator[str]:
+    path = records.path
+    if not path.exists():
+        yield f"{path}: the journal is missing"
+    if n := len(list((path.parent / "shards").glob("*.jsonl*"))):  # of a cluster run of version 0.7
+        parts = "1 part of the journal is" if n == 1 else f"{n} parts of the journal are"
+        yield f"{path.parent / 'shards'}: {parts} not merged, and not audited"
+    if found := sorted(records.damaged_lines):
+        lines = ", ".join(map(str, found[:10])) + (" ..." if len(found) > 10 else "")
+        yield f"{path}: {len(found)} damaged {'line' if len(found) == 1 else 'lines'} (line {lines})"
+
+
+# --- Data and results
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Queries by instance from the data (None: only the results have them), and the results by instance."""
+
+    data: Mapping[str, Queries] | None
+    results: LatestLines
+    results_path: Path
+    notes: tuple[str, ...]
+    people: HumanAnswers | None = None
+    """People's answers, in a run that people answered; empty if they cannot be read."""
+
+    def queries(self, instance: str, line: Line | None) -> Queries | None:
+        """Return q* and q of an instance whose result is `line`; None if they are not recorded."""
+        if self.data is not None:
+            return self.data.get(instance)
+        if line is None or not isinstance(line.get("fused_query"), str):
+            return None
+        return Queries(line["fused_query"], str(line.get("blurred_query")))
+
+    def ids(self) -> Iterator[str]:
+        """Yield the ids that have results, once for each line."""
+        return (str(line["id"]) for line in read_results(self.results_path))
+
+
+def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None) -> Sources:
+    """Open a run's data again, at `spec` or where the manifest says it was; UsageError if `spec` is not usable."""
+    notes: tuple[str, ...] = ()
+    data = None
+    people: HumanAnswers | None = {} if manifest.get("identity", {}).get("answers") else None
+    try:
+        dataset = opened_again(manifest, spec)
+        data = {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
+        if people is not None and dataset.annotations is not None:
+            people = dataset.annotations().pairs
+    except UsageError as error:
+        if spec is not None:
+            raise
+        notes = (f"q and q* were taken from {RESULTS}: {error}; use --data to name the data",)
+    path = directory / RESULTS
+    return Sources(data, LatestLines(path), path, notes, people)
+
+
+# --- Prompts
+
+_MIN_OWN_WORDS: Final = 2
+"""A whole short q* is searched for if it has so many words that are neither function words nor in q."""
+_LONG_RUN: Final = 6
+"""So many units of q* in a row are no accident. Prompts share shorter runs with many a query."""
+
+Gram = tuple[str, ...]
+
+
+class Prompts:
+    """The prompts of a run: do they match the manifest, and do they contain text of any instance's q*?"""
+
+    def __init__(self, directory: Path, manifest: Mapping[str, Any]) -> None:
+        self.expected: Mapping[str, str] = manifest.get("identity", {}).get("prompts", {})
+        self.texts: dict[str, str] = {}
+        self.findings: list[Finding] = []
+        """Findings about the files themselves."""
+        for path in sorted((directory / "prompts").glob("*.txt")):
+            self.texts[path.stem] = path.read_bytes().decode(errors="replace")
+        for name, sha256 in self.expected.items():
+            path = directory / "prompts" / f"{name}.txt"
+            if name not in self.texts:
+                self._add("missing", path.name, "the prompt is not in prompts/")
+            elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+                self._add("provenance", path.name, "the prompt does not have the manifest's sha256")
+        if not self.expected:
+            self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
+        self._units = {name: unit_texts(text) for name, text in self.texts.items()}
+        self._grams = {name: _grams(found, _LONG_RUN) for name, found in self._units.items()}
+        self._all_grams = frozenset().union(*self._grams.values()) if self._grams else frozenset()
+
+    def _add(self, level: Level, name: str, problem: str) -> None:
+        self.findings.append(Finding(level, "", f"prompts/{name}", problem))
+
+    def leaks(self, instance: str, queries: Queries) -> Iterator[Finding]:
+        """Yield a finding for every prompt that contains text of the instance's q*."""
+        intent = unit_texts(queries.fused)
+        if len(intent) >= _LONG_RUN:
+            shared = _grams(intent, _LONG_RUN) & self._all_grams
+            if shared:
+                shared -= _grams(unit_texts(queries.blurred), _LONG_RUN)
+            found = {name: min(shared & grams) for name, grams in self._grams.items() if shared & grams}
+        else:
+            own, whole = set(intent) - set(unit_texts(queries.blurred)) - FUNCTION_WORDS, tuple(intent)
+            in_full = [name for name, text in self._units.items() if whole in _grams(text, len(whole))]
+            found = dict.fromkeys(in_full if len(own) >= _MIN_OWN_WORDS else (), whole)
+        for name, gram in found.items():
+            problem = f"the prompt {name} contains text of q*"
+            yield Finding("leak", instance, "prompts", problem, " ".join(gram))
+
+
+def _grams(units: list[str], n: int) -> frozenset[Gram]:
+    return frozenset(zip(*(units[i:] for i in range(n)), strict=False)) if n else frozenset()
+
+
+# --- One instance
+
+
+class InstanceAudit:
+    """The audit of one instance. The counts are complete when `findings` is exhausted."""
+
+    def __init__(
+        self, id: str, records: list[Record], run: RunFacts, sources: Sources, prompts: Prompts
+    ) -> None:
+        self.records = records
+        self._id, self._run, self._prompts = id, run, prompts
+        self._line = sources.results.line(id)
+        self._queries = sources.queries(id, self._line)
+        self.n_rewrites = self.n_unsupported = 0
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield all findings about the instance's requests, rewritten queries and result."""
+        queries, run = self._queries, self._run
+        if queries is None:
+            problem = "its q and q* are not recorded: use --data to name the data"
+            yield Finding("missing", self._id, "", problem)
+            return
+        said: TurnReplies | None = None
+        if run.scheme is None:
+            replies = read_replies(self.records, run.k)
+            rules = Rules(run, self._id, queries, replies)
+            made = [("rewrite", line) for line in replies.rewrites]
+        else:
+            said = TurnReplies(run.scheme, queries.blurred, self.records)
+            replies, made = said.replies, said.rewritten_queries()
+            rules = ConversationRules(run, self._id, queries, said)
+        for record in self.records:
+            yield from rules.check(record)
+        yield from self._prompts.leaks(self._id, queries)
+        for step, q_hat in dict.fromkeys(made):
+            yield from self._additions(step, q_hat, replies, queries)
+        if self._line is not None:
+            yield from self._result(self._line, said, replies, queries)
+
+    def _additions(self, step: str, q_hat: str, replies: Replies, queries: Queries) -> Iterator[Finding]:
+        """What a rewritten query adds to what was elicited."""
+        all_pairs = tuple(
+            (question, answer) for question, given in replies.answers.items() for answer in given
+        )
+        pairs = replies.pairs_of.get(q_hat, all_pairs)
+        found = additions(q_hat, queries.blurred, queries.fused, pairs, self._run.vocabulary)
+        self.n_rewrites += 1
+        self.n_unsupported += any(addition.level == "unsupported" for addition in found)
+        for addition in found:
+            problem = (
+                "q-hat contains what only q* has and nobody elicited: a leak, or a lucky guess"
+                if addition.level == "leak"
+                else "q-hat contains a constraint that no answer elicited"
+            )
+            yield Finding(addition.level, self._id, step, problem, addition.text)
+
+    def _result(
+        self, line: Line, said: TurnReplies | None, replies: Replies, queries: Queries
+    ) -> Iterator[Finding]:
+        """Whether the result follows from the recorded steps, and none of its steps is missing."""
+        for name, query in (("fused_query", queries.fused), ("blurred_query", queries.blurred)):
+            if line.get(name) != query:
+                yield self._finding("provenance", f"its result's {name} is not that of the data")
+        if failed(line):
+            if not self.records and (step := self._failed_later(line)):
+                yield self._finding("missing", f"it failed at {step}, but no earlier step is recorded")
+            return
+        recorded = {str(record["step"]) for record in self.records if record.get("ok")}
+        if lacking := [step for step in self._expected_steps(line) if step not in recorded]:
+            yield self._finding("missing", f"it has a result, but not these steps: {', '.join(lacking)}")
+        elif not (result_follows(said, line) if said else self._follows(line, replies, queries)):
+            yield self._finding("provenance", "its result does not follow from its recorded steps")
+
+    def _failed_later(self, line: Line) -> str:
+        """Return the step that the instance failed at; "" if it was the first one, or is unknown."""
+        error = line["error"]
+        step = str(error.get("step") or "") if isinstance(error, dict) else ""
+        first = ("clarify", "clarify/1") if self._run.kind == "clarify" else ("search/turn/1",)
+        return "" if step in first else step
+
+    def _expected_steps(self, line: Line) -> list[str]:
+        search = ["search/turn/1"] * self._run.searches
+        if self._run.kind != "clarify":
+            return search
+        if self._run.scheme is not None:
+            return [*self._run.scheme.expected_steps(answered=bool(line.get("answers"))), *search]
+        answers = [f"answer/{turn}" for turn in range(1, self._run.k + 1)]
+        return ["clarify", *answers, "rewrite", *search]
+
+    def _follows(self, line: Line, replies: Replies, queries: Queries) -> bool:
+        """True if questions, answers and rewritten query are recorded ones."""
+        questions, answers = line.get("questions") or [], line.get("answers") or []
+        if not (isinstance(questions, list) and isinstance(answers, list)):
+            return False
+        if self._run.kind != "clarify":
+            searched = queries.blurred if self._run.kind == "orig" else queries.fused
+            return not questions and not answers and line.get("rewritten_query") == searched
+        return (
+            tuple(questions) in replies.questions
+            and len(answers) == len(questions)
+            and all(a in replies.answers.get(q, ()) for q, a in zip(questions, answers, strict=True))
+            and line.get("rewritten_query") in replies.rewrites
+        )
+
+    def _finding(self, level: Level, problem: str) -> Finding:
+        return Finding(level, self._id, "results", problem)

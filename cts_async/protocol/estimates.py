@@ -1,0 +1,426 @@
+"""What work takes: calls, tokens and dollars, and how long its steps are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from statistics import fmean
+from typing import Any
+
+from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.messages import FIRST_PER_BYTE, PER_MESSAGE, Message, input_tokens
+from cts_async.llm.model import prices_of
+from cts_async.protocol.conversation import QUERIES_OFFERED, numbered, offering_of, prompt_of, told
+from cts_async.protocol.judge import nuggets_by_call
+from cts_async.protocol.past_usage import Observed
+from cts_async.protocol.plan import Plan
+from cts_async.protocol.roles import qa_pairs
+from cts_async.protocol.systems import System
+from cts_async.protocol.views import Conversation, Exchange, RewriterView
+from cts_async.protocol.visit import page_tokens
+from cts_async.records import Instance, language_of
+
+SENDING_S, TOKENS_PER_S = 1.0, 50.0
+"""A call takes so long, and longer by its reply at so many tokens a second."""
+FEWEST_STEPS = 3
+"""Steps of a kind that have to be seen before they stand for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """Calls, tokens and dollars. Unless `priced`, some model's price is unknown: then it costs more than that."""
+
+    calls: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+    cost_usd: float = 0.0
+    priced: bool = True
+
+    def __add__(self, other: Effort) -> Effort:
+        return Effort(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cost_usd + other.cost_usd,
+            self.priced and other.priced,
+        )
+
+    def times(self, n: float) -> Effort:
+        """The same, `n` times over."""
+        tokens = self.input_tokens * n, self.output_tokens * n
+        return Effort(self.calls * n, *tokens, self.cost_usd * n, self.priced)
+
+    @property
+    def tokens(self) -> float:
+        return self.input_tokens + self.output_tokens
+
+    def as_json(self) -> dict[str, Any]:
+        """Whole calls and tokens; `cost_usd` is None unless all of it is known."""
+        return {
+            "calls": round(self.calls),
+            "input_tokens": round(self.input_tokens),
+            "output_tokens": round(self.output_tokens),
+            "cost_usd": round(self.cost_usd, 6) if self.priced else None,
+            "known_cost_usd": round(self.cost_usd, 6),
+        }
+
+
+def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens: float) -> Effort:
+    """What so many calls and tokens of one model come to."""
+    prices = prices_of(spec)
+    if prices is None:
+        return Effort(calls, input_tokens, output_tokens, priced=False)
+    cost = input_tokens * prices.input_usd_per_mtok + output_tokens * prices.output_usd_per_mtok
+    return Effort(calls, input_tokens, output_tokens, cost / 1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The steps of one kind that one system has one model do."""
+
+    system: str
+    kind: str
+    model: str
+    steps: float
+    """Of all instances that are left."""
+    each: Effort
+    """What one step takes."""
+    latency_s: float
+    in_a_row: float
+    """How many of them an instance waits for, one after the other."""
+    observed: int = 0
+    """Steps that this was observed in; 0 where it is assumed."""
+
+    @property
+    def effort(self) -> Effort:
+        return self.each.times(self.steps)
+
+
+def total_of(work: Iterable[Work]) -> Effort:
+    """All of it together."""
+    return sum((one.effort for one in work), Effort())
+
+
+# --- The pieces that assumptions about steps are made of: prompts as they will be sent, and texts of a length.
+
+
+AROUND = 10.0
+"""Tokens of the JSON around a list."""
+
+
+def work_of(
+    plan: Plan, system: System, kind: str, model: str, inputs: Sequence[float], output: float
+) -> Work:
+    """One step of an instance: `inputs` are its prompts' tokens over a sample, `output` its reply's."""
+    each = effort_of(plan.specs[model], 1.0, fmean(inputs) if inputs else 0.0, output)
+    return Work(system.label, kind, model, 1.0, each, SENDING_S + output / TOKENS_PER_S, in_a_row=1.0)
+
+
+def prompt_tokens(
+    plan: Plan, model: str, name: str, instance: Instance, *, language_from: str = "", **fields: object
+) -> float:
+    """Tokens of a role's prompt, rendered; its language is that of q, or of `language_from`."""
+    language = language_of(language_from or instance.blurred_query)
+    prompt = plan.prompts.get(name, language, plan.specs[model].prompt_size)
+    messages: tuple[Message, ...] = prompt.render(**fields)
+    return input_tokens(messages)
+
+
+def filler(tokens: float, like: str) -> str:
+    """Text of so many tokens in the language of `like`."""
+    letter = "字" if language_of(like) == "zh" else "x"
+    return letter * round(tokens / per_char(like))
+
+
+def per_char(like: str) -> float:
+    """Tokens of a character in the language of `like`."""
+    return FIRST_PER_BYTE * (3 if language_of(like) == "zh" else 1)
+
+
+# --- What a forecast assumes of the steps before the search: the questions, the user's replies, the query they make.
+
+
+QUESTION, ANSWER, REWRITE = 25.0, 10.0, 40.0
+REASONING, OFFER, CHOICE = 80.0, 15.0, 8.0
+"""Tokens of a reply: a question, an answer to it, a rewritten query; what a scheme thinks before it asks, a
+reformulated query on offer, the number of the one that is chosen."""
+
+
+def before_search(plan: Plan, system: System, sample: list[Instance]) -> list[Work]:
+    """The steps over one instance of a system that clarifies, as they are on average over the sample."""
+    if system.kind != "clarify":
+        return []
+    if system.mode == "respond":
+        steps = _respond(plan, system, sample)
+    elif system.mode == "select":
+        steps = _select(plan, system, sample)
+    else:
+        steps = _at_once(plan, system, sample)
+    return [work for work in steps if work.kind != "answer" or plan.config.answers is None]
+
+
+def said_of_talk(plan: Plan) -> str:
+    """Assumed lengths of replies, in words."""
+    usual = f"{QUESTION:g} a question, {ANSWER:g} an answer, {REWRITE:g} a rewritten query"
+    more = f"{REASONING:g} a scheme's reasoning, {OFFER:g} an offered query, {CHOICE:g} a choice"
+    return f"{usual}, {more}" if any(system.converses for system in plan.systems) else usual
+
+
+def _at_once(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
+    players, k = plan.players(system), system.k
+    if system.scheme == "cts":
+        asks = [
+            prompt_tokens(plan, players["clarifier"], "clarify", i, blurred_query=i.blurred_query, k=k)
+            for i in sample
+        ]
+        yield work_of(plan, system, "clarify", players["clarifier"], asks, k * QUESTION + AROUND)
+    else:
+        yield _clarifying(plan, system, sample, k * QUESTION)
+    asks = [
+        prompt_tokens(
+            plan,
+            players["support"],
+            "answer",
+            i,
+            language_from=i.fused_query,
+            clear_query=i.fused_query,
+            clarification_question=filler(QUESTION, i.fused_query),
+        )
+        for i in sample
+    ]
+    yield replace(work_of(plan, system, "answer", players["support"], asks, ANSWER), steps=k)
+    asks = [_rewrite_prompt(plan, players["support"], i, k) for i in sample]
+    yield work_of(plan, system, "rewrite", players["support"], asks, REWRITE)
+
+
+def _respond(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
+    support, k = plan.players(system)["support"], system.k
+    yield _in_turns(_clarifying(plan, system, sample, QUESTION), k)
+    asks = [
+        prompt_tokens(
+            plan,
+            support,
+            "respond",
+            i,
+            language_from=i.fused_query,
+            clear_query=i.fused_query,
+            conversation=_told(system, i.blurred_query, turn),
+            clarification_question=filler(QUESTION, i.fused_query),
+        )
+        for i in sample
+        for turn in range(k)
+    ]
+    yield _in_turns(work_of(plan, system, "answer", support, asks, ANSWER), k)
+    asks = [
+        prompt_tokens(plan, support, "reformulate", i, conversation=_told(system, i.blurred_query, k))
+        for i in sample
+    ]
+    yield work_of(plan, system, "reformulate", support, asks, REWRITE)
+
+
+def _select(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
+    support, k = plan.players(system)["support"], system.k
+    yield _in_turns(_clarifying(plan, system, sample, QUERIES_OFFERED * OFFER), k)
+    asks = [
+        prompt_tokens(
+            plan,
+            support,
+            "select_query",
+            i,
+            language_from=i.fused_query,
+            clear_query=i.fused_query,
+            conversation=_told(system, i.blurred_query, turn),
+            offered_queries=numbered((filler(OFFER, i.blurred_query),) * QUERIES_OFFERED),
+        )
+        for i in sample
+        for turn in range(k)
+    ]
+    yield _in_turns(work_of(plan, system, "select", support, asks, CHOICE), k)
+
+
+def _clarifying(plan: Plan, system: System, sample: list[Instance], offered: float) -> Work:
+    """A turn of the Clarifier by an AT-CoT scheme, on average over its turns; what it offers has `offered` tokens."""
+    model, many = plan.players(system)["clarifier"], system.mode == "at-once"
+    n = system.k if many else QUERIES_OFFERED if system.mode == "select" else 1
+    asks = [
+        prompt_tokens(
+            plan,
+            model,
+            prompt_of(system.scheme, system.mode),
+            i,
+            conversation=_told(system, i.blurred_query, turn),
+            blurred_query=i.blurred_query,
+            k=n,
+        )
+        for i in sample
+        for turn in range(1 if many else system.k)
+    ]
+    thought = REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
+    return work_of(plan, system, "clarify", model, asks, thought + offered + AROUND)
+
+
+def _in_turns(work: Work, k: int) -> Work:
+    return replace(work, steps=k, in_a_row=k)
+
+
+def _told(system: System, query: str, turns: int) -> str:
+    """A conversation of so many turns."""
+    if system.mode == "select":
+        exchange = Exchange((filler(OFFER, query),) * QUERIES_OFFERED, filler(OFFER, query))
+    else:
+        exchange = Exchange((filler(QUESTION, query),), filler(ANSWER, query))
+    return told(Conversation(query, (exchange,) * turns), offering_of(system.mode), language_of(query))
+
+
+def _rewrite_prompt(plan: Plan, model: str, instance: Instance, k: int) -> float:
+    query = instance.blurred_query
+    pairs = ((filler(QUESTION, query), filler(ANSWER, query)),) * k
+    asked = qa_pairs(RewriterView(query, pairs), language_of(query))
+    return prompt_tokens(plan, model, "rewrite", instance, blurred_query=query, qa_pairs=asked)
+
+
+# --- What a forecast assumes of a system's steps before any was made: prompts rendered over real data, and replies.
+#
+# How long replies are and how many turns a search takes only a run can tell: it is assumed, and `said`.
+
+
+TURN, FINAL = 250.0, 500.0
+PER_NUGGET = 12.0
+"""Tokens of a reply: a thought with its tool call, the agent's answer; a nugget's label."""
+PAGE, EVIDENCE = 4000.0, 350.0
+"""Tokens of a page that a model reads for a goal, and of what it says about it."""
+LINK_CHARS, VISIT_CHARS = 80, 300
+"""Characters around a result's snippet, and around a page's evidence."""
+FEWEST_TURNS = 4
+"""Turns that a search takes at least, as far as it may: half of those allowed, where that is more."""
+
+
+def turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
+    """Model calls of a search: as seen, else half of those allowed, or a few where only a few are."""
+    runs = list(runs)
+    searches, turns = sum(run.searches for run in runs), sum(run.turns for run in runs)
+    return turns / searches if searches >= FEWEST_STEPS else _usual_turns(plan.settings.max_turns)
+
+
+def _usual_turns(allowed: int) -> int:
+    return max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))
+
+
+def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) -> list[Work]:
+    """The system's steps over one instance, as they are on average over the sample."""
+    players = plan.players(system)
+    work = before_search(plan, system, sample)
+    work.append(_search(plan, system, players["agent"], sample, turns))
+    if "visit" in players:
+        work.append(_visits(plan, system, players["visit"], sample, turns))
+    for role, name in players.items():
+        if role.startswith("judge "):
+            asks = [tokens for instance in sample for tokens in _judge_prompts(plan, name, instance)]
+            n_nuggets = sum(len(instance.nuggets) for instance in sample)
+            output = n_nuggets / max(1, len(asks)) * PER_NUGGET + AROUND
+            one = work_of(plan, system, "judge", name, asks, output)
+            work.append(replace(one, steps=len(asks) / max(1, len(sample))))
+    return work
+
+
+def _search(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
+    """A call of the agent: each reads again what all turns before it said and were given."""
+    turn, final = _agent_tokens(plan)
+    inputs = []
+    for instance in sample:
+        query = instance.blurred_query if system.kind == "orig" else instance.fused_query
+        prompt = plan.prompts.agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
+        opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
+        per_turn = turn + _tool_chars(plan) * per_char(query) + 2 * PER_MESSAGE
+        inputs.append(opening + per_turn * (turns - 1) / 2)
+    output = (turn * (turns - 1) + final) / turns
+    work = work_of(plan, system, "search", model, inputs, output)
+    return replace(work, steps=turns, in_a_row=turns)
+
+
+def _visits(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
+    """Pages that a model reads: one for every other call of a tool."""
+    page = min(PAGE, page_tokens(plan.specs[model]))
+    asks = []
+    for instance in sample:
+        query = instance.blurred_query
+        fields = {"goal": query, "page": filler(page, query)}
+        asks.append(prompt_tokens(plan, model, "visit", instance, **fields))
+    work = work_of(plan, system, "visit", model, asks, EVIDENCE)
+    return replace(work, steps=visited(turns), in_a_row=visited(turns))
+
+
+def visited(turns: float) -> float:
+    """Pages that a search visits, and as many queries: every turn but the last calls a tool."""
+    return (turns - 1) / 2
+
+
+def _agent_tokens(plan: Plan) -> tuple[float, float]:
+    """Tokens of a turn and of the answer; a constrained model's are bounded by its settings."""
+    if plan.specs[plan.roles.agent].structured != "llama":
+        return TURN, FINAL
+    settings = plan.settings
+    each = FIRST_PER_BYTE
+    return (
+        settings.think_chars * each + AROUND * 2,
+        (settings.think_chars + settings.answer_chars) * each + AROUND,
+    )
+
+
+def _tool_chars(plan: Plan) -> float:
+    """Characters that a tool gives back: half the calls search one query, the others visit one page."""
+    settings = plan.settings
+    found = settings.results_per_query * (settings.snippet_chars + LINK_CHARS)
+    return (found + settings.page_chars + VISIT_CHARS) / 2
+
+
+def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
+    """Tokens of each call that one answer takes."""
+    intent = instance.fused_query
+    answer = filler(_agent_tokens(plan)[1], intent)
+    return [
+        prompt_tokens(
+            plan,
+            model,
+            "judge",
+            instance,
+            language_from=intent,
+            query=intent,
+            nuggets=nuggets,
+            candidate_answer=answer,
+        )
+        for nuggets in nuggets_by_call(instance.nuggets, plan.specs[model].judge_nuggets)
+    ]
+
+
+# --- Said in words
+
+
+def said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterable[str]:
+    """The assumptions in words, and what was seen in their place; `sampled` instances were rendered."""
+    work = list(work)
+    yield (
+        f"prompts: rendered over {sampled} of {plan.n_instances} instances, {FIRST_PER_BYTE:g} tokens a byte "
+        f"and {PER_MESSAGE:g} a message"
+    )
+    turn, final = _agent_tokens(plan)
+    yield (
+        f"replies in tokens: {said_of_talk(plan)}, "
+        f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
+    )
+    yield (
+        f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
+        f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
+    )
+    if plan.roles.visit:
+        page = min(PAGE, page_tokens(plan.specs[plan.roles.visit]))
+        yield (
+            f"every other tool call visits one page: {plan.roles.visit} reads {page:,.0f} tokens of it and says "
+            f"{EVIDENCE:g}"
+        )
+    yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
+    shown = {(one.kind, one.model): one.observed for one in work if one.observed}
+    if shown:
+        seen = ", ".join(f"{kind} by {model} ({n} steps)" for (kind, model), n in shown.items())
+        yield f"seen in this run, in place of the above: {seen}"

@@ -1,0 +1,483 @@
+"""What a golden reference has to be (paper, sections 3.3 and 4.2, prompt D), checked without mercy.
+
+Two rules. Only what is mechanical is repaired, such as a weight written "3", and each repair is noted. And of
+everything else that is wrong the extractor is told at once, so that it can be put right in one go.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, ClassVar, Final
+
+import orjson
+
+from cts_async.errors import UnusableOutput
+from cts_async.llm.json_text import find_json
+from cts_async.llm.parsing import literal
+from cts_async.protocol.gold.sources import NumberedSource, same_address
+from cts_async.protocol.lexical import spelling, terms_of
+from cts_async.records import Nugget
+from cts_async.search.terms import sentence_spans
+
+WEIGHTS: Final = (1, 2, 3)
+"""3: core, 2: important, 1: supplemental (prompt D)."""
+MAX_PROBLEMS: Final = 12
+"""At most so many problems are told."""
+MAX_NAMED: Final = 40
+"""Characters of a foreign word that are repeated in a problem."""
+
+_DIGITS: Final = re.compile(r"\s*(\d{1,9})(?:\.0+)?\s*", re.ASCII)
+"""Few enough to be a number: Python refuses to read thousands of them."""
+_IDS: Final = re.compile(r"[^\s,;，；、\[\]()【】（）]+")
+_SINGLE_URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """The golden reference of one intent; the fields are those of the release's `gold` object."""
+
+    query_intent: str
+    must_cover: tuple[str, ...]
+    missing_evidence: tuple[str, ...]
+    nuggets: tuple[Nugget, ...]
+    """Weights are 1, 2 or 3; every source id is one of the sources that the extractor was given."""
+    reference_urls: tuple[str, ...]
+    unsupported_claims: tuple[str, ...]
+    notes: str
+    repairs: tuple[str, ...] = ()
+    """What was put right that the extractor had written otherwise; not a field of the release."""
+
+
+def check_gold(value: object, sources: Sequence[NumberedSource]) -> tuple[Gold, tuple[str, ...]]:
+    """Read what an extractor wrote as JSON; give it with everything that is wrong with it.
+
+    The gold is good only where there are no problems.
+    """
+    reader = _Reader(sources)
+    if isinstance(value, dict) and isinstance(value.get("gold"), dict):
+        value = value["gold"]
+    if not isinstance(value, dict):
+        return reader.gold({}), ("expected one JSON object with query_intent, nuggets and the other fields",)
+    return reader.gold(value), tuple(reader.problems)
+
+
+def told(problems: Sequence[str]) -> str:
+    """The problems as one sentence for the extractor."""
+    more = len(problems) - MAX_PROBLEMS
+    return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {more} more problems" if more > 0 else "")
+
+
+def gold_json(gold: Gold) -> dict[str, Any]:
+    """The `gold` object of the release's format."""
+    return {
+        "query_intent": gold.query_intent,
+        "must_cover": list(gold.must_cover),
+        "missing_evidence": list(gold.missing_evidence),
+        "nuggets": [
+            {"id": n.id, "text": n.text, "weight": int(n.weight), "source_ids": list(n.source_ids)}
+            for n in gold.nuggets
+        ],
+        "reference_urls": list(gold.reference_urls),
+        "unsupported_claims": list(gold.unsupported_claims),
+        "notes": gold.notes,
+    }
+
+
+class _Reader:
+    """Reads one object; collects problems for the extractor, and notes of what was repaired."""
+
+    def __init__(self, sources: Sequence[NumberedSource]) -> None:
+        self._urls = {source.id: source.url for source in sources}
+        self._ids = _known_ids(sources)
+        self.problems: list[str] = []
+        self._repaired: dict[str, list[str]] = {}
+
+    def gold(self, value: Mapping[str, Any]) -> Gold:
+        intent = self._text(value.get("query_intent"), "query_intent")
+        if not intent:
+            self.problems.append("query_intent is empty")
+        lists = {
+            name: self._texts(value.get(name), name)
+            for name in ("must_cover", "missing_evidence", "unsupported_claims")
+        }
+        nuggets = self._nuggets(value.get("nuggets"))
+        return Gold(
+            query_intent=intent,
+            must_cover=lists["must_cover"],
+            missing_evidence=lists["missing_evidence"],
+            nuggets=nuggets,
+            reference_urls=self._reference_urls(value.get("reference_urls"), nuggets),
+            unsupported_claims=lists["unsupported_claims"],
+            notes="\n".join(self._texts(value.get("notes"), "notes")),
+            repairs=tuple(f"{what}: {', '.join(where)}" for what, where in self._repaired.items()),
+        )
+
+    def _nuggets(self, items: object) -> tuple[Nugget, ...]:
+        if not isinstance(items, list) or not items:
+            self.problems.append("nuggets must be a list with at least one nugget")
+            return ()
+        if all(isinstance(item, dict) and _blank(item.get("id")) for item in items):
+            self._note("numbered in order", "all nuggets")
+            items = [{**item, "id": f"N{n}"} for n, item in enumerate(items, 1)]
+        nuggets = [self._nugget(item, f"nuggets[{n}]") for n, item in enumerate(items)]
+        read = [nugget for nugget in nuggets if nugget]
+        self._check_repetitions(read)
+        return tuple(read)
+
+    def _nugget(self, item: object, place: str) -> Nugget | None:
+        if not isinstance(item, dict):
+            self.problems.append(f"{place} is not an object")
+            return None
+        id = self._id(item.get("id"), place)
+        place = f"{place} ({_short(id)})" if id else place
+        text = self._text(item.get("text"), f"{place}: text")
+        if not folded(text):
+            self.problems.append(f"{place}: text is empty")
+        weight = self._weight(item.get("weight"), place)
+        return Nugget(id, text, weight, self._source_ids(item.get("source_ids"), place))
+
+    def _id(self, value: object, place: str) -> str:
+        if isinstance(value, int) and not isinstance(value, bool):
+            self._note("id written as a number", place)
+            return str(value)
+        id = _clean(value) if isinstance(value, str) else ""
+        if not id:
+            self.problems.append(f"{place}: id is missing")
+        return id
+
+    def _weight(self, value: object, place: str) -> int:
+        if isinstance(value, str | float) and (digits := _DIGITS.fullmatch(str(value))):
+            self._note(f"weight written as {'text' if isinstance(value, str) else 'a fraction'}", place)
+            value = int(digits[1])
+        if isinstance(value, bool) or not isinstance(value, int) or value not in WEIGHTS:
+            self.problems.append(f"{place}: weight must be 1, 2 or 3, is {_short(value)}")
+            return 1
+        return value
+
+    def _source_ids(self, value: object, place: str) -> tuple[str, ...]:
+        given = value if isinstance(value, list) else [] if value is None else [value]
+        words = [word for one in given for word in _words(one)]
+        ids = [self._ids.get(_word(word)) for word in words]
+        unknown = [_short(word) for word, id in zip(words, ids, strict=True) if id is None]
+        known = tuple(dict.fromkeys(id for id in ids if id is not None))
+        if unknown:
+            has = f"the sources are {', '.join(self._urls)}" if self._urls else "there are no sources"
+            self.problems.append(f"{place}: no source is called {', '.join(unknown)} ({has})")
+        elif not known:
+            self.problems.append(f"{place}: source_ids is empty; a nugget needs at least one source")
+        elif list(known) != value:
+            self._note("source_ids put into form", place)
+        return known
+
+    def _check_repetitions(self, nuggets: Sequence[Nugget]) -> None:
+        texts: dict[str, Nugget] = {}
+        for nugget in nuggets:
+            said = folded(nugget.text)
+            first = texts.setdefault(said, nugget) if said else nugget
+            if first is not nugget:
+                self.problems.append(
+                    f"nuggets {_short(first.id)} and {_short(nugget.id)} say the same; keep one"
+                )
+        for id, times in Counter(nugget.id for nugget in nuggets if nugget.id).items():
+            if times > 1:
+                self.problems.append(f"id {_short(id)} is given to {times} nuggets; ids must differ")
+
+    def _reference_urls(self, value: object, nuggets: Sequence[Nugget]) -> tuple[str, ...]:
+        """The URLs given, as the sources spell them; where none are given, those of the cited sources."""
+        given = value if isinstance(value, list) else [] if value in (None, "") else [value]
+        urls: list[str] = []
+        for one in given:
+            id = self._ids.get(_word(one))
+            if id is None:
+                self.problems.append(f"reference_urls: {_short(one)} is no URL of a source")
+            else:
+                urls.append(self._urls[id])
+        if urls != given:
+            self._note("given as the sources spell them", "reference_urls")
+        if not given:
+            cited = {id: None for nugget in nuggets for id in nugget.source_ids}
+            urls = [url for id, url in self._urls.items() if id in cited]
+            self._note("derived from the nuggets' sources", "reference_urls")
+        return tuple(dict.fromkeys(url for url in urls if url))
+
+    def _text(self, value: object, place: str) -> str:
+        if value is None:
+            return ""
+        if not isinstance(value, str):
+            self.problems.append(f"{place} must be text, is {_short(value)}")
+            return ""
+        return _clean(value)
+
+    def _texts(self, value: object, place: str) -> tuple[str, ...]:
+        """A list of texts; a lone text is a list of one. Blank ones are left out."""
+        items = value if isinstance(value, list) else [] if value is None else [value]
+        if value is not None and not isinstance(value, list) and place != "notes":
+            self._note("written as a text, not a list", place)
+        texts = [self._text(_only_text(item), f"{place}[{n}]") for n, item in enumerate(items)]
+        return tuple(text for text in texts if text)
+
+    def _note(self, repair: str, place: str) -> None:
+        self._repaired.setdefault(repair, []).append(place)
+
+
+def _known_ids(sources: Sequence[NumberedSource]) -> dict[str, str]:
+    """Every way to mean a source, folded: its id in any case, its number alone, its address."""
+    known = {source.id.removeprefix("S"): source.id for source in sources}
+    known |= {same_address(source.url): source.id for source in reversed(sources) if source.url}
+    return known | {source.id.casefold(): source.id for source in sources}
+
+
+def _words(value: object) -> list[object]:
+    """What one entry of source_ids names: `"S1, S2"` names two."""
+    if not isinstance(value, str) or _SINGLE_URL.fullmatch(value.strip()):
+        return [value]
+    return [*_IDS.findall(value)]
+
+
+def _word(value: object) -> str:
+    """A source's id or address in the form in which they are compared."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return ""
+    text = str(value).strip()
+    return same_address(text) if _SINGLE_URL.fullmatch(text) else text.casefold()
+
+
+def _only_text(item: object) -> object:
+    """`{"question": "..."}` means its only text."""
+    texts = [part for part in item.values() if isinstance(part, str)] if isinstance(item, dict) else []
+    return texts[0] if len(texts) == 1 else item
+
+
+def _clean(text: str) -> str:
+    """One line that can be written as UTF-8, without control characters."""
+    words = "".join(" " if unicodedata.category(ch) in ("Cc", "Cs") else ch for ch in text)
+    return " ".join(words.split())
+
+
+def folded(text: str) -> str:
+    """What is left of a text without case, width, punctuation and spaces: two nuggets must differ in it."""
+    return "".join(ch for ch in unicodedata.normalize("NFKC", text).casefold() if ch.isalnum())
+
+
+def _blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
+
+
+def _short(value: object) -> str:
+    text = _clean(value if isinstance(value, str) else repr(value))
+    return text if len(text) <= MAX_NAMED else text[: MAX_NAMED - 1] + "…"
+
+
+# --- The form of a golden reference: what servers can enforce of it, and how a reply becomes one.
+
+
+MOST_NUGGETS: Final = 3
+"""Of a model that is held to the grammar."""
+MOST_QUOTES: Final = 12
+QUOTE_CHARS: Final = 160
+FEWEST_TERMS: Final = 3
+"""A sentence with fewer says too little to be judged by."""
+
+_FIXED_RULES: Final = r"""
+weight ::= "1" | "2" | "3"
+text ::= "\"" [A-Za-z0-9\u4E00-\u9FFF] [^"\\<\x00-\x1F\x7F]{4,80} "\""
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GoldForm:
+    """GOLD JSON over some sources (paper, prompt D); parses to a Gold that `check_gold` finds nothing wrong with.
+
+    The grammar is for a model too small to write nuggets: it chooses them among the sources' own sentences, which are
+    grounded by construction and never twice the same, and gives them weights. `sources` is not empty.
+    """
+
+    sources: tuple[NumberedSource, ...]
+    name: ClassVar[str] = "gold"
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        return _schema([source.id for source in self.sources])
+
+    @property
+    def grammar(self) -> str | None:
+        """None where no source has a sentence to choose."""
+        return _grammar(_quotes(self.sources))
+
+    def parse(self, text: str) -> Gold:
+        found = find_json(text)
+        if found.cut_off:
+            raise UnusableOutput("expected one JSON object, but the reply is cut off", text=text)
+        gold, problems = check_gold(found.value, self.sources)
+        if problems:
+            raise UnusableOutput(told(problems), text=text)
+        return gold
+
+
+def _schema(ids: list[str]) -> dict[str, Any]:
+    texts = {"type": "array", "items": {"type": "string"}}
+    nugget = {
+        "id": {"type": "string", "minLength": 1},
+        "text": {"type": "string", "minLength": 1},
+        "weight": {"type": "integer", "enum": list(WEIGHTS)},
+        "source_ids": {"type": "array", "items": {"enum": ids}, "minItems": 1},
+    }
+    fields: dict[str, Any] = {
+        "query_intent": {"type": "string", "minLength": 1},
+        "must_cover": texts,
+        "missing_evidence": texts,
+        "nuggets": {"type": "array", "items": _object(nugget), "minItems": 1},
+        "reference_urls": texts,
+        "unsupported_claims": texts,
+        "notes": {"type": "string"},
+    }
+    return _object(fields)
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _quotes(sources: tuple[NumberedSource, ...]) -> list[tuple[str, str]]:
+    """Pairs (sentence, id of its source): the sentences that can be nuggets, the sources taking turns."""
+    of_each = [_sentences(source.text) for source in sources]
+    turns = max((len(sentences) for sentences in of_each), default=0)
+    chosen: dict[str, tuple[str, str]] = {}
+    for turn in range(turns):
+        for source, sentences in zip(sources, of_each, strict=True):
+            if turn < len(sentences):
+                chosen.setdefault(folded(sentences[turn]), (sentences[turn], source.id))
+    return list(chosen.values())[:MOST_QUOTES]
+
+
+def _sentences(text: str) -> list[str]:
+    spans = sentence_spans(text, QUOTE_CHARS)
+    sentences = [" ".join(text[start:end].split()) for start, end in spans]
+    return [sentence for sentence in sentences if len(terms_of(sentence).content) >= FEWEST_TERMS]
+
+
+def _grammar(quotes: list[tuple[str, str]]) -> str | None:
+    """One line of JSON; nugget i may be any of the sentences i, i + n, i + 2n, ... so that no two are the same."""
+    if not quotes:
+        return None
+    n = min(MOST_NUGGETS, len(quotes))
+    nuggets = [literal(f'{{"id":"N{i}","text":') + f" said{i}" for i in range(1, n + 1)]
+    opening = literal('{"query_intent":') + " text " + literal(',"must_cover":[') + " text "
+    between = ' "," '.join(nuggets)
+    closing = literal('],"reference_urls":[],"unsupported_claims":[],"notes":""}')
+    head = opening + literal('],"missing_evidence":[],"nuggets":[')
+    rules = [f"root ::= {head} {between} {closing}"]
+    rules += [f"said{i + 1} ::= {' | '.join(_said(*quote) for quote in quotes[i::n])}" for i in range(n)]
+    return "\n".join(rules) + _FIXED_RULES
+
+
+def _said(sentence: str, source: str) -> str:
+    """A nugget from its text on: the sentence is given, only the weight is free."""
+    text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
+    return literal(text + ',"weight":') + " weight " + literal(f',"source_ids":[{id}]}}')
+
+
+# --- Is each nugget said by the sources it cites? Term recall, in both languages; no model is asked.
+#
+# A nugget of the gold has to be traceable to evidence (paper, section 4.2). The share of its terms that occur in its
+# cited sources, taken together, is its recall (terms as the lexical judge makes them, see `lexical`). This finds
+# nuggets that were made up or cite the wrong source; it does not understand, so a negated or rearranged statement
+# passes, and a nugget in another language than its source is suspected without cause.
+
+
+GROUNDED_AT: Final = 0.5
+"""Recall from which a nugget counts as grounded, provided that none of its numbers is missing.
+
+A faithful paraphrase changes one word in four to six, and a nugget names its subject, which a source about it may
+leave to its title: with half of its words elsewhere, a nugget is more than a paraphrase.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Grounding:
+    """What a nugget's cited sources say of it.
+
+    `recall` is in [0, 1]; the missing terms and numbers are those that occur in no cited source, as the nugget
+    writes them. `better_source` is a source not cited that alone has a higher recall than all cited ones together.
+    """
+
+    id: str
+    recall: float
+    missing_terms: tuple[str, ...] = ()
+    missing_numbers: tuple[str, ...] = ()
+    better_source: str | None = None
+    better_recall: float | None = None
+
+    @property
+    def grounded(self) -> bool:
+        """Whether there is enough of it in its sources, and every number and year."""
+        return self.recall >= GROUNDED_AT and not self.missing_numbers
+
+
+def ground(nuggets: Sequence[Nugget], sources: Sequence[NumberedSource]) -> tuple[Grounding, ...]:
+    """Check every nugget, in order, against the sources; those it cites and nobody knows say nothing."""
+    found = {source.id: terms_of(source.evidence).every for source in sources}
+    return tuple(_ground(nugget, found) for nugget in nuggets)
+
+
+def _ground(nugget: Nugget, found: Mapping[str, frozenset[str]]) -> Grounding:
+    terms = terms_of(nugget.text)
+    wanted = terms.content or terms.every
+    said = _union(found[id] for id in nugget.source_ids if id in found)
+    recall = _recall(wanted, said)
+    better = max(
+        ((_recall(wanted, of), id) for id, of in found.items() if id not in nugget.source_ids),
+        key=lambda pair: pair[0],
+        default=(0.0, ""),
+    )
+    written = spelling(nugget.text)
+    missing = [term for term in written if term not in said]
+    return Grounding(
+        id=nugget.id,
+        recall=recall,
+        missing_terms=tuple(written[term] for term in missing if term not in terms.numbers),
+        missing_numbers=tuple(written[term] for term in missing if term in terms.numbers),
+        better_source=better[1] if better[0] > recall else None,
+        better_recall=better[0] if better[0] > recall else None,
+    )
+
+
+def _union(parts: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*parts)
+
+
+def _recall(wanted: frozenset[str], said: frozenset[str]) -> float:
+    """The share of `wanted` that is said; 0 where nothing is wanted: an empty statement is not grounded."""
+    return len(wanted & said) / len(wanted) if wanted else 0.0
+
+
+def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
+    """The check as a record keeps it: the mean recall, and every nugget's part; `checked` is not empty."""
+    return {
+        "threshold": GROUNDED_AT,
+        "mean": round(fmean(one.recall for one in checked), 4),
+        "ungrounded": [one.id for one in checked if not one.grounded],
+        "nuggets": [_json(one) for one in checked],
+    }
+
+
+def _json(one: Grounding) -> dict[str, Any]:
+    value: dict[str, Any] = {"id": one.id, "recall": round(one.recall, 4)}
+    if one.missing_terms:
+        value["missing_terms"] = list(one.missing_terms)
+    if one.missing_numbers:
+        value["missing_numbers"] = list(one.missing_numbers)
+    if one.better_source is not None and one.better_recall is not None:
+        value["better_source"] = one.better_source
+        value["better_recall"] = round(one.better_recall, 4)
+    return value

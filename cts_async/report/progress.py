@@ -1,0 +1,410 @@
+"""The progress of a command: engine events in, the contents of `live.json` out."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cts_async.engine.events import (
+    AttemptFailed,
+    BudgetUsed,
+    CircuitChanged,
+    Cost,
+    Event,
+    GroupBegan,
+    GroupHeldUp,
+    JobEnded,
+    JobsCounted,
+    JobsFound,
+    LaneInUse,
+    LaneStatus,
+    StepEnded,
+    StepsCounted,
+    Stopping,
+    WorkersInUse,
+)
+from cts_async.report.live import Lane, LiveFile, LivePart, read_live, remove_live, sum_of, write_live
+from cts_async.report.live_words import notable
+from cts_async.report.pace import LastMinute, Pace, RunningMean
+from cts_async.report.viewer.index import BLOCK, Tail
+from cts_async.report.workers_shown import WorkersShown
+
+Clock = Callable[[], float]
+
+LIVE_EVERY_S: Final = 1.0
+MAX_NOTICES: Final = 1000
+"""Notices kept for display; without a display, older ones are dropped."""
+JOIN_S: Final = 2.0
+"""How long the end of a command waits for a call under way: a disk that hangs must not block it."""
+_ROUTINE: Final = frozenset(
+    {GroupBegan, StepEnded, StepsCounted, JobEnded, JobsCounted, AttemptFailed, BudgetUsed}
+)
+"""Frequent events that are only counted."""
+_NO_BUDGET: Final = BudgetUsed(Cost(), None, None, None)
+_SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
+"""Matches a key only: inside a text its quotes would be escaped."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The jobs of a command on one system, or with one judge: a bar on the terminal."""
+
+    group: str
+    """Its name in the engine's events."""
+    n_expected: int
+    directories: tuple[Path, ...]
+    """Where it writes, and where `live.json` is written."""
+    scores: Path | None = None
+    """The results file that holds its scores, if it has any."""
+    smoke_test: bool = False
+
+
+@dataclass(slots=True)
+class _Counters:
+    """What the events of one group said so far."""
+
+    of: RunGroup
+    seen: bool = False
+    done: int = 0
+    failed: int = 0
+    calls: int = 0
+    replayed: int = 0
+    retries: int = 0
+    tokens: int = 0
+    usd: float = 0.0
+    lanes: set[str] = field(default_factory=set)
+    """Lanes that it used."""
+    held_up: str | None = None
+    """The lane that is gone for good; "" if unknown which."""
+    pace: Pace = field(default_factory=Pace)
+    mean: RunningMean = field(default_factory=RunningMean)
+
+    def part(self, now: float, outages: AbstractSet[str]) -> LivePart:
+        """Its current state; `outages` are lanes whose provider does not answer."""
+        left = self.of.n_expected - self.done
+        interval = self.mean.interval()
+        note = ""
+        if self.held_up is not None:
+            note = f"held up: {self.held_up} is gone" if self.held_up else "held up"
+        elif (missing := sorted(self.lanes & outages)) and left > 0:
+            note = f"waiting for {', '.join(missing)}"
+        return {
+            "name": self.of.group,
+            "n_expected": self.of.n_expected,
+            "n_done": self.done,
+            "n_failed": self.failed,
+            "eta_s": None if self.held_up is not None and left > 0 else self.pace.left_s(left, now),
+            "mean": self.mean.mean if self.mean.n else None,
+            "mean_low": interval[0] if interval else None,
+            "mean_high": interval[1] if interval else None,
+            "n_scored": self.mean.n,
+            "calls": self.calls,
+            "replayed": self.replayed,
+            "retries": self.retries,
+            "tokens": self.tokens,
+            "note": note,
+            "smoke_test": self.of.smoke_test,
+        }
+
+
+@dataclass(slots=True)
+class _LaneRates:
+    """A provider account, with its rates in the last minute."""
+
+    status: Callable[[], LaneStatus]
+    sent: LastMinute
+    tokens: LastMinute
+
+    def lane(self, now: float) -> Lane:
+        status = self.status()
+        return {
+            "name": status.name,
+            "in_flight": status.in_flight,
+            "waiting": status.waiting,
+            "places": status.places,
+            "calls_per_min": self.sent.grown(now, status.sent),
+            "calls_allowed": status.requests_per_min,
+            "tokens_per_min": self.tokens.grown(now, status.tokens),
+            "tokens_allowed": status.tokens_per_min,
+            "answers_429": status.answers_429,
+            "paused_s": status.paused_s,
+            "open_s": status.probe_s,
+            "reason": status.reason,
+        }
+
+
+class Progress:
+    """Subscribes to engine events and knows the current state of a command. It prints and writes nothing.
+
+    Events come from the loop's thread, while other threads draw and write: a lock separates them.
+    """
+
+    def __init__(
+        self, groups: Sequence[RunGroup], *, clock: Clock = time.monotonic, wall: Clock = time.time
+    ) -> None:
+        self._groups = {one.group: _Counters(one) for one in groups}
+        self._clock, self._wall = clock, wall
+        self._started = wall()
+        self._lanes: dict[str, _LaneRates] = {}
+        self._workers: WorkersShown | None = None
+        self._outages: set[str] = set()
+        """Lanes whose provider does not answer."""
+        self._budget = _NO_BUDGET
+        self._stopping = ""
+        self._notices: deque[str] = deque(maxlen=MAX_NOTICES)
+        self._lock = threading.Lock()
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            StepEnded: self._step_ended,
+            StepsCounted: self._steps_counted,
+            GroupBegan: self._group_began,
+            JobEnded: self._job_ended,
+            JobsCounted: self._jobs_counted,
+            JobsFound: self._jobs_found,
+            AttemptFailed: self._attempt_failed,
+            LaneInUse: self._lane_in_use,
+            WorkersInUse: self._workers_in_use,
+            CircuitChanged: self._circuit_changed,
+            GroupHeldUp: self._group_held_up,
+            BudgetUsed: self._budget_used,
+            Stopping: self._will_stop,
+        }
+
+    def __call__(self, event: Event) -> None:
+        """Handle an event."""
+        with self._lock:
+            handler = self._handlers.get(type(event))
+            if handler:
+                handler(event)
+            if type(event) not in _ROUTINE and (notice := notable(event)):
+                self._notices.append(notice)
+
+    def add_scores(self, group: str, scores: Iterable[float]) -> None:
+        """Take in further scores of a group's instances, those of earlier sessions included."""
+        self._groups[group].mean.add(scores)
+
+    def notices(self) -> list[str]:
+        """Messages to be shown at once; each is returned a single time."""
+        with self._lock:
+            notices = list(self._notices)
+            self._notices.clear()
+        return notices
+
+    @property
+    def begun(self) -> list[RunGroup]:
+        """Groups that had an event: this process holds the locks of their directories."""
+        return [group.of for group in list(self._groups.values()) if group.seen]
+
+    def live(self, groups: Collection[str] | None = None) -> LiveFile:
+        """The current state of these groups (None: all); lanes and amounts spent are those of the whole process."""
+        with self._lock:
+            return self._live([one for name, one in self._groups.items() if groups is None or name in groups])
+
+    def _live(self, groups: Sequence[_Counters]) -> LiveFile:
+        now = self._clock()
+        self._hold(now)
+        parts = [group.part(now, self._outages) for group in groups]
+        total = sum_of(parts)
+        scored = parts[0] if parts and (len(parts) == 1 or parts[0]["n_scored"]) else None
+        spent, budget = self._budget.spent, self._budget
+        limited = budget is not _NO_BUDGET
+        notes = dict.fromkeys(part["note"] for part in parts if part["note"])
+        live: LiveFile = {
+            "pid": os.getpid(),
+            "time": self._wall(),
+            "started": self._started,
+            "n_expected": total["n_expected"],
+            "n_done": total["n_done"],
+            "n_failed": total["n_failed"],
+            "eta_s": total["eta_s"],
+            "mean": scored and scored["mean"],
+            "mean_low": scored and scored["mean_low"],
+            "mean_high": scored and scored["mean_high"],
+            "n_scored": scored["n_scored"] if scored else 0,
+            "calls": total["calls"],
+            "replayed": total["replayed"],
+            "retries": total["retries"],
+            "tokens": total["tokens"],
+            "spent_usd": spent.usd if limited else sum(one.usd for one in self._groups.values()),
+            "spent_calls": spent.calls,
+            "spent_tokens": spent.tokens,
+            "max_usd": budget.max_usd,
+            "max_calls": budget.max_calls,
+            "max_tokens": budget.max_tokens,
+            "note": self._stopping or "; ".join(notes),
+            "lanes": [lane.lane(now) for lane in self._lanes.values()],
+            "parts": parts,
+        }
+        return {**live, **self._workers.seen(now)} if self._workers else live
+
+    def _hold(self, now: float) -> None:
+        for group in self._groups.values():
+            group.pace.hold(now, held=bool(group.lanes & self._outages))
+
+    def _of(self, event: Any) -> _Counters:
+        group = self._groups.get(event.group)
+        if group is None:
+            group = self._groups[event.group] = _Counters(RunGroup(event.group, 0, ()))
+        group.seen = True
+        return group
+
+    def _step_ended(self, event: StepEnded) -> None:
+        group = self._of(event)
+        group.pace.stepped(event.job_id, replayed=event.replayed)
+        if event.lane:
+            if event.replayed:
+                group.replayed += 1
+            else:
+                group.calls += 1
+                group.tokens += event.usage.input_tokens + event.usage.output_tokens
+                group.usd += event.usd
+            group.lanes.add(event.lane)
+
+    def _steps_counted(self, event: StepsCounted) -> None:
+        group = self._of(event)
+        group.pace.counted(event.calls)
+        group.retries += event.retries
+        if event.lane:
+            group.calls += event.calls
+            group.replayed += event.replayed
+            group.tokens += event.tokens
+            group.usd += event.usd
+            group.lanes.add(event.lane)
+
+    def _group_began(self, event: GroupBegan) -> None:
+        pace = self._of(event).pace
+        if not pace.begun:
+            pace.began(self._clock())
+
+    def _job_ended(self, event: JobEnded) -> None:
+        group = self._of(event)
+        group.done += 1
+        group.failed += event.failure is not None
+        group.pace.ended(event.job_id)
+
+    def _jobs_counted(self, event: JobsCounted) -> None:
+        group = self._of(event)
+        group.done += event.jobs
+        group.failed += event.failed
+        group.pace.ended_in_bulk(event.jobs, executed=event.executed, steps=event.steps)
+
+    def _jobs_found(self, event: JobsFound) -> None:
+        group = self._of(event)
+        group.done += event.jobs
+        group.failed += event.failed
+
+    def _attempt_failed(self, event: AttemptFailed) -> None:
+        group = self._of(event)
+        group.retries += event.wait_s is not None
+        if event.lane:
+            group.lanes.add(event.lane)
+
+    def _lane_in_use(self, event: LaneInUse) -> None:
+        now = self._clock()
+        self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
+
+    def _workers_in_use(self, event: WorkersInUse) -> None:
+        self._workers = WorkersShown(event)
+
+    def _circuit_changed(self, event: CircuitChanged) -> None:
+        now = self._clock()
+        self._hold(now)
+        (self._outages.add if event.open else self._outages.discard)(event.lane)
+        self._hold(now)
+
+    def _group_held_up(self, event: GroupHeldUp) -> None:
+        self._of(event).held_up = event.lane
+
+    def _budget_used(self, event: BudgetUsed) -> None:
+        self._budget = event
+
+    def _will_stop(self, event: Stopping) -> None:
+        self._stopping = f"stopping: {event.reason}"
+
+
+# --- Writing live.json
+
+
+class ScoreTail:
+    """The scores appended to a results file, found by a search for bytes.
+
+    If an instance is scored twice, both scores count; failed instances have none.
+    """
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self._tail = Tail(path.parent.resolve() / path.name, block)
+
+    def read(self) -> Iterator[float]:
+        """The scores in whole lines since the last call; none if the file cannot be read."""
+        self._tail.renewed()
+        while found := self._tail.next():
+            yield from map(float, _SCORE.findall(found[1]))
+
+
+class LiveWriter:
+    """Writes `live.json` into the directories of a command: `tick` repeatedly, `end` once.
+
+    A directory gets one as soon as this process is known to hold its lock: until then it may be another process's.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tails: dict[str, ScoreTail] = {}
+
+    def tick(self) -> None:
+        """Read new scores, and write the current state into each directory."""
+        groups: dict[Path, list[str]] = {}
+        for one in self._progress.begun:
+            if one.scores is not None:
+                tail = self._tails.setdefault(one.group, ScoreTail(one.scores))
+                self._progress.add_scores(one.group, tail.read())
+            for directory in one.directories:
+                groups.setdefault(directory, []).append(one.group)
+        for directory, names in groups.items():
+            write_live(directory, self._progress.live(names))
+
+    def end(self) -> None:
+        """Remove this process's files and those that killed processes left, but not those of a next process."""
+        for one in self._progress.begun:
+            for directory in one.directories:
+                live = read_live(directory)
+                if live is None or live["pid"] == os.getpid():
+                    remove_live(directory)
+
+
+@contextmanager
+def writing_live(progress: Progress) -> Iterator[None]:
+    """Keep `live.json` up to date while the block runs."""
+    writer = LiveWriter(progress)
+    try:
+        with periodic(LIVE_EVERY_S, writer.tick):
+            yield
+    finally:
+        writer.end()
+
+
+@contextmanager
+def periodic(every_s: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call a function periodically from a daemon thread while the block runs: at once, and never after it."""
+    ended = threading.Event()
+
+    def run() -> None:
+        call()
+        while not ended.wait(every_s):
+            call()
+
+    thread = threading.Thread(target=run, name="cts-tick", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(JOIN_S)

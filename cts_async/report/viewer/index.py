@@ -1,0 +1,349 @@
+"""Byte indexes of growing JSON Lines files: results, judgments and the journal, held as columns of numbers.
+
+A run of 100,000 instances opens within a second and in bounded memory because lines stay in their files: a results
+line takes 42 bytes of index, a journal line 16.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from cts_async import scorer
+from cts_async.engine.journal_index import MAX_LINE
+from cts_async.protocol.results import Mark, failed, latest_rows, unmarked
+from cts_async.records import UNKNOWN
+from cts_async.report.viewer.files import NO_FILE, opened, record_in, stat_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+BLOCK: Final = 1 << 20
+_GUARD_BYTES: Final = 64
+"""Bytes before the end of what was read that must be unchanged for the file to count as the same."""
+_MAX_COUNT: Final = 65_535
+_FIRST_ROWS: Final = 1024
+_RESULT_KINDS: Final = ("int64", "int64", "int64", "float64", "uint16", "uint16", "bool", "int64")
+_JOURNAL_LINE: Final = re.compile(
+    rb'(?:\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\\n]*)","step":"[^\n]*\}|[^\n]*)\n'
+)
+"""A whole line; group 1 is its instance if the line begins as the journal writes it."""
+
+
+def id_hash(id: str) -> int:
+    """64 bits that identify an id within this process (Python seeds string hashes per process)."""
+    return hash(id.encode(errors="surrogatepass"))
+
+
+def instance_name(line: Mapping[str, Any]) -> str | None:
+    """The id of a line's instance; other people's files may identify it by its query alone."""
+    id = line.get("id")
+    if isinstance(id, str):
+        return id
+    try:
+        return scorer.item_name(line)
+    except ValueError:
+        return None
+
+
+class Columns:
+    """Append-only numpy columns (of dtypes `kinds`); one thread appends while others read."""
+
+    def __init__(self, *kinds: str) -> None:
+        import numpy as np
+
+        # Columns and their length are replaced together, so that a reader always sees a consistent pair.
+        self._state: tuple[tuple[Array, ...], int] = (tuple(np.empty(0, kind) for kind in kinds), 0)
+
+    def __len__(self) -> int:
+        return self._state[1]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._state[0])
+
+    def add(self, *rows: Sequence[Any] | Array) -> None:
+        """Append rows, given column by column. Arrays returned by `all` before do not change."""
+        import numpy as np
+
+        columns, n = self._state
+        after = n + len(rows[0])
+        if columns and after > len(columns[0]):
+            room = max(_FIRST_ROWS, after, len(columns[0]) * 3 // 2)
+            columns = tuple(
+                np.concatenate([column[:n], np.empty(room - n, column.dtype)]) for column in columns
+            )
+        for column, new in zip(columns, rows, strict=True):
+            column[n:after] = new
+        self._state = (columns, after)
+
+    def all(self) -> tuple[Array, ...]:
+        """Views of all columns, of equal length."""
+        columns, n = self._state
+        return tuple(column[:n] for column in columns)
+
+
+class Tail:
+    """Reads the whole lines of a growing file block by block, and starts again if the file was replaced."""
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self.path = path
+        self.end = 0
+        """Offset up to which lines were returned."""
+        self.inode = 0
+        """Inode of the file read so far; 0 before the first look."""
+        self.overlong: list[int] = []
+        """Offsets of lines longer than `MAX_LINE`, which are damaged and skipped."""
+        self._block, self._guard = block, b""
+        self._exhausted_size = 0
+        """Size of the file when it last had no further whole line."""
+        self._searched = 0
+        """Bytes behind `end` known to contain no newline."""
+        self._skipping = False
+        """Whether `end` lies within an overlong line."""
+
+    @property
+    def size(self) -> int:
+        return stat_of(self.path).size
+
+    @property
+    def behind(self) -> int:
+        """Bytes not read yet; an incomplete last line counts as read."""
+        state = stat_of(self.path)
+        if state.inode != self.inode or state.size < self.end:
+            return max(state.size, 1 if self.end else 0)
+        return 0 if state.size == self._exhausted_size else state.size - self.end
+
+    def renewed(self) -> bool:
+        """Whether the file was replaced, truncated or removed since it was read; reading then starts again."""
+        state = stat_of(self.path)
+        if state == NO_FILE and not self.end:
+            return False
+        same = state.inode == self.inode and state.size >= self.end and self._guard_unchanged()
+        first = not self.inode
+        if not same:
+            self.end, self.inode, self._guard, self._exhausted_size = 0, state.inode, b"", 0
+            self.overlong, self._searched, self._skipping = [], 0, False
+        elif state.size < self.end + self._searched:
+            self._searched = 0
+        return not same and not first
+
+    def next(self) -> tuple[int, bytes] | None:
+        """Offset and bytes of the whole lines in the next block; None if there is nothing further for now.
+
+        The bytes are empty while a line is longer than the block. Each byte of a long line is read at most twice:
+        when its newline is searched, and when the line is returned.
+        """
+        try:
+            with opened(self.path) as fd:
+                return self._read(fd)
+        except OSError:
+            self._exhausted_size = self.size  # unreadable: do not try again until the file changes
+            return None
+
+    def _read(self, fd: int) -> tuple[int, bytes] | None:
+        start = self.end
+        more = os.pread(fd, self._block, start + self._searched)
+        whole = 0 if self._skipping else more.rfind(b"\n") + 1
+        if whole:
+            lines = os.pread(fd, self._searched + whole, start) if self._searched else more[:whole]
+            self._advance(lines)
+            return start, lines
+        if self._skipping and more:
+            newline = more.find(b"\n") + 1
+            self._skipping = not newline
+            self._advance(more[:newline] if newline else more)
+            return start, b""
+        self._searched += len(more)
+        if self._searched > MAX_LINE:
+            self.overlong.append(start)
+            self._skipping = True
+            self.end += self._searched - len(more)
+            self._advance(more)
+        elif len(more) < self._block:
+            self._exhausted_size = start + self._searched
+            if self._searched <= self._block:
+                self._searched = 0  # a torn line may be replaced by another; searching it again is cheap
+            return None
+        return start, b""
+
+    def _advance(self, read: bytes) -> None:
+        self._guard, self._searched = read[-_GUARD_BYTES:], 0
+        self.end += len(read)
+
+    def _guard_unchanged(self) -> bool:
+        try:
+            with opened(self.path) as fd:
+                return os.pread(fd, len(self._guard), self.end - len(self._guard)) == self._guard
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """The lines that count, as columns of equal length, in the order in which their ids first appear."""
+
+    offsets: Array
+    lengths: Array
+    """Bytes, newline included."""
+    ids: Array
+    """`id_hash` of each; whoever reads a line checks its id."""
+    scores: Array
+    """NaN if there is none."""
+    asked: Array
+    unknown: Array
+    failed: Array
+    marks: Array
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def _order(self) -> Array:
+        import numpy as np
+
+        return np.argsort(self.ids, kind="stable")
+
+    def row(self, id: str) -> int | None:
+        """The row of an id, or None."""
+        import numpy as np
+
+        row = int(self.rows_of_hashes(np.array([id_hash(id)], np.int64))[0])
+        return row if row >= 0 else None
+
+    def rows_of_hashes(self, hashes: Array) -> Array:
+        """The row of each hash; -1 if it has no line."""
+        import numpy as np
+
+        if not len(self):
+            return np.full(len(hashes), -1)
+        order = self._order
+        places = np.minimum(np.searchsorted(self.ids, hashes, sorter=order), len(self) - 1)
+        rows = order[places]
+        return np.where(self.ids[rows] == hashes, rows, -1)
+
+
+class ResultsIndex:
+    """Index of a results file or of a judge's file. The last line of an id counts, in the place of its first.
+
+    `mark` identifies the answer that a line is about (see `protocol.latest`).
+    """
+
+    def __init__(self, path: Path, mark: Mark = unmarked, block: int = BLOCK) -> None:
+        self.path = path
+        self.judge: str | None = None
+        """The first judge named by a line."""
+        self.tail = Tail(path, block)
+        self._mark = mark
+        self._columns = Columns(*_RESULT_KINDS)
+        self._lines: tuple[Columns, int, Lines] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * self._columns.nbytes
+
+    def advance(self) -> bool:
+        """Index another block; False if there was none."""
+        if self.tail.renewed():
+            self.judge, self._columns, self._lines = None, Columns(*_RESULT_KINDS), None
+        found = self.tail.next()
+        if found is None:
+            return False
+        rows = list(self._rows(*found))
+        if rows:
+            self._columns.add(*zip(*rows, strict=True))
+        return True
+
+    def lines(self) -> Lines:
+        """The lines that count, as far as the file is indexed."""
+        columns = self._columns
+        known = self._lines
+        if known is None or known[0] is not columns or known[1] != len(columns):
+            found = columns.all()
+            ids = found[2]
+            rows = latest_rows(ids.data) if len(ids) else ids
+            latest = Lines(*(column if len(rows) == len(ids) else column[rows] for column in found))
+            known = self._lines = (columns, len(ids), latest)
+        return known[2]
+
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
+        for raw in block.split(b"\n")[:-1]:
+            line = record_in(raw)
+            id = instance_name(line) if line else None
+            if line is not None and id is not None:
+                yield (offset, len(raw) + 1, id_hash(id), *self._numbers(line))
+            offset += len(raw) + 1
+
+    def _numbers(self, line: Mapping[str, Any]) -> tuple[Any, ...]:
+        if self.judge is None and isinstance(line.get("judge"), str):
+            self.judge = line["judge"]
+        answers = line.get("answers")
+        answers = answers if isinstance(answers, list) else []
+        score, lost = line.get("restore_score_100"), failed(line)
+        scored = isinstance(score, int | float) and not lost
+        return (
+            float(score) if scored and score is not None else float("nan"),
+            min(len(answers), _MAX_COUNT),
+            min(answers.count(UNKNOWN), _MAX_COUNT),
+            lost,
+            self._mark(line),
+        )
+
+
+class JournalIndex:
+    """Index of the journal by instance.
+
+    A line that begins as the journal writes it is not parsed; any other is, and damaged ones are skipped.
+    """
+
+    def __init__(self, path: Path, block: int = BLOCK) -> None:
+        self.path = path
+        self.tail = Tail(path, block)
+        self._columns = Columns("int64", "int64")
+
+    @property
+    def n_steps(self) -> int:
+        return len(self._columns)
+
+    @property
+    def nbytes(self) -> int:
+        return self._columns.nbytes
+
+    def advance(self) -> bool:
+        """Index another block; False if there was none."""
+        if self.tail.renewed():
+            self._columns = Columns("int64", "int64")
+        found = self.tail.next()
+        if found is None:
+            return False
+        offset, block = found
+        ids: list[int] = []
+        offsets: list[int] = []
+        for match in _JOURNAL_LINE.finditer(block):
+            name = match[1]
+            id = hash(name) if name is not None else _parsed_hash(match[0])
+            if id is not None:
+                ids.append(id)
+                offsets.append(offset + match.start())
+        self._columns.add(ids, offsets)
+        return True
+
+    def offsets(self, id: str) -> Array:
+        """Offsets of an instance's lines in file order; shape (steps,)."""
+        ids, offsets = self._columns.all()
+        found: Array = offsets[ids == id_hash(id)]
+        return found
+
+
+def _parsed_hash(line: bytes) -> int | None:
+    record = record_in(line)
+    if record is None or not isinstance(record.get("instance"), str):
+        return None
+    return id_hash(record["instance"])

@@ -1,0 +1,378 @@
+"""The JSON answers of the interface (`api_types`): parameters are checked here, and lists of instances made."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from cts_async import __version__
+from cts_async.report.viewer.api_types import (
+    InstanceList,
+    InstancePage,
+    InstanceRow,
+    RunPage,
+    Runs,
+    StepList,
+    TracePage,
+)
+from cts_async.report.viewer.files import display_name, opened, record_in
+from cts_async.report.viewer.guard import FILE_CHANGED, NO_RUN, Refused
+from cts_async.report.viewer.index import Lines, id_hash, instance_name
+from cts_async.report.viewer.library import Library
+from cts_async.report.viewer.run import OpenRun
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from cts_async.report.viewer.instance import Instances
+
+    Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+MAX_ROWS: Final = 200
+ROWS: Final = 50
+MAX_TEXT: Final = 1000
+MAX_PART: Final = 6_000
+MAX_CHARS: Final = 300
+"""Of a query in the list."""
+SCAN_S: Final = 0.18
+"""How long one request searches for text."""
+FIRST_S: Final = 0.1
+"""How long a request indexes a run itself before it answers with what is known."""
+Sort = Literal["", "score", "-score", "-unknown"]
+Unknown = Literal["", "none", "some", "all"]
+_SORTS: Final[tuple[Sort, ...]] = ("", "score", "-score", "-unknown")
+_UNKNOWNS: Final[tuple[Unknown, ...]] = ("", "none", "some", "all")
+
+Parameters = Mapping[str, str]
+
+
+# --- Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceQuery:
+    """A filter and order of a run's instances, and a page of them."""
+
+    judge: str = ""
+    sort: Sort = ""
+    least: float | None = None
+    most: float | None = None
+    unknown: Unknown = ""
+    failed: bool | None = None
+    text: str = ""
+    after: tuple[int, int] | None = None
+    """Row of the last instance shown or searched, and its place in the order."""
+    limit: int = ROWS
+
+
+def instance_query(parameters: Parameters) -> InstanceQuery:
+    """Raises Refused for a parameter that is not valid."""
+    failed = _choice(parameters, "failed", ("", "0", "1"))
+    text = parameters.get("text", "")
+    if len(text) > MAX_TEXT:
+        raise Refused(400, f"text: longer than {MAX_TEXT} characters")
+    return InstanceQuery(
+        judge=parameters.get("judge", ""),
+        sort=cast("Sort", _choice(parameters, "sort", _SORTS)),
+        least=_score(parameters, "min"),
+        most=_score(parameters, "max"),
+        unknown=cast("Unknown", _choice(parameters, "unknown", _UNKNOWNS)),
+        failed=None if not failed else failed == "1",
+        text=text,
+        after=_cursor(parameters.get("after", "")),
+        limit=_integer(parameters, "limit", ROWS, 1, MAX_ROWS),
+    )
+
+
+def _choice(parameters: Parameters, name: str, known: tuple[str, ...]) -> str:
+    value = parameters.get(name, "")
+    if value not in known:
+        raise Refused(400, f"{name}: must be one of {', '.join(filter(None, known))}")
+    return value
+
+
+def _integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, high: int = 1 << 60) -> int:
+    value = parameters.get(name, "")
+    if not value:
+        return default
+    if not (value.isascii() and value.isdigit() and len(value) < 20 and low <= int(value) <= high):
+        limits = f"from {low}" + (f" to {high}" if high < 1 << 60 else "")
+        raise Refused(400, f"{name}: must be an integer {limits}")
+    return int(value)
+
+
+def _score(parameters: Parameters, name: str) -> float | None:
+    value = parameters.get(name, "")
+    if not value:
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise Refused(400, f"{name}: must be a number from 0 to 100")
+    return number
+
+
+def _cursor(value: str) -> tuple[int, int] | None:
+    if not value:
+        return None
+    row, _, place = value.partition(".")
+    if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in (row, place)):
+        raise Refused(400, "after: must be the `next` of the previous page")
+    return int(row), int(place)
+
+
+# --- Lists of instances
+
+
+def list_instances(
+    run: OpenRun, query: InstanceQuery, clock: Callable[[], float] = time.monotonic
+) -> InstanceList:
+    """One page. Only lines on the page are read; a search for text reads lines until its time is up.
+
+    Raises Refused for an unknown judge, and if the file changed meanwhile.
+    """
+    lines = run.results.lines()
+    scores = _scores(run, lines, query)
+    order = _ordered(lines, scores, query)
+    first = 0 if query.after is None else _place_after(order, query.after)
+    rows: list[InstanceRow] = []
+    needle = Needle(query.text) if query.text else None
+    until = clock() + SCAN_S
+    end = len(order)
+    try:
+        with opened(run.results.path) as fd:
+            for place in range(first, len(order)):
+                row = int(order[place])
+                raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
+                if needle is None or needle.in_line(raw):
+                    rows.append(_instance_row(lines, row, raw, float(scores[row])))
+                if len(rows) >= query.limit or (needle and clock() >= until):
+                    end = place + 1
+                    break
+    except OSError:  # the file was removed, or is not a regular file
+        pass
+    more = end < len(order)
+    total = None if query.text and (more or first) else len(rows) if query.text else len(order)
+    return {
+        "rows": rows,
+        "next": f"{order[end - 1]}.{end - 1}" if more and end else None,
+        "total": total,
+        "n": len(lines),
+        "ready": run.ready,
+    }
+
+
+def _scores(run: OpenRun, lines: Lines, query: InstanceQuery) -> Array:
+    judges = run.judges()
+    if not judges:
+        return lines.scores
+    if query.judge and query.judge not in judges:
+        raise Refused(400, f"judge: must be one of {', '.join(judges)}")
+    return run.scores(judges[query.judge or next(iter(judges))], lines)
+
+
+def _ordered(lines: Lines, scores: Array, query: InstanceQuery) -> Array:
+    """The rows that pass all filters but the text, in order; ties as in the file, rows without a score last."""
+    import numpy as np
+
+    fits = np.ones(len(lines), bool)
+    if query.failed is not None:
+        fits &= lines.failed == query.failed
+    if query.least is not None:
+        fits &= scores >= query.least
+    if query.most is not None:
+        fits &= scores <= query.most
+    if query.unknown:
+        some, every = lines.unknown > 0, lines.unknown == lines.asked
+        fits &= (lines.asked > 0) & {"none": ~some, "some": some, "all": every}[query.unknown]
+    rows = np.flatnonzero(fits)
+    if not query.sort:
+        return rows
+    by = {"score": scores[rows], "-score": -scores[rows], "-unknown": -lines.unknown[rows].astype(int)}
+    return rows[np.argsort(by[query.sort], kind="stable")]
+
+
+def _place_after(order: Array, after: tuple[int, int]) -> int:
+    """Where the page begins: behind a row, wherever that is by now."""
+    import numpy as np
+
+    row, place = after
+    found = np.flatnonzero(order == row)
+    return int(found[0]) + 1 if len(found) else min(place + 1, len(order))
+
+
+def _instance_row(lines: Lines, row: int, raw: bytes, score: float) -> InstanceRow:
+    line = record_in(raw)
+    id = instance_name(line) if line else None
+    if line is None or id is None or id_hash(id) != int(lines.ids[row]):
+        raise Refused(409, FILE_CHANGED)
+    error = line.get("error")
+    kind = str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
+    return {
+        "id": id,
+        "blurred_query": _beginning(line, "blurred_query"),
+        "fused_query": _beginning(line, "fused_query") or _beginning(line, "query"),
+        "score": None if score != score else score,
+        "asked": int(lines.asked[row]),
+        "unknown": int(lines.unknown[row]),
+        "failed": "" if error is None else kind,
+    }
+
+
+def _beginning(line: Mapping[str, Any], name: str) -> str:
+    text = line.get(name)
+    return text[:MAX_CHARS] if isinstance(text, str) else ""
+
+
+# --- Search for text
+
+_SEARCHED: Final = (
+    *("id", "blurred_query", "fused_query", "questions", "answers", "rewritten_query", "answer", "turns"),
+    *("error", "query"),
+)
+# Letters written as escapes; KELVIN SIGN and LATIN CAPITAL LETTER I WITH DOT ABOVE become ASCII in lower case.
+_ODD: Final = (b"\\u", "\u212a".encode(), "\u0130".encode())
+
+
+class Needle:
+    """A text to search for, ignoring case in any script, without parsing most lines."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.lower()
+        self._piece = _verbatim_piece(self._text).encode(errors="surrogatepass")
+
+    def in_line(self, raw: bytes) -> bool:
+        """Whether a results line has the text in a query, question, answer or failure."""
+        folded = raw.lower()
+        if self._piece not in folded and not any(mark in folded or mark in raw for mark in _ODD):
+            return False
+        line = record_in(raw)
+        return line is not None and any(self._text in text.lower() for text in searched(line))
+
+
+def searched(line: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a line that a search looks at."""
+    waiting: list[Any] = [line.get(name) for name in reversed(_SEARCHED)]
+    while waiting:  # not recursive: JSON of unknown origin may be nested deeply
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            waiting += reversed(value.values())
+
+
+def _verbatim_piece(text: str) -> str:
+    """The longest part of a lower-case text that JSON always writes verbatim, once ASCII is in lower case."""
+    pieces = [""]
+    for character in text:
+        if _is_verbatim(character):
+            pieces[-1] += character
+        else:
+            pieces.append("")
+    return max(pieces, key=len)
+
+
+def _is_verbatim(character: str) -> bool:
+    if character.isascii():
+        return character.isprintable() and character not in '"\\/'
+    return character.lower() == character.upper() and not character.isspace()
+
+
+# --- Answers
+
+
+class Answers:
+    """Everything that is answered from files. Methods run in worker threads and raise Refused."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._instances: Instances | None = None
+        self._loading = threading.Lock()
+
+    def by_name(self) -> Mapping[str, Callable[[Parameters], Any]]:
+        """Each JSON answer by the last part of its address."""
+        return {
+            "runs": self.runs,
+            "run": self.run,
+            "instances": lambda given: list_instances(self._opened(given), instance_query(given)),
+            "instance": self.instance,
+            "trace": self.trace,
+            "steps": self.steps,
+            "step": lambda given: self._inside().step(self._opened(given), _integer(given, "at")),
+        }
+
+    def runs(self, given: Parameters) -> Runs:
+        rows = self._library.rows()
+        folder = display_name(str(self._library.root))
+        return {"folder": folder, "version": __version__, "runs": rows, "damaged": self._library.damaged()}
+
+    def run(self, given: Parameters) -> RunPage:
+        run = self._opened(given)
+        row = self._library.row(run.place.name)
+        if row is None:
+            raise Refused(404, NO_RUN)
+        return {
+            "row": row,
+            "manifest": dict(run.metadata.manifest),
+            "summary": run.summary(),
+            "beside": self._beside(run),
+        }
+
+    def instance(self, given: Parameters) -> InstancePage:
+        run = self._opened(given)
+        return self._inside().page(run, given.get("id", ""), self._beside(run))
+
+    def trace(self, given: Parameters) -> TracePage:
+        return self._inside().traces.page(self._opened(given), given.get("id", ""), _integer(given, "after"))
+
+    def steps(self, given: Parameters) -> StepList:
+        return self._inside().steps(self._opened(given), given.get("id", ""), _integer(given, "after"))
+
+    def text(self, given: Parameters) -> str:
+        """A long text, whole."""
+        part = given.get("part", "")
+        if len(part) > MAX_PART:
+            raise Refused(400, f"part: longer than {MAX_PART} characters")
+        return self._inside().text(self._opened(given), _integer(given, "at"), part)
+
+    def index_further(self, given: Parameters) -> bool:
+        """Index a run a little further; whether there is more to do."""
+        return self._opened(given).advance(FIRST_S)
+
+    def download(self, given: Parameters) -> tuple[str, Iterator[bytes]]:
+        """A file name, and an instance's journal lines."""
+        return self._inside().download(self._opened(given), given.get("id", ""))
+
+    def prepare(self, run: OpenRun) -> None:
+        """Load what an instance's page will need."""
+        self._inside().prepare(run)
+
+    def _inside(self) -> Instances:
+        with self._loading:
+            if self._instances is None:
+                # Imports roles, agent and datasets: the list of instances is shown before that.
+                from cts_async.report.viewer.instance import Instances
+
+                self._instances = Instances()
+            return self._instances
+
+    def _opened(self, given: Parameters) -> OpenRun:
+        run = self._library.open(given.get("run", ""))
+        if run is None:
+            raise Refused(404, NO_RUN)
+        run.viewed = True
+        run.advance(FIRST_S)
+        return run
+
+    def _beside(self, run: OpenRun) -> list[str]:
+        over = self._library.over(self._library.data_sha(run.metadata))
+        return [place.name for place, _ in over if place.name != run.place.name]

@@ -1,0 +1,417 @@
+"""Pages fetched from their own hosts by this machine, their text found by trafilatura.
+
+Safe to point anywhere: only http and https, only public addresses (`addresses.py`) unless the table's `allow`
+names others, bounded in time, bytes and kinds. At most two exchanges at a time go to one host. robots.txt is not
+consulted: a visit is one person's question for one page, not a crawl.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import time
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import aiohttp
+import anyio
+import anyio.to_thread
+import orjson
+from yarl import URL
+
+from cts_async import __version__
+from cts_async.engine.processes import child_environment, python_command
+from cts_async.engine.step import RetryPolicy, full_jitter
+from cts_async.errors import ToolError, TransientError
+from cts_async.llm.http import UnknownEncoding, inflater
+from cts_async.llm.responses import retry_after_s
+from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
+from cts_async.search.backends.base import Page, ReaderSpec
+from cts_async.search.backends.endpoint import capped, trouble_of
+
+# --- Body
+
+
+PageKind = Literal["html", "xml", "plain"]
+
+_HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
+_XML: Final = frozenset({"text/xml", "application/xml"})
+_PLAIN: Final = frozenset({"application/json", "application/ld+json", "application/x-ndjson"})
+_BINARY: Final = re.compile(rb"%PDF-|PK\x03\x04|\x89PNG|\xff\xd8\xff|GIF8|\x1f\x8b|Rar!|\x7fELF|OggS|ID3")
+_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
+_SNIFFED_BYTES: Final = 1024
+
+
+def declared_kind(content_type: str) -> PageKind | None:
+    """How a body of this content type is read, None if no type is given. ToolError ("not text") if not at all."""
+    name = content_type.partition(";")[0].strip().lower()
+    if not name or name == "application/octet-stream":
+        return None
+    if name in _HTML:
+        return "html"
+    if name in _XML or name.endswith("+xml"):
+        return "xml"
+    if name.startswith("text/") or name in _PLAIN or name.endswith("+json"):
+        return "plain"
+    raise ToolError(f"the page is {name[:80]}, not text", reason="not text")
+
+
+def kind_of(content_type: str, data: bytes) -> PageKind:
+    """How a body is read, by its type and its first bytes. ToolError ("not text") if it is binary."""
+    declared = declared_kind(content_type)
+    start = data[:_SNIFFED_BYTES].lstrip()
+    if _BINARY.match(start) or (b"\0" in start and not start.startswith(_BOMS)):
+        raise ToolError("the page is a PDF or another file that is not text", reason="not text")
+    if declared:
+        return declared
+    return "html" if start.startswith(b"<") else "plain"
+
+
+def charset_of(content_type: str) -> str:
+    """The charset that a content type names, "" if none."""
+    found = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
+    return found[1].lower() if found else ""
+
+
+async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int) -> bytes:
+    """Take and decompress a body. ToolError ("too large") as soon as either is more than `max_bytes`.
+
+    What a block expands to is bounded before it is expanded: a bomb never takes the memory it asks for.
+    """
+    try:
+        inflate = inflater(encoding)
+    except UnknownEncoding:
+        raise ToolError(
+            f"the page is compressed in an unknown way ({encoding.strip()[:40]})", reason="not text"
+        ) from None
+    received = 0
+    body = bytearray()
+    async for block in blocks:
+        received += len(block)
+        try:
+            body += inflate.feed(block, max_bytes + 1 - len(body)) if inflate else block
+        except ValueError:
+            raise ToolError("the page's compression is broken", reason="not text") from None
+        if max(received, len(body)) > max_bytes:
+            raise too_large(max_bytes)
+    return bytes(body)
+
+
+def too_large(max_bytes: int) -> ToolError:
+    """The error for a page of more than `max_bytes`."""
+    return ToolError(f"the page has more than {max_bytes:,} bytes", reason="too large")
+
+
+# --- Download
+
+
+CONNECT_S: Final = 10.0
+PER_HOST: Final = 2
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_PASSING: Final = frozenset({408, 425, 429})
+_BLOCK: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one attempt may take and where it may go; `timeout_s` is for all its exchanges together."""
+
+    timeout_s: float
+    max_bytes: int
+    max_redirects: int
+    allow: AllowList
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A page as it came: the address it was found at in the end, its kind, the charset of its header or ""."""
+
+    url: str
+    kind: PageKind
+    charset: str
+    data: bytes
+
+
+class HostTrouble(TransientError):
+    """The page's own host could not answer now; another attempt may help. `reason` as in `ToolError`."""
+
+    def __init__(self, message: str, reason: str, host: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message, retry_after_s=retry_after_s)
+        self.reason, self.host = reason, host
+
+
+class HostSlots:
+    """At most `PER_HOST` exchanges at a time with one host; hosts without any are forgotten."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, anyio.Semaphore] = {}
+        self._users: dict[str, int] = {}
+
+    @asynccontextmanager
+    async def of(self, host: str) -> AsyncIterator[None]:
+        """Hold one of the host's places."""
+        slot = self._slots.setdefault(host, anyio.Semaphore(PER_HOST))
+        self._users[host] = self._users.get(host, 0) + 1
+        try:
+            async with slot:
+                yield
+        finally:
+            self._users[host] -= 1
+            if not self._users[host]:
+                del self._slots[host], self._users[host]
+
+
+async def download(url: str, bounds: Bounds, slots: HostSlots, lookup: Lookup = system_lookup) -> Download:
+    """Get the page at `url`. HostTrouble if another attempt may help, else ToolError."""
+    resolver = CheckedResolver(bounds.allow, lookup)
+    connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0)
+    left_s = bounds.timeout_s
+    target = checked_url(url, bounds.allow)
+    async with aiohttp.ClientSession(
+        connector=connector, auto_decompress=False, trust_env=False, headers=bounds.headers
+    ) as session:
+        for _ in range(bounds.max_redirects + 1):
+            host = target.host or ""
+            async with slots.of(host):
+                began = anyio.current_time()
+                got = await _exchange(session, target, bounds, left_s)
+                left_s -= anyio.current_time() - began
+            if isinstance(got, Download):
+                return got
+            target = _next(target, got, bounds.allow)
+    raise ToolError(f"more than {bounds.max_redirects} redirects", reason="redirects", host=host)
+
+
+async def _exchange(
+    session: aiohttp.ClientSession, url: URL, bounds: Bounds, left_s: float
+) -> Download | str:
+    """Ask once: the page, or where it says that the page is."""
+    host = url.host or ""
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+    try:
+        with anyio.fail_after(max(0.0, left_s)):
+            async with session.get(url, allow_redirects=False, timeout=timeout) as response:
+                if response.status in _REDIRECTS and "Location" in response.headers:
+                    return response.headers["Location"]
+                _check_status(response, host)
+                return await _page(response, bounds)
+    except (aiohttp.ClientError, TimeoutError) as error:
+        trouble = trouble_of(error, bounds.timeout_s)
+        if trouble.passing:
+            raise HostTrouble(f"{host}: {trouble.text}", trouble.reason, host) from None
+        raise ToolError(f"{host}: {trouble.text}", reason=trouble.reason, host=host) from None
+    except ToolError as error:
+        error.host = error.host or host
+        raise
+
+
+def _check_status(response: aiohttp.ClientResponse, host: str) -> None:
+    status = response.status
+    if 200 <= status < 300:
+        return
+    reason, message = f"http {status}", f"{host} answered HTTP {status}"
+    if status >= 500 or status in _PASSING:
+        raise HostTrouble(message, reason, host, retry_after_s(response.headers, time.time()))
+    raise ToolError(message, reason=reason, host=host)
+
+
+async def _page(response: aiohttp.ClientResponse, bounds: Bounds) -> Download:
+    content_type = response.headers.get("Content-Type", "")
+    declared_kind(content_type)  # a film is refused before it is loaded
+    if (response.content_length or 0) > bounds.max_bytes:
+        raise too_large(bounds.max_bytes)
+    blocks = response.content.iter_chunked(_BLOCK)
+    data = await read_body(blocks, response.headers.get("Content-Encoding", ""), bounds.max_bytes)
+    return Download(str(response.url), kind_of(content_type, data), charset_of(content_type), data)
+
+
+def _next(current: URL, location: str, allow: AllowList) -> URL:
+    """The address that a redirect leads to, checked."""
+    try:
+        target = str(current.join(URL(location.strip())))
+    except (ValueError, IndexError):  # as in checked_url
+        host = current.host or ""
+        raise ToolError("a redirect to an invalid address", reason="redirects", host=host) from None
+    return checked_url(target, allow)
+
+
+# --- Extraction
+
+
+MAX_WORKERS: Final = 4
+_PROGRAM: Final = Path(__file__).with_name("page_text.py")
+_MAX_ANSWER_BYTES: Final = 64_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """A page's title and its text, of which `chars` characters there are; the text may be cut before that."""
+
+    title: str
+    text: str
+    chars: int
+
+
+class Extractor:
+    """At most `workers` processes, started when needed and kept for the next page. `close` ends them.
+
+    They also end when the extractor is no longer used, and with this process.
+    """
+
+    def __init__(self, timeout_s: float = 20.0, workers: int | None = None) -> None:
+        self.timeout_s = timeout_s
+        self._idle: list[_Worker] = []
+        workers = workers or max(1, min(MAX_WORKERS, os.cpu_count() or 1))
+        self._slots = anyio.Semaphore(workers)
+        # They only wait for a process. Not the default ones, which have work to do; and twice as many, as
+        # the thread of a page that was given up lasts a little longer than its place.
+        self._threads = anyio.CapacityLimiter(2 * workers)
+        self.close = weakref.finalize(self, _stop_all, self._idle)
+        """End all processes that wait for work."""
+
+    async def extract(self, data: bytes, kind: PageKind, charset: str, max_chars: int) -> Extracted:
+        """Give title and at least the first `max_chars` characters of the text.
+
+        ToolError ("too large" or "no text") for a page that takes longer than `timeout_s`, or more memory than
+        a process gets, or has no text.
+        """
+        request = {"bytes": len(data), "kind": kind, "charset": charset, "max_chars": max_chars}
+        async with self._slots:
+            answer = await self._answer(json.dumps(request).encode() + b"\n" + data)
+        text = str(answer.get("text", "")) if answer else ""
+        if not answer or not text.strip():
+            raise ToolError("the page has no readable text", reason="no text")
+        return Extracted(str(answer["title"]), text, int(answer["chars"]))
+
+    async def _answer(self, request: bytes) -> dict[str, int | str]:
+        worker = self._idle.pop() if self._idle else _Worker()
+        done = False
+        try:
+            with anyio.move_on_after(self.timeout_s):
+                line = await anyio.to_thread.run_sync(
+                    worker.ask, request, abandon_on_cancel=True, limiter=self._threads
+                )
+                done = bool(line)
+                answer: dict[str, int | str] = orjson.loads(line) if line else {}
+                return answer
+        finally:
+            if done:
+                self._idle.append(worker)
+            else:
+                worker.kill()
+        raise ToolError(f"reading the page takes longer than {self.timeout_s:g} s", reason="too large")
+
+
+class _Worker:
+    """One process, for one request at a time."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            python_command(str(_PROGRAM)),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=child_environment(),
+            start_new_session=True,  # Ctrl-C is for this process: it lets what is in flight end
+        )
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a request and wait for the line that answers it; b"" if the process has ended."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None:
+            raise RuntimeError("the process was started with pipes")
+        try:
+            stdin.write(request)
+            stdin.flush()
+            return stdout.readline(_MAX_ANSWER_BYTES)
+        except (OSError, ValueError):  # the pipe is broken, or closed because the time was over
+            return b""
+
+    def kill(self) -> None:
+        """End the process, whatever it does; a thread that waits for it gets b""."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what was not yet sent
+                    pipe.close()
+
+
+def _stop_all(workers: list[_Worker]) -> None:
+    while workers:
+        workers.pop().kill()
+
+
+# --- Direct
+
+
+ATTEMPTS: Final = 3
+MAX_WAIT_S: Final = 10.0
+"""A host that asks for a longer pause is not waited for: the agent has other pages to read."""
+_PAUSES: Final = RetryPolicy(base_s=1.0, cap_s=4.0)
+_USER_AGENT: Final = f"Mozilla/5.0 (compatible; cts-async/{__version__}; research)"
+
+
+class DirectReader:
+    """A `PageReader`. Trouble of a page's own host is retried here, as it says nothing about any other host.
+
+    `lookup` gives the addresses of a name; they are checked whatever it gives. `close` ends the processes that
+    extract text; they end by themselves when the reader is no longer used.
+    """
+
+    def __init__(
+        self,
+        spec: ReaderSpec,
+        *,
+        lookup: Lookup = system_lookup,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        rng: random.Random | None = None,
+        extractor: Extractor | None = None,
+    ) -> None:
+        self.name = spec.name
+        self._max_chars = spec.max_chars
+        self._bounds = Bounds(
+            spec.timeout_s, spec.max_bytes, spec.max_redirects, AllowList.parse(spec.allow), _headers(spec)
+        )
+        self._lookup, self._sleep, self._rng = lookup, sleep, rng or random.Random(spec.name)
+        self._slots = HostSlots()
+        self._extractor = extractor or Extractor()
+        self.close = self._extractor.close
+
+    async def fetch(self, url: str) -> Page:
+        """Give the page at `url`, which may be another one's after redirects; every failure is a ToolError."""
+        page = await self._download(url)
+        try:
+            found = await self._extractor.extract(page.data, page.kind, page.charset, self._max_chars)
+        except ToolError as error:
+            error.host = error.host or URL(page.url).host or ""
+            raise
+        return Page(page.url, page.url, found.title, capped(found.text, self._max_chars, found.chars))
+
+    async def _download(self, url: str) -> Download:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await download(url, self._bounds, self._slots, self._lookup)
+            except HostTrouble as error:
+                wait_s = (error.retry_after_s or 0.0) + full_jitter(attempt - 1, _PAUSES, self._rng)
+                if attempt == ATTEMPTS or wait_s > MAX_WAIT_S:
+                    raise ToolError(str(error), reason=error.reason, host=error.host) from None
+            await self._sleep(wait_s)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _headers(spec: ReaderSpec) -> dict[str, str]:
+    return {
+        "User-Agent": spec.user_agent or _USER_AGENT,
+        "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8,*/*;q=0.5",
+        "Accept-Encoding": "gzip, deflate",
+        "Accept-Language": "en,zh;q=0.9,*;q=0.5",
+    }

@@ -1,0 +1,468 @@
+"""Query likelihood with Dirichlet smoothing, the query and the conversation about it weighted (Qulac's model).
+
+With c(t, x) how often t stands in x, |x| the number of words in x, C the collection and d a document, a document's
+score is what the query model expects of its smoothed language model (Aliannejadi et al., SIGIR 2019):
+
+    p(t | x)   = c(t, x) / |x|
+    p(t | m)   = alpha * p(t | query) + (1 - alpha) * p(t | questions and answers)
+    score(d)   = sum_t p(t | m) * log( c(t, d) / (mu + |d|) + mu / (mu + |d|) * c(t, C) / |C| )
+
+over the terms that stand anywhere in C; alpha = 0.5, mu = 1500. A score is a sum of one column for each text of
+the conversation, for sum_t p(t | x) log(...) is
+
+    sum_t p(t | x) * log(mu * c(t, C) / |C|)  -  sum_t p(t | x) * log(mu + |d|)
+    + sum_{t in d} p(t | x) * log(1 + c(t, d) * |C| / (mu * c(t, C)))
+
+where only the last sum needs postings. The columns are kept, so the many conversations made of the same questions
+and answers cost a few additions each; documents are ranked exactly, all of them.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite, log
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
+
+from cts_async.errors import UsageError
+from cts_async.search.backends.base import Page
+from cts_async.search.backends.corpus import Corpus, best_rows
+from cts_async.search.terms import terms
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+# --- Base
+
+
+class Ranked(NamedTuple):
+    """A document and its score; higher is better."""
+
+    id: str
+    score: float
+
+
+class Ranker(Protocol):
+    """Ranks the documents of one corpus. Deterministic; ties are broken by the corpus's order."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables and run files."""
+
+    def rank(self, query: str, limit: int) -> list[Ranked]:
+        """At most `limit` documents, best first; none where the query matches nothing."""
+
+
+# --- Bm25
+
+
+class Bm25Ranker:
+    """Documents that share a word with the query, stop words and word endings apart."""
+
+    name = "bm25"
+
+    def __init__(self, corpus: Corpus) -> None:
+        self._corpus = corpus
+
+    def rank(self, query: str, limit: int) -> list[Ranked]:
+        """At most `limit` documents, best first, ties in file order; none where the query matches nothing."""
+        return [Ranked(*found) for found in self._corpus.rank(query, limit)]
+
+
+def open_bm25(path: Path) -> Ranker:
+    """Index the corpus at `path`, or load its index from the cache. Raises `InputError` for a bad file."""
+    return Bm25Ranker(Corpus.open(path))
+
+
+# --- Term index
+
+
+@dataclass(frozen=True, slots=True)
+class TermIndex:
+    """Rows are documents in corpus order.
+
+    The postings of the term with number n are `rows[bounds[n]:bounds[n + 1]]`, ascending, and the same stretch of
+    `counts`. `lengths` are words in a document, `total` those in all documents.
+    """
+
+    ids: tuple[str, ...]
+    vocabulary: dict[str, int]
+    bounds: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    counts: NDArray[np.int32]
+    lengths: NDArray[np.int64]
+    total: int
+
+    @classmethod
+    def build(cls, documents: Iterable[Page]) -> Self:
+        """Count the words of title and text. Stop words count in titles only, where they may be all there is."""
+        import numpy as np
+
+        ids: list[str] = []
+        vocabulary: dict[str, int] = {}
+        numbers, counts, held = array("i"), array("i"), array("q")
+        for page in documents:
+            found = Counter(terms(page.title, keep_stops=True) + terms(page.text))
+            ids.append(page.id)
+            numbers.extend(vocabulary.setdefault(term, len(vocabulary)) for term in found)
+            counts.extend(found.values())
+            held.append(len(found))
+        by_document = np.array(numbers, dtype=np.int32)
+        rows = np.repeat(np.arange(len(ids), dtype=np.int32), np.array(held, dtype=np.int64))
+        how_often = np.array(counts, dtype=np.int32)
+        lengths = np.bincount(rows, how_often, len(ids)).astype(np.int64)
+        order = np.argsort(by_document, kind="stable")
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(by_document, minlength=len(vocabulary)))])
+        return cls(
+            *(tuple(ids), vocabulary, bounds.astype(np.int64), rows[order], how_often[order], lengths),
+            total=int(lengths.sum()),
+        )
+
+    def postings(self, number: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Give the rows that hold the term with this number, and how often each does."""
+        stretch = slice(int(self.bounds[number]), int(self.bounds[number + 1]))
+        return self.rows[stretch], self.counts[stretch]
+
+
+# --- Query likelihood
+
+
+MU: Final = 1500.0
+ALPHA: Final = 0.5
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+"""What the kept columns may take together."""
+
+
+class Conversation(NamedTuple):
+    """A query, and what was asked about it and answered; order says nothing here."""
+
+    query: str
+    questions: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What of the query model is the query's, and what the answers'; the questions have the rest.
+
+    `answers` None is as published: questions and answers are one text, so each weighs as many words as it has.
+    Raises UsageError for weights below 0 or above 1 together.
+    """
+
+    query: float = ALPHA
+    answers: float | None = None
+
+    def __post_init__(self) -> None:
+        given = (self.query, self.answers or 0.0)
+        if not all(0 <= weight <= 1 for weight in given) or sum(given) > 1 + 1e-9:
+            raise UsageError(
+                f"the weights of query and answers must be from 0 to 1 and at most 1 together, are {given}"
+            )
+
+    def of_texts(self, query: int, questions: Sequence[int], answers: Sequence[int]) -> list[float]:
+        """Give each text's weight, from the words in it: the query's, then the questions', then the answers'.
+
+        They sum to 1. Texts of one part share its weight by their lengths; the weight of a part without words
+        goes to the others in proportion, so a query about which nothing was said weighs 1. All are 0 where there
+        is no word at all, or none in a part that weighs anything.
+        """
+        rest = max(0.0, 1 - self.query)
+        parts: list[tuple[float, Sequence[int]]]
+        if self.answers is None:
+            parts = [(self.query, [query]), (rest, [*questions, *answers])]
+        else:
+            asked = max(0.0, rest - self.answers)
+            parts = [(self.query, [query]), (asked, questions), (self.answers, answers)]
+        there = sum(weight for weight, lengths in parts if any(lengths))
+        return [
+            weight / there * words / sum(lengths) if words and there else 0.0
+            for weight, lengths in parts
+            for words in lengths
+        ]
+
+
+class _Column(NamedTuple):
+    """The number of words in a text, and its score for every document; None where no word is in the collection."""
+
+    words: int
+    scores: NDArray[np.float64] | None
+
+
+class QueryLikelihoodRanker:
+    """Ranks every document for a query or a conversation. For one thread at a time."""
+
+    name = "ql"
+
+    def __init__(self, index: TermIndex, *, mu: float = MU, weights: Weights | None = None) -> None:
+        """Raises UsageError unless `mu` is above 0."""
+        if not (isfinite(mu) and mu > 0):
+            raise UsageError(f"mu must be a number above 0, is {mu}")
+        import numpy as np
+
+        self._index, self._mu, self._weights = index, mu, weights or Weights()
+        self._log_length = np.log(mu + index.lengths)
+        self._columns: OrderedDict[str, _Column] = OrderedDict()
+        self._most = max(64, _KEPT_BYTES // (8 * max(1, len(index.ids))))
+
+    def rank(self, query: str, limit: int) -> list[Ranked]:
+        """The `limit` best of all documents, ties in corpus order; none where no term is in the collection."""
+        return self.rank_conversation(Conversation(query), limit)
+
+    def rank_conversation(self, said: Conversation, limit: int) -> list[Ranked]:
+        """The `limit` best of all documents for a conversation; none where no weighed term is in the collection."""
+        query = self._column(said.query, query=True)
+        questions = [self._column(text) for text in said.questions]
+        answers = [self._column(text) for text in said.answers]
+        lengths = ([column.words for column in columns] for columns in (questions, answers))
+        weights = self._weights.of_texts(query.words, *lengths)
+        weighed = [
+            (weight, column.scores)
+            for weight, column in zip(weights, [query, *questions, *answers], strict=True)
+            if weight and column.scores is not None
+        ]
+        if not weighed:
+            return []
+        first, scores = weighed[0]
+        total = first * scores
+        for weight, scores in weighed[1:]:
+            total += weight * scores
+        ids = self._index.ids
+        return [Ranked(ids[row], float(total[row])) for row in best_rows(total, limit)]
+
+    def _column(self, text: str, *, query: bool = False) -> _Column:
+        key = f"query {text}" if query else f"other {text}"
+        column = self._columns.get(key)
+        if column is None:
+            # As in the search: stop words count only where a query has nothing else ("The Who").
+            words = terms(text) or (terms(text, keep_stops=True) if query else [])
+            column = self._columns[key] = self._score(words)
+            if len(self._columns) > self._most:
+                self._columns.popitem(last=False)
+        else:
+            self._columns.move_to_end(key)
+        return column
+
+    def _score(self, words: list[str]) -> _Column:
+        """The last equation above, for all documents at once."""
+        import numpy as np
+
+        numbers = self._index.vocabulary
+        counted = Counter(word for word in words if word in numbers)
+        if not counted:
+            return _Column(len(words), None)
+        scores = -counted.total() / len(words) * self._log_length
+        for term, count in counted.items():
+            rows, counts = self._index.postings(numbers[term])
+            share, odds = count / len(words), self._mu * int(counts.sum()) / self._index.total
+            scores += share * log(odds)
+            scores[rows] += share * np.log1p(counts / odds)
+        return _Column(len(words), scores)
+
+
+def open_query_likelihood(
+    path: Path, *, mu: float = MU, weights: Weights | None = None
+) -> QueryLikelihoodRanker:
+    """Count the words of the corpus at `path`. Raises `InputError` for a bad file."""
+    index = TermIndex.build(Corpus.open(path).documents())
+    return QueryLikelihoodRanker(index, mu=mu, weights=weights)
+
+
+# --- Cross encoder
+
+
+DEPTH: Final = 100
+"""How many documents are re-ranked (AT-CoT, section 4.4)."""
+BATCH: Final = 32
+"""How many of them the model reads at once."""
+
+
+class Scorer(Protocol):
+    """A model's judgment of documents for one query; higher is better."""
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One finite number for each text, in order."""
+
+
+class CrossEncoderRanker:
+    """The `depth` best of `base`, re-ranked; what `base` ranks lower is not returned."""
+
+    def __init__(
+        self,
+        base: Ranker,
+        model_path: str | Path,
+        corpus: Corpus,
+        depth: int = DEPTH,
+        *,
+        scorer: Scorer | None = None,
+    ) -> None:
+        """Load the model at `model_path`, a folder or a name on the hub, unless there is a `scorer` already.
+
+        `corpus` is where the texts of `base`'s documents stand. Raises UsageError where transformers and torch are
+        not installed, and for a model that cannot score pairs.
+        """
+        self._base, self._corpus, self._depth = base, corpus, depth
+        self._scorer = scorer or open_pair_scorer(model_path)
+        self.name = f"{base.name}+{Path(model_path).name}"
+
+    def rank(self, query: str, limit: int) -> list[Ranked]:
+        """At most `limit` of the `depth` documents, best first, ties in the order of `base`."""
+        if limit < 1:
+            return []
+        ids = [found.id for found in self._base.rank(query, self._depth)]
+        scores = self._scores(query, [self._text(id) for id in ids])
+        ranked = [Ranked(id, score) for id, score in zip(ids, scores, strict=True)]
+        return sorted(ranked, key=lambda found: -found.score)[:limit]
+
+    def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Texts of like length go together, so that little of a batch is padding."""
+        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
+        scores = [0.0] * len(texts)
+        for start in range(0, len(order), BATCH):
+            batch = order[start : start + BATCH]
+            found = self._scorer.score(query, [texts[at] for at in batch])
+            for at, score in zip(batch, found, strict=True):
+                scores[at] = score
+        return scores
+
+    def _text(self, id: str) -> str:
+        page = self._corpus.document(id)
+        return "" if page is None else f"{page.title} {page.text}".strip()
+
+
+# --- Pair scorer
+
+
+INSTALL: Final = "pip install 'cts-async[bertscore]'"
+MAX_TOKENS: Final = 512
+_CHARS_PER_TOKEN: Final = 12
+"""Text beyond so many characters for each token that may be read is cut off before it is taken apart."""
+_CLASSIFIER: Final = "ForSequenceClassification"
+
+
+def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
+    """Load a folder, or a model of the hub by its name.
+
+    UsageError where transformers or torch are not installed, for what cannot be loaded, and for a model without a
+    head of either kind.
+    """
+    transformers = _transformers()
+    name = str(Path(model).expanduser()) if Path(model).expanduser().exists() else str(model)
+    try:
+        config = transformers.AutoConfig.from_pretrained(name)
+        classifies = any(_CLASSIFIER in architecture for architecture in config.architectures or ())
+        if not classifies and not config.is_encoder_decoder:
+            raise _unfit(name, "it has no head that scores pairs, as cross-encoders and MonoT5 have")
+        kind = "AutoModelForSequenceClassification" if classifies else "AutoModelForSeq2SeqLM"
+        network = getattr(transformers, kind).from_pretrained(name)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise _unfit(name, reason) from None
+    return PairClassifier(name, network, tokenizer) if classifies else MonoT5(name, network, tokenizer)
+
+
+class PairClassifier:
+    """A sequence classifier with one or two numbers."""
+
+    def __init__(self, name: str, network: Any, tokenizer: Any) -> None:
+        """Raises UsageError for three classes or more."""
+        labels = int(network.config.num_labels)
+        if labels not in (1, 2):
+            raise _unfit(
+                name, f"it tells {labels} classes apart; one number or two (irrelevant, relevant) can rank"
+            )
+        self._network, self._tokenizer, self._two = _ready(network), tokenizer, labels == 2
+        self._most = _room(network, tokenizer)
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """One number for each text, in order; of what is too long the end is not read."""
+        import torch
+
+        cut = [text[: self._most * _CHARS_PER_TOKEN] for text in texts]
+        read = self._tokenizer(
+            [query] * len(cut), cut, truncation=True, max_length=self._most, padding=True, return_tensors="pt"
+        )
+        with torch.no_grad():
+            logits = self._network(**read.to(self._network.device)).logits.float()
+        return _numbers(_true_of_two(logits) if self._two else logits[:, 0])
+
+
+class MonoT5:
+    """A sequence-to-sequence model that says "true" or "false"."""
+
+    def __init__(self, name: str, network: Any, tokenizer: Any) -> None:
+        """Raises UsageError where its vocabulary lacks one of the two words."""
+        self._network, self._tokenizer = _ready(network), tokenizer
+        self._words = [_word(name, tokenizer, word) for word in ("false", "true")]
+        self._question = [*self._pieces("Relevant:"), tokenizer.eos_token_id]
+        self._most = _room(network, tokenizer)
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """The log-probability of "true" for each text, in order; of what is too long the end is not read."""
+        import torch
+
+        # The question has to stand at the end, however long the document is.
+        room = self._most - len(self._question)
+        cut = [f"Query: {query} Document: {text[: self._most * _CHARS_PER_TOKEN]}" for text in texts]
+        ids = [self._pieces(text)[:room] + self._question for text in cut]
+        read = self._tokenizer.pad({"input_ids": ids}, return_tensors="pt").to(self._network.device)
+        start = int(self._network.config.decoder_start_token_id)
+        first = torch.full((len(ids), 1), start, device=self._network.device)
+        with torch.no_grad():
+            said = self._network(
+                input_ids=read["input_ids"], attention_mask=read["attention_mask"], decoder_input_ids=first
+            )
+        return _numbers(_true_of_two(said.logits[:, 0, self._words].float()))
+
+    def _pieces(self, text: str) -> list[int]:
+        pieces: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
+        return pieces
+
+
+def _transformers() -> Any:
+    try:
+        import torch  # noqa: F401
+        import transformers
+    except ImportError as error:
+        raise UsageError(
+            f"re-ranking needs {error.name or 'transformers'}, which is not here: {INSTALL}"
+        ) from None
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return transformers
+
+
+def _ready(network: Any) -> Any:
+    import torch
+
+    return network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+
+
+def _room(network: Any, tokenizer: Any) -> int:
+    """How many tokens query and document may have together."""
+    positions = getattr(network.config, "max_position_embeddings", None) or MAX_TOKENS
+    return min(MAX_TOKENS, int(positions), int(tokenizer.model_max_length))
+
+
+def _word(name: str, tokenizer: Any, word: str) -> int:
+    pieces = tokenizer(word, add_special_tokens=False)["input_ids"]
+    if len(pieces) != 1 or pieces[0] == tokenizer.unk_token_id:
+        raise _unfit(name, f"{word!r} is no word of its vocabulary, so it is no MonoT5")
+    return int(pieces[0])
+
+
+def _true_of_two(logits: Any) -> Any:
+    return logits.log_softmax(dim=-1)[:, 1]
+
+
+def _numbers(scores: Any) -> list[float]:
+    return [float(score) for score in scores.cpu()]
+
+
+def _unfit(name: str, reason: str) -> UsageError:
+    return UsageError(f"{name}: cannot be used for re-ranking: {reason}")

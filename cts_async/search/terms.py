@@ -1,0 +1,222 @@
+"""Words of English and Chinese text, alike for documents and for queries.
+
+Text is folded first (NFKC, lower case, accents removed). A run of Chinese is cut by jieba in its search
+mode without the hidden Markov model, so that equal text always gives equal words; any other run of
+letters and digits is one word, lightly stemmed.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import unicodedata
+import warnings
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+# --- Tokens
+
+
+_HAN: Final = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_RUN: Final = re.compile(f"[{_HAN}]+|[^\\W_{_HAN}]+")
+_IS_HAN: Final = re.compile(f"[{_HAN}]")
+_ACCENTS: Final = re.compile("[\u0300-\u036f]")
+_VOWEL: Final = re.compile("[aeiouy]")
+
+_ENGLISH_STOPS: Final = """
+    a about after all also am an and any are as at be because been before being between both but by can
+    could did do does doing done for from had has have having he her hers him his how i if in into is it
+    its itself just me more most my no nor not of off on once only or other our out over own s same she
+    should so some such t than that the their theirs them then there these they this those through to too
+    under until up us very was we were what when where which while who whom whose why will with would you
+    your yours
+"""
+_CHINESE_STOPS: Final = """
+    的 了 和 是 在 我 有 他 她 它 们 这 那 就 都 而 及 与 或 着 一个 也 把 被 你 您 我们 他们 吗 呢 吧 啊 么
+    什么 谁 哪 哪个 哪些 哪里 怎么 怎样 如何 为什么 多少 几 请问 以及 对 从 到 于 之 其 因为 所以 但是 但
+"""
+STOP_WORDS: Final = frozenset(_ENGLISH_STOPS.split() + _CHINESE_STOPS.split())
+
+
+def fold(text: str) -> str:
+    """Give `text` in lower case, in one width and without accents; its length may change."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return unicodedata.normalize("NFKC", _ACCENTS.sub("", decomposed))
+
+
+def terms(text: str, *, keep_stops: bool = False) -> list[str]:
+    """Give the words of `text` in order, with repetitions; without stop words unless they are to be kept."""
+    found: list[str] = []
+    for run in _RUN.findall(fold(text)):
+        words = _cut(run) if _IS_HAN.match(run) else (run,)
+        found.extend(stem(word) for word in words if keep_stops or word not in STOP_WORDS)
+    return found
+
+
+def query_terms(query: str) -> list[str]:
+    """Give each different word of a query once; stop words only where there is nothing else ("The Who")."""
+    return list(dict.fromkeys(terms(query) or terms(query, keep_stops=True)))
+
+
+def present(text: str, wanted: Collection[str]) -> set[str]:
+    """Give those of the `wanted` terms that occur in `text`; Chinese ones anywhere, others as whole words."""
+    folded = fold(text)
+    words = {stem(run) for run in _RUN.findall(folded)}
+    return {term for term in wanted if (term in folded if _IS_HAN.match(term) else term in words)}
+
+
+@lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """Take a plural, -ed, -ing or final -e off an English word: theories -> theory, planned -> plan."""
+    if len(word) < 4 or not word.isascii():
+        return word
+    return _without_e(_without_suffix(_singular(word)))
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "xes", "ches", "shes", "zes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _without_suffix(word: str) -> str:
+    if word.endswith("ied") and len(word) > 4:
+        return word[:-3] + "y"
+    for suffix in ("ing", "ed"):
+        base = word.removesuffix(suffix)
+        if base != word and len(base) > 2 and not word.endswith("eed") and _VOWEL.search(base):
+            return base[:-1] if base[-1] == base[-2] and base[-1] not in "lsz" else base
+    return word
+
+
+def _without_e(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("e") and not word.endswith("ee") else word
+
+
+_jieba_lock: Final = threading.Lock()
+_jieba: Final[list[Any]] = []
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Give `text` in pieces that make it up: words as they are written, Chinese ones too, and what is between them."""
+    end = 0
+    for run in _RUN.finditer(text):
+        if between := text[end : run.start()]:
+            yield between
+        yield from _tokenizer().cut(run[0], HMM=False) if _IS_HAN.match(run[0]) else (run[0],)
+        end = run.end()
+    if text[end:]:
+        yield text[end:]
+
+
+def is_word(piece: str) -> bool:
+    """Whether a piece of a text is a word."""
+    return _RUN.match(piece) is not None
+
+
+def _cut(run: str) -> Iterable[str]:
+    words: Iterable[str] = _tokenizer().cut_for_search(run, HMM=False)
+    return words
+
+
+def _tokenizer() -> Any:
+    with _jieba_lock:
+        if not _jieba:
+            _jieba.append(_load_jieba())
+    return _jieba[0]
+
+
+def _load_jieba() -> Any:
+    """Load jieba's dictionary without what `initialize` does: logging, and a cache file in a shared /tmp."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import jieba
+    logging.getLogger("jieba").setLevel(logging.WARNING)
+    tokenizer = jieba.Tokenizer()
+    tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(tokenizer.get_dict_file())
+    tokenizer.initialized = True
+    return tokenizer
+
+
+# --- Passages
+
+
+Span = tuple[int, int]
+
+_SENTENCE_END: Final = re.compile(r"""[。！？；…]+[”’」』）"']*|(?<![.!?])[.!?]++["'”’)\]]*+(?=\s|\Z)|\n+""")
+_BREAKS: Final = " \t，、,："
+
+
+def sentence_spans(text: str, max_chars: int) -> list[Span]:
+    """Give (start, end) of each sentence, trimmed, in order, none longer than `max_chars`."""
+    spans: list[Span] = []
+    start = 0
+    for end in [match.end() for match in _SENTENCE_END.finditer(text)] + [len(text)]:
+        spans.extend(_pieces(text, start, end, max(1, max_chars)))
+        start = end
+    return spans
+
+
+def _pieces(text: str, start: int, end: int, max_chars: int) -> Iterator[Span]:
+    while True:
+        while start < end and text[start].isspace():
+            start += 1
+        while start < end and text[end - 1].isspace():
+            end -= 1
+        if end - start <= max_chars:
+            break
+        cut = _last_break(text, start, start + max_chars)
+        yield start, cut
+        start = cut
+    if start < end:
+        yield start, end
+
+
+def _last_break(text: str, start: int, limit: int) -> int:
+    """Find where to cut a long sentence: after a gap or comma in its second half, else at the limit."""
+    cut = max(text.rfind(ch, start, limit) for ch in _BREAKS)
+    return cut + 1 if cut - start >= (limit - start) // 2 else limit
+
+
+def best_window(text: str, weights: Mapping[str, float], max_chars: int) -> str:
+    """Give the stretch of whole sentences, at most `max_chars` long, whose different terms weigh most.
+
+    The first of equals wins; a text with none of the terms gives its beginning, an empty one "".
+    """
+    spans = sentence_spans(text, max_chars)
+    if not spans:
+        return ""
+    found = [present(text[start:end], weights) for start, end in spans]
+    starts = [row for row, terms in enumerate(found) if terms] or [0]
+    best = max(starts, key=lambda row: (_weight(spans, found, row, weights, max_chars), -row))
+    return " ".join(_stretch(text, spans, best, max_chars).split())
+
+
+def _weight(
+    spans: list[Span], found: list[set[str]], first: int, weights: Mapping[str, float], max_chars: int
+) -> float:
+    terms = set().union(*found[first : _last(spans, first, max_chars) + 1])
+    return sum(weight for term, weight in weights.items() if term in terms)
+
+
+def _last(spans: list[Span], first: int, max_chars: int) -> int:
+    last = first
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= max_chars:
+        last += 1
+    return last
+
+
+def _stretch(text: str, spans: list[Span], first: int, max_chars: int) -> str:
+    """Cut out the window from `first`; room left over is filled with what stands before it."""
+    end = spans[_last(spans, first, max_chars)][1]
+    while first > 0 and end - spans[first - 1][0] <= max_chars:
+        first -= 1
+    return text[spans[first][0] : end]
