@@ -17,8 +17,8 @@ from cts_async.report.output import print_json
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from cts_async.neighbours.at_cot.evaluation import Judgments
     from cts_async.protocol.converse import ConversePlan
-    from cts_async.report.conversations import Judgments
     from cts_async.report.summary import RunSummary
     from cts_async.report.tables import DataTable
 
@@ -104,14 +104,11 @@ def converse(
     from cts_async.cli.drive import conclude, drive
     from cts_async.config import ConverseConfig, EvaluationConfig
     from cts_async.llm.catalog import load_catalogue
+    from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
+    from cts_async.neighbours.at_cot.similarity import open_scorer
     from cts_async.protocol.converse import plan_conversations, run_conversations
     from cts_async.records import MODES, SCHEMES
-    from cts_async.report.conversations import (
-        conversations_table,
-        evaluate_talks,
-        open_judgments,
-        open_scorer,
-    )
+    from cts_async.report.conversations import conversations_table
     from cts_async.report.progress import RunGroup
     from cts_async.report.tables import make_folder, write_csv
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn, TypeVar, TypeVarTuple
@@ -29,8 +29,7 @@ from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.report.text import plain
 
 if TYPE_CHECKING:
-    from cts_async.cluster.ray_cluster import ClusterSpec
-    from cts_async.cluster.ray_hire import RayCluster
+    from cts_async.cluster.ray_actors import RayCluster
 
 
 Plan = TypeVar("Plan")
@@ -47,18 +46,20 @@ def drive(
     on_cluster: Callable[[], RunOnCluster[Plan]] | None = None,
     ray: str | None = None,
     workers: int | None = None,
+    keys: Iterable[str] = (),
 ) -> RunStopped | None:
     """Run `run(plan, environment, events)` and show its progress; return why it stopped early, None if it did not.
 
-    With an address in `ray`, or a number of `workers`, what `on_cluster` returns is run there instead. `live.json` in
-    the directories of `works` shows the progress to `cts status`, also when `quiet`. Raises UsageError.
+    With an address in `ray`, or a number of `workers`, what `on_cluster` returns is run there instead; the workers get
+    the environment variables `keys`. `live.json` in the directories of `works` shows the progress to `cts status`, also
+    when `quiet`. Raises UsageError where there is no cluster.
     """
     if on_cluster is not None and not (ray is None and workers is None):
-        return _drive_on_cluster(on_cluster, plan, works, ray=ray, workers=workers, quiet=quiet)
+        return _drive_on_cluster(on_cluster, plan, works, ray=ray, workers=workers, keys=keys, quiet=quiet)
     progress = Progress(works)
     with writing_live(progress), shown(Console(stderr=True), progress, quiet=quiet):
         try:
-            run_async(run, plan, os.environ, Events(doing))
+            run_async(run, plan, os.environ, Events(progress))
         except RunStopped as reason:
             return reason
     return None
@@ -78,48 +79,17 @@ def _drive_on_cluster(
     *,
     ray: str | None,
     workers: int | None,
+    keys: Iterable[str],
     quiet: bool,
 ) -> RunStopped | None:
-    """`drive` on a cluster, which is led by a process of its own, because Ray may end that process."""
-    from cts_async.cluster.apart import Tell, Vanished, apart
-    from cts_async.cluster.ray_cluster import cluster_spec
+    from cts_async.cluster.ray_session import cluster_spec, connect
 
-    spec = cluster_spec(ray, workers)
-
-    def lead(tell: Tell) -> None:
-        with _connected(spec, quiet=quiet) as cluster:
-            tell(drive(partial(on_cluster(), cluster), plan, works, quiet=quiet))
-
-    try:
-        return apart(lead)
-    except Vanished as end:
-        _tidy_terminal()
-        raise RunStopped(
-            f"the process that led the workers {end}, perhaps because Ray itself has ended; "
-            "nothing is lost, the same command resumes"
-        ) from None
-
-
-@contextmanager
-def _connected(spec: ClusterSpec, *, quiet: bool) -> Iterator[RayCluster]:
-    from cts_async.cluster.ray_cluster import connect
-
-    def tell(said: str) -> None:
+    def report(message: str) -> None:
         if not quiet:
-            Console(stderr=True).print(said, markup=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
 
-    with connect(spec, tell=tell) as cluster:
-        for note in cluster.notes:
-            tell(note)
-        yield cluster
-
-
-def _tidy_terminal() -> None:
-    """Leave a progress screen that was not cleared where it is, and continue below it."""
-    err = Console(stderr=True)
-    if err.is_terminal:
-        err.show_cursor()
-        err.line()
+    with connect(cluster_spec(ray, workers), set(keys), report=report) as cluster:
+        return drive(partial(on_cluster(), cluster), plan, works, quiet=quiet)
 
 
 Ts = TypeVarTuple("Ts")

@@ -146,8 +146,11 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
         config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
     )
     options.check_keys(config.config_file, config.config_consent, plan.specs.values())
+    keys = {spec.key_env for spec in plan.specs.values() if spec.key_env}
     works = [_work(plan, judge) for judge in plan.judges]
-    stopped = drive(run_judging, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers)
+    stopped = drive(
+        run_judging, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
+    )
     summaries = _summaries(plan)
     if stopped and not summaries:
         raise stopped
@@ -166,7 +169,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
 
 
 def _on_cluster() -> RunOnCluster[JudgePlan]:
-    from cts_async.cluster.runs import run_judging_on
+    from cts_async.cluster.head import run_judging_on
 
     return run_judging_on
 

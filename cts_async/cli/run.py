@@ -61,7 +61,10 @@ def run(
         RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
-    stopped = drive(run_plan, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers)
+    keys = {spec.key_env for spec in used if spec.key_env}
+    stopped = drive(
+        run_plan, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
+    )
     begun = [directory for directory in plan.systems.values() if (directory / "run.json").exists()]
     summaries = [summarise_run(directory) for directory in begun]
     written = [write_summary(summary) for summary in summaries]
@@ -83,7 +86,7 @@ run.__doc__ = HELP
 
 
 def _on_cluster() -> RunOnCluster[Plan]:
-    from cts_async.cluster.runs import run_campaign_on
+    from cts_async.cluster.head import run_campaign_on
 
     return run_campaign_on
 

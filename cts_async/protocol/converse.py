@@ -18,7 +18,6 @@ from cts_async.config import ConverseConfig, RunConfig
 from cts_async.datasets import open_dataset
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Job
-from cts_async.engine.shards import until_free
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.conversation import ModelRespondent, Talk, converse, prompt_of, prompts_of
@@ -168,7 +167,6 @@ async def run_conversations(plan: ConversePlan, environ: Mapping[str, str], even
 
 @asynccontextmanager
 async def _open_jobs(plan: ConversePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
-    await until_free(plan.systems.values(), events)
     with open_system_files(plan, events) as files:
         yield Jobs([_jobs(plan, resources, files)], budget_of(plan, files, events))
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, JobsFound, Notice
+from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.runner import Context, Job
-from cts_async.engine.shards import recovered, until_free
 from cts_async.errors import StepError, write_error
 from cts_async.protocol.answers import Judging, Wanted
 from cts_async.protocol.judge import Judge, nothing_covered
@@ -63,7 +63,6 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
 
 @asynccontextmanager
 async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
-    await until_free([journal.parent for journal in plan.journals], events)
     with open_verdicts(plan, events) as files:
         usual = plan.config.in_flight or instances_in_flight(resources)
         yield Jobs(
@@ -116,7 +115,7 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, also: Also) -> list[RunF
         record = RunRecord(plan.identity or {}, notes, prompts, option="--out")
         stack.enter_context(recorded_session(plan.out, record, also))
         try:
-            journal = recovered(plan.out / STEPS, sync=sync)
+            journal = Journal(plan.out / STEPS, sync=sync)
         except OSError as error:
             raise write_error(plan.out, error, verb="write there") from None
         stack.callback(journal.close)

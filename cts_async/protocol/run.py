@@ -23,7 +23,6 @@ from cts_async.config import CommandConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
@@ -144,7 +143,6 @@ async def run_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> No
 @asynccontextmanager
 async def _open_jobs(plan: Plan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     async with open_cast(plan, resources) as cast:
-        await until_free(plan.systems.values(), events)
         with open_runs(plan, events) as files:
             yield Jobs([_jobs(plan, resources, cast, files)], budget_of(plan, files, events))
 

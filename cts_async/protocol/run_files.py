@@ -24,7 +24,6 @@ from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.run_dir import check_identity, differences, locked, read_manifest, write_json
 from cts_async.engine.runner import Context, Job, interrupted
-from cts_async.engine.shards import SHARDS, recovered
 from cts_async.errors import RunStopped, UsageError, write_error
 from cts_async.protocol.results import LatestLines, Line, judged_mark
 from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
@@ -39,7 +38,7 @@ RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
     "prompts",
 )
 _FILES: Final = (RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, "traces.jsonl", "live.json", "report.html")
-_FOLDERS: Final = (JUDGMENTS, PROMPTS, SHARDS)
+_FOLDERS: Final = (JUDGMENTS, PROMPTS)
 FURTHER: Final = "further_judges"
 """The manifest's field with what determines each further judge's verdicts, by name."""
 
@@ -65,8 +64,8 @@ class RunRecord:
 class RunFiles:
     """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
 
-    A `journal` that several directories share is passed in, and closed by the caller. Raises what `recovered` raises,
-    UsageError where nothing can be written, and StorageFull where there is no space.
+    A `journal` that several directories share is passed in, and closed by the caller. Raises UsageError where nothing
+    can be written, and StorageFull where there is no space.
     """
 
     def __init__(
@@ -82,7 +81,8 @@ class RunFiles:
         self._sync = sync
         self._own_journal = journal is None
         try:
-            self.journal = recovered(directory / STEPS, sync=sync) if journal is None else journal
+            check_no_shards(directory)
+            self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
             raise write_error(directory, error, verb="write there") from None
@@ -189,6 +189,7 @@ def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> I
     """`open_run_files` without the files: the lock, the manifest with this session, the prompts."""
     with locked(directory, place=record.option) as lock:
         check_regular_files(directory)
+        check_no_shards(directory)
         check_identity(directory, record.identity, place=record.option)
         manifest = read_manifest(directory)
         if manifest is None:
@@ -233,6 +234,15 @@ def check_regular_files(directory: Path) -> None:
             check_writable(torn_path(path))
     except OSError as error:
         raise write_error(error.filename or directory, error) from None
+
+
+def check_no_shards(directory: Path) -> None:
+    """Refuse a run that a cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError."""
+    if any((directory / "shards").glob("*.jsonl*")):
+        raise UsageError(
+            f"{directory / 'shards'}: steps of an interrupted cluster run that only cts-async==0.7.0 can merge; "
+            "resume the run with that version first"
+        )
 
 
 def _check_no_results(directory: Path, option: str) -> None:
@@ -282,6 +292,7 @@ def open_finished_run(
     """
     with locked(directory):
         check_regular_files(directory)
+        check_no_shards(directory)
         manifest = read_manifest(directory) or {}
         manifest[FURTHER] = with_judges(directory, manifest, judges)
         manifest["prices"] = {**manifest.get("prices", {}), **notes["prices"]}

@@ -14,8 +14,6 @@ import pytest
 from cts_async.config import JudgeConfig
 from cts_async.engine.events import Events
 from cts_async.engine.run_dir import read_manifest, sessions_of
-from cts_async.engine.shards import SHARDS
-from cts_async.engine.step import step_key
 from cts_async.engine.worker_status import WorkerStatus, census
 from cts_async.errors import Interrupted, StorageFull, UsageError
 from cts_async.protocol.gold.files import TRACES, TraceArchive
@@ -69,14 +67,13 @@ def test_results_that_the_disk_refused_are_an_error_when_files_are_closed(
         asyncio.run(main())
 
 
-def test_opening_a_run_merges_shards(tmp_path: Path) -> None:
-    key = step_key("clarify")
-    (tmp_path / SHARDS).mkdir()
-    (tmp_path / SHARDS / "w1-1.jsonl").write_bytes(b'{"key":"%s","ok":true}\n' % key.encode())
-    files = RunFiles(tmp_path)
-    assert files.journal.find(key) == {"key": key, "ok": True}
-    files.close()
-    assert not (tmp_path / SHARDS).exists()
+def test_unmerged_steps_of_an_old_cluster_run_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "w1-1.jsonl").write_bytes(b"{}\n")
+    with pytest.raises(
+        UsageError, match=r"cts-async==0\.7\.0 can merge; resume the run with that version first"
+    ):
+        RunFiles(tmp_path)
 
 
 # --- Sessions in the manifest

@@ -20,7 +20,6 @@ from cts_async.config import GoldConfig
 from cts_async.datasets import normalise, open_dataset
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job
-from cts_async.engine.shards import until_free
 from cts_async.errors import RunStopped, StepError, UsageError
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.gold.check import Gold, GoldForm, gold_json, ground, grounding_json
@@ -196,7 +195,6 @@ def publish(plan: GoldPlan) -> int:
 @asynccontextmanager
 async def _open_jobs(plan: GoldPlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     async with open_search(plan, resources) as searcher:
-        await until_free([plan.directory], events)
         with (
             open_system_files(plan, events) as files,
             closing(TraceArchive(plan.directory, sync=plan.config.sync)) as archive,
