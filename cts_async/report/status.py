@@ -170,7 +170,7 @@ def state_of_run(directory: Path) -> RunState:
     """Read a run's manifest and results; its journal is not looked into. Raises InputError where there is no run."""
     manifest = read_manifest(directory)
     if manifest is None:
-        raise InputError(directory, "no run here (run.json is missing)")
+        raise InputError(directory, "not a run directory: run.json not found")
     lines = ResultColumns(directory / results_of(directory), unmarked)
     mean = RunningMean()
     mean.add(lines.scores_of(~lines.failed).values.tolist() if lines.n else ())
