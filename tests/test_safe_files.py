@@ -17,13 +17,13 @@ import pytest
 import cts_async
 from cts_async.errors import StorageFull, UsageError
 from cts_async.safe_files import (
+    atomic_writer,
     check_writable,
-    leads_to,
-    make_folder_in,
+    is_open_file,
+    make_folder,
     open_file,
-    opened_folder,
+    open_folder,
     replace_file,
-    written_whole,
 )
 
 PACKAGE = Path(cts_async.__file__).parent
@@ -33,7 +33,7 @@ APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND
 def test_the_new_content_takes_the_old_one_s_place(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for content in (b"old", b"new"):
-        with written_whole(path) as file:
+        with atomic_writer(path) as file:
             file.write(content)
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
@@ -42,7 +42,7 @@ def test_the_new_content_takes_the_old_one_s_place(tmp_path: Path) -> None:
 def test_an_error_in_between_leaves_the_old_content_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
-    with suppress(KeyboardInterrupt), written_whole(path) as file:
+    with suppress(KeyboardInterrupt), atomic_writer(path) as file:
         file.write(b"new")
         raise KeyboardInterrupt
     assert path.read_bytes() == b"old"
@@ -51,7 +51,7 @@ def test_an_error_in_between_leaves_the_old_content_and_nothing_else(tmp_path: P
 
 def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:
     for path, why in [(tmp_path / "none" / "a", "No such file"), (tmp_path, "Is a directory")]:
-        with pytest.raises(UsageError, match=f"cannot write \\({why}"), written_whole(path):
+        with pytest.raises(UsageError, match=f"cannot write \\({why}"), atomic_writer(path):
             pass
 
 
@@ -65,7 +65,7 @@ def test_a_full_disk_asks_for_room_and_leaves_the_old_file(
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", refuse)
     told = "a: cannot write .No space left on device.; make room"
-    with pytest.raises(StorageFull, match=told), written_whole(path) as file:
+    with pytest.raises(StorageFull, match=told), atomic_writer(path) as file:
         file.write(b"new")
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("a", b"old")]
 
@@ -83,7 +83,7 @@ def a_dangling_link(path: Path) -> None:
 
 def a_socket(path: Path) -> None:
     # The path of a socket is no longer than 107 bytes.
-    with opened_folder(path.parent) as folder, socket.socket(socket.AF_UNIX) as bound:
+    with open_folder(path.parent) as folder, socket.socket(socket.AF_UNIX) as bound:
         bound.bind(f"/proc/self/fd/{folder}/{path.name}")
 
 
@@ -111,7 +111,7 @@ def test_what_is_no_regular_file_is_refused_and_left_as_it_is(
         check_writable(path)
     with pytest.raises(UsageError, match=rf"file: cannot write \(.*{why}"):
         replace_file(path, b"ours")
-    with pytest.raises(UsageError, match=rf"file: cannot write \(.*{why}"), written_whole(path) as file:
+    with pytest.raises(UsageError, match=rf"file: cannot write \(.*{why}"), atomic_writer(path) as file:
         file.write(b"ours")
     after = path.lstat()
     assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (
@@ -129,15 +129,15 @@ def test_a_folder_that_is_a_link_is_refused_unless_the_user_named_the_file(tmp_p
     link.symlink_to(elsewhere)
     for refused in (
         lambda: open_file(link / "file", APPEND),
-        lambda: make_folder_in(link, "folder"),
-        lambda: make_folder_in(tmp_path, "link"),
+        lambda: make_folder(link, "folder"),
+        lambda: make_folder(tmp_path, "link"),
     ):
         with pytest.raises(OSError, match="link is a symbolic link"):
             refused()
     with pytest.raises(UsageError, match="link is a symbolic link"):
         replace_file(link / "file", b"")
     assert not list(elsewhere.iterdir())
-    with written_whole(link / "file") as file:
+    with atomic_writer(link / "file") as file:
         file.write(b"named by the user")
     assert (elsewhere / "file").read_bytes() == b"named by the user"
 
@@ -146,7 +146,7 @@ def test_folders_further_up_may_be_links(tmp_path: Path) -> None:
     (tmp_path / "data" / "run").mkdir(parents=True)
     (tmp_path / "runs").symlink_to(tmp_path / "data")
     replace_file(tmp_path / "runs" / "run" / "file", b"ours")
-    assert make_folder_in(tmp_path / "runs" / "run", "folder").is_dir()
+    assert make_folder(tmp_path / "runs" / "run", "folder").is_dir()
     assert (tmp_path / "data" / "run" / "file").read_bytes() == b"ours"
 
 
@@ -162,23 +162,23 @@ def test_a_link_under_the_temporary_name_is_removed_and_not_followed(tmp_path: P
 def test_a_deleted_or_replaced_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "file"
     fd = open_file(path, APPEND)
-    assert leads_to(path, fd)
+    assert is_open_file(path, fd)
     path.rename(tmp_path / "aside")
-    assert not leads_to(path, fd)
+    assert not is_open_file(path, fd)
     path.touch()
-    assert not leads_to(path, fd)
+    assert not is_open_file(path, fd)
     path.unlink()
     path.symlink_to(tmp_path / "aside")
-    assert not leads_to(path, fd)
+    assert not is_open_file(path, fd)
     os.close(fd)
 
 
 WRITES = """
 import sys
 from pathlib import Path
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 print("before", flush=True)
-with written_whole(Path(sys.argv[1])) as file:
+with atomic_writer(Path(sys.argv[1])) as file:
     file.write(b"content\\n")
 print("after")
 """
@@ -197,7 +197,7 @@ def test_standard_output_by_its_name_is_written_to_in_its_place(
 
 
 def test_devices_for_output_are_written_to() -> None:
-    with written_whole(Path("/dev/null")) as file:
+    with atomic_writer(Path("/dev/null")) as file:
         file.write(b"content")
     assert Path("/dev/null").is_char_device()
 
@@ -222,8 +222,8 @@ WRITING_CALLS = {
     *("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move"),
 }
 ELSEWHERE = {
-    "cli/standard_output.py": "the null device, in the place of a standard output that takes no more",
-    "cli/standard_error.py": "the null device, in the place of a standard error that is closed",
+    "cli/streams.py": "the null device, in place of a standard stream that is closed or fails",
+    "report/output.py": "the null device, in place of a standard output that fails",
     "search/backends/index.py": "bm25s and numpy save into a folder that mkdtemp has just made",
     "report/plots/image_files.py": "a script in a folder that mkdtemp has just made",
 }

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -147,7 +147,7 @@ def _converse(
         open_judgments,
         open_scorer,
     )
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
     from cts_async.report.tables import make_folder, write_csv
 
     plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
@@ -159,7 +159,7 @@ def _converse(
     if not quiet:
         _introduce(err, plan, judgments)
         print_notes(plan.dataset.notes)
-    works = [Work(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
+    works = [RunGroup(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
     stopped = drive(hold_talks, plan, works, quiet=quiet)
     summaries = _summaries(plan)
     tables, notes = [conversations_table(summaries)], []

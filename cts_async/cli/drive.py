@@ -21,7 +21,7 @@ from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import RunStopped
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of
-from cts_async.report.progress import Doing, Work, ticking, told_live
+from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.report.text import plain
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ Doer = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
 DoerOn = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
 
 
-def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -> RunStopped | None:
+def drive(doer: Doer[Plan], plan: Plan, works: Sequence[RunGroup], *, quiet: bool) -> RunStopped | None:
     """Run `doer(plan, environment, events)`, which does `works`; gives why it stopped.
 
     However quiet it is here, `live.json` in the directories tells others (`cts status`).
     """
-    doing = Doing(works)
-    with told_live(doing), shown(Console(stderr=True), doing, quiet=quiet):
+    doing = Progress(works)
+    with writing_live(doing), shown(Console(stderr=True), doing, quiet=quiet):
         try:
             run_async(doer, plan, os.environ, Events(doing))
         except RunStopped as reason:
@@ -52,7 +52,7 @@ def drive_placed(
     here: Doer[Plan],
     there: Callable[[], DoerOn[Plan]],
     plan: Plan,
-    works: Sequence[Work],
+    works: Sequence[RunGroup],
     *,
     ray: str | None,
     workers: int | None,
@@ -133,7 +133,7 @@ STILL_HERE_S = 60.0
 
 
 @contextmanager
-def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[None]:
+def shown(console: Console, doing: Progress, *, quiet: bool = False) -> Iterator[None]:
     """Show how things stand while the block runs, and each thing that a person should know once."""
     if quiet:
         yield
@@ -141,14 +141,14 @@ def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[No
         with Redrawn(console=console, auto_refresh=False, transient=True) as redrawn:
             screen = _Screen(console, doing, redrawn)
             try:
-                with ticking(SCREEN_EVERY_S, screen.tick):
+                with periodic(SCREEN_EVERY_S, screen.tick):
                     yield
             finally:
                 screen.tick()
     else:
         lines = PlainLines(console, doing)
         try:
-            with ticking(LOOK_EVERY_S, lines.tick):
+            with periodic(LOOK_EVERY_S, lines.tick):
                 yield
         finally:
             lines.say_news()
@@ -162,7 +162,7 @@ def print_plainly(console: Console, text: str) -> None:
 class _Screen:
     """Draws over what it drew before."""
 
-    def __init__(self, console: Console, doing: Doing, redrawn: Redrawn) -> None:
+    def __init__(self, console: Console, doing: Progress, redrawn: Redrawn) -> None:
         self._console, self._doing, self._redrawn = console, doing, redrawn
         self._drawn: list[int] = []
         """The columns of each line that stands there."""
@@ -171,7 +171,7 @@ class _Screen:
         """Say what is new, and draw how things stand now."""
         width, height = self._console.size
         self._unwrap(width)
-        if said := self._doing.said():
+        if said := self._doing.notices():
             print_plainly(self._console, "\n".join(said))
         screen = LiveScreen([self._doing.live()])
         lines = screen.lines(width, height - 1, ascii_only=self._console.options.ascii_only)
@@ -189,7 +189,9 @@ class _Screen:
 class PlainLines:
     """News at once, and between them a line every few seconds."""
 
-    def __init__(self, console: Console, doing: Doing, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, console: Console, doing: Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._console, self._doing, self._clock = console, doing, clock
         self._said_at, self._said = clock(), ""
 
@@ -205,6 +207,6 @@ class PlainLines:
 
     def say_news(self) -> None:
         """What a person should know at once."""
-        for text in self._doing.said():
+        for text in self._doing.notices():
             self._said_at = self._clock()
             print_plainly(self._console, text)

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.cli.drive import DoerOn
     from cts_async.protocol.plan import Plan, SearchPlan
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
@@ -91,12 +91,12 @@ def _on_a_cluster() -> DoerOn[Plan]:
     return run_campaign_on
 
 
-def _works(plan: Plan) -> list[Work]:
+def _works(plan: Plan) -> list[RunGroup]:
     from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
 
     return [
-        Work(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
+        RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
 

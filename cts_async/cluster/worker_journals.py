@@ -20,8 +20,8 @@ import orjson
 from cts_async.cluster.messages import Shard
 from cts_async.engine.journal import AppendLog, line_of
 from cts_async.engine.shards import SHARDS, flush_folder
-from cts_async.errors import RunStopped, unwritable
-from cts_async.safe_files import leads_to, make_folder_in, open_file
+from cts_async.errors import RunStopped, write_error
+from cts_async.safe_files import is_open_file, make_folder, open_file
 
 SHARD_BYTES: Final = 8_000_000
 SHARD_AGE_S: Final = 10.0
@@ -165,7 +165,7 @@ class ShardJournal(_Remembering):
             self._n += 1
             path = self._folder / f"{self._worker}-{self._n}.jsonl"
             try:
-                make_folder_in(self._folder.parent, self._folder.name)
+                make_folder(self._folder.parent, self._folder.name)
                 lock = _locked_new(path)
                 if lock is not None:
                     return _Open(path.name, self._log(path, lock), lock, now)
@@ -184,7 +184,7 @@ class ShardJournal(_Remembering):
 
 def _in_the_way(path: Path, error: OSError) -> RunStopped:
     """Why no shard can be begun. The head has written there: it is no mistake of whoever typed the command."""
-    reason = unwritable(path, error)
+    reason = write_error(path, error)
     if isinstance(reason, RunStopped):
         return reason
     return RunStopped(f"{reason}; what is done is kept: make that possible and type the same command again")
@@ -198,7 +198,7 @@ def _locked_new(path: Path) -> int | None:
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        if leads_to(path, fd):
+        if is_open_file(path, fd):
             return fd
     except OSError:
         os.close(fd)

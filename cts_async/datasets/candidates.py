@@ -11,7 +11,7 @@ from cts_async.datasets.fields import Fields, kind_of, says_error
 from cts_async.datasets.rows import JSONL_SUFFIXES, Row, read_rows
 from cts_async.errors import InputError
 from cts_async.records import Candidate, Failure
-from cts_async.tagged_text import answer_in
+from cts_async.tagged_text import find_answer
 from cts_async.values import value
 
 
@@ -100,7 +100,7 @@ def _plain(fields: Fields, row: Row, line: int) -> CandidateLine | None:
     if type(row_id) is str and type(query) is str and type(answer) is str and not row.get("error"):
         row_id, query = row_id.strip(), query.strip()
         if row_id and query:
-            return CandidateLine(fields.path, line, Candidate(row_id, query, answer_in(answer)[0]))
+            return CandidateLine(fields.path, line, Candidate(row_id, query, find_answer(answer)[0]))
     return None
 
 
@@ -115,7 +115,7 @@ def _candidate(fields: Fields, row: Row, line: int) -> CandidateLine | FailedLin
     answer = fields.text_or_none(row, "answer", line)
     if answer is None:
         raise fields.missing(row, "answer", line)
-    return CandidateLine(fields.path, line, Candidate(row_id, fused_query, answer_in(answer)[0]))
+    return CandidateLine(fields.path, line, Candidate(row_id, fused_query, find_answer(answer)[0]))
 
 
 def _failure(row: Row, fields: Fields, line: int) -> Failure | None:

@@ -15,7 +15,7 @@ from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.shelf import Shelf, nugget_row
 from cts_async.errors import UsageError
 from cts_async.records import Instance
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 COLUMNS: Final = ("id", "fused_query", "blurred_query", "gold")
 """Of a CSV file; `gold` is a JSON object in a cell, or empty."""
@@ -83,7 +83,7 @@ def _csv_line(cells: Sequence[str]) -> bytes:
 
 def _write(to: Path, lines: Iterable[bytes], header: bytes = b"") -> int:
     n = 0
-    with written_whole(to) as file:
+    with atomic_writer(to) as file:
         file.write(header)
         for line in lines:
             file.write(line)

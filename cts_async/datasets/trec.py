@@ -18,7 +18,7 @@ from typing import Final
 from cts_async.datasets.fields import short
 from cts_async.datasets.lines import byte_lines, decode
 from cts_async.errors import InputError, UsageError
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 MAX_LINE_BYTES: Final = 64 * 1024
 GRADES: Final = range(-2, 5)
@@ -156,5 +156,5 @@ def _word(text: str) -> str:
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    with written_whole(path) as file:
+    with atomic_writer(path) as file:
         file.writelines(line.encode() for line in lines)

@@ -24,8 +24,8 @@ from typing import Any, BinaryIO, Final, Protocol
 import orjson
 
 from cts_async.engine.journal_index import MAX_LINE, KeyLayers, key_index, key_of, scan_journal
-from cts_async.errors import RunStopped, StorageFull, what_to_do
-from cts_async.safe_files import leads_to, open_file
+from cts_async.errors import RunStopped, StorageFull, storage_hint
+from cts_async.safe_files import is_open_file, open_file
 
 KEPT_AT_ONCE: Final = 1 << 14
 """Steps that are moved into the index together."""
@@ -395,7 +395,7 @@ class AppendLog:
         self._end += len(data)
 
     def _check_place(self) -> None:
-        if not leads_to(self.path, self._fd):
+        if not is_open_file(self.path, self._fd):
             raise RunStopped(
                 f"{self.path}: was deleted, moved or replaced while this process was writing it; nothing more is "
                 "written: put it back if it was moved, and type the same command again"
@@ -411,7 +411,7 @@ class AppendLog:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._end)
             self._broken = StorageFull(
-                f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: {what_to_do(error)}"
+                f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: {storage_hint(error)}"
             )
         for _, written in pending:
             if written is None:
@@ -436,7 +436,7 @@ class AppendLog:
             self._on_disk = end
         except OSError as error:
             self._broken = StorageFull(
-                f"{self.path}: cannot flush to the disk ({error.strerror}); {what_to_do(error)}"
+                f"{self.path}: cannot flush to the disk ({error.strerror}); {storage_hint(error)}"
             )
         finally:
             self._syncing = None

@@ -21,9 +21,9 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__
-from cts_async.errors import InputError, RunLocked, UsageError, unwritable
+from cts_async.errors import InputError, RunLocked, UsageError, write_error
 from cts_async.records import is_one_line
-from cts_async.safe_files import leads_to, open_file, opened_folder, replace_file
+from cts_async.safe_files import is_open_file, open_file, open_folder, replace_file
 
 _DAMAGED: Final = (
     ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
@@ -43,7 +43,7 @@ class Lock:
 
     def holds(self) -> bool:
         """Whether the path still leads to the directory that is locked; another process may lock what replaced it."""
-        return leads_to(self._directory, self._fd)
+        return is_open_file(self._directory, self._fd)
 
 
 @contextmanager
@@ -61,20 +61,20 @@ def locked(directory: Path, *, place: str = "") -> Iterator[Lock]:
     with ExitStack() as held:
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            folder = held.enter_context(opened_folder(directory))
+            folder = held.enter_context(open_folder(directory))
             fd = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
             held.callback(os.close, fd)
             free = _flock(fd, fcntl.LOCK_EX)
             with suppress(OSError):  # of file systems that lock no directories
                 free = _flock(folder, fcntl.LOCK_EX) and free
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         other = f", or choose another {place}" if place else ""
         if not free:
             holder = os.pread(fd, 64, 0).decode(errors="replace")
             process = holder if re.fullmatch(r"process \d+", holder) else "another process"
             raise RunLocked(f"{directory}: {process} is writing this run; wait for it{other}")
-        if not leads_to(directory / LOCK, fd):
+        if not is_open_file(directory / LOCK, fd):
             raise RunLocked(
                 f"{directory}: was replaced while it was being locked; type the same command again"
             )
@@ -82,7 +82,7 @@ def locked(directory: Path, *, place: str = "") -> Iterator[Lock]:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         yield Lock(directory, folder)
 
 

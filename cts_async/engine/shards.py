@@ -21,7 +21,7 @@ import anyio
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.journal import Journal, set_torn_tail_aside, torn_path
 from cts_async.engine.run_dir import is_locked
-from cts_async.errors import RunLocked, unwritable
+from cts_async.errors import RunLocked, write_error
 from cts_async.safe_files import check_writable, open_file
 
 SHARDS: Final = "shards"
@@ -102,7 +102,7 @@ def merge(journal: Journal, shard: Path) -> int:
                 return 0
             return _move(journal, shard, source)
         except OSError as error:
-            raise unwritable(shard, error) from None
+            raise write_error(shard, error) from None
     return 0
 
 

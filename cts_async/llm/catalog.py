@@ -13,25 +13,25 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cts_async.errors import InputError, UsageError
-from cts_async.records import AgentPrompt, is_one_line
-from cts_async.toml_tables import (
-    VARIABLE,
+from cts_async.config import (
+    VARIABLE_PATTERN,
     address_problem,
+    check_table_name,
     check_values,
+    environment_override,
     field_error,
     line_of,
-    merged,
-    named,
-    override,
+    merge_table,
     read_tables,
     row_error,
     suggestion,
 )
+from cts_async.errors import InputError, UsageError
+from cts_async.llm.apis import api_names
+from cts_async.records import AgentPrompt, is_one_line
 
 __all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue", "missing_key"]
 
-Api = Literal["openai", "anthropic"]
 Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 Structured = Literal["none", "json_schema", "llama"]
@@ -58,7 +58,7 @@ class ModelSpec:
     """
 
     name: str
-    api: Api
+    api: str
     base_url: str
     model: str
     key_env: str | None
@@ -125,7 +125,7 @@ class Catalogue:
         the catalogue's has no known price. UsageError if the name is unknown or there is no address.
         """
         spec, model = self._find(name)
-        model = model or override(spec.model_env, environ) or spec.model
+        model = model or environment_override(spec.model_env, environ) or spec.model
         if model != spec.model:
             spec = replace(spec, model=model, input_usd_per_mtok=None, output_usd_per_mtok=None)
         return _addressed(replace(spec, name=name), environ)
@@ -137,7 +137,7 @@ class Catalogue:
     def missing_variables(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
         """All variables that have to be set before the model called `name` can be used: address and key."""
         spec, _ = self._find(name)
-        address = spec.base_url or spec.embedded or override(spec.base_url_env, environ)
+        address = spec.base_url or spec.embedded or environment_override(spec.base_url_env, environ)
         lacks = (None if address else spec.base_url_env, missing_key(spec, environ))
         return tuple(variable for variable in lacks if variable)
 
@@ -183,7 +183,7 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
     for name, row in user["models"].items():
         fixed = isinstance(row, dict) and not _LIMITS.isdisjoint(row)
         specs[name] = _spec(
-            name, merged(rows.get(name), f"models.{name}", row, user_file), user_file, fixed=fixed
+            name, merge_table(rows.get(name), f"models.{name}", row, user_file), user_file, fixed=fixed
         )
     catalogue = Catalogue(specs)
     return Catalogue(specs, _roles(user["roles"], catalogue, user_file))
@@ -193,7 +193,7 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Variable = Annotated[str, Field(pattern=rf"^{VARIABLE}$")]
+_Variable = Annotated[str, Field(pattern=rf"^{VARIABLE_PATTERN}$")]
 
 
 class _Row(BaseModel):
@@ -201,7 +201,7 @@ class _Row(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
-    api: Api = "openai"
+    api: str = "openai"
     base_url: str = ""
     model: Annotated[str, Field(min_length=1)]
     key_env: _Variable | None = None
@@ -234,12 +234,15 @@ class _Row(BaseModel):
 def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
     """Validate one merged table; InputError blames `path`."""
     table = f"models.{name}"
-    named(name, "a model's", path)
+    check_table_name(name, "a model's", path)
     check_values(table, row, path)
     try:
         valid = _Row.model_validate(row)
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], _Row.model_fields) from None
+    if valid.api not in api_names():
+        known = ", ".join(api_names())
+        raise field_error(path, table, "api", f"unknown wire format {valid.api[:40]!r}; known: {known}")
     if problem := address_problem(valid.base_url, optional=valid.embedded or bool(valid.base_url_env)):
         raise field_error(path, table, "base_url", problem)
     fields = valid.model_dump()
@@ -270,7 +273,7 @@ def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[s
 
 def _addressed(spec: ModelSpec, environ: Mapping[str, str]) -> ModelSpec:
     """`spec` with the address that the environment gives it, if it gives one; UsageError without any."""
-    url = override(spec.base_url_env, environ) or spec.base_url
+    url = environment_override(spec.base_url_env, environ) or spec.base_url
     where = spec.base_url_env if url != spec.base_url else None
     if not url and not spec.embedded:
         raise UsageError(

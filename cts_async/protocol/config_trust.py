@@ -19,7 +19,7 @@ from typing import Final
 
 from yarl import URL
 
-from cts_async.errors import UsageError, unwritable
+from cts_async.errors import UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
 from cts_async.safe_files import replace_file
 from cts_async.search.backends.base import EngineSpec, ReaderSpec
@@ -133,7 +133,7 @@ def remember(file: Path, environ: Mapping[str, str]) -> None:
     try:
         record.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(record, error) from None
+        raise write_error(record, error) from None
     replace_file(record, os.fsencode(file.resolve()) + b"\n")
 
 

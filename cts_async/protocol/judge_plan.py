@@ -15,7 +15,7 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.run_dir import read_manifest
 from cts_async.engine.shards import recovered
-from cts_async.errors import UsageError, unwritable
+from cts_async.errors import UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.answers import Answers, Repeats, answers_of_candidates, answers_of_run, calls_to_judge
 from cts_async.protocol.judge import LEXICAL
@@ -376,7 +376,7 @@ def opened_targets(
             try:
                 journal = recovered(out / STEPS, sync=sync)
             except OSError as error:
-                raise unwritable(out, error, verb="write there") from None
+                raise write_error(out, error, verb="write there") from None
             stack.callback(journal.close)
             prompts = {}
         yield [stack.enter_context(_own(one, judges, notes, journal, prompts, sync, also)) for one in targets]

@@ -26,7 +26,7 @@ from cts_async.engine.processes import allow_more_files
 from cts_async.engine.step import Prices, step_key
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.http import Pool
+from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
 from cts_async.llm.model import Model, ServedModels, prices_of
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
@@ -42,7 +42,7 @@ from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.catalog import open_engine, open_reader
 from cts_async.search.replay import Recorded
-from cts_async.search.tools import Toolbox
+from cts_async.search.tools import Tools
 
 EMBEDDED_OUTAGE_S = 20.0
 """A server of our own that is gone does not come back: no use waiting long for it."""
@@ -161,7 +161,7 @@ async def opened_searcher(plan: Plan, crew: Crew) -> AsyncIterator[DeepSearch]:
     async with AsyncExitStack() as stack:
         engine, reader = await _opened(plan, crew, stack)
         search, visit = plan.search, plan.roles.visit
-        tools = Toolbox(
+        tools = Tools(
             engine=engine,
             reader=reader,
             identity=step_key(search.identity, search.corpus_sha256, plan.settings.snippet_chars),
@@ -188,7 +188,7 @@ async def _opened(plan: Plan, crew: Crew, stack: AsyncExitStack) -> tuple[Search
         return recorded, documents if documents and search.reader.kind == CORPUS else recorded
     session: aiohttp.ClientSession | None = None
     if search.opened:
-        connector = Pool(crew.environ)
+        connector = ConnectionPool(crew.environ)
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         for spec in search.opened:
             connector.proxies.of(

@@ -17,9 +17,9 @@ from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.run_dir import check_identity, differences, locked, read_manifest, write_json
 from cts_async.engine.runner import interrupted
 from cts_async.engine.shards import SHARDS, recovered
-from cts_async.errors import RunStopped, UsageError, unwritable
+from cts_async.errors import RunStopped, UsageError, write_error
 from cts_async.protocol.results import LatestLines, Line, judged_mark
-from cts_async.safe_files import check_writable, make_folder_in, opened_folder, replace_file
+from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
 RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
     "results.jsonl",
@@ -61,7 +61,7 @@ class RunFiles:
             self.journal = recovered(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
         # Answers of candidates may change under their ids; those of a run cannot.
         mark = {"mark": judged_mark} if results == PER_ITEM else {}
@@ -115,10 +115,10 @@ class RunFiles:
         if judge not in self._judgments:
             path = judgments_path(self.directory, judge)
             try:
-                make_folder_in(self.directory, JUDGMENTS)
+                make_folder(self.directory, JUDGMENTS)
                 self._judgments[judge] = AppendLog(path, sync=self._sync)
             except OSError as error:
-                raise unwritable(path, error) from None
+                raise write_error(path, error) from None
         return self._judgments[judge]
 
 
@@ -209,13 +209,13 @@ def check_regular_files(directory: Path) -> None:
     own = [directory / name for name in _FILES]
     try:
         for name in _FOLDERS:
-            with suppress(FileNotFoundError), opened_folder(directory / name) as folder:
+            with suppress(FileNotFoundError), open_folder(directory / name) as folder:
                 own += (directory / name / entry for entry in os.listdir(folder))
         for path in own:
             check_writable(path)
             check_writable(torn_path(path))
     except OSError as error:
-        raise unwritable(error.filename or directory, error) from None
+        raise write_error(error.filename or directory, error) from None
 
 
 def _check_nothing_is_there(directory: Path, place: str) -> None:
@@ -238,14 +238,14 @@ def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
         return
     folder = directory / PROMPTS
     try:
-        make_folder_in(directory, PROMPTS)
+        make_folder(directory, PROMPTS)
         for name, text in prompts.items():
             path, content = folder / f"{name}.txt", text.encode()
             if not (path.exists() and path.read_bytes() == content):
                 # What a power cut takes of them the next session writes again.
                 replace_file(path, content, sync=False)
     except OSError as error:
-        raise unwritable(folder, error) from None
+        raise write_error(folder, error) from None
 
 
 def _stamp() -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.analysis.resampling import Difference, paired_difference
-from cts_async.llm.model import another_model, shown
+from cts_async.llm.model import is_other_model, printable
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
@@ -31,11 +31,11 @@ def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
         for asked, served in summary.spent.served.items():
             replies[asked] += served.total()
             for model, n in served.items():
-                if another_model(asked, model):
+                if is_other_model(asked, model):
                     others.setdefault((asked, model), Counter())[summary.label] += n
     for (asked, model), runs in others.items():
         share = f"{runs.total()} of {replies[asked]} replies"
-        yield f"Another model: {shown(model)} gave {share} that {shown(asked)} was asked for ({', '.join(runs)})"
+        yield f"Another model: {printable(model)} gave {share} that {printable(asked)} was asked for ({', '.join(runs)})"
 
 
 def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
@@ -47,7 +47,7 @@ def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
             replies.update({(model, name): n for name, n in dropped.items()})
         of.update({model: served.total() for model, served in summary.spent.served.items()})
     for (model, name), n in replies.items():
-        yield f"Without {shown(name)}: {shown(model)} refuses it, {n} of {of[model]} replies were made without"
+        yield f"Without {printable(name)}: {printable(model)} refuses it, {n} of {of[model]} replies were made without"
 
 
 # Scores, costs and failures

@@ -10,7 +10,7 @@ from typing import Final
 
 from cts_async.report.tables import Column, DataTable, Row, csv_text, make_folder, written_rows
 from cts_async.report.text import visible
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 _LATEX: Final = str.maketrans(
@@ -152,7 +152,7 @@ def write_table_files(folder: Path, tables: Iterable[DataTable]) -> list[Path]:
     texts = {name: text for table in tables if table.rows for name, text in _texts(table).items()}
     make_folder(folder)
     for name, text in texts.items():
-        with written_whole(folder / name) as file:
+        with atomic_writer(folder / name) as file:
             file.write(text.encode(errors="replace"))
     return [folder / name for name in texts]
 

@@ -20,7 +20,7 @@ from rich.text import Text
 from cts_async.analysis.resampling import ENOUGH, Difference
 from cts_async.errors import UsageError
 from cts_async.report.text import plain, visible
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 6
 """Minimum width of a column of names."""
@@ -155,7 +155,7 @@ def write_csv(folder: Path, table: DataTable) -> None:
     if not table.rows:
         return
     make_folder(folder)
-    with written_whole(folder / f"{table.name}.csv") as file:
+    with atomic_writer(folder / f"{table.name}.csv") as file:
         file.write(csv_text(table).encode(errors="replace"))
 
 

@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from fake_provider import provider_process
+from typed_commands import cts_in
 
-import cts_async
-
-OURS = str(Path(cts_async.__file__).parents[1])
-"""Where the package under test is, whatever is installed."""
 KEY = "sk-very-secret-0123456789"
 
 
-def cts(cwd: Path, *args: str, columns: int = 80) -> subprocess.CompletedProcess[str]:
-    """`cts` in a folder of its own, with Anthropic's key in the environment."""
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(cwd),
-        "COLUMNS": str(columns),
-        "PYTHONUTF8": "1",
-        "PYTHONPATH": OURS,
-        "ANTHROPIC_API_KEY": KEY,
-    }
-    command = [sys.executable, "-m", "cts_async.cli.main", *args]
-    return subprocess.run(
-        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
+def cts(folder: Path, *words: str, columns: int = 80) -> subprocess.CompletedProcess[str]:
+    """Run `cts WORDS` in a folder, with Anthropic's key in the environment."""
+    return cts_in(folder, *words, COLUMNS=str(columns), ANTHROPIC_API_KEY=KEY)
 
 
 def test_all_models_are_listed_and_no_key_is_shown(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_running_out_of_files_anywhere_is_one_line(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("cts_async.cli.main.app", pipe)
-    monkeypatch.setattr("cts_async.cli.main.tolerate_deaf_ears", lambda: None)
+    monkeypatch.setattr("cts_async.cli.main.ignore_stderr_failures", lambda: None)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2

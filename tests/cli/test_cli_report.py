@@ -40,7 +40,7 @@ def test_the_folder_of_runs_is_what_is_meant_where_none_is_named(
     assert told()[0].startswith("runs/report.html: ")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert "no runs/ here" in str(CliRunner().invoke(app, ["report"]).exception)
+    assert "no folder runs/" in str(CliRunner().invoke(app, ["report"]).exception)
 
 
 def test_formats_are_checked_before_anything_is_read(runs: Path) -> None:

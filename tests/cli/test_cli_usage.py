@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import typer
+from typed_commands import cts_in
 from typer.testing import CliRunner
 
 import cts_async
@@ -48,26 +49,10 @@ GROUPS = ("", "corpus", "data", "data qulac", "data clariq", "data mimics-duo")
 NUGGET = {"id": "N1", "text": "the ferry leaves at nine", "weight": 3}
 
 
-def cts(cwd: Path, *args: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """`cts` in a folder of its own, with no keys in the environment."""
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(cwd),
-        "COLUMNS": "100",
-        "PYTHONUTF8": "1",
-        "PYTHONPATH": OURS,
-        **variables,
-    }
-    command = [sys.executable, "-m", "cts_async.cli.main", *args]
-    return subprocess.run(
-        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 def refused(cwd: Path, *args: str) -> str:
     """What `cts` says on refusing: one line, and no trace of a run."""
     before = sorted(cwd.rglob("*"))
-    done = cts(cwd, *args)
+    done = cts_in(cwd, *args)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
@@ -141,7 +126,7 @@ def test_every_command_is_listed_with_all_of_what_it_does(group: str) -> None:
 
 
 def test_help_is_found_under_its_short_name_too(tmp_path: Path) -> None:
-    assert cts(tmp_path, "models", "-h").stdout == cts(tmp_path, "models", "--help").stdout != ""
+    assert cts_in(tmp_path, "models", "-h").stdout == cts_in(tmp_path, "models", "--help").stdout != ""
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -216,18 +201,18 @@ def test_ctrl_c_promises_to_resume_only_what_resumes(
     def stop(path: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cts_async.datasets.qulac_table.read_qulac", stop)
+    monkeypatch.setattr("cts_async.neighbours.qulac.collection.read_qulac", stop)
     monkeypatch.setattr(sys, "argv", ["cts", "data", "qulac", "figures", "qulac.json"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 75
-    assert capsys.readouterr().err == "cts: interrupted; the same command begins anew\n"
+    assert capsys.readouterr().err == "cts: interrupted; the same command starts again\n"
 
 
 def test_version(tmp_path: Path) -> None:
     from cts_async import __version__
 
-    assert cts(tmp_path, "--version").stdout == f"cts {__version__}\n"
+    assert cts_in(tmp_path, "--version").stdout == f"cts {__version__}\n"
 
 
 def test_missing_keys_are_named_all_at_once_with_a_way_out(tmp_path: Path) -> None:
@@ -237,7 +222,7 @@ def test_missing_keys_are_named_all_at_once_with_a_way_out(tmp_path: Path) -> No
 
 
 def test_an_empty_key_is_a_missing_key(tmp_path: Path) -> None:
-    done = cts(tmp_path, "run", "--model", "gpt", "--all", "gpt", OPENAI_API_KEY=" ")
+    done = cts_in(tmp_path, "run", "--model", "gpt", "--all", "gpt", OPENAI_API_KEY=" ")
     assert done.returncode == 2
     assert "OPENAI_API_KEY" in done.stderr
 
@@ -286,7 +271,7 @@ def test_judged_candidates_are_judged_again_by_their_own_command(tmp_path: Path)
     jsonl(tmp_path / "gold.jsonl", {"id": "q1", "gold": {"nuggets": [NUGGET]}})
     jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
     command = "cts judge --gold gold.jsonl --candidates answers.jsonl --judge lexical --out judged"
-    assert cts(tmp_path, *command.split()[1:]).returncode == 0
+    assert cts_in(tmp_path, *command.split()[1:]).returncode == 0
     (tmp_path / "cts.toml").write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n')
     said = refused(tmp_path, "judge", "judged", "--judge", "m")
     assert said.startswith("cts: judged: candidates that cts judge has judged, no run; for another judge")
@@ -336,7 +321,7 @@ def test_a_field_mapping_has_two_sides(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("k", ["4", "0", "three"])
 def test_more_than_three_questions_are_refused(k: str, tmp_path: Path) -> None:
-    done = cts(tmp_path, "run", "-k", k)
+    done = cts_in(tmp_path, "run", "-k", k)
     assert done.returncode == 2
     assert "'-k'" in done.stderr
     assert "Traceback" not in done.stderr
@@ -346,7 +331,7 @@ def test_more_than_three_questions_are_refused(k: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--scheme", "at-coz"], "cts: --scheme at-coz: has to be one of cts, standard"),
+        (["--scheme", "at-coz"], "cts: --scheme at-coz: must be one of cts, standard"),
         (
             ["--mode", "select"],
             "cts: --mode select: the benchmark's own scheme asks at once only; add --scheme",
@@ -371,13 +356,13 @@ def test_score_refuses_in_the_words_of_every_other_command(tmp_path: Path) -> No
     assert refused(tmp_path, "score", broken) == "cts: broken.jsonl:1: not valid JSON\n"
     assert "No such option: --jsn" in refused(tmp_path, "score", "--jsn", broken)
     assert "(see cts score --help)" in refused(tmp_path, "score")
-    assert "--gold" in cts(tmp_path, "score", "--help").stdout.split("Options:")[1]
+    assert "--gold" in cts_in(tmp_path, "score", "--help").stdout.split("Options:")[1]
 
 
 def test_scores_are_read_whatever_stands_beside_them(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"torn')
     judged = jsonl(tmp_path / "results.jsonl", {"id": "q1", "nuggets": [{**NUGGET, "coverage": "full"}]})
-    done = cts(tmp_path, "score", judged)
+    done = cts_in(tmp_path, "score", judged)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[1].split()[-1] == judged
 
@@ -385,7 +370,7 @@ def test_scores_are_read_whatever_stands_beside_them(tmp_path: Path) -> None:
 def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
     config = '[models.mine]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\nkey_env = "MY_KEY"\n'
     (tmp_path / "cts.toml").write_text(config)
-    done = cts(tmp_path, "doctor", "--json", MY_KEY="sk-very-secret")
+    done = cts_in(tmp_path, "doctor", "--json", MY_KEY="sk-very-secret")
     found = {finding["name"]: finding for finding in json.loads(done.stdout)}
     assert "sk-very-secret" not in done.stdout + done.stderr
     assert "key is set" in found["model mine"]["text"]
@@ -421,10 +406,10 @@ def test_a_pattern_of_candidates_needs_no_quotes(tmp_path: Path) -> None:
     gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
     a, b = (jsonl(tmp_path / f"{name}.jsonl", {"id": "q1", "answer": f"at nine, {name}"}) for name in "ab")
     words = ("judge", "--gold", gold, "--out", "out", "--judge", "lexical", "--json", "-q")
-    by_shell = cts(tmp_path, *words, "--candidates", a, b)
+    by_shell = cts_in(tmp_path, *words, "--candidates", a, b)
     assert (by_shell.returncode, by_shell.stderr) == (0, "")
     assert [summary["system"] for summary in json.loads(by_shell.stdout)] == ["a", "b"]
-    assert cts(tmp_path, *words, "--candidates", "[ab].jsonl").returncode == 0, "the same command resumes"
+    assert cts_in(tmp_path, *words, "--candidates", "[ab].jsonl").returncode == 0, "the same command resumes"
 
 
 def test_a_file_where_a_directory_belongs_is_called_what_it_is_not(
@@ -436,7 +421,7 @@ def test_a_file_where_a_directory_belongs_is_called_what_it_is_not(
     )
     assert refused(tmp_path, "audit", corpus) == f"cts: {corpus}: not a run directory: run.json not found\n"
     given = ("--all", "local", "--data", queries, "--corpus", corpus, "--no-judge")
-    done = cts(tmp_path, "run", *given, "--runs-dir", corpus, "-q")
+    done = cts_in(tmp_path, "run", *given, "--runs-dir", corpus, "-q")
     assert (done.returncode, done.stderr) == (
         2,
         f"cts: {corpus}/queries-orig+agent-local: cannot write there (Not a directory)\n",

@@ -15,7 +15,7 @@ from cts_async.cluster.shared_lanes import SharedLanes
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane, LaneLimits, Permit
 from cts_async.errors import RateLimited
-from cts_async.llm.responses import quotas
+from cts_async.llm.responses import quotas_in
 
 ACCOUNT = "provider/account"
 
@@ -84,7 +84,7 @@ class Provider:
             self.limits.left()
         self.served += 1
         self.last_end = loop.time()
-        told = quotas({name.lower(): value for name, value in verdict.headers.items()}, loop.time())
+        told = quotas_in({name.lower(): value for name, value in verdict.headers.items()}, loop.time())
         lane.succeeded(permit, tokens or None, told)
         return True
 

@@ -51,7 +51,7 @@ from cts_async.errors import (
     StorageFull,
     UsageError,
 )
-from cts_async.report.progress import Doing, Work
+from cts_async.report.progress import Progress, RunGroup
 
 Beside = Callable[[Head], Awaitable[None]]
 
@@ -141,7 +141,7 @@ def test_what_is_told_is_what_one_process_tells(cluster: Cluster) -> None:
 
 
 def test_the_screen_shows_the_cluster_as_one(cluster: Cluster) -> None:
-    doing = Doing([Work("g", 40, ())])
+    doing = Progress([RunGroup("g", 40, ())])
     cluster.world.fail = {"i3"}
     cluster.on_event = doing
     run(cluster)

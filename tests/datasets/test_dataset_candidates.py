@@ -15,7 +15,7 @@ from cts_async.datasets.candidates import (
 )
 from cts_async.errors import InputError
 from cts_async.records import Candidate, Failure
-from cts_async.tagged_text import answer_in
+from cts_async.tagged_text import find_answer
 
 Write = Callable[..., Path]
 
@@ -112,11 +112,11 @@ def test_an_error_that_is_null_is_none(write: Write) -> None:
 def test_an_answer_is_read_as_the_agent_s_is(write: Write, text: str, answer: str) -> None:
     (line,) = read_candidates(write("c.jsonl", [{"id": "a", "answer": text}]))
     assert isinstance(line, CandidateLine)
-    assert line.candidate.answer == answer == answer_in(text)[0]
+    assert line.candidate.answer == answer == find_answer(text)[0]
 
 
 def test_many_open_tags_are_read_in_linear_time() -> None:
-    assert answer_in("<answer>" * 50_000 + "x") == ("x", "open_tag")
+    assert find_answer("<answer>" * 50_000 + "x") == ("x", "open_tag")
 
 
 def test_a_line_without_answer_is_refused_with_the_fields_it_has(write: Write) -> None:

@@ -28,7 +28,7 @@ from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.shards import until_free
 from cts_async.engine.signals import stoppable
-from cts_async.errors import InputError, RunStopped, StepError, UsageError, unwritable
+from cts_async.errors import InputError, RunStopped, StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.gold.check import Gold, GoldForm, gold_json, ground, grounding_json
 from cts_async.protocol.gold.sources import (
@@ -57,7 +57,7 @@ from cts_async.protocol.run_folders import GOLDBUILD
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
 from cts_async.protocol.views import ExtractorView, SearchView
 from cts_async.records import Instance, Trace, language_of
-from cts_async.safe_files import check_writable, written_whole
+from cts_async.safe_files import atomic_writer, check_writable
 
 
 class NoSources(StepError):
@@ -409,7 +409,7 @@ def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
     try:
         check_writable(out)
     except OSError as error:
-        raise unwritable(f"--out {out}", error) from None
+        raise write_error(f"--out {out}", error) from None
     if force or not out.exists() or not out.stat().st_size:
         return
     known = {_digest(line) for line in own}
@@ -433,9 +433,9 @@ def write_gold(out: Path, lines: Iterable[bytes]) -> int:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(f"--out {out}", error) from None
+        raise write_error(f"--out {out}", error) from None
     n_lines = 0
-    with written_whole(out) as file:
+    with atomic_writer(out) as file:
         for line in chain([first], remaining):
             file.write(line)
             n_lines += 1
@@ -460,7 +460,7 @@ class TraceArchive:
         try:
             self._log = AppendLog(path, sync=sync)
         except OSError as error:
-            raise unwritable(path, error, verb="write there") from None
+            raise write_error(path, error, verb="write there") from None
         self._known = LatestLines(path)
 
     async def keep(self, line: dict[str, Any]) -> None:

@@ -23,7 +23,7 @@ from cts_async.report.html.instances import run_section, viewer_folder
 from cts_async.report.plots import Drawn, Figure, LeftOut, plotly_js, template
 from cts_async.report.table_files import best_cells
 from cts_async.report.tables import Column, DataTable, Row, Show, written_rows
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 DOCTYPE: Final = "<!doctype html>\n"
 
@@ -403,7 +403,7 @@ class Origin:
 def write_report(path: Path, contents: Contents, origin: Origin) -> None:
     """Write the page. Raises UsageError or StorageFull; what was there before stays then."""
     page = _page(contents, origin)
-    with written_whole(path) as file:
+    with atomic_writer(path) as file:
         for piece in document(page):
             file.write(piece.encode())
 

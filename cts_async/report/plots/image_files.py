@@ -20,10 +20,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from cts_async.engine.processes import child_environment
-from cts_async.errors import UsageError, unwritable
+from cts_async.errors import UsageError, write_error
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.style import FONT_PX, template
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 
 def plotly_path() -> Path:
@@ -102,13 +102,13 @@ def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> l
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(folder, error) from None
+        raise write_error(folder, error) from None
     browser = _browser()
     with _silent("choreographer", "kaleido"), _keyless_environment():
         files = asyncio.run(_drawn(figures, formats, browser))
     written = []
     for name, data in files:
-        with written_whole(folder / name) as file:
+        with atomic_writer(folder / name) as file:
             file.write(data)
         written.append(folder / name)
     return written
