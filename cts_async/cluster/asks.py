@@ -156,7 +156,7 @@ class Let:
     covers: float
     tokens: float
     """It was charged, with all caution."""
-    caution: float
+    token_margin: float
     doubts: bool
     """Whether a refusal would only say how the server counts."""
 
@@ -171,7 +171,7 @@ class Lot:
     requests: int
     tokens: float
     """Charged for all of them, with all caution."""
-    caution: float
+    token_margin: float
 
 
 @value

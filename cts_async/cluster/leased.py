@@ -18,7 +18,7 @@ from cts_async.cluster.asks import LEASE_S, Fate, Heard, History, LaneAsk, LaneG
 from cts_async.cluster.far_clock import FarClock
 from cts_async.cluster.sent_log import SentLog
 from cts_async.cluster.stock import InStock, Stock
-from cts_async.engine.account import FIRST_CAUTION, LaneLimits, LimitOf, Permit
+from cts_async.engine.account import FIRST_MARGIN, LaneLimits, LimitOf, Permit
 from cts_async.engine.lane import Lane
 from cts_async.engine.meters import MARGIN_S
 from cts_async.engine.ratelimit import Quotas
@@ -141,7 +141,7 @@ class LeasedAccount:
     def take(self, now: float, tokens: float, *, reserved: float = 0.0) -> Permit:
         self._sent += 1
         if not self._counted:
-            self._log.add(now, 1.0, tokens * FIRST_CAUTION)
+            self._log.add(now, 1.0, tokens * FIRST_MARGIN)
             return Permit(tokens, now, number=self._sent)
         self._stock.sent(tokens)
         # A permit may end between two looks at the clock: what there was room for may go.
@@ -154,20 +154,22 @@ class LeasedAccount:
         self._log.add(now, 1.0, let.tokens)
         late_s = now - held.start if let.start else 0.0
         self._report(Report(let.id, "used", self._clock.latest_there(now), late_s=late_s))
-        return Leased(let.tokens, now, let.caution, self._sent, id=let.id, doubts=let.doubts, late_s=late_s)
+        return Leased(
+            let.tokens, now, let.token_margin, self._sent, id=let.id, doubts=let.doubts, late_s=late_s
+        )
 
     def _take_of_stock(self, now: float, tokens: float, room_at: float) -> Permit:
         lot = self._stock.take(now, tokens, room_at)
         if lot is None:
             raise RuntimeError("a request was sent without a permit")
-        charged = tokens * lot.lot.caution
+        charged = tokens * lot.lot.token_margin
         self._log.add(now, 1.0, charged)
         if self._stock.dry and not self.urgent and now - self._asked_at >= SOON_S:
             self.urgent = True
             self._stir()
         elif lot.over or self._stock.low:
             self._say()
-        return Leased(charged, now, lot.lot.caution, self._sent, id=lot.lot.id, lot=lot)
+        return Leased(charged, now, lot.lot.token_margin, self._sent, id=lot.lot.id, lot=lot)
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         if tokens_used is not None and tokens_used > permit.tokens:

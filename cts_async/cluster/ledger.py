@@ -401,7 +401,9 @@ class Ledger:
         self.tally.given += 1
         covers = inf if self.account.allowed[1] is None else tokens
         doubts = self.account.doubts(permit)
-        return Let(self._last_id, start if even else 0.0, by, covers, permit.tokens, permit.caution, doubts)
+        return Let(
+            self._last_id, start if even else 0.0, by, covers, permit.tokens, permit.token_margin, doubts
+        )
 
     def _forget(self, now: float) -> None:
         """Give up permits of which nobody will say anything: they stay counted."""

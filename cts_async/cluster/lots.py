@@ -69,12 +69,12 @@ class Lots:
         self._out[number] = _Out(worker, permit, by, n)
         self.requests += n
         self.tokens += permit.tokens
-        return Lot(number, by, n, permit.tokens, permit.caution)
+        return Lot(number, by, n, permit.tokens, permit.token_margin)
 
     def _possible(self, now: float, requests: int, tokens_each: float) -> int:
         """As many requests as may be let out now, up to `requests`; 0 for less than are worth it."""
         of_requests, of_tokens = self._account.spare()
-        charged_each = tokens_each * self._account.caution
+        charged_each = tokens_each * self._account.token_margin
         if self._account.even:
             # What is out comes on top of the flow, whenever it is used.
             out = [lot for lot in self._out.values() if not lot.over and lot.by > now]
@@ -109,7 +109,7 @@ class Lots:
         refused = report.refused - before.refused
         each = (report.refused_tokens - before.refused_tokens) / refused if refused else 0.0
         of_refused = Permit(
-            each, permit.sent_at, permit.caution, permit.number, permit.tokens_sent, permit.rooms
+            each, permit.sent_at, permit.token_margin, permit.number, permit.tokens_sent, permit.rooms
         )
         if report.ended >= report.used:
             del self._out[report.lot]

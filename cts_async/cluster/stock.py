@@ -53,7 +53,7 @@ class InStock:
         if took is not None and charged:
             self.charged += charged
             self.took += took
-            self.worst = max(self.worst, took / charged * self.lot.caution)
+            self.worst = max(self.worst, took / charged * self.lot.token_margin)
 
     def was_refused(self, charged: float, wait_s: float | None) -> None:
         """The same of one that was refused."""
@@ -113,7 +113,7 @@ class Stock:
         if one is None:
             return None
         one.left -= 1
-        one.tokens_left -= tokens * one.lot.caution
+        one.tokens_left -= tokens * one.lot.token_margin
         one.used_at = now
         self.left -= 1
         if not one.left:
@@ -122,7 +122,7 @@ class Stock:
 
     def _first(self, now: float, tokens: float) -> InStock | None:
         for one in self._lots:
-            if one.end > now and one.tokens_left >= tokens * one.lot.caution:
+            if one.end > now and one.tokens_left >= tokens * one.lot.token_margin:
                 return one
         return None
 

@@ -21,7 +21,7 @@ LimitOf = Literal["requests", "tokens"]
 
 TOKEN_GRAIN: Final = 500.0
 """Tokens are paced in grains of about this many: finer would only cost wake-ups."""
-FIRST_CAUTION, MAX_CAUTION, FORGET = 1.2, 4.0, 0.001
+FIRST_MARGIN, MAX_CAUTION, FORGET = 1.2, 4.0, 0.001
 """Estimates are charged with the worst factor by which one was too low lately: what is not used comes back
 within a second or two, and costs nothing, but what was not charged is refused."""
 MINUTE_S: Final = 60.0
@@ -56,7 +56,7 @@ class Permit:
 
     tokens: float
     sent_at: float
-    caution: float = 1.0
+    token_margin: float = 1.0
     """The factor over the estimate that `tokens` hold."""
     number: int = 0
     """Of all requests sent on this account."""
@@ -140,7 +140,7 @@ class Account:
         self._at_gate: asyncio.Timeout | None = None
         self._sent = 0
         self._tokens_sent = 0.0
-        self._caution = FIRST_CAUTION
+        self._caution = FIRST_MARGIN
         self._reservations = self._detector()
         self._refusals = 0.0
         """An exponentially weighted share of refusals."""
@@ -181,7 +181,7 @@ class Account:
         return self._refusals < NOISE
 
     @property
-    def caution(self) -> float:
+    def token_margin(self) -> float:
         """The factor over estimates at which tokens are charged."""
         return self._caution
 
@@ -301,7 +301,7 @@ class Account:
         charged = max(tokens_used, permit.tokens) if self.reserves else tokens_used
         self._tokens.settle(permit.sent_at, permit.tokens, charged)
         if permit.tokens and tokens_used:
-            ratio = tokens_used / permit.tokens * permit.caution
+            ratio = tokens_used / permit.tokens * permit.token_margin
             self._take_care(ratio, ratio, FORGET)
 
     def _take_care(self, usual: float, worst: float, forget: float) -> None:
@@ -323,7 +323,7 @@ class Account:
         `worst` times what was estimated."""
         if self._tokens and charged:
             self._tokens.settle(permit.sent_at, charged, used)
-            self._take_care(used / charged * permit.caution, worst, 1.0 - (1.0 - FORGET) ** requests)
+            self._take_care(used / charged * permit.token_margin, worst, 1.0 - (1.0 - FORGET) ** requests)
         self._all_is_well(permit, requests)
 
     def _all_is_well(self, permit: Permit, requests: int = 1) -> None:

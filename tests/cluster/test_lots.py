@@ -46,7 +46,7 @@ def test_tokens_are_charged_with_caution_and_bind_too() -> None:
         return an_account("sliding", requests=1000, tokens=10_000)[1].let("a", 1, 0.0, 100, 10_000.0)
 
     lot = in_a_loop(body)
-    assert (lot.requests, lot.tokens, lot.caution) == (66, pytest.approx(66 * 120.0), 1.2)
+    assert (lot.requests, lot.tokens, lot.token_margin) == (66, pytest.approx(66 * 120.0), 1.2)
 
 
 def test_an_even_flow_has_no_more_out_than_three_thousandths_of_a_second() -> None:
@@ -113,7 +113,7 @@ def test_an_estimate_that_was_too_low_raises_those_that_follow() -> None:
         account, lots = an_account("sliding", tokens=100_000)
         lots.let("a", 1, 0.0, 10, 1000.0)
         lots.report(LotReport(1, 10, 1200.0, 0.2, ended=10, charged=1200.0, took=1100.0, worst=1.9))
-        return account.caution
+        return account.token_margin
 
     assert in_a_loop(body) == 1.9
 

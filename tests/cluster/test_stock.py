@@ -11,7 +11,7 @@ from cts_async.cluster.stock import Stock
 
 
 def lot(number: int, requests: int, tokens: float = 0.0) -> Lot:
-    return Lot(number, inf, requests, tokens, caution=1.25)
+    return Lot(number, inf, requests, tokens, token_margin=1.25)
 
 
 def test_lots_are_used_from_the_oldest_on() -> None:
