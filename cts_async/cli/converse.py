@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.config import EvaluationConfig, TalkConfig
+    from cts_async.neighbours.at_cot.evaluation import Judgments
     from cts_async.protocol.converse import TalkPlan
-    from cts_async.report.conversations import Judgments
     from cts_async.report.summary import RunSummary
     from cts_async.report.tables import DataTable
 
@@ -140,13 +140,10 @@ def _converse(
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
+    from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
+    from cts_async.neighbours.at_cot.similarity import open_scorer
     from cts_async.protocol.converse import hold_talks, plan_talks
-    from cts_async.report.conversations import (
-        conversations_table,
-        evaluate_talks,
-        open_judgments,
-        open_scorer,
-    )
+    from cts_async.report.conversations import conversations_table
     from cts_async.report.progress import RunGroup
     from cts_async.report.tables import make_folder, write_csv
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
 import anyio
 from rich.console import Console, Group
@@ -25,13 +25,19 @@ from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.report.text import plain
 
 if TYPE_CHECKING:
-    from cts_async.cluster.ray_cluster import ClusterSpec
-    from cts_async.cluster.ray_hire import RayCluster
+    from cts_async.cluster.ray_actors import RayCluster
 
 
 Plan = TypeVar("Plan")
 Doer = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
 DoerOn = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
+
+
+class HasKey(Protocol):
+    """A model or a tool."""
+
+    @property
+    def key_env(self) -> str | None: ...
 
 
 def drive(doer: Doer[Plan], plan: Plan, works: Sequence[RunGroup], *, quiet: bool) -> RunStopped | None:
@@ -53,56 +59,27 @@ def drive_placed(
     there: Callable[[], DoerOn[Plan]],
     plan: Plan,
     works: Sequence[RunGroup],
+    specs: Iterable[HasKey],
     *,
     ray: str | None,
     workers: int | None,
     quiet: bool,
 ) -> RunStopped | None:
-    """`drive` where the user wants it: `here`, in this process, or on a cluster what `there` gives.
+    """`drive` in this process, or on a cluster if the user asks for one; workers get the keys of `specs`.
 
-    The cluster is led by a process of its own, which Ray may end. Raises UsageError where there is no cluster.
+    Raises UsageError where there is no cluster.
     """
     if ray is None and workers is None:
         return drive(here, plan, works, quiet=quiet)
-    from cts_async.cluster.apart import Tell, Vanished, apart
-    from cts_async.cluster.ray_cluster import cluster_spec
+    from cts_async.cluster.ray_session import cluster_spec, connect
 
-    spec = cluster_spec(ray, workers)
-
-    def lead(tell: Tell) -> None:
-        with _connected(spec, quiet=quiet) as cluster:
-            tell(drive(partial(there(), cluster), plan, works, quiet=quiet))
-
-    try:
-        return apart(lead)
-    except Vanished as end:
-        _tidy_terminal()
-        raise RunStopped(
-            f"the process that led the workers {end}, perhaps because Ray itself has ended; "
-            "nothing is lost, the same command resumes"
-        ) from None
-
-
-@contextmanager
-def _connected(spec: ClusterSpec, *, quiet: bool) -> Iterator[RayCluster]:
-    from cts_async.cluster.ray_cluster import connect
-
-    def tell(said: str) -> None:
+    def report(message: str) -> None:
         if not quiet:
-            Console(stderr=True).print(said, markup=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
 
-    with connect(spec, tell=tell) as cluster:
-        for note in cluster.notes:
-            tell(note)
-        yield cluster
-
-
-def _tidy_terminal() -> None:
-    """A screen that nobody has cleared stays where it is, and what is printed next begins below it."""
-    err = Console(stderr=True)
-    if err.is_terminal:
-        err.show_cursor()
-        err.line()
+    keys = {spec.key_env for spec in specs if spec.key_env}
+    with connect(cluster_spec(ray, workers), keys, report=report) as cluster:
+        return drive(partial(there(), cluster), plan, works, quiet=quiet)
 
 
 # --- Runs async code on the fastest loop there is, with a garbage collector that fits it.

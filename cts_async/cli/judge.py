@@ -150,7 +150,10 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     )
     options.check_keys(config.config_file, config.config_consent, plan.specs.values())
     works = [_work(plan, judge) for judge in plan.judges]
-    stopped = drive_placed(run_judging, _on_a_cluster, plan, works, ray=ray, workers=workers, quiet=quiet)
+    specs = plan.specs.values()
+    stopped = drive_placed(
+        run_judging, _on_a_cluster, plan, works, specs, ray=ray, workers=workers, quiet=quiet
+    )
     summaries = _summaries(plan)
     if stopped and not summaries:
         raise stopped
@@ -172,7 +175,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
 
 
 def _on_a_cluster() -> DoerOn[JudgePlan]:
-    from cts_async.cluster.runs import run_judging_on
+    from cts_async.cluster.head import run_judging_on
 
     return run_judging_on
 

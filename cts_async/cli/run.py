@@ -62,13 +62,14 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
-    options.check_keys(config.config_file, config.config_consent, [*plan.specs.values(), *plan.search.opened])
+    specs = [*plan.specs.values(), *plan.search.opened]
+    options.check_keys(config.config_file, config.config_consent, specs)
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan)
         print_notes(plan.dataset.notes)
     stopped = drive_placed(
-        run_campaign, _on_a_cluster, plan, _works(plan), ray=ray, workers=workers, quiet=quiet
+        run_campaign, _on_a_cluster, plan, _works(plan), specs, ray=ray, workers=workers, quiet=quiet
     )
     summaries = [
         summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
@@ -86,7 +87,7 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
 
 
 def _on_a_cluster() -> DoerOn[Plan]:
-    from cts_async.cluster.runs import run_campaign_on
+    from cts_async.cluster.head import run_campaign_on
 
     return run_campaign_on
 
