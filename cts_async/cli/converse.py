@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json, print_notes
+from cts_async.cli.streams import print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.config import EvaluationConfig, TalkConfig
+    from cts_async.neighbours.at_cot.evaluation import Judgments
     from cts_async.protocol.converse import TalkPlan
-    from cts_async.report.conversations import Judgments
     from cts_async.report.summary import RunSummary
     from cts_async.report.tables import DataTable
 
@@ -139,14 +140,11 @@ def _converse(
     from cts_async.cli.drive import drive
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.llm.catalog import load_catalogue
+    from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
+    from cts_async.neighbours.at_cot.similarity import open_scorer
     from cts_async.protocol.converse import hold_talks, plan_talks
-    from cts_async.report.conversations import (
-        conversations_table,
-        evaluate_talks,
-        open_judgments,
-        open_scorer,
-    )
-    from cts_async.report.progress import Work
+    from cts_async.report.conversations import conversations_table
+    from cts_async.report.progress import RunGroup
     from cts_async.report.tables import make_folder, write_csv
 
     plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
@@ -158,7 +156,7 @@ def _converse(
     if not quiet:
         _introduce(err, plan, judgments)
         print_notes(plan.dataset.notes)
-    works = [Work(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
+    works = [RunGroup(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
     stopped = drive(hold_talks, plan, works, quiet=quiet)
     summaries = _summaries(plan)
     tables, notes = [conversations_table(summaries)], []

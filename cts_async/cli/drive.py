@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple
 
 import anyio
 from rich.console import Console, Group
@@ -21,12 +21,11 @@ from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import RunStopped
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of
-from cts_async.report.progress import Doing, Work, ticking, told_live
+from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.report.text import plain
 
 if TYPE_CHECKING:
-    from cts_async.cluster.ray_cluster import ClusterSpec
-    from cts_async.cluster.ray_hire import RayCluster
+    from cts_async.cluster.ray_actors import RayCluster
 
 
 Plan = TypeVar("Plan")
@@ -34,13 +33,20 @@ Doer = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
 DoerOn = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
 
 
-def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -> RunStopped | None:
+class HasKey(Protocol):
+    """A model or a tool."""
+
+    @property
+    def key_env(self) -> str | None: ...
+
+
+def drive(doer: Doer[Plan], plan: Plan, works: Sequence[RunGroup], *, quiet: bool) -> RunStopped | None:
     """Run `doer(plan, environment, events)`, which does `works`; gives why it stopped.
 
     However quiet it is here, `live.json` in the directories tells others (`cts status`).
     """
-    doing = Doing(works)
-    with told_live(doing), shown(Console(stderr=True), doing, quiet=quiet):
+    doing = Progress(works)
+    with writing_live(doing), shown(Console(stderr=True), doing, quiet=quiet):
         try:
             run_async(doer, plan, os.environ, Events(doing))
         except RunStopped as reason:
@@ -52,57 +58,28 @@ def drive_placed(
     here: Doer[Plan],
     there: Callable[[], DoerOn[Plan]],
     plan: Plan,
-    works: Sequence[Work],
+    works: Sequence[RunGroup],
+    specs: Iterable[HasKey],
     *,
     ray: str | None,
     workers: int | None,
     quiet: bool,
 ) -> RunStopped | None:
-    """`drive` where the user wants it: `here`, in this process, or on a cluster what `there` gives.
+    """`drive` in this process, or on a cluster if the user asks for one; workers get the keys of `specs`.
 
-    The cluster is led by a process of its own, which Ray may end. Raises UsageError where there is no cluster.
+    Raises UsageError where there is no cluster.
     """
     if ray is None and workers is None:
         return drive(here, plan, works, quiet=quiet)
-    from cts_async.cluster.apart import Tell, Vanished, apart
-    from cts_async.cluster.ray_cluster import cluster_spec
+    from cts_async.cluster.ray_session import cluster_spec, connect
 
-    spec = cluster_spec(ray, workers)
-
-    def lead(tell: Tell) -> None:
-        with _connected(spec, quiet=quiet) as cluster:
-            tell(drive(partial(there(), cluster), plan, works, quiet=quiet))
-
-    try:
-        return apart(lead)
-    except Vanished as end:
-        _tidy_terminal()
-        raise RunStopped(
-            f"the process that led the workers {end}, perhaps because Ray itself has ended; "
-            "nothing is lost, the same command resumes"
-        ) from None
-
-
-@contextmanager
-def _connected(spec: ClusterSpec, *, quiet: bool) -> Iterator[RayCluster]:
-    from cts_async.cluster.ray_cluster import connect
-
-    def tell(said: str) -> None:
+    def report(message: str) -> None:
         if not quiet:
-            Console(stderr=True).print(said, markup=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
 
-    with connect(spec, tell=tell) as cluster:
-        for note in cluster.notes:
-            tell(note)
-        yield cluster
-
-
-def _tidy_terminal() -> None:
-    """A screen that nobody has cleared stays where it is, and what is printed next begins below it."""
-    err = Console(stderr=True)
-    if err.is_terminal:
-        err.show_cursor()
-        err.line()
+    keys = {spec.key_env for spec in specs if spec.key_env}
+    with connect(cluster_spec(ray, workers), keys, report=report) as cluster:
+        return drive(partial(there(), cluster), plan, works, quiet=quiet)
 
 
 # --- Runs async code on the fastest loop there is, with a garbage collector that fits it.
@@ -133,7 +110,7 @@ STILL_HERE_S = 60.0
 
 
 @contextmanager
-def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[None]:
+def shown(console: Console, doing: Progress, *, quiet: bool = False) -> Iterator[None]:
     """Show how things stand while the block runs, and each thing that a person should know once."""
     if quiet:
         yield
@@ -141,14 +118,14 @@ def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[No
         with Redrawn(console=console, auto_refresh=False, transient=True) as redrawn:
             screen = _Screen(console, doing, redrawn)
             try:
-                with ticking(SCREEN_EVERY_S, screen.tick):
+                with periodic(SCREEN_EVERY_S, screen.tick):
                     yield
             finally:
                 screen.tick()
     else:
         lines = PlainLines(console, doing)
         try:
-            with ticking(LOOK_EVERY_S, lines.tick):
+            with periodic(LOOK_EVERY_S, lines.tick):
                 yield
         finally:
             lines.say_news()
@@ -162,7 +139,7 @@ def print_plainly(console: Console, text: str) -> None:
 class _Screen:
     """Draws over what it drew before."""
 
-    def __init__(self, console: Console, doing: Doing, redrawn: Redrawn) -> None:
+    def __init__(self, console: Console, doing: Progress, redrawn: Redrawn) -> None:
         self._console, self._doing, self._redrawn = console, doing, redrawn
         self._drawn: list[int] = []
         """The columns of each line that stands there."""
@@ -171,7 +148,7 @@ class _Screen:
         """Say what is new, and draw how things stand now."""
         width, height = self._console.size
         self._unwrap(width)
-        if said := self._doing.said():
+        if said := self._doing.notices():
             print_plainly(self._console, "\n".join(said))
         screen = LiveScreen([self._doing.live()])
         lines = screen.lines(width, height - 1, ascii_only=self._console.options.ascii_only)
@@ -189,7 +166,9 @@ class _Screen:
 class PlainLines:
     """News at once, and between them a line every few seconds."""
 
-    def __init__(self, console: Console, doing: Doing, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, console: Console, doing: Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._console, self._doing, self._clock = console, doing, clock
         self._said_at, self._said = clock(), ""
 
@@ -205,6 +184,6 @@ class PlainLines:
 
     def say_news(self) -> None:
         """What a person should know at once."""
-        for text in self._doing.said():
+        for text in self._doing.notices():
             self._said_at = self._clock()
             print_plainly(self._console, text)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json, print_notes
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -107,7 +108,7 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold.build import build_gold, plan_gold
     from cts_async.report.gold import summarise_gold, write_gold_summary
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
 
     plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
     used = [*plan.plan.specs.values(), *plan.plan.search.opened]
@@ -115,7 +116,7 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     if not quiet:
         _introduce(Console(stderr=True), plan)
         print_notes(plan.plan.dataset.notes)
-    works = [Work(plan.directory.name, len(plan.intents), (plan.directory,))]
+    works = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
     stopped = drive(build_gold, plan, works, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped

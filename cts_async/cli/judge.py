@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.cli.drive import DoerOn
     from cts_async.config import JudgeConfig
     from cts_async.protocol.judge_plan import JudgePlan
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
 
 HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
@@ -150,7 +150,10 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     )
     options.check_keys(config.config_file, config.config_consent, plan.specs.values())
     works = [_work(plan, judge) for judge in plan.judges]
-    stopped = drive_placed(run_judging, _on_a_cluster, plan, works, ray=ray, workers=workers, quiet=quiet)
+    specs = plan.specs.values()
+    stopped = drive_placed(
+        run_judging, _on_a_cluster, plan, works, specs, ray=ray, workers=workers, quiet=quiet
+    )
     summaries = _summaries(plan)
     if stopped and not summaries:
         raise stopped
@@ -172,20 +175,20 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
 
 
 def _on_a_cluster() -> DoerOn[JudgePlan]:
-    from cts_async.cluster.runs import run_judging_on
+    from cts_async.cluster.head import run_judging_on
 
     return run_judging_on
 
 
-def _work(plan: JudgePlan, judge: str) -> Work:
+def _work(plan: JudgePlan, judge: str) -> RunGroup:
     """One judge's; a mean over several systems would be nobody's."""
     from cts_async.protocol.run_files import PER_ITEM, judgments_path
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
 
     directories = dict.fromkeys([plan.out, *(target.directory for target in plan.targets)])
     first = plan.targets[0]
     scores = first.directory / PER_ITEM if first.scoring == judge else judgments_path(first.directory, judge)
-    return Work(
+    return RunGroup(
         plan.group(judge),
         plan.n_answers,
         tuple(directories),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json, print_notes
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json, print_notes
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from cts_async.cli.drive import DoerOn
     from cts_async.protocol.plan import Plan, SearchPlan
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
@@ -61,13 +62,14 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
     from cts_async.report.summary import summarise_run, write_summary
 
     plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
-    options.check_keys(config.config_file, config.config_consent, [*plan.specs.values(), *plan.search.opened])
+    specs = [*plan.specs.values(), *plan.search.opened]
+    options.check_keys(config.config_file, config.config_consent, specs)
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan)
         print_notes(plan.dataset.notes)
     stopped = drive_placed(
-        run_campaign, _on_a_cluster, plan, _works(plan), ray=ray, workers=workers, quiet=quiet
+        run_campaign, _on_a_cluster, plan, _works(plan), specs, ray=ray, workers=workers, quiet=quiet
     )
     summaries = [
         summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
@@ -85,17 +87,17 @@ def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool
 
 
 def _on_a_cluster() -> DoerOn[Plan]:
-    from cts_async.cluster.runs import run_campaign_on
+    from cts_async.cluster.head import run_campaign_on
 
     return run_campaign_on
 
 
-def _works(plan: Plan) -> list[Work]:
+def _works(plan: Plan) -> list[RunGroup]:
     from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
 
     return [
-        Work(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
+        RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json
 from cts_async.errors import UsageError
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +40,10 @@ def status(
     """
     from rich.console import Console
 
-    from cts_async.report.status import live_of, watched
+    from cts_async.report.status import live_of, run_directories
 
     paths = options.runs_or_default(runs, "status")
-    found = {directory: live_of(directory) for directory in watched(paths)}
+    found = {directory: live_of(directory) for directory in run_directories(paths)}
     console = Console()
     if as_json:
         print_json([_as_json(directory, live) for directory, live in found.items()])
@@ -58,11 +58,11 @@ def status(
 
 
 def _as_json(directory: Path, live: LiveFile | None) -> dict[str, Any]:
-    from cts_async.report.status import rest_of
+    from cts_async.report.status import idle_state
 
     if live is not None:
         return {"run": str(directory), "state": "running", "live": live}
-    return {"run": str(directory), **rest_of(directory).as_json(), "live": None}
+    return {"run": str(directory), **idle_state(directory).as_json(), "live": None}
 
 
 def _follow(console: Console, paths: Sequence[Path]) -> None:
@@ -72,13 +72,13 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
     from rich.live import Live as Redrawn
 
     from cts_async.report.live_screen import LiveScreen
-    from cts_async.report.status import RunState, by_process, live_of, rest_of, watched
+    from cts_async.report.status import RunState, by_process, idle_state, live_of, run_directories
 
     at_rest: dict[Path, RunState] = {}
     """States of runs that are not active; each is read once, until a process works on it again."""
     with Redrawn(console=console, auto_refresh=False, screen=True) as redrawn:
         while True:
-            found = {directory: live_of(directory) for directory in watched(paths)}
+            found = {directory: live_of(directory) for directory in run_directories(paths)}
             going = [live for live in found.values() if live is not None]
             if not going:
                 return
@@ -86,7 +86,7 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
                 if live is not None:
                     at_rest.pop(directory, None)
                 elif directory not in at_rest or at_rest[directory].state == "working":
-                    at_rest[directory] = rest_of(directory)
+                    at_rest[directory] = idle_state(directory)
             foot = [state.line(time.time()) for state in at_rest.values()]
             redrawn.update(LiveScreen(by_process(going), foot), refresh=True)
             time.sleep(REFRESH_S)
@@ -98,9 +98,9 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
     from cts_async.cli.drive import print_plainly
     from cts_async.report.live_screen import LiveScreen
     from cts_async.report.live_words import lines_of
-    from cts_async.report.status import by_process, how_to_resume, live_of, rest_of, watched
+    from cts_async.report.status import by_process, how_to_resume, idle_state, live_of, run_directories
 
-    found = {directory: live_of(directory) for directory in watched(paths)}
+    found = {directory: live_of(directory) for directory in run_directories(paths)}
     going = by_process([live for live in found.values() if live is not None])
     if console.is_terminal:
         for line in LiveScreen(going).lines(console.width, 10_000, ascii_only=console.options.ascii_only):
@@ -109,7 +109,7 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
         for live in going:
             for text in lines_of(live):
                 print_plainly(console, text)
-    at_rest = [rest_of(directory) for directory in found if found[directory] is None]
+    at_rest = [idle_state(directory) for directory in found if found[directory] is None]
     if not going and all(state.state == "damaged" for state in at_rest):
         raise UsageError(at_rest[0].reason)
     for state in at_rest:

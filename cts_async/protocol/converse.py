@@ -15,7 +15,6 @@ from cts_async.config import TalkConfig
 from cts_async.datasets import Dataset, open_dataset
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -207,7 +206,6 @@ async def hold_talks(plan: TalkPlan, environ: Mapping[str, str], events: Events)
         stoppable() as stopper,
         opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
     ):
-        await until_free(plan.systems.values(), events)
         with ExitStack() as stack:
             files = {system: stack.enter_context(_files(plan, system)) for system in plan.systems}
             for system, of in files.items():

@@ -14,7 +14,6 @@ from cts_async.datasets import GoldIndex, candidate_files, check_read_again, rea
 from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.run_dir import read_manifest
-from cts_async.engine.shards import recovered
 from cts_async.errors import UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.answers import Answers, Repeats, answers_of_candidates, answers_of_run, calls_to_judge
@@ -374,7 +373,7 @@ def opened_targets(
                 noted(out, identity, {**notes, **systems}, prompts=prompts, place=PLACE, also=also)
             )
             try:
-                journal = recovered(out / STEPS, sync=sync)
+                journal = Journal(out / STEPS, sync=sync)
             except OSError as error:
                 raise write_error(out, error, verb="write there") from None
             stack.callback(journal.close)

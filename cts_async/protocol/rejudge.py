@@ -14,7 +14,6 @@ from functools import partial
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.answers import Judging, Wanted
@@ -48,7 +47,6 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
         opened(plan.specs, plan.prompts, environ, events, max_outage_s=outage_s) as crew,
     ):
         usual = config.in_flight or instances_in_flight(crew)
-        await until_free([journal.parent for journal in plan.journals], events)
         with opened_verdicts(plan, events) as files:
             runner = Runner(
                 crew.lanes, events=events, seed=config.seed, in_flight=usual, budget=budget_of(plan, events)

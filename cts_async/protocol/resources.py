@@ -42,7 +42,7 @@ from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.catalog import open_engine, open_reader
 from cts_async.search.replay import Recorded
-from cts_async.search.tools import Toolbox
+from cts_async.search.tools import Tools
 
 EMBEDDED_OUTAGE_S = 20.0
 """A server of our own that is gone does not come back: no use waiting long for it."""
@@ -161,7 +161,7 @@ async def opened_searcher(plan: Plan, crew: Crew) -> AsyncIterator[DeepSearch]:
     async with AsyncExitStack() as stack:
         engine, reader = await _opened(plan, crew, stack)
         search, visit = plan.search, plan.roles.visit
-        tools = Toolbox(
+        tools = Tools(
             engine=engine,
             reader=reader,
             identity=step_key(search.identity, search.corpus_sha256, plan.settings.snippet_chars),

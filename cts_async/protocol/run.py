@@ -15,7 +15,6 @@ from typing import Any
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
 from cts_async.protocol.conversation import ModelRespondent
@@ -46,7 +45,6 @@ async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -
     """Run or resume. Raises RunStopped when it ends early; what was done is on disk in any case."""
     config = plan.config
     async with stoppable() as stopper, opened_company(plan, environ, events) as company:
-        await until_free(plan.systems.values(), events)
         with opened_runs(plan, events) as files:
             runner = Runner(
                 company.crew.lanes,

@@ -16,7 +16,6 @@ from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.run_dir import check_identity, differences, locked, read_manifest, write_json
 from cts_async.engine.runner import interrupted
-from cts_async.engine.shards import SHARDS, recovered
 from cts_async.errors import RunStopped, UsageError, write_error
 from cts_async.protocol.results import LatestLines, Line, judged_mark
 from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
@@ -31,7 +30,7 @@ RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
     "prompts",
 )
 _FILES: Final = (RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, "traces.jsonl", "live.json", "report.html")
-_FOLDERS: Final = (JUDGMENTS, PROMPTS, SHARDS)
+_FOLDERS: Final = (JUDGMENTS, PROMPTS)
 
 
 Also = Callable[[], Mapping[str, Any]]
@@ -41,7 +40,7 @@ Also = Callable[[], Mapping[str, Any]]
 class RunFiles:
     """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
 
-    A `journal` that several directories share is given, and closed by whoever gave it. Raises as `recovered`, and
+    A `journal` that several directories share is given, and closed by whoever gave it. Raises StorageFull, and
     UsageError where nothing can be written, StorageFull where there is no room.
     """
 
@@ -58,7 +57,8 @@ class RunFiles:
         self._sync = sync
         self._own_journal = journal is None
         try:
-            self.journal = recovered(directory / STEPS, sync=sync) if journal is None else journal
+            check_no_shards(directory)
+            self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
             raise write_error(directory, error, verb="write there") from None
@@ -149,7 +149,7 @@ def opened_files(
     """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
 
     `notes` may differ between sessions; of `n_expected` the largest is kept. `place` is the option that chooses
-    the directory. Raises UsageError; StorageFull where there is no room, for what lies in shards too.
+    the directory. Raises UsageError; StorageFull where there is no room.
     """
     with noted(directory, identity, notes, prompts=prompts, place=place, also=also):
         files = RunFiles(directory, results=results, sync=sync, journal=journal)
@@ -172,6 +172,7 @@ def noted(
     """`opened_files` without the files: the lock, the manifest with a note of this command, the prompts."""
     with locked(directory, place=place) as lock:
         check_regular_files(directory)
+        check_no_shards(directory)
         check_identity(directory, identity, place=place)
         manifest = read_manifest(directory)
         if manifest is None:
@@ -216,6 +217,15 @@ def check_regular_files(directory: Path) -> None:
             check_writable(torn_path(path))
     except OSError as error:
         raise write_error(error.filename or directory, error) from None
+
+
+def check_no_shards(directory: Path) -> None:
+    """Refuse a run that a cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError."""
+    if any((directory / "shards").glob("*.jsonl*")):
+        raise UsageError(
+            f"{directory / 'shards'}: steps of an interrupted cluster run that only cts-async==0.7.0 can merge; "
+            "resume the run with that version first"
+        )
 
 
 def _check_nothing_is_there(directory: Path, place: str) -> None:
@@ -276,6 +286,7 @@ def further_files(
     """
     with locked(directory):
         check_regular_files(directory)
+        check_no_shards(directory)
         manifest = read_manifest(directory) or {}
         manifest[FURTHER] = with_judges(directory, manifest, judges)
         manifest["prices"] = {**manifest.get("prices", {}), **prices}

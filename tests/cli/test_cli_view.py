@@ -68,7 +68,7 @@ def test_a_sparse_file_of_any_size_blocks_neither_answers_nor_sigterm(
             with urllib.request.urlopen(f"{address}api/runs", timeout=20) as answer:
                 damaged = json.load(answer)["damaged"]
         assert damaged[0].startswith(f"{run.name}: {name}: the line at byte ")
-        assert damaged[0].endswith(" is longer than 64 MiB: damaged, left out")
+        assert damaged[0].endswith(" is longer than 64 MiB: damaged, skipped")
         process.send_signal(signal.SIGTERM)
         assert process.communicate(timeout=20) == ("", "")
         assert process.returncode == 0
@@ -77,9 +77,7 @@ def test_a_sparse_file_of_any_size_blocks_neither_answers_nor_sigterm(
 def test_a_port_that_is_taken_is_said_in_a_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(
-            UsageError, match=f"--port {port}: somebody listens there already; choose another"
-        ):
+        with pytest.raises(UsageError, match=f"--port {port}: already in use; choose another"):
             listening(port)
 
 
@@ -101,7 +99,7 @@ def test_a_wrong_folder_is_said_in_a_line(tmp_path: Path) -> None:
     loop.symlink_to(loop)
     for path, problem in [
         (tmp_path / "none", "no such folder"),
-        (file, "is no folder"),
+        (file, "not a folder"),
         (loop, "no such folder"),
     ]:
         with pytest.raises(UsageError, match=problem):

@@ -487,9 +487,7 @@ def test_a_refused_flush_stops_everybody_who_waits_for_it(
             refused = await refusals(journal, [record(n) for n in range(5)])
             refused += await refusals(journal, [record(9)])
         assert [type(one) for one in refused] == [StorageFull] * 6
-        told = (
-            "cannot flush to the disk (Input/output error); see to the disk and type the same command again"
-        )
+        told = "cannot flush to the disk (Input/output error); check the disk and type the same command again"
         assert told in str(refused[0])
 
     monkeypatch.setattr(os, "fsync", fsync)

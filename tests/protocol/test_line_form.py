@@ -12,7 +12,7 @@ from made_runs import Row, made_run
 from cts_async.analysis.runs import read_run
 from cts_async.errors import InputError
 from cts_async.protocol.results import checked_results
-from cts_async.report.status import rest_of
+from cts_async.report.status import idle_state
 
 WRONG = [
     ("questions", [1]),
@@ -45,7 +45,7 @@ def test_a_field_of_another_form_is_named_with_its_line(tmp_path: Path, field: s
 
 @pytest.mark.parametrize(("field", "value"), [("answers", 3), ("restore_score_100", ["x"]), ("error", "no")])
 def test_cts_status_says_so_of_that_run(tmp_path: Path, field: str, value: Any) -> None:
-    state = rest_of(broken(tmp_path, field, value).parent)
+    state = idle_state(broken(tmp_path, field, value).parent)
     assert (state.state, f"field '{field}'" in state.reason) == ("damaged", True)
 
 

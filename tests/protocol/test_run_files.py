@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.engine.shards import SHARDS
-from cts_async.engine.step import step_key
-from cts_async.errors import StorageFull
+from cts_async.errors import StorageFull, UsageError
 from cts_async.protocol.run_files import RunFiles, judgments_path
 
 LINES = [b'{"id":"q1","n":1}\n', b'{"id":"q2","n":2}\n']
@@ -47,11 +45,10 @@ def test_results_that_the_disk_refused_are_told_in_the_end(
         asyncio.run(main())
 
 
-def test_opening_a_run_takes_in_what_lies_in_shards(tmp_path: Path) -> None:
-    key = step_key("clarify")
-    (tmp_path / SHARDS).mkdir()
-    (tmp_path / SHARDS / "w1-1.jsonl").write_bytes(b'{"key":"%s","ok":true}\n' % key.encode())
-    files = RunFiles(tmp_path)
-    assert files.journal.find(key) == {"key": key, "ok": True}
-    files.close()
-    assert not (tmp_path / SHARDS).exists()
+def test_unmerged_steps_of_an_old_cluster_run_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "w1-1.jsonl").write_bytes(b"{}\n")
+    with pytest.raises(
+        UsageError, match=r"cts-async==0\.7\.0 can merge; resume the run with that version first"
+    ):
+        RunFiles(tmp_path)

@@ -12,7 +12,7 @@ from cts_async.engine.worker_status import WorkerStatus, census
 from cts_async.errors import Interrupted, UsageError
 from cts_async.protocol.run_files import noted
 from cts_async.report.status import state_of_run
-from cts_async.report.viewer.run import read_about
+from cts_async.report.viewer.run import read_metadata
 
 
 def sessions(directory: Path) -> list[Any]:
@@ -37,7 +37,7 @@ def test_a_session_notes_its_workers_at_its_end_however_it_ends(tmp_path: Path) 
     assert (first["workers"], first["hosts"], first["lost"], first["stopped"]) == (1, 1, 1, "Ctrl-C")
     assert sorted(second) == ["end", "start", "wall_s"]
     assert state_of_run(tmp_path).state == "stopped"
-    about = read_about(tmp_path)
+    about = read_metadata(tmp_path)
     assert about is not None
     assert (about.started, about.ended) == (first["start"], second["end"])
 

@@ -32,7 +32,7 @@ from cts_async.engine.events import (
 from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import RejectedError
 from cts_async.report.live import LivePart
-from cts_async.report.progress import MOST_SAID, Doing, Work
+from cts_async.report.progress import MAX_NOTICES, Progress, RunGroup
 
 RUNS = Path("runs")
 
@@ -47,12 +47,12 @@ class Clock:
         return self.now
 
 
-def doing(*totals: tuple[str, int], clock: Clock | None = None) -> Doing:
-    works = [Work(name, n, (RUNS / name,), RUNS / name / "results.jsonl") for name, n in totals]
-    return Doing(works, clock=clock or Clock(), wall=lambda: 1_000.0 + (clock.now if clock else 0.0))
+def doing(*totals: tuple[str, int], clock: Clock | None = None) -> Progress:
+    works = [RunGroup(name, n, (RUNS / name,), RUNS / name / "results.jsonl") for name, n in totals]
+    return Progress(works, clock=clock or Clock(), wall=lambda: 1_000.0 + (clock.now if clock else 0.0))
 
 
-def hear(told: Doing, *events: Event) -> None:
+def hear(told: Progress, *events: Event) -> None:
     for event in events:
         told(event)
 
@@ -64,7 +64,7 @@ def job(group: str, id: str, steps: int = 1, *, failed: bool = False, lane: str 
     return [GroupBegan(group), *[step] * steps, JobEnded(group, id, None, failure)]
 
 
-def part(told: Doing, name: str) -> LivePart:
+def part(told: Progress, name: str) -> LivePart:
     (found,) = (one for one in told.live()["parts"] if one["name"] == name)
     return found
 
@@ -134,9 +134,9 @@ def test_of_several_runs_the_slowest_one_says_when_all_is_done() -> None:
 def test_scores_of_earlier_sessions_and_of_this_one_make_the_mean() -> None:
     told = doing(("a", 10))
     assert (part(told, "a")["mean"], part(told, "a")["mean_high"]) == (None, None)
-    told.scored("a", [40.0])
+    told.add_scores("a", [40.0])
     assert (part(told, "a")["mean"], part(told, "a")["mean_high"]) == (40.0, None)
-    told.scored("a", [50.0, 60.0])
+    told.add_scores("a", [50.0, 60.0])
     one, live = part(told, "a"), told.live()
     assert (one["n_scored"], one["mean"]) == (3, 50.0)
     assert (one["mean_low"], one["mean_high"]) == pytest.approx((25.16, 74.84), abs=0.01)
@@ -145,9 +145,9 @@ def test_scores_of_earlier_sessions_and_of_this_one_make_the_mean() -> None:
 
 def test_of_several_judges_the_first_one_gives_the_score() -> None:
     told = doing(("out, ernie", 2), ("out, gpt", 2))
-    told.scored("out, gpt", [10.0])
+    told.add_scores("out, gpt", [10.0])
     assert told.live()["mean"] is None
-    told.scored("out, ernie", [90.0])
+    told.add_scores("out, ernie", [90.0])
     assert told.live()["mean"] == 90.0
 
 
@@ -203,17 +203,17 @@ def test_of_a_budget_all_sessions_count() -> None:
 def test_what_a_person_should_know_is_said_once() -> None:
     told = doing(("a", 4))
     hear(told, *job("a", "q1"), LanePaused("gpt", 0.2), LanePaused("gpt", 12.0), Notice("line 3 is damaged"))
-    assert told.said() == ["gpt asks for less: a pause of 12 s", "line 3 is damaged"]
-    assert told.said() == []
+    assert told.notices() == ["gpt: rate limited (429), pausing 12 s", "line 3 is damaged"]
+    assert told.notices() == []
     hear(told, Stopping("interrupted"))
-    assert told.said() == ["stopping: interrupted"]
+    assert told.notices() == ["stopping: interrupted"]
     assert told.live()["note"] == "stopping: interrupted"
 
 
 def test_what_nobody_shows_does_not_pile_up() -> None:
     told = doing(("a", 4))
-    hear(told, *(Notice(str(n)) for n in range(MOST_SAID + 5)))
-    assert told.said()[0] == "5"
+    hear(told, *(Notice(str(n)) for n in range(MAX_NOTICES + 5)))
+    assert told.notices()[0] == "5"
 
 
 def test_a_group_that_nobody_announced_is_counted_all_the_same() -> None:
@@ -283,10 +283,7 @@ def test_workers_are_asked_and_the_last_minute_of_each_is_counted() -> None:
     told, calls, names = doing(("a", 4), clock=clock), 0, ["w1"]
 
     def ask() -> list[WorkerStatus]:
-        return [
-            WorkerStatus(name, "node-a", 7, "working", in_hand=3, ended=2, calls=calls, streamed=True)
-            for name in names
-        ]
+        return [WorkerStatus(name, "node-a", 7, "working", in_hand=3, ended=2, calls=calls) for name in names]
 
     assert "workers" not in told.live()
     hear(told, WorkersInUse(ask, wanted=2, address="ray://head:10001"))
@@ -295,7 +292,7 @@ def test_workers_are_asked_and_the_last_minute_of_each_is_counted() -> None:
         live = told.live()
     (worker,) = live["workers"]
     assert (worker["name"], worker["host"], worker["pid"], worker["state"]) == ("w1", "node-a", 7, "working")
-    assert (worker["in_hand"], worker["done"], worker["calls"], worker["streamed"]) == (3, 2, 600, True)
+    assert (worker["in_hand"], worker["done"], worker["calls"]) == (3, 2, 600)
     assert (worker["calls_per_min"], worker["heard_s"], worker["note"]) == (300, 0.0, "")
     assert (live["workers_wanted"], live["cluster"]) == (2, "ray://head:10001")
     names.append("w2")  # seen for the first time: what it did, it did just now

@@ -25,4 +25,4 @@ def test_looking_often_changes_nothing_and_keeps_little() -> None:
     for look in range(10_000):
         grown = sent.grown(look / 100, look // 100)
     assert grown in (60, 61)
-    assert len(sent._looks) <= 130
+    assert len(sent._readings) <= 130

@@ -40,7 +40,7 @@ def test_a_provider_that_does_not_answer_says_when_it_is_looked_at_and_why_it_is
     slow = lane("kimi", in_flight=1, paused_s=12.0, answers_429=3)
     lines = drawn(live([part("a", note="waiting for gpt")], [out, slow]))
     assert lines[0] == "a  ────────────────  0/10  waiting for gpt"
-    assert lines[2] == "gpt             0/8        7  outage, next look in 34 s: HTTP 503"
+    assert lines[2] == "gpt             0/8        7  outage, next probe in 34 s: HTTP 503"
     assert lines[3] == "kimi            1/8        0            0            0      3  waiting 12 s"
 
 
@@ -119,7 +119,7 @@ def test_runs_that_are_not_going_on_stand_below_as_far_as_there_is_room() -> Non
     told = live([part("a")])
     assert drawn(told, foot=("b: finished",))[-1] == "b: finished"
     lines = drawn(told, height=4, foot=("b: finished", "c: finished", "d: finished"))
-    assert lines[-2:] == ["b: finished", "2 more are not going on"]
+    assert lines[-2:] == ["b: finished", "2 more are not running"]
 
 
 REMOTE = cluster(

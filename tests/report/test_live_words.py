@@ -27,7 +27,7 @@ def test_one_line_tells_how_far_it_is_what_it_took_and_how_long_it_will_take() -
         eta_s=750.0,
     )
     assert line_of(told) == (
-        "9/14 instances, 1 call, 1 remembered, 2 retries, 1 failed, 1.0k tokens, 12:30 left; mean 54.2 ± 3.1"
+        "9/14 instances, 1 call, 1 replayed, 2 retries, 1 failed, 1.0k tokens, 12:30 left; mean 54.2 ± 3.1"
     )
 
 
@@ -75,7 +75,7 @@ def test_plain_lines_have_one_for_each_run_and_provider() -> None:
     busy = lane("gpt", in_flight=3, waiting=7, calls_per_min=1180.0, calls_allowed=1200.0, answers_429=2)
     told = live([part("a", 4, 10, n_failed=1, eta_s=65.0, **scored(50, 5))], [busy], pid=7)
     assert list(lines_of(told)) == [
-        "process 7, 1:00 so far: 4/10 instances, 0 calls, 1 failed, 0 tokens",
+        "process 7, running for 1:00: 4/10 instances, 0 calls, 1 failed, 0 tokens",
         "a: 4/10, 1 failed, mean 50.0 ± 5.0, 1:05 left",
         "gpt: 3 in flight, 7 waiting, 1,180 calls/min of 1,200, 0 tokens/min, 429s 2",
     ]
@@ -83,7 +83,10 @@ def test_plain_lines_have_one_for_each_run_and_provider() -> None:
 
 def test_from_another_shell_one_sees_that_a_run_is_stopping_and_why() -> None:
     lines = list(lines_of(live([part("a", 4)], pid=7, note="stopping: interrupted")))
-    assert lines[:2] == ["process 7, 1:00 so far: 4/10 instances, 0 calls, 0 tokens", "stopping: interrupted"]
+    assert lines[:2] == [
+        "process 7, running for 1:00: 4/10 instances, 0 calls, 0 tokens",
+        "stopping: interrupted",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,10 +94,10 @@ def test_from_another_shell_one_sees_that_a_run_is_stopping_and_why() -> None:
     [
         ({}, ""),
         ({"paused_s": 12.3}, "waiting 12 s"),
-        ({"open_s": 34.0, "reason": "HTTP 503"}, "outage, next look in 34 s: HTTP 503"),
-        ({"open_s": 0.0, "reason": "HTTP 503"}, "outage, looking: HTTP 503"),
+        ({"open_s": 34.0, "reason": "HTTP 503"}, "outage, next probe in 34 s: HTTP 503"),
+        ({"open_s": 0.0, "reason": "HTTP 503"}, "outage, probing: HTTP 503"),
         ({"reason": "HTTP 401"}, "gone: HTTP 401"),
-        ({"open_s": 34.0, "reason": "gpt: HTTP 503"}, "outage, next look in 34 s: HTTP 503"),
+        ({"open_s": 34.0, "reason": "gpt: HTTP 503"}, "outage, next probe in 34 s: HTTP 503"),
         ({"reason": "gpt: HTTP 401"}, "gone: HTTP 401"),
     ],
 )
@@ -103,7 +106,7 @@ def test_a_provider_that_nobody_sends_to_says_why(fields: dict[str, object], wor
 
 
 def test_what_a_person_should_know_is_a_sentence() -> None:
-    learned = "gpt: its answers name a limit of 1,200 requests a minute"
+    learned = "gpt: the server reports a limit of 1,200 requests per minute"
     assert notable(LimitLearned("gpt", "requests", 1200.0)) == learned
     assert notable(Notice("line 3 is damaged")) == "line 3 is damaged"
     assert notable(LanePaused("gpt", 0.5)) is None

@@ -12,11 +12,11 @@ from made_live import live, part
 
 from cts_async.engine.events import JobEnded, JobsFound
 from cts_async.report.live import LIVE, LiveFile, has_shape, read_live, write_live
-from cts_async.report.progress import Doing, LiveWriter, Work, told_live
+from cts_async.report.progress import LiveWriter, Progress, RunGroup, writing_live
 
 
-def doing(*directories: Path) -> Doing:
-    return Doing([Work(one.name, 4, (one,), one / "results.jsonl") for one in directories])
+def doing(*directories: Path) -> Progress:
+    return Progress([RunGroup(one.name, 4, (one,), one / "results.jsonl") for one in directories])
 
 
 @pytest.fixture
@@ -124,6 +124,6 @@ def test_it_is_removed_whatever_ends_the_command(runs: tuple[Path, Path]) -> Non
     one, _ = runs
     told = doing(one)
     told(JobsFound("one", 0))
-    with pytest.raises(KeyboardInterrupt), told_live(told):
+    with pytest.raises(KeyboardInterrupt), writing_live(told):
         raise KeyboardInterrupt
     assert list(one.iterdir()) == []

@@ -12,29 +12,29 @@ from made_runs import made_run
 
 from cts_async.errors import InputError
 from cts_async.report.live import LIVE, write_live
-from cts_async.report.status import by_process, live_of, watched
+from cts_async.report.status import by_process, live_of, run_directories
 
 
 def test_a_run_a_folder_of_runs_and_a_pattern_are_understood(tmp_path: Path) -> None:
     orig = made_run(tmp_path / "runs", label="orig", rows=[])
     gpt = made_run(tmp_path / "runs", label="gpt-k1", rows=[])
     (tmp_path / "runs" / "notes").mkdir()
-    assert watched([tmp_path / "runs"]) == [gpt, orig]
-    assert watched([orig]) == [orig]
-    assert watched([tmp_path / "runs" / "*-k1"]) == [gpt]
-    assert watched([orig, tmp_path / "runs"]) == [orig, gpt]
+    assert run_directories([tmp_path / "runs"]) == [gpt, orig]
+    assert run_directories([orig]) == [orig]
+    assert run_directories([tmp_path / "runs" / "*-k1"]) == [gpt]
+    assert run_directories([orig, tmp_path / "runs"]) == [orig, gpt]
 
 
 def test_of_several_judged_systems_each_is_one(tmp_path: Path) -> None:
     made_run(tmp_path / "out", label="a", rows=[], name="a")
     (tmp_path / "out" / "run.json").write_text(json.dumps({"systems": ["a"]}))
-    assert watched([tmp_path / "out"]) == [tmp_path / "out" / "a"]
+    assert run_directories([tmp_path / "out"]) == [tmp_path / "out" / "a"]
 
 
 @pytest.mark.parametrize("word", ["nowhere", "no*where", "."])
 def test_where_there_is_no_run_it_says_so(tmp_path: Path, word: str) -> None:
-    with pytest.raises(InputError, match="no such run or folder|no run in it"):
-        watched([tmp_path / word])
+    with pytest.raises(InputError, match="no such run or folder|no run found"):
+        run_directories([tmp_path / word])
 
 
 def test_a_word_of_another_version_is_none(tmp_path: Path) -> None:

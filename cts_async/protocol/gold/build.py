@@ -26,7 +26,6 @@ from cts_async.datasets import normalise, open_dataset
 from cts_async.engine.events import Events
 from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
 from cts_async.engine.signals import stoppable
 from cts_async.errors import InputError, RunStopped, StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue
@@ -102,7 +101,6 @@ async def _build(plan: GoldPlan, environ: Mapping[str, str], events: Events) -> 
         opened(plan.plan.specs, plan.plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
         opened_searcher(plan.plan, crew) as searcher,
     ):
-        await until_free([plan.directory], events)
         with _files(plan) as files, closing(TraceArchive(files.directory, sync=config.sync)) as archive:
             files.tell(events, len(plan.intents), retry_failed=config.retry_failed)
             runner = Runner(

@@ -1,7 +1,7 @@
 """What the viewer's server sends to its page: every JSON object of its interface, by address.
 
-All text in here is anybody's: models', pages', datasets'. The page shows it as text and never as markup. Numbers are
-unrounded; None is "there is none". A run is named by its path below the folder of runs, with "/" between ("a/b").
+All text is of unknown origin: models', web pages', datasets'. The page shows it as text, never as markup. Numbers are
+not rounded; None means that there is none. A run is named by its path below the folder, with "/" between ("a/b").
 
     GET /                                                                  index.html
     GET /static/NAME                                                       the page's other files
@@ -12,21 +12,20 @@ unrounded; None is "there is none". A run is named by its path below the folder 
     GET /api/instance?run=NAME&id=ID                                       InstancePage
     GET /api/trace?run=NAME&id=ID&after=N                                  TracePage
     GET /api/steps?run=NAME&id=ID&after=N                                  StepList
-    GET /api/step?run=NAME&at=OFFSET                                       the journal's line, as it stands there
+    GET /api/step?run=NAME&at=OFFSET                                       the journal line at an offset, verbatim
     GET /api/text?run=NAME&at=OFFSET&part=PART                             one long text, whole, as text/plain;
                                                                            &download=1: as a file
     GET /api/download?run=NAME&id=ID                                       the instance's journal lines, as a file
     GET /api/events?run=NAME                                               server-sent events: `changed` (RunRow)
 
-Of the instances asked for: `judge` is whose scores count (the scoring one's without it); `sort` is "" (as in the file),
-"score", "-score" (highest first) or "-unknown"; `min` and `max` include themselves; `unknown` is "none", "some" (at
-least one) or "all"; `failed` is "1" (only those) or "0" (all others); `limit` is 200 at most. A page found by `text` may
-have no rows and a `next` all the same: the search goes on there.
+Filters of instances: `judge` is the judge whose scores count (default: the scoring judge); `sort` is "" (file order),
+"score", "-score" (highest first) or "-unknown"; `min` and `max` are inclusive; `unknown` is "none", "some" (at least
+one) or "all"; `failed` is "1" (failed ones only) or "0" (all others); `limit` is 200 at most. A page found by `text`
+may have no rows and still a `next`: the search continues there.
 
-Without `run` events are those of all runs; `gone` says {"name": NAME} of a run that is there no longer.
+Without `run`, events are those of all runs; `gone` sends {"name": NAME} for a run that was removed.
 
-What is wrong is {"error": "one line"} with 400, 403, 404, 405, 409 (the file is another one by now) or 503 (too much at
-once).
+Errors are {"error": "one line"} with status 400, 403, 404, 405, 409 (the file was replaced) or 503 (overload).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from typing import Any, Literal, TypedDict
 from cts_async.report.live import Live
 
 Kind = Literal["run", "talk", "judged"]
-"""A run of the benchmark; conversations without an agent (`cts converse`); somebody's answers that were judged."""
+"""A run of the benchmark; conversations without an agent (`cts converse`); judged candidate answers."""
 
 
 class Scored(TypedDict):
@@ -57,7 +56,7 @@ class RunRow(TypedDict):
     system: str
     data: str
     data_sha: str
-    """Runs with the same one are over the same data, and can be set side by side."""
+    """Runs with equal values are over the same data and can be compared."""
     k: int | None
     scheme: str | None
     mode: str | None
@@ -65,21 +64,21 @@ class RunRow(TypedDict):
     ended: str | None
     running: bool
     smoke_test: bool
-    """Played by the embedded model: its scores show that everything works, and nothing else."""
+    """Played by the embedded model: its scores only prove that the installation works."""
     n_expected: int
     n_done: int
-    """Instances that have ended, the failed ones among them; so it is in Live, too."""
+    """Finished instances, failed ones included; the same in Live."""
     n_failed: int
     scores: list[Scored]
     """The scoring judge first."""
     unknown_rate: float | None
     cost_usd: float | None
-    """None while the run goes on: what `live` says is spent is spent by all runs of its command."""
+    """None while the run is running: `live` reports the cost of all runs of its command."""
     wall_s: float | None
-    """Of all sessions, the one that goes on included."""
+    """Of all sessions, the current one included."""
     live: Live | None
     ready: float
-    """How much of its results is counted, 0 to 1; below 1 `n_done`, `n_failed` and `scores` are those of what is."""
+    """Share of its results that is indexed, 0 to 1; `n_done`, `n_failed` and `scores` cover this share."""
 
 
 class Runs(TypedDict):
@@ -87,7 +86,7 @@ class Runs(TypedDict):
     version: str
     runs: list[RunRow]
     damaged: list[str]
-    """Folders that hold no readable run, each with the reason."""
+    """Folders without a readable run, each with the reason."""
 
 
 class Standing(TypedDict):
@@ -103,7 +102,7 @@ class Standing(TypedDict):
     p50: float | None
     p90: float | None
     delta: float | None
-    """To the baseline, over the instances that both have."""
+    """To the baseline, over the instances scored in both."""
     delta_low: float | None
     delta_high: float | None
 
@@ -119,9 +118,9 @@ class Leaderboard(TypedDict):
     data_sha: str
     boards: list[LeaderboardOf]
     problem: str
-    """Why there is none; "" where there is one."""
+    """Why there is none; "" if there is one."""
     computing: bool
-    """It is being worked out: ask again in a second. `boards` are those of before, if there were any."""
+    """It is being computed: ask again in a second. `boards` are out of date, or empty."""
 
 
 class RunPage(TypedDict):
@@ -140,21 +139,21 @@ class InstanceRow(TypedDict):
     score: float | None
     asked: int
     unknown: int
-    """Of the answers asked for, those that are `unknown`."""
+    """Answers that are `unknown`."""
     failed: str
-    """The failure's kind; "" for none."""
+    """The kind of its failure; "" for none."""
 
 
 class InstanceList(TypedDict):
     rows: list[InstanceRow]
     next: str | None
-    """`after` of the following page; None at the end."""
+    """`after` of the next page; None at the end."""
     total: int | None
-    """Instances that fit the filter; None while only a search for text would tell."""
+    """Instances that pass the filter; None while a search for text has not reached the end."""
     n: int
-    """Instances in the run that have a line."""
+    """Instances of the run that have a line."""
     ready: float
-    """How much of the files is indexed, 0 to 1; below 1 the list holds what is known by now."""
+    """Share of the files that is indexed, 0 to 1; the list covers this share."""
 
 
 class Segment(TypedDict):
@@ -164,11 +163,11 @@ class Segment(TypedDict):
 
 
 class Turn(TypedDict):
-    """A question with its answer; in a conversation by turns one turn of it."""
+    """A question with its answer; in a conversation, a turn."""
 
     n: int
     offered: list[str]
-    """The questions put, or in mode "select" the queries shown."""
+    """The questions asked, or in mode "select" the queries offered."""
     answers: list[str]
     chosen: int | None
     types: list[str]
@@ -180,9 +179,9 @@ class NuggetRow(TypedDict):
     id: str
     weight: float
     text: str | None
-    """None where the gold is not where the manifest says."""
+    """None if the gold cannot be found."""
     sources: list[str]
-    """Addresses where the gold has them, else its names for its sources."""
+    """URLs, or the ids of sources without one."""
     coverage: dict[str, str]
     """By judge: full, partial or none."""
 
@@ -217,12 +216,12 @@ class InstancePage(TypedDict):
     error: Failed | None
     previous: str | None
     next: str | None
-    """Ids of its neighbours in the file."""
+    """Ids of the neighbours in the file."""
     beside: list[str]
-    """Other runs over the same data, in which this instance may stand too."""
+    """Other runs over the same data, which may have this instance."""
     trace_turns: int | None
     steps: int | None
-    """None while the journal is not indexed yet."""
+    """None while the journal is being indexed."""
 
 
 class Source(TypedDict):
@@ -231,25 +230,25 @@ class Source(TypedDict):
 
 
 class TraceTurn(TypedDict):
-    """One event of the agent's search (`records.Turn`); `page` is the text of a page that was fetched for a visit."""
+    """An event of the agent's search (`records.Turn`); the kind `page` is the text of a page fetched for a visit."""
 
     n: int
     kind: str
     request: str
     text: str
-    """At most 4,000 characters of it."""
+    """Its first 4,000 characters."""
     length: int
-    """UTF-16 units in all, as a browser counts: it is cut if it is longer than `text`."""
+    """UTF-16 units of the whole text, as JavaScript counts them."""
     at: int | None
     part: str
-    """Where the whole text is to be had (/api/text), if it is cut."""
+    """Parameters of /api/text for the whole text."""
     failed: str
     sources: list[Source]
-    """What a search found, or the page of a visit."""
+    """The results of a search, or the page of a visit."""
 
 
 class TracePage(TypedDict):
-    """`total` is None while the journal is not indexed yet: `turns` are then those known by now: ask again."""
+    """`total` is None while the journal is being indexed, and `turns` may be incomplete."""
 
     turns: list[TraceTurn]
     next: int | None
@@ -259,7 +258,7 @@ class TracePage(TypedDict):
 class StepRow(TypedDict):
     n: int
     at: int
-    """Where its line begins in steps.jsonl."""
+    """Offset of its line in steps.jsonl."""
     bytes: int
     step: str
     model: str
@@ -273,7 +272,7 @@ class StepRow(TypedDict):
 
 
 class StepList(TypedDict):
-    """`total` is None while the journal is not indexed yet, as in TracePage."""
+    """`total` is None while the journal is being indexed."""
 
     steps: list[StepRow]
     next: int | None

@@ -10,7 +10,7 @@ from made_runs import Row, made_run
 from viewer_server import Asker, viewer
 
 from cts_async.report.comparison import compare_runs
-from cts_async.report.viewer.ranked import ranked
+from cts_async.report.viewer.leaderboards import leaderboards_of
 
 
 def rows(*labels: str) -> list[Row]:
@@ -72,8 +72,12 @@ def test_it_is_worked_out_again_when_results_have_come(tmp_path: Path) -> None:
 
 def test_without_orig_there_is_nothing_to_differ_from(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="gpt-k1", rows=rows("ff"))
-    (one,) = ranked({"one": run})["boards"][0]["standings"]
-    assert (ranked({"one": run})["boards"][0]["baseline"], one["delta"], one["run"]) == (None, None, "one")
+    (one,) = leaderboards_of({"one": run})["boards"][0]["standings"]
+    assert (leaderboards_of({"one": run})["boards"][0]["baseline"], one["delta"], one["run"]) == (
+        None,
+        None,
+        "one",
+    )
 
 
 @pytest.mark.parametrize("labels", [("ff", "fff"), ()])
@@ -84,7 +88,7 @@ def test_what_cannot_be_compared_says_why_without_naming_paths(
     for number, one in enumerate(labels or ("", "")):
         made = [Row("i", labels={"ernie": one})] if one else [Row("i")]
         runs[f"run {number}"] = made_run(tmp_path / str(number), label="gpt-k1", rows=made)
-    said = ranked(runs)
+    said = leaderboards_of(runs)
     assert said["boards"] == []
     assert said["problem"]
     assert str(tmp_path) not in said["problem"]

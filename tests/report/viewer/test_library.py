@@ -83,3 +83,11 @@ def test_it_is_said_where_there_are_more_folders_than_are_looked_into(tmp_path: 
         found = Library(tmp_path).find()
     assert list(found.runs) == ["a", "b"]
     assert "only" in found.damaged[0]
+
+
+def test_run_younger_than_the_last_search_is_found_by_name(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    with patch("cts_async.report.viewer.library.FOUND_S", 3600.0):
+        assert library.find().runs == {}
+        made_run(tmp_path, label="orig", rows=[Row("a")])
+        assert library.open("made-orig") is not None

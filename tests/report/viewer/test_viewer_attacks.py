@@ -16,8 +16,8 @@ from test_viewer_runs import made_live
 from viewer_server import viewer
 
 from cts_async.report.viewer import app, library, pages
-from cts_async.report.viewer.ranked import ranked
-from cts_async.report.viewer.run import verdict_files
+from cts_async.report.viewer.leaderboards import leaderboards_of
+from cts_async.report.viewer.run import judgment_files
 
 
 def step(instance: str, text: str) -> str:
@@ -61,7 +61,7 @@ def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
 
     with (
         viewer(tmp_path) as asker,
-        patch("cts_async.report.viewer.instance.lines_of", broken),
+        patch("cts_async.report.viewer.instance.journal_lines", broken),
         pytest.raises(http.client.IncompleteRead) as caught,
     ):
         asker.api("download", run=run.name, id="a")
@@ -96,8 +96,8 @@ def test_a_leaderboard_reads_nothing_behind_a_link(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f"})])
     link = tmp_path / "link"
     link.symlink_to(run)
-    assert len(ranked({"run": run})["boards"]) == 1
-    assert ranked({"link": link})["boards"] == []
+    assert len(leaderboards_of({"run": run})["boards"]) == 1
+    assert leaderboards_of({"link": link})["boards"] == []
 
 
 def test_a_run_that_was_made_anew_shows_nothing_of_the_old_one(tmp_path: Path) -> None:
@@ -135,13 +135,13 @@ def test_long_texts_that_nobody_takes_are_few(tmp_path: Path) -> None:
     text = "long" * (4 << 20)
     (run / "steps.jsonl").write_text(step("a", text))
     asked = f"/api/text?run={run.name}&at=0&part=text"
-    with viewer(tmp_path) as asker, patch.object(app, "MAX_LONG", 1):
+    with viewer(tmp_path) as asker, patch.object(app, "MAX_LARGE", 1):
         assert asker.send("HEAD", asked).headers["Content-Length"] == str(len(text))
         with socket.create_connection(("127.0.0.1", asker.port)) as slow:
             slow.sendall(f"GET {asked} HTTP/1.1\r\nHost: 127.0.0.1:{asker.port}\r\n\r\n".encode())
             assert slow.recv(8).startswith(b"HTTP/1.1")
             answer = asker.send("GET", asked)
-            assert (answer.status, answer.json["error"]) == (503, "too many long texts at once: ask again")
+            assert (answer.status, answer.json["error"]) == (503, "too many large answers at once: try again")
             assert asker.get("runs")["runs"]
         while (answer := asker.send("GET", asked)).status == 503:
             pass
@@ -155,11 +155,11 @@ def test_a_file_that_vanishes_while_it_is_read_is_another_one_by_now(tmp_path: P
         assert asker.get("steps", run=run.name, id="a")["total"] == 1
         with patch("cts_async.report.viewer.trace.opened", side_effect=FileNotFoundError):
             answer = asker.api("steps", run=run.name, id="a")
-        assert (answer.status, "another one by now" in answer.json["error"]) == (409, True)
+        assert (answer.status, "was replaced" in answer.json["error"]) == (409, True)
 
 
 def test_a_folder_of_judgments_may_vanish_while_it_is_read(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "f"})])
     with patch.object(Path, "glob", side_effect=FileNotFoundError):
-        assert verdict_files(run) == []
-    assert [path.name for path in verdict_files(run)] == ["gpt.jsonl"]
+        assert judgment_files(run) == []
+    assert [path.name for path in judgment_files(run)] == ["gpt.jsonl"]

@@ -64,14 +64,14 @@ def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path, monkeypatch: pyte
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     looks: list[object] = []
 
-    def changes(self: events.Watching) -> list[events.Event]:
+    def changes(self: events.Watcher) -> list[events.Event]:
         looks.append(self)
         if len(looks) == 1:
             raise OSError("gone")
         return usual(self)
 
-    usual = events.Watching._changes
-    monkeypatch.setattr(events.Watching, "_changes", changes)
+    usual = events.Watcher._changes
+    monkeypatch.setattr(events.Watcher, "_changes", changes)
     with viewer(tmp_path) as asker, asker.listening() as stream:
         assert next(stream)[1]["n_done"] == 1
         add_line(run, "b")

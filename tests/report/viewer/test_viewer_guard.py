@@ -139,12 +139,12 @@ def test_a_run_is_one_of_those_found_or_none(folder: Path, run: str) -> None:
 def test_who_asks_too_much_at_once_is_told_to_come_again(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cts_async.report.viewer.guard.MAX_AT_ONCE", 1)
+    monkeypatch.setattr("cts_async.report.viewer.guard.MAX_REQUESTS", 1)
     with viewer(folder) as asker:
         with asker.listening() as events:
             next(events)
             answer = asker.api("runs")
-            assert (answer.status, answer.json) == (503, {"error": "too many requests at once: ask again"})
+            assert (answer.status, answer.json) == (503, {"error": "too many requests: try again"})
         while asker.api("runs").status != 200:
             pass
 
@@ -152,7 +152,7 @@ def test_who_asks_too_much_at_once_is_told_to_come_again(
 def test_a_parameter_given_twice_is_refused(folder: Path) -> None:
     with viewer(folder) as asker:
         answer = asker.send("GET", "/api/instances?run=made-orig&run=other")
-    assert (answer.status, answer.json) == (400, {"error": "run: is there twice"})
+    assert (answer.status, answer.json) == (400, {"error": "run: is given twice"})
 
 
 def test_an_address_without_end_is_refused(folder: Path) -> None:
@@ -207,4 +207,4 @@ def test_a_part_with_a_long_name_can_be_asked_for(folder: Path) -> None:
     (folder / "made-orig" / "steps.jsonl").write_text('{"instance": "a"}\n')
     with viewer(folder) as asker:
         answer = asker.api("text", run="made-orig", at=0, part=f"lexical/9/{'想' * 5_900}")
-    assert (answer.status, answer.json) == (404, {"error": "that line has no such text"})
+    assert (answer.status, answer.json) == (404, {"error": "this journal line has no such text"})

@@ -97,14 +97,14 @@ def test_a_total_is_told_unless_only_the_whole_search_would_tell(run: Path) -> N
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ({"sort": "name"}, "sort: is one of score, -score, -unknown"),
-        ({"min": "nan"}, "min: is a number from 0 to 100"),
-        ({"max": "all"}, "max: is a number from 0 to 100"),
-        ({"limit": "0"}, "limit: is a whole number from 1 to 200"),
-        ({"limit": "1e9"}, "limit: is a whole number from 1 to 200"),
-        ({"after": "../x"}, "after: is what the page before said under next"),
-        ({"judge": "nobody"}, "judge: is one of ernie, gpt"),
-        ({"failed": "yes"}, "failed: is one of 0, 1"),
+        ({"sort": "name"}, "sort: must be one of score, -score, -unknown"),
+        ({"min": "nan"}, "min: must be a number from 0 to 100"),
+        ({"max": "all"}, "max: must be a number from 0 to 100"),
+        ({"limit": "0"}, "limit: must be an integer from 1 to 200"),
+        ({"limit": "1e9"}, "limit: must be an integer from 1 to 200"),
+        ({"after": "../x"}, "after: must be the `next` of the previous page"),
+        ({"judge": "nobody"}, "judge: must be one of ernie, gpt"),
+        ({"failed": "yes"}, "failed: must be one of 0, 1"),
         ({"text": "x" * 1001}, "text: longer than 1000 characters"),
     ],
 )
@@ -226,5 +226,5 @@ def test_hostile_ids_are_ids_and_nothing_else(tmp_path: Path) -> None:
             assert name.startswith('attachment; filename="made-gpt-k2')
             assert not set(name[23:-1]) & set("\"'<>/\\%\x00")
         for name in HOSTILE:
-            assert asker.api("instances", run=name).json == {"error": "no such run here"}
+            assert asker.api("instances", run=name).json == {"error": "no such run"}
         assert asker.api("instance", run=run.name, id="etc").status == 404

@@ -133,7 +133,7 @@ def test_runs_are_found_deep_in_the_folder_and_appear_and_vanish(tmp_path: Path)
         assert {row["name"] for row in found["runs"]} == {"a/b/made-gpt-k1", "made-gpt-k2"}
         shutil.rmtree(first)
         asker.until("runs", lambda said: len(said["runs"]) == 1)
-        assert asker.api("instances", run="a/b/made-gpt-k1").json == {"error": "no such run here"}
+        assert asker.api("instances", run="a/b/made-gpt-k1").json == {"error": "no such run"}
 
 
 def test_a_run_may_be_the_folder_itself(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_damaged_manifest_is_told_and_the_other_runs_are_there(tmp_path: Path)
         said = asker.get("runs")
     assert sorted(row["name"] for row in said["runs"]) == ["made-gpt-k2", "made-gpt-k3"]
     (damaged,) = said["damaged"]
-    assert damaged.startswith("made-gpt-k1: run.json is no manifest")
+    assert damaged.startswith("made-gpt-k1: run.json is not a manifest")
 
 
 def test_the_run_page_has_manifest_summary_and_the_runs_beside_it(tmp_path: Path) -> None:
