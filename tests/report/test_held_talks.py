@@ -67,5 +67,5 @@ def test_without_the_data_nothing_is_evaluated_and_it_is_said_why(tmp_path: Path
     found = evaluate_held([held(tmp_path)], EvaluationConfig())
     assert found.tables == ()
     assert found.notes == (
-        "Not evaluated, since the data cannot be read again: run.json does not say where it is.",
+        "Not evaluated, since the data cannot be read again: run.json does not record where the data is.",
     )
