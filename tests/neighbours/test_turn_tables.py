@@ -20,10 +20,10 @@ def found(tmp_path: Path) -> TurnRetrieval:
     return retrieve_turns(three_talks(tmp_path), INTENTS, RANKED, QRELS, ["MRR@10", "nDCG@10"])
 
 
-def printed(found: TurnRetrieval, *, published: bool = False) -> list[str]:
+def printed(found: TurnRetrieval, *, beside_paper: bool = False) -> list[str]:
     out = StringIO()
     console = Console(file=out, width=80)
-    for table in turn_tables(found, "bm25 over made.jsonl", published=published):
+    for table in turn_tables(found, "bm25 over made.jsonl", beside_paper=beside_paper):
         print_table(console, table)
     return out.getvalue().splitlines()
 
@@ -77,10 +77,10 @@ def test_rows_say_unrounded_what_was_improved_on(found: TurnRetrieval) -> None:
 
 def test_the_published_values_are_those_of_the_paper() -> None:
     """AT-CoT leads every turn and mode of TREC 2009-2012 but turn 3 of respond, where CoT does."""
-    printed = dict(published()["table_8"])
-    assert printed.pop(NOBODY_ASKED) == [[0.123, 0.123]]
+    values = dict(published()["table_8"])
+    assert values.pop(NOBODY_ASKED) == [[0.123, 0.123]]
     for turn in (1, 2, 3):
-        rows = {scheme: turns[turn - 1] for scheme, turns in printed.items()}
+        rows = {scheme: turns[turn - 1] for scheme, turns in values.items()}
         assert rows.keys() == {*MARKS, "at-cot"}
         assert max(rows, key=lambda scheme: rows[scheme][0]) == "at-cot"
         assert max(rows, key=lambda scheme: rows[scheme][1]) == ("cot" if turn == 3 else "at-cot")
