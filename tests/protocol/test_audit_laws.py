@@ -26,7 +26,9 @@ from cts_async.records import language_of
 WORDS = ["ferry", "winter", "North", "the", "of", "with", "2033", "65", "Straße", "time", *"图书馆二楼的安静"]
 TOKENS = st.lists(st.sampled_from(WORDS), min_size=2, max_size=8)
 PROMPTS = load_prompts()
-USED = [f"{role}.{language}" for role in ("clarify", "answer", "rewrite", "agent") for language in ("en", "zh")]
+USED = [
+    f"{role}.{language}" for role in ("clarify", "answer", "rewrite", "agent") for language in ("en", "zh")
+]
 """The prompts of these runs; an audit splits each of them into words."""
 AUDITED = ("clarify", "answer/1", "rewrite", "search/turn/1", "search/turn/2")
 
