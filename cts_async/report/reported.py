@@ -58,7 +58,7 @@ def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
     for note in gathered.notes:
         yield plain(note)
     if asked.tables is not None:
-        written = write_table_files(asked.tables, [one.told for one in contents.tables])
+        written = write_table_files(asked.tables, [one.table for one in contents.tables])
         yield plain(f"{asked.tables}: {len(contents.tables)} tables in {len(written)} files")
     if asked.plots is not None:
         written = export(contents.drawn.figures, asked.plots, asked.formats)

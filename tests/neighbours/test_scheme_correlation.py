@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.analysis.generation import Best
-from cts_async.analysis.scheme_correlation import Correlation, alignment, pearson
+from cts_async.neighbours.at_cot.generation import Best, Correlation, alignment, pearson
 
 
 def test_the_papers_own_tables_give_another_correlation_than_it_prints() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cts_async.analysis.bertscore import BertScore
 from cts_async.errors import UsageError
+from cts_async.neighbours.at_cot.similarity import BertScore
 
 HERE = importlib.util.find_spec("bert_score") is not None
 needs_package = pytest.mark.skipif(not HERE, reason="the extra [bertscore] is not installed")
@@ -85,34 +85,28 @@ def by_hand(encoder: Path, layer: int, a: str, b: str) -> float:
 
 @needs_package
 def test_the_matrix_is_that_of_the_equations(encoder: Path) -> None:
-    scores = BertScore(str(encoder), layer=2, device="cpu").scores(TEXTS[:2], TEXTS)
-    expected = [[by_hand(encoder, 2, a, b) for b in TEXTS] for a in TEXTS[:2]]
+    scores = BertScore(str(encoder)).scores(TEXTS[:2], TEXTS)
+    expected = [[by_hand(encoder, 3, a, b) for b in TEXTS] for a in TEXTS[:2]]
     assert scores.tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
     assert [scores[0, 0], scores[1, 1]] == pytest.approx([1.0, 1.0], abs=1e-5)
 
 
 @needs_package
 def test_an_unknown_encoder_is_read_three_quarters_up_and_its_name_says_so(encoder: Path) -> None:
-    scorer = BertScore(str(encoder), device="cpu")
+    scorer = BertScore(str(encoder))
     assert scorer.layer == 3
     assert scorer.name == "BERTScore F1 (tiny, layer 3 of 4, not rescaled)"
 
 
 @needs_package
 def test_blank_text_scores_nothing_and_long_text_is_cut(encoder: Path) -> None:
-    scores = BertScore(str(encoder), device="cpu").scores(["", TEXTS[0], "moon " * 2000], [TEXTS[0], " "])
+    scores = BertScore(str(encoder)).scores(["", TEXTS[0], "moon " * 2000], [TEXTS[0], " "])
     assert scores[0].tolist() == [0.0, 0.0]
     assert scores[:, 1].tolist() == [0.0, 0.0, 0.0]
     assert scores[1, 0] == pytest.approx(1.0, abs=1e-5)
 
 
 @needs_package
-def test_a_layer_or_an_encoder_or_a_baseline_that_is_not_there_is_named(
-    encoder: Path, tmp_path: Path
-) -> None:
-    with pytest.raises(UsageError, match="layers 1 to 4"):
-        BertScore(str(encoder), layer=5)
+def test_an_encoder_that_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be loaded"):
         BertScore(str(tmp_path))
-    with pytest.raises(UsageError, match="no baseline"):
-        BertScore(str(encoder), rescale=True)

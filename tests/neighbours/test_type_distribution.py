@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.analysis.generation import Best, Generated
-from cts_async.analysis.type_distribution import type_distribution
+from cts_async.neighbours.at_cot.generation import Best, Generated, type_distribution
 
 
 def best(**points: float) -> dict[str, Best]:

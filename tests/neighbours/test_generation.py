@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.analysis.generation import (
+from cts_async.analysis.stats import paired_t_test
+from cts_async.neighbours.at_cot.generation import (
     Generated,
     GeneratedQuestions,
     by_level,
     scheme_scores,
     score_queries,
 )
-from cts_async.analysis.stats import paired_t_test
 
 
 class Made:
@@ -128,7 +128,9 @@ def test_table_6_takes_the_queries_of_each_level() -> None:
 def test_progress_is_told_after_each_query() -> None:
     told: list[tuple[int, int]] = []
     generated = of(cot={"q": ["g1"], "r": ["g2"]})
-    score_queries(generated, {"q": ["a1"], "r": ["a1"]}, Made(MATRIX), told=lambda *at: told.append(at))
+    score_queries(
+        generated, {"q": ["a1"], "r": ["a1"]}, Made(MATRIX), on_progress=lambda *at: told.append(at)
+    )
     assert told == [(1, 2), (2, 2)]
 
 

@@ -9,12 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cts_async.analysis.generation import Generated, GeneratedQuestions
-from cts_async.analysis.generation_published import TABLE_5, TABLE_7, TABLE_8_RESPOND_TURN_1
-from cts_async.analysis.scheme_correlation import pearson
-from cts_async.analysis.similarity import TokenF1
 from cts_async.datasets.annotations import AnnotatedQuery, Annotations
-from cts_async.report.generation_tables import generation_tables
+from cts_async.neighbours.at_cot.generation import Generated, GeneratedQuestions, pearson, published
+from cts_async.neighbours.at_cot.similarity import TokenF1
+from cts_async.neighbours.at_cot.tables import generation_tables
 from cts_async.report.tables import DataTable, print_table
 
 
@@ -132,14 +130,13 @@ def test_section_7_says_what_the_papers_tables_give() -> None:
     assert (over["scheme"], over["n"]) == ("over schemes", 3)
     assert over["r"] == pytest.approx(pearson([53.0, 53.5, 63.0], [0.15, 0.7 / 3, 0.4]).r)
     assert "r = 0.92, p = 0.08" in table.caption
-    found = pearson(
-        list(TABLE_5["qulac"].values()), [TABLE_8_RESPOND_TURN_1[one] for one in TABLE_5["qulac"]]
-    )
+    means, turns = published()["table_5"]["qulac"], published()["table_8"]
+    found = pearson(list(means.values()), [turns[scheme][0][1] for scheme in means])
     assert f"r = {found.r:.3f}, p = {found.p:.3f}" in table.caption
 
 
 def test_published_shares_add_up_to_a_hundred() -> None:
-    for types in TABLE_7.values():
+    for types in published()["table_7"].values():
         assert sum(share for share, _ in types.values()) == pytest.approx(100.0)
 
 

@@ -10,9 +10,9 @@ from rich.console import Console
 from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
-from cts_async.report.generation_tables import MARKS
+from cts_async.neighbours.at_cot.generation import published
+from cts_async.neighbours.at_cot.tables import MARKS, turn_tables
 from cts_async.report.tables import print_table, write_csv
-from cts_async.report.turn_tables import PUBLISHED_09_12, turn_tables
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_the_table_has_q_first_then_schemes_turn_by_turn(found: TurnRetrieval) -
 
 
 def test_it_fits_80_columns_with_the_paper_s_values(found: TurnRetrieval) -> None:
-    lines = printed(found, published=True)
+    lines = printed(found, beside_paper=True)
     assert max(map(len, lines)) <= 80
     rows = [" ".join(line.split()) for line in lines]
     assert "turn scheme respond n paper select n paper" in rows
@@ -77,9 +77,10 @@ def test_rows_say_unrounded_what_was_improved_on(found: TurnRetrieval) -> None:
 
 def test_the_published_values_are_those_of_the_paper() -> None:
     """AT-CoT leads every turn and mode of TREC 2009-2012 but turn 3 of respond, where CoT does."""
-    assert PUBLISHED_09_12[0, NOBODY_ASKED] == (0.123, 0.123)
+    printed = dict(published()["table_8"])
+    assert printed.pop(NOBODY_ASKED) == [[0.123, 0.123]]
     for turn in (1, 2, 3):
-        rows = {scheme: values for (t, scheme), values in PUBLISHED_09_12.items() if t == turn}
+        rows = {scheme: turns[turn - 1] for scheme, turns in printed.items()}
         assert rows.keys() == {*MARKS, "at-cot"}
         assert max(rows, key=lambda scheme: rows[scheme][0]) == "at-cot"
         assert max(rows, key=lambda scheme: rows[scheme][1]) == ("cot" if turn == 3 else "at-cot")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.analysis.similarity import TokenF1
+from cts_async.neighbours.at_cot.similarity import TokenF1
 
 QUESTION = st.lists(st.sampled_from(["map", "of", "the", "moon", "月亮", "a"]), max_size=6).map(" ".join)
 

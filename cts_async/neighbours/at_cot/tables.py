@@ -1,33 +1,34 @@
-"""Clarification generation as tables: AT-CoT's 5, 6 and 7, and the correlation with retrieval of its section 7."""
+"""AT-CoT's tables: clarification generation (5 to 7, section 7) and retrieval by turn (8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from cts_async.analysis.bertscore import PAPERS_ENCODER
-from cts_async.analysis.generation import (
-    ALPHA,
+from cts_async.analysis.stats import holm
+from cts_async.analysis.turn_retrieval import ALPHA, NOBODY_ASKED, Cell, SchemeTest, TurnRetrieval, mean_of
+from cts_async.datasets.annotations import Annotations
+from cts_async.neighbours.at_cot.generation import (
     BASELINES,
+    Alignment,
     GeneratedQuestions,
     QueryScores,
+    Retrieval,
     SchemeScore,
+    alignment,
     by_level,
+    published,
     scheme_scores,
     score_queries,
+    type_distribution,
 )
-from cts_async.analysis.generation_published import SECTION_7, TABLE_5, TABLE_6, TABLE_7
-from cts_async.analysis.scheme_correlation import Alignment, Retrieval, alignment
-from cts_async.analysis.similarity import Scorer
-from cts_async.analysis.stats import holm
-from cts_async.analysis.type_distribution import type_distribution
-from cts_async.datasets.annotations import Annotations
-from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
+from cts_async.neighbours.at_cot.similarity import PAPERS_ENCODER, Scorer
+from cts_async.records import SCHEMES, Mode
+from cts_async.report.tables import Column, DataTable, Row, Show, number, p_value, text
 
 MARKS: Final[Mapping[str, str]] = {"standard": "*", "at-standard": "†", "cot": "Δ"}
 """The paper's marks of a significant improvement over each baseline."""
-_LEVELS: Final = (1, 2, 3, 4)
 
 
 def generation_tables(
@@ -37,32 +38,32 @@ def generation_tables(
     retrieval: Retrieval | None = None,
     *,
     dataset: str = "",
-    told: Callable[[int, int], Any] | None = None,
+    on_progress: Callable[[int, int], Any] | None = None,
 ) -> list[DataTable]:
     """Every table there is something for; the last, a row for each query, is for JSON and CSV alone.
 
-    Published values stand beside where `dataset` is "qulac" or "clariq" and the scorer is BERTScore. `told(done, of)`
-    is called as queries are scored, which takes minutes with a large encoder.
+    Published values are shown where `dataset` is "qulac" or "clariq" and the scorer is BERTScore.
+    `on_progress(done, of)` is called as queries are scored, which takes minutes with a large encoder.
     """
     questions = {query: one.questions for query, one in annotations.queries.items()}
     levels = {query: one.ambiguity for query, one in annotations.queries.items() if one.ambiguity is not None}
-    published = dataset if scorer.is_bertscore else ""
-    scores = score_queries(generated, questions, scorer, told)
-    found = [overall_table(scores, generated, scorer, published)]
+    paper_of = dataset if scorer.is_bertscore else ""
+    scores = score_queries(generated, questions, scorer, on_progress)
+    found = [overall_table(scores, generated, scorer, paper_of)]
     if levels:
-        found.append(level_table(scores, generated, levels, scorer, published))
-    found.append(type_table(scores, generated, scorer, published))
+        found.append(level_table(scores, generated, levels, scorer, paper_of))
+    found.append(type_table(scores, generated, scorer, paper_of))
     if retrieval is not None:
-        found.append(alignment_table(alignment(scores, retrieval), scorer, published))
+        found.append(alignment_table(alignment(scores, retrieval), scorer, paper_of))
     found.append(query_table(scores, scorer))
     return [table for table in found if table.rows]
 
 
 def overall_table(
-    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, published: str = ""
+    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, paper_of: str = ""
 ) -> DataTable:
     """Table 5."""
-    paper = TABLE_5.get(published)
+    paper = published()["table_5"].get(paper_of)
     rows = [
         _row(one) | ({"published": paper.get(one.scheme)} if paper else {})
         for one in scheme_scores(scores, generated)
@@ -85,16 +86,16 @@ def level_table(
     generated: GeneratedQuestions,
     levels: Mapping[str, int],
     scorer: Scorer,
-    published: str = "",
+    paper_of: str = "",
 ) -> DataTable:
     """Table 6: a row for each scheme and level; printed level by level."""
-    paper = TABLE_6 if published == "clariq" else None
+    paper = published()["table_6"] if paper_of == "clariq" else None
     rows = []
     for level, schemes in by_level(scores, generated, levels).items():
         for one in schemes:
             row: dict[str, Any] = {"level": level, **_row(one)}
             if paper:
-                known = one.scheme in paper and level in _LEVELS
+                known = one.scheme in paper and level in (1, 2, 3, 4)
                 row["published"] = paper[one.scheme][level - 1] if known else None
             rows.append(row)
     columns = (
@@ -109,11 +110,11 @@ def level_table(
 
 
 def type_table(
-    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, published: str = ""
+    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, paper_of: str = ""
 ) -> DataTable:
     """Table 7; without rows where at-cot predicted nothing."""
     found = type_distribution(generated.get("at-cot", {}), scores.get("at-cot"), scores.get("cot"))
-    paper = TABLE_7.get(published)
+    paper = published()["table_7"].get(paper_of)
     rows = []
     for one in found if found[0].of else ():
         row = {
@@ -141,7 +142,7 @@ def type_table(
     return DataTable("ambiguity_types", "Predicted ambiguity types (table 7)", caption, columns, rows)
 
 
-def alignment_table(found: Alignment, scorer: Scorer, published: str = "") -> DataTable:
+def alignment_table(found: Alignment, scorer: Scorer, paper_of: str = "") -> DataTable:
     """Section 7: both means of each scheme, and in the last row the correlation over schemes."""
     rows: list[Row] = [
         {
@@ -165,7 +166,7 @@ def alignment_table(found: Alignment, scorer: Scorer, published: str = "") -> Da
     )
     caption = (
         "Pearson's r of the generation score and retrieval after the first turn of respond: over a scheme's n queries, "
-        f"and in the last row over the means of n schemes. {_measure(scorer)}{_section_7(published)}"
+        f"and in the last row over the means of n schemes. {_measure(scorer)}{_section_7(paper_of)}"
     )
     title = "Better questions, better retrieval? (section 7)"
     return DataTable("generation_and_retrieval", title, caption, columns, rows)
@@ -228,14 +229,114 @@ def _measure(scorer: Scorer) -> str:
 
 
 def _legend(scores: QueryScores, paper: object) -> str:
-    """What the marks mean, and what the published values are of."""
+    """The meaning of the marks, and of the published values."""
     marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
     better = f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
     return better + (f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else "")
 
 
-def _section_7(published: str) -> str:
-    if published != "qulac":
+def _section_7(paper_of: str) -> str:
+    if paper_of != "qulac":
         return ""
-    r, p = SECTION_7
+    r, p = published()["section_7"]["r"], published()["section_7"]["p"]
     return f" The paper, by TREC's judgments: r = {r}, p = {p}; its own tables 5 and 8 give r = 0.994, p = 0.006."
+
+
+# --- Retrieval by turn (table 8) -------------------------------------------------------------------------
+
+_PUBLISHED_MODES: Final[tuple[Mode, Mode]] = ("select", "respond")
+PUBLISHED_MEASURE: Final = "nDCG@10"
+
+
+def turn_tables(found: TurnRetrieval, caption: str, *, beside_paper: bool = False) -> Iterator[DataTable]:
+    """A table for each measure, then the tests, which are not printed but are in JSON and CSV.
+
+    `caption` says what was searched and who judged. It is in every row as well: a file must tell pseudo-judgments from
+    people's by itself. With `beside_paper`, the paper's values stand beside nDCG@10. No table where no conversation
+    made a query.
+    """
+    if not found.cells:
+        return
+    for measure in found.measures:
+        yield turn_table(found, measure, caption, beside_paper=beside_paper and measure == PUBLISHED_MEASURE)
+    tests = [*found.tests, *found.gains]
+    columns = tuple(Column(name, text(name)) for name in SchemeTest.__slots__)
+    rows = [asdict(test) | {"judgments": caption} for test in tests]
+    yield DataTable(
+        "turn_tests", "Paired t-tests", f"Holm within each measure; {caption}", columns, rows, shown=0
+    )
+
+
+def turn_table(found: TurnRetrieval, measure: str, caption: str, *, beside_paper: bool) -> DataTable:
+    """Rows by turn and scheme, a column for each mode, and how many instances each mean is over."""
+    modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
+    rows = [
+        {**row, "judgments": caption} for row in _turn_rows(found, measure, modes, beside_paper=beside_paper)
+    ]
+    columns = [
+        Column("turn", lambda row: "" if row["turn"] == 0 else str(row["turn"])),
+        Column("scheme", text("scheme"), numeric=False),
+    ]
+    for mode in modes:
+        columns += [Column(mode, _marked(mode)), Column("n", _count(mode))]
+        if beside_paper and mode in _PUBLISHED_MODES:
+            columns.append(Column("paper", number(f"{mode}_published", ".3f")))
+    legend = ", ".join(f"{mark} {scheme}" for scheme, mark in MARKS.items() if found.has(scheme))
+    return DataTable(
+        name=f"turns_{measure}",
+        title=f"Retrieval by turn, {measure} (table 8)",
+        caption=caption + (f"; better at p < {ALPHA} than: {legend}" if legend else ""),
+        columns=columns,
+        rows=rows,
+        group="turn",
+    )
+
+
+def _turn_rows(
+    found: TurnRetrieval, measure: str, modes: Sequence[Mode], *, beside_paper: bool
+) -> Iterator[Row]:
+    without = found.without[measure]
+    first: dict[str, Any] = {"turn": 0, "scheme": NOBODY_ASKED}
+    for mode in modes:
+        first |= {mode: mean_of(without), f"{mode}_n": len(without), f"{mode}_over": []}
+    yield first | (_published_turn(0, NOBODY_ASKED, modes) if beside_paper else {})
+    for turn in sorted({cell.turn for cell in found.cells}):
+        for scheme in SCHEMES:
+            cells = {mode: found.cell(mode, turn, scheme) for mode in modes}
+            if any(cells.values()):
+                row: dict[str, Any] = {"turn": turn, "scheme": scheme}
+                for mode, cell in cells.items():
+                    row |= _cell(found, measure, mode, cell)
+                yield row | (_published_turn(turn, scheme, modes) if beside_paper else {})
+
+
+def _cell(found: TurnRetrieval, measure: str, mode: Mode, cell: Cell | None) -> dict[str, Any]:
+    if cell is None:
+        return {mode: None, f"{mode}_n": 0, f"{mode}_over": []}
+    over = list(found.better_than(measure, cell))
+    return {mode: cell.mean(measure), f"{mode}_n": cell.n(measure), f"{mode}_over": over}
+
+
+def _published_turn(turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:
+    """What table 8 prints for a scheme after a turn (0: the query itself), by mode."""
+    turns = published()["table_8"].get(scheme, [])
+    place = 0 if scheme == NOBODY_ASKED else turn - 1
+    values = turns[place] if place < len(turns) else (None, None)
+    printed = dict(zip(_PUBLISHED_MODES, values, strict=True))
+    return {f"{mode}_published": printed[mode] for mode in modes if mode in printed}
+
+
+def _marked(mode: str) -> Show:
+    """A mean, and behind it room for three marks so that the numbers stand below each other."""
+
+    def show(row: Row) -> str:
+        if row[mode] is None:
+            return "-" + " " * len(MARKS)
+        marks = "".join(mark for scheme, mark in MARKS.items() if scheme in row[f"{mode}_over"])
+        return f"{row[mode]:.3f}{marks:<{len(MARKS)}}"
+
+    return show
+
+
+def _count(mode: str) -> Show:
+    return lambda row: str(row[f"{mode}_n"])

@@ -6,10 +6,9 @@ from pathlib import Path
 
 from made_talks import made_talk
 
-from cts_async.analysis.asked_first import asked_first, retrieved_first, source_of
 from cts_async.analysis.conversations import Talk, read_talk
-from cts_async.analysis.generation import Generated
 from cts_async.analysis.turn_retrieval import retrieve_turns
+from cts_async.neighbours.at_cot.generation import Generated, asked_first, retrieved_first, source_of
 from cts_async.search.rankers import Ranked
 
 BLURRED = {"1-1": "jaguar", "1-2": "jaguar", "2-1": "ferry"}
