@@ -265,7 +265,7 @@ def test_nobody_is_sent_to_judge_a_run_of_failures_alone(tmp_path: Path) -> None
 def test_runs_that_nobody_judged_have_no_scores_but_a_report(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["unknown"])])
     page, told = reported(tmp_path / "runs")
-    assert "None of these runs is judged" in told[1]
+    assert "none of these runs is judged" in told[1]
     assert rows(page, "table_4")[0][-2:] == ["1.000", "0.000"]
 
 
@@ -287,7 +287,7 @@ def test_the_usual_place_is_the_run_or_the_folder_that_runs_have_in_common(tmp_p
 def test_a_place_that_cannot_be_written_is_refused_in_a_line(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; name a file in it"):
         reported(runs, out=tmp_path)
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="does not exist"):
         reported(runs, out=tmp_path / "nowhere" / "page.html")
 
 
