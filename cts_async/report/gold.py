@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.engine.run_dir import write_json
-from cts_async.protocol.gold.build import not_as_built
+from cts_async.protocol.gold.files import not_as_built
 from cts_async.protocol.results import Line, failed, read_results
 from cts_async.protocol.run_files import RESULTS, SUMMARY
 from cts_async.report.summary import RunSummary, summarise_run

@@ -360,7 +360,7 @@ def test_a_provider_that_is_gone_for_one_group_holds_up_no_other(cluster: Cluste
     assert [event for event in cluster.events if isinstance(event, GroupHeldUp)] == [
         GroupHeldUp("odd", "odd")
     ]
-    assert notices(cluster) == ["bad key; what does not need it goes on"]
+    assert notices(cluster) == ["bad key; systems that do not use this provider continue"]
 
 
 def test_a_provider_that_all_need_stops_everybody(cluster: Cluster) -> None:
@@ -522,7 +522,7 @@ def test_a_budget_holds_for_all_workers_together(cluster: Cluster, workers: int)
 def test_a_deadline_is_one_for_all(cluster: Cluster) -> None:
     """Three virtual seconds from now; the wall clock says when a worker is told."""
     cluster.options = {"budget": BudgetConfig(deadline=time.time() + 3.0)}
-    with pytest.raises(DeadlineReached, match="nothing is lost"):
+    with pytest.raises(DeadlineReached, match="completed work is saved"):
         run(cluster)
     assert 0 < len(cluster.results()) < 40
     cluster.options = {}

@@ -72,7 +72,7 @@ except CTSError as error:
     sys.exit(error.exit_code)
 """
 
-INTERRUPTED = "Interrupted: interrupted; nothing is lost, the same command resumes\n"
+INTERRUPTED = "Interrupted: interrupted; completed work is saved, the same command resumes\n"
 LONG = 50.0
 
 

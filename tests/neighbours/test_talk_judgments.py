@@ -7,18 +7,18 @@ from pathlib import Path
 import pytest
 from talk_world import write_talk_world
 
-from cts_async.config import EvaluationConfig, RunConfig, TalkConfig
+from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import Judgments, open_judgments
 from cts_async.neighbours.at_cot.similarity import TokenF1, open_scorer
-from cts_async.protocol.converse import TalkPlan, plan_talks
+from cts_async.protocol.converse import ConversePlan, plan_conversations
 
 
-def planned(folder: Path) -> TalkPlan:
+def planned(folder: Path) -> ConversePlan:
     data, _ = write_talk_world(folder)
-    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    return plan_talks(TalkConfig(run), load_catalogue(None), {})
+    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    return plan_conversations(config, load_catalogue(None), {})
 
 
 def opened(folder: Path, qrels: str, **evaluation: object) -> Judgments | None:

@@ -11,12 +11,12 @@ import pytest
 from made_talks import made_talk
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.config import EvaluationConfig, RunConfig, TalkConfig
+from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets.annotations import AnnotatedQuery, Annotations
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
 from cts_async.neighbours.at_cot.similarity import TokenF1
-from cts_async.protocol.converse import TalkPlan, plan_talks
+from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
 from cts_async.report.conversations import TalkReport, conversations_table
 from cts_async.report.summary import summarise_run
@@ -33,11 +33,11 @@ PEOPLE = Annotations(
 JUDGED = "1-1 0 animal 1\n1-2 0 car 1\n2-1 0 ferry 1\n3-1 0 museum 1\n"
 
 
-def plan_of(folder: Path, *talks: Path, qulac: bool = False) -> TalkPlan:
+def plan_of(folder: Path, *talks: Path, qulac: bool = False) -> ConversePlan:
     """A plan whose runs are `talks`, all finished."""
     data, _ = write_talk_world(folder)
-    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    plan = plan_talks(TalkConfig(run), load_catalogue(None), {})
+    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    plan = plan_conversations(config, load_catalogue(None), {})
     dataset = replace(plan.dataset, annotations=lambda: PEOPLE, name="qulac" if qulac else "talks")
     return replace(
         plan,
@@ -61,7 +61,7 @@ def talk(folder: Path, scheme: str, *, mode: str = "respond", clarifier: str = "
     return made_talk(folder, scheme=scheme, mode=mode, rows=rows, queries=QUERIES, clarifier=clarifier, k=1)
 
 
-def evaluated(plan: TalkPlan, folder: Path, qrels: str | None = None, **evaluation: Any) -> TalkReport:
+def evaluated(plan: ConversePlan, folder: Path, qrels: str | None = None, **evaluation: Any) -> TalkReport:
     corpus = folder / "pages.jsonl" if evaluation.pop("searched", True) else None
     asked = EvaluationConfig(corpus=corpus, qrels=qrels or "intent:1", **evaluation)
     told: list[tuple[str, int, int]] = []

@@ -126,9 +126,7 @@ def test_a_budget_that_will_not_do_is_told_beforehand(tmp_path: Path) -> None:
     plan = a_plan(tmp_path, budget=BudgetConfig(max_usd=0.5, max_calls=10), runs_dir=tmp_path)
     # 0.3 to come and 0.3 spent; 5 calls to come and 5 spent are just enough.
     said = budget_warnings(plan, Effort(5, 0, 0, 0.3), Effort(5, 0, 0, 0.3))
-    assert said == [
-        "--max-usd 0.5 is less than the expected $0.6000: the run would stop early (exit 75)."
-    ]
+    assert said == ["--max-usd 0.5 is less than the expected $0.6000: the run would stop early (exit 75)."]
     assert len(budget_warnings(plan, Effort(6), Effort(5))) == 1
 
 
