@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Join = Literal["id-and-query", "id"]
-"""Join by id, else by fused query, and refuse contradictions; or by the id alone if there is one."""
+"""By id, else by fused query, refusing a line where they contradict each other; or by the id alone if it has one."""
 
 Consent = Literal["ask", "named", "remember"]
-"""Consent to a cts.toml deciding where keys go: ask the user, given by naming the file, or given and remembered."""
+"""Whether a cts.toml may decide where keys are sent: ask the user; it was named by --config; remember consent."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetConfig:
-    """Limits of what a command may spend, over all its sessions; None is no limit.
+    """Spending limits of a command over all its sessions; None: unlimited.
 
-    `deadline` is a Unix time in seconds and holds for this session only.
+    `deadline` is a wall-clock time (seconds since 1970) and applies to this session only.
     """
 
     max_usd: float | None = None
@@ -39,31 +39,52 @@ class BudgetConfig:
 
     @property
     def given(self) -> bool:
-        """True if there is any limit."""
+        """Whether there is any limit."""
         return self != BudgetConfig()
 
 
-@dataclass(frozen=True, slots=True)
-class RunConfig:
-    """The configuration of `cts run`. A role that is None takes its model from cts.toml, else from the Clarifier."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandConfig:
+    """The options that all commands share which call models: run, gold, converse and judge."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Names of columns that differ from ours: our name to the file's."""
+    config_file: Path | None = None
+    config_consent: Consent = "ask"
+    limit: int | None = None
+    """Only the first so many instances (of `cts judge`: answers of each system)."""
+    max_outage_s: float = 900.0
+    budget: BudgetConfig = BudgetConfig()
+    in_flight: int | None = None
+    """Instances worked on at once; None: as many as the models' limits keep busy."""
+    retry_failed: bool = False
+    sync: bool = False
+    """Flush every step to the disk before it counts."""
+    seed: int = 0
+    command: str = "cts"
+    """The command line, as the manifest records it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig(CommandConfig):
+    """A `cts run`. Role names left None take their default from cts.toml, else from the Clarifier."""
 
     models: tuple[str, ...] = ("local",)
     ks: tuple[int, ...] = (1,)
     schemes: tuple[Scheme, ...] = ("cts",)
     modes: tuple[Mode, ...] = ("at-once",)
     answers: str | None = None
-    """Dataset whose human answers replace the User Answerer ("qulac", "clariq"); None: the support model answers."""
+    """Dataset whose human answers replace the User Answerer's ("qulac", "clariq"); None: the support model's."""
     data: str = "sample"
     gold: Path | None = None
     skip_bad_gold: bool = False
-    """Leave out instances whose gold has no nuggets or no valid weights."""
+    """Leave out instances whose gold line is missing, has no nuggets, or cannot be used."""
     corpus: Path | None = None
     search: str | None = None
     visit: str | None = None
     visit_model: str | None = None
     allow_addresses: tuple[str, ...] = ()
     replay: tuple[Path, ...] = ()
-    fields: Mapping[str, str] = field(default_factory=dict)
     support: str | None = None
     judges: tuple[str, ...] = ()
     agent: str | None = None
@@ -71,30 +92,45 @@ class RunConfig:
     every_role: str | None = None
     references: tuple[str, ...] = ("orig",)
     no_judge: bool = False
-    limit: int | None = None
     name: str | None = None
     runs_dir: Path = Path("runs")
-    config_file: Path | None = None
-    config_consent: Consent = "ask"
     max_turns: int | None = None
     date: str | None = None
-    """Date in the agent's prompt, YYYY-MM-DD; None: today, or the recorded date of a resumed run."""
+    """The date in the agent's prompt, YYYY-MM-DD; None: today's, or when a run is resumed, the recorded one."""
     agent_prompt: AgentPrompt | None = None
-    """The agent's prompt; None: as the catalogue says for the agent's model."""
+    """Which prompt the agent gets; None: the one that the catalogue names for the agent's model."""
     empty_answers: EmptyAnswers = "fail"
-    """A search that ends without an answer: a failure without a score, or scored 0 without asking a judge."""
-    max_outage_s: float = 900.0
-    budget: BudgetConfig = BudgetConfig()
-    in_flight: int | None = None
-    retry_failed: bool = False
-    sync: bool = False
-    seed: int = 0
+    """Whether a search that ends without an answer is a failure without a score, or scored 0 without asking a judge."""
     command: str = "cts run"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeConfig:
-    """The configuration of `cts judge`: finished runs, or candidates (`gold`, `candidates`, `out`).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldConfig(RunConfig):
+    """A `cts gold`: a search of each intent, and the limits of its evidence (None: what suits the extractor)."""
+
+    out: Path
+    force: bool = False
+    """Replace `out` even where it holds lines that this build did not write."""
+    max_sources: int | None = None
+    source_chars: int | None = None
+    total_chars: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConverseConfig(RunConfig):
+    """A `cts converse`: conversations without search and judges; `ks` are the numbers of turns."""
+
+    questions: int = 5
+    """Questions asked in mode "at-once"."""
+    topics: int | None = None
+    """Only the first so many distinct underspecified queries."""
+    intents: int | None = None
+    """At most so many instances of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeConfig(CommandConfig):
+    """A `cts judge`: of finished runs, or of candidates (`gold`, `candidates`, `out`).
 
     `candidates` are files, patterns and directories, or one of them.
     """
@@ -104,51 +140,15 @@ class JudgeConfig:
     gold: Path | None = None
     skip_bad_gold: bool = False
     join: Join = "id-and-query"
-    """How candidates and gold are joined."""
+    """How candidates are joined with the gold."""
     candidates: str | tuple[str, ...] = ()
     out: Path | None = None
     lexical: bool = False
-    """Judge candidates lexically as well."""
+    """Whether the lexical judge is added to the judges of candidates."""
     nuggets_per_call: int | None = None
     empty_answers: EmptyAnswers = "fail"
-    """A candidate's empty answer: a failure without a score, or scored 0 without asking the judge."""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    config_file: Path | None = None
-    config_consent: Consent = "ask"
-    max_outage_s: float = 900.0
-    budget: BudgetConfig = BudgetConfig()
-    in_flight: int | None = None
-    retry_failed: bool = False
-    sync: bool = False
-    limit: int | None = None
-    seed: int = 0
+    """Whether a candidate's empty answer is a failure without a score, or scored 0 without asking the judge."""
     command: str = "cts judge"
-
-
-@dataclass(frozen=True, slots=True)
-class GoldConfig:
-    """The configuration of `cts gold`: `run` has the options of its searches; a limit of None suits the extractor."""
-
-    run: RunConfig
-    out: Path
-    force: bool = False
-    """Replace `out` even if this build did not write it."""
-    max_sources: int | None = None
-    source_chars: int | None = None
-    total_chars: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TalkConfig:
-    """The configuration of `cts converse`: `run` has the options of its conversations; its `ks` are the turns."""
-
-    run: RunConfig
-    questions: int = 5
-    """Number of questions in mode "at-once"."""
-    topics: int | None = None
-    """Use only the first N distinct underspecified queries."""
-    intents: int | None = None
-    """Use at most N instances of each query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,8 @@ from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError
 from cts_async.protocol.judge_plan import JudgePlan
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import budget_of as judging_budget_of
-from cts_async.protocol.rejudge import opened_verdicts
-from cts_async.protocol.run import budget_of, opened_runs
+from cts_async.protocol.rejudge import open_verdicts
+from cts_async.protocol.run import budget_of, open_runs
 from cts_async.protocol.run_files import RunFiles
 
 HUNG_S: Final = 20.0
@@ -91,7 +91,7 @@ async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, st
     """`campaign.run_campaign` on a cluster: the same files, and the same errors."""
     heads: list[Head] = []
     async with stoppable() as stopper:
-        with opened_runs(plan, events, also=lambda: _census(heads)) as files:
+        with open_runs(plan, events, also=lambda: _census(heads)) as files:
             places = list(files.values())
             tasks = campaign_tasks(plan, files, resumed=_resumed(places))
             budget = budget_of(plan, files, events)
@@ -106,7 +106,7 @@ async def run_judging_on(
     """`rejudge.run_judging` on a cluster: the same files, and the same errors."""
     heads: list[Head] = []
     async with stoppable() as stopper:
-        with opened_verdicts(plan, events, also=lambda: _census(heads)) as files:
+        with open_verdicts(plan, events, also=lambda: _census(heads)) as files:
             tasks = judging_tasks(plan, files, events, resumed=_resumed(files))
             budget = judging_budget_of(plan, events)
             heads.append(_head(cluster, plan.config, files, tasks, JudgingWork.of(plan), budget, events))

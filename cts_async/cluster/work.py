@@ -30,11 +30,12 @@ from cts_async.protocol import rejudge
 from cts_async.protocol.answers import Judging, NoAnswer
 from cts_async.protocol.judge import LEXICAL, Judge
 from cts_async.protocol.judge_plan import JudgePlan, width_of
+from cts_async.protocol.pipeline import Cast
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.resources import Crew, LaneOf, instances_in_flight, opened
+from cts_async.protocol.resources import LaneOf, Resources, instances_in_flight, open_resources
 from cts_async.protocol.results import Line as ResultLine
-from cts_async.protocol.run import Company, Files, judgments_of, opened_company, result_of, work_left
+from cts_async.protocol.run import Files, judgments_of, open_cast, result_of, walk_of, work_left
 from cts_async.protocol.run_files import STEPS, RunFiles
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Judgment, Nugget, Outcome
@@ -190,8 +191,14 @@ class CampaignWork:
                 replayed=tuple(self._here(run / STEPS).parent for run in search.replayed),
             ),
         )
-        async with opened_company(plan, environ, events, lane_of) as company:
-            yield CampaignBench(plan, tuple(plan.systems), company, workers)
+        outage_s = plan.config.max_outage_s
+        async with (
+            open_resources(
+                plan.specs, plan.prompts, environ, events, max_outage_s=outage_s, lane_of=lane_of
+            ) as resources,
+            open_cast(plan, resources) as cast,
+        ):
+            yield CampaignBench(plan, tuple(plan.systems), resources, cast, workers)
 
     def _here(self, path: Path) -> Path:
         here = next((file.here() for file in self.files if file.path == str(path)), None)
@@ -204,16 +211,17 @@ class CampaignWork:
 class CampaignBench:
     plan: Plan
     systems: Sequence[System]
-    company: Company
+    resources: Resources
+    cast: Cast
     workers: int
 
     @property
     def lanes(self) -> Sequence[Lane]:
-        return self.company.crew.lanes
+        return self.resources.lanes
 
     @property
     def in_flight(self) -> int:
-        usual = instances_in_flight(self.company.crew)
+        usual = instances_in_flight(self.resources)
         return share_in_flight(self.plan.config.in_flight, usual, self.workers)
 
     def width(self, stream: int) -> int:
@@ -227,7 +235,7 @@ class CampaignBench:
             lines.append(_line(task.place, None, result_of(system, instance, ended)))
             done(tuple(lines), isinstance(ended, StepError))
 
-        walk = partial(self.company.walk, system=system, instance=instance)
+        walk = walk_of(self.resources, self.cast, system, instance)
         return Job(task.group, task.id, journal, walk, finish, elsewhere=find)
 
 
@@ -325,7 +333,7 @@ class JudgingWork:
         self, environ: Mapping[str, str], events: Events, lane_of: LaneOf, *, workers: int
     ) -> AsyncIterator[JudgingBench]:
         check_keys(keys_of(self.specs.values()), environ)
-        async with opened(
+        async with open_resources(
             self.specs, self.prompts, environ, events, max_outage_s=self.max_outage_s, lane_of=lane_of
         ) as crew:
             judges = {name: crew.judge(name) for name in self.judges}
@@ -335,7 +343,7 @@ class JudgingWork:
 
 @dataclass(frozen=True, slots=True)
 class JudgingBench:
-    crew: Crew
+    crew: Resources
     judges: Mapping[str, Judge]
     in_flight: int
 

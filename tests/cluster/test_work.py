@@ -27,8 +27,8 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.judge_plan import JudgePlan, plan_judging
 from cts_async.protocol.plan import Plan, make_plan
-from cts_async.protocol.rejudge import opened_verdicts, run_judging
-from cts_async.protocol.run import opened_runs, run_campaign
+from cts_async.protocol.rejudge import open_verdicts, run_judging
+from cts_async.protocol.run import open_runs, run_plan
 from cts_async.protocol.run_files import PER_ITEM, RESULTS, judgments_path
 
 N = 6
@@ -98,8 +98,8 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
         async with FakeProvider(Settings(unknown_share=0.5)) as provider:
             config = configured(tmp_path, provider.url)
             local, apart = planned(tmp_path, config, "local"), planned(tmp_path, config, "apart")
-            await run_campaign(local, KEYS, Events())
-            with opened_runs(apart, Events()) as files:
+            await run_plan(local, KEYS, Events())
+            with open_runs(apart, Events()) as files:
                 tasks = list(campaign_tasks(apart, files, resumed=False))
                 work = CampaignWork.of(apart)
                 written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
@@ -153,7 +153,7 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
             )
             await run_judging(local, KEYS, Events())
             asked = len(provider.seen)
-            with opened_verdicts(apart, Events()) as files:
+            with open_verdicts(apart, Events()) as files:
                 streams = judging_tasks(apart, files, Events(), resumed=False)
                 tasks = [task for stream in streams for task in stream]
                 written = await done_at_a_bench(JudgingWork.of(apart), tasks, tmp_path / "steps.jsonl", KEYS)
@@ -167,7 +167,7 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
 
 def test_answers_that_ask_the_same_have_the_same_number_for_a_judge(tmp_path: Path) -> None:
     plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
-    with opened_verdicts(plan, Events()) as files:
+    with open_verdicts(plan, Events()) as files:
         streams = judging_tasks(plan, files, Events(), resumed=False)
         fake, other, lexical = [list(stream) for stream in streams]
     assert fake[0].question == fake[1].question != 0
@@ -178,7 +178,7 @@ def test_answers_that_ask_the_same_have_the_same_number_for_a_judge(tmp_path: Pa
 
 def test_the_first_tasks_of_all_judges_are_equally_old(tmp_path: Path) -> None:
     plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
-    with opened_verdicts(plan, Events()) as files:
+    with open_verdicts(plan, Events()) as files:
         streams = judging_tasks(plan, files, Events(), resumed=False)
         seqs = [[task.seq for task in stream] for stream in streams]
     assert seqs[0] == [0, 3, 6, 9, 12, 15]
