@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data import SETTINGS
 
 if TYPE_CHECKING:
     from cts_async.search.backends.corpus import Corpus
@@ -38,8 +38,8 @@ def show(
     """
     from itertools import islice
 
-    from cts_async.cli.data.shown import show as show_tables
     from cts_async.report.datasets import documents_table, facts_table
+    from cts_async.report.output import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     opened = Corpus.open(path)
@@ -75,9 +75,9 @@ def search(
 
     Example: cts corpus search docs.jsonl "great wall" --rerank castorini/monot5-base-msmarco
     """
-    from cts_async.cli.data.shown import show as show_tables
     from cts_async.errors import UsageError
     from cts_async.report.datasets import found_table
+    from cts_async.report.output import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     if model not in MODELS:
@@ -99,8 +99,8 @@ def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
     """
     from time import perf_counter
 
-    from cts_async.cli.data.shown import show as show_tables
     from cts_async.report.datasets import facts_table
+    from cts_async.report.output import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     start = perf_counter()

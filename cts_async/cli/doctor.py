@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec

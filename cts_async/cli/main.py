@@ -28,19 +28,15 @@ from cts_async.cli import (
     view,
 )
 from cts_async.cli.corpus import corpus
-from cts_async.cli.data.commands import assembled
+from cts_async.cli.data import data
 from cts_async.cli.grouped import Grouped
 from cts_async.cli.options import read_common, with_options
 from cts_async.cli.run_options import with_run_options
-from cts_async.cli.streams import (
-    discard_stdout,
-    ignore_stderr_failures,
-    occupy_closed_streams,
-    replace_unencodable_output,
-)
+from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams, replace_unencodable_output
 from cts_async.engine.processes import MORE_FILES
 from cts_async.errors import DISK_FULL, EXIT_RESUMABLE, EXIT_USAGE, CTSError, UsageError, write_error
 from cts_async.llm.redact import SECRETS
+from cts_async.report.output import discard_stdout
 from cts_async.report.text import plain
 
 app = typer.Typer(
@@ -84,7 +80,7 @@ COMMANDS: Final[tuple[tuple[str, Callable[..., None], bool, str], ...]] = (
 
 for _name, _function, _grouped, _line in COMMANDS:
     app.command(_name, cls=Grouped if _grouped else None, short_help=_line)(_function)
-app.add_typer(assembled(), short_help="Describe, check and convert datasets; published figures.")
+app.add_typer(data, short_help="Describe, check and convert datasets; published figures.")
 app.add_typer(corpus, short_help="Describe, search and index a file of documents.")
 
 # Typer exports only this subclass of what it raises for a misused option, argument or command.

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json
+from cts_async.report.output import print_json
 
 
 def models(

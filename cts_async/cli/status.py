@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.streams import print_json
 from cts_async.errors import UsageError
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Standard output and standard error: JSON, notes, and streams that are closed, full or of another encoding."""
+"""Standard output and standard error: notes, and streams that are closed, full or of another encoding."""
 
 from __future__ import annotations
 
@@ -9,28 +9,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import typer
-
-
-def print_json(value: Any) -> None:
-    """Print a value that orjson can write as indented JSON in UTF-8, whatever the terminal's encoding is.
-
-    A character that UTF-8 cannot hold (from a file name in another encoding) is printed as "?".
-    """
-    import orjson
-
-    try:
-        text = orjson.dumps(value, option=orjson.OPT_INDENT_2)
-    except TypeError:
-        text = orjson.dumps(_encodable(value), option=orjson.OPT_INDENT_2)
-    typer.echo(text)
-
-
-def _encodable(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(one) for key, one in value.items()}
-    return [_encodable(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def print_notes(notes: Iterable[str]) -> None:
@@ -77,8 +55,3 @@ def replace_unencodable_output() -> None:
     """Print "?" for characters that standard output's encoding lacks, instead of raising UnicodeEncodeError."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-
-
-def discard_stdout() -> None:
-    """Discard what standard output has buffered: flushing it at exit would fail again, with a traceback."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,19 +6,16 @@ import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from cts_async.datasets.clariq import FILES as CLARIQ_FILES
-from cts_async.datasets.clariq import open_clariq
 from cts_async.datasets.dataset import Dataset, make_dataset
 from cts_async.datasets.fields import check_mapping
 from cts_async.datasets.gold import read_gold
 from cts_async.datasets.hard518 import open_hard518
 from cts_async.datasets.lines import check_read_again
-from cts_async.datasets.mimics_duo import FILES as PANE_FILES
 from cts_async.datasets.queries import read_queries
-from cts_async.datasets.qulac import open_qulac
 from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
 from cts_async.datasets.sample import open_sample
 from cts_async.errors import UsageError
@@ -26,11 +23,21 @@ from cts_async.errors import UsageError
 Opener = Callable[[str, Path | None, Mapping[str, str], bool], Dataset]
 """What follows the colon ("" if nothing does), the gold file, the field mapping, `skip_bad_gold` -> the dataset."""
 
+
+def imported_on_call(module: str, name: str) -> Callable[..., Any]:
+    """A function of a module that is imported when the function is first called: nothing below may import it."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(import_module(module), name)(*args, **options)
+
+    return call
+
+
 KINDS: Final[Mapping[str, Opener]] = {
     "sample": open_sample,
     "hard518": open_hard518,
-    "qulac": open_qulac,
-    "clariq": open_clariq,
+    "qulac": imported_on_call("cts_async.neighbours.qulac.collection", "open_qulac"),
+    "clariq": imported_on_call("cts_async.neighbours.clariq.collection", "open_clariq"),
 }
 
 WITHOUT_INSTANCES: Final[Mapping[str, str]] = {
@@ -38,6 +45,16 @@ WITHOUT_INSTANCES: Final[Mapping[str, str]] = {
 }
 """Kinds that only `cts data` opens, and what to do instead."""
 
+_MARKS: Final[Mapping[str, tuple[str, ...]]] = {
+    "mimics-duo": (
+        "Mimics-ClickExploreSampling.tsv",
+        "Task1-OfflineRating.tsv",
+        "Task2-QualityLabelling.tsv",
+        "Task3-AspectLabelling.tsv",
+    ),
+    "clariq": ("train.tsv", "dev.tsv", "test_with_labels.tsv"),
+}
+"""Files by which a folder is recognised that somebody named without its kind."""
 _SPEC: Final = re.compile(r"([A-Za-z][\w-]*)(?::(.*))?", re.DOTALL)
 
 
@@ -90,8 +107,7 @@ def _refusal(spec: str, meant: str) -> str:
 def _looks_like(path: Path) -> str | None:
     """The kind of dataset that a path which exists has the looks of, if any."""
     if path.is_dir():
-        marks = {"mimics-duo": PANE_FILES, "clariq": CLARIQ_FILES}
-        found = (kind for kind, names in marks.items() if any((path / name).exists() for name in names))
+        found = (kind for kind, names in _MARKS.items() if any((path / name).exists() for name in names))
         return next(found, None)
     return {".json": "qulac", ".tsv": "clariq"}.get(path.suffix.lower()) if path.is_file() else None
 

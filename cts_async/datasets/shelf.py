@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -12,9 +12,7 @@ from typing import Any, Final
 from cts_async.datasets.annotations import Annotations
 from cts_async.datasets.contents import Contents, contents_of
 from cts_async.datasets.dataset import Dataset
-from cts_async.datasets.full_contents import clariq_contents, pane_contents, qulac_contents
-from cts_async.datasets.kinds import KINDS, open_dataset
-from cts_async.datasets.mimics_duo import FILES, read_panes
+from cts_async.datasets.kinds import KINDS, imported_on_call, open_dataset
 from cts_async.errors import UsageError
 from cts_async.records import Instance, Nugget
 
@@ -22,8 +20,12 @@ Item = Mapping[str, Any]
 """An instance or a pane as JSON has it; `id` names it."""
 
 MIMICS_DUO: Final = "mimics-duo"
-_FULLER: Final = {"qulac": qulac_contents, "clariq": clariq_contents}
+_FULLER: Final = {
+    "qulac": imported_on_call("cts_async.neighbours.qulac.collection", "qulac_contents"),
+    "clariq": imported_on_call("cts_async.neighbours.clariq.collection", "clariq_contents"),
+}
 """Kinds of which more is read than instances need."""
+_open_panes: Final = imported_on_call("cts_async.neighbours.mimics_duo.panes", "open_panes")
 _MOST_IDS: Final = 10_000
 """Ids among which one like a wrong one is looked for."""
 
@@ -50,9 +52,8 @@ def open_shelf(spec: str, gold: Path | None = None, fields: Mapping[str, str] | 
             raise UsageError("mimics-duo needs a path: mimics-duo:DIR, the folder with its four TSV files")
         if gold is not None:
             raise UsageError("--gold: mimics-duo has no instances that nuggets could belong to")
-        folder = Path(target).expanduser()
-        paths = tuple(folder / name for name in FILES)
-        return Shelf(MIMICS_DUO, paths, partial(pane_contents, folder), partial(_pane_items, folder))
+        shelf: Shelf = _open_panes(Path(target).expanduser())
+        return shelf
     dataset = open_dataset(spec, gold, fields)
     kind = kind if kind in KINDS else "file"
     further = (path for path in (dataset.gold_path, dataset.corpus) if path is not None)
@@ -98,8 +99,3 @@ def _instance_item(instance: Instance, written: Annotations | None) -> Item:
         query = written.queries.get(instance.blurred_query)
         item["ambiguity"] = query.ambiguity if query is not None else None
     return item
-
-
-def _pane_items(folder: Path) -> Iterator[Item]:
-    for number, pane in enumerate(read_panes(folder), start=1):
-        yield {"id": str(number), **asdict(pane)}

@@ -8,8 +8,8 @@ from typing import Final
 
 from cts_async.datasets.candidates import FailedLine, candidate_files, read_candidates
 from cts_async.datasets.contents import Contents, Fact, Span, counted
-from cts_async.datasets.evaluations import read_evaluations
 from cts_async.datasets.gold import read_gold
+from cts_async.datasets.kinds import imported_on_call
 from cts_async.datasets.trec import read_facet_qrels, read_run
 from cts_async.errors import InputError
 
@@ -76,22 +76,11 @@ def run_contents(path: str, fields: Mapping[str, str]) -> Contents:
     return Contents(facts)
 
 
-def evaluations_contents(path: str, fields: Mapping[str, str]) -> Contents:
-    """An evaluation dictionary {metric: {record id: value}}. Raises InputError, for a pickle too."""
-    found = read_evaluations(Path(path))
-    values = sum(map(len, found.values()))
-    facts = (
-        Fact("values", values, counted(values, "value")),
-        Fact("metrics", list(found), f"of the metrics {', '.join(found)}"),
-    )
-    return Contents(facts)
-
-
 SOUND: Final[Mapping[str, Callable[[str, Mapping[str, str]], Contents]]] = {
     "gold": gold_contents,
     "candidates": candidates_contents,
     "qrels": qrels_contents,
     "run": run_contents,
-    "evaluations": evaluations_contents,
+    "evaluations": imported_on_call("cts_async.neighbours.qulac.records", "evaluations_contents"),
 }
 """By the word after `--as`."""

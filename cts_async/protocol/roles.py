@@ -178,4 +178,4 @@ class DeepSearch:
         fields = {"question": view.query, "current_date": self.current_date}
         request = {"prompt": prompt.name, "fields": fields}
         opening = prompt.render(**fields)
-        return await self.agent.run(ctx, view.query, opening, language, request, anew=anew)
+        return await self.agent.run(ctx, view.query, opening, language, request, retry_failures=anew)

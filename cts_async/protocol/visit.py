@@ -16,8 +16,8 @@ from cts_async.protocol.roles import Role
 from cts_async.protocol.views import VisitView
 from cts_async.records import language_of
 from cts_async.search.backends.base import Page
-from cts_async.search.terms import sentence_spans
-from cts_async.search.tools import Evidence, extract_for_goal
+from cts_async.search.terms import extract_for_goal, sentence_spans
+from cts_async.search.tools import Evidence
 
 PAGE_TOKENS: Final = 20_000
 """Estimated tokens of a page that a model is given at most; what comes after them is left out, and it is told."""

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from cts_async.cli.main import main
-from cts_async.cli.streams import print_json
+from cts_async.report.output import print_json
 
 PREPARED = (
     "import sys; from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cts_async.search.backends.corpus import Corpus
-from cts_async.search.rankers import Bm25Ranker, Ranked, open_bm25
+from cts_async.search.rankers import Bm25Ranker, Ranked
 
 TEXTS = ["the red fox", "red red wine", "a blue whale", "the red fox"]
 
@@ -57,5 +57,5 @@ def test_a_document_is_found_by_its_id(corpus: Corpus) -> None:
 def test_a_file_is_opened_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "docs").write_text('{"id": "1", "url": "u", "title": "", "text": "fox"}\n')
-    ranker = open_bm25(tmp_path / "docs")
+    ranker = Bm25Ranker(Corpus.open(tmp_path / "docs"))
     assert (ranker.name, [found.id for found in ranker.rank("foxes", 3)]) == ("bm25", ["1"])

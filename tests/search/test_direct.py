@@ -18,7 +18,7 @@ from aiohttp import web
 from fake_web import article, raw, served
 
 from cts_async.errors import ToolError
-from cts_async.search.backends.fetch import PER_HOST, DirectReader, Extractor
+from cts_async.search.backends.fetch import PER_HOST, DirectReader, TextExtractor
 from cts_async.search.catalog import load_search
 
 HERE = "127.0.0.1"
@@ -29,14 +29,14 @@ SPEC = replace(load_search().reader("direct"), allow=(HERE,), timeout_s=5.0)
 
 
 @pytest.fixture(scope="module")
-def extractor() -> Extractor:
-    return Extractor(workers=1)
+def extractor() -> TextExtractor:
+    return TextExtractor(workers=1)
 
 
 class Fetching:
     """A reader that waits in no time, and remembers for how long it would have."""
 
-    def __init__(self, extractor: Extractor, **changes: Any) -> None:
+    def __init__(self, extractor: TextExtractor, **changes: Any) -> None:
         self.waits: list[float] = []
         lookup = changes.pop("lookup", None)
         extra = {"lookup": lookup} if lookup else {}
@@ -77,7 +77,7 @@ def moved(to: str, status: int = 302) -> web.Response:
 # --- What is read ---------------------------------------------------------------------------------------
 
 
-async def test_a_page_s_title_and_main_text_are_read(extractor: Extractor) -> None:
+async def test_a_page_s_title_and_main_text_are_read(extractor: TextExtractor) -> None:
     page = Page(html())
     async with served(page.reply) as url:
         found = await Fetching(extractor).reader.fetch(f"{url}/ferries#when")
@@ -88,14 +88,14 @@ async def test_a_page_s_title_and_main_text_are_read(extractor: Extractor) -> No
     assert request.headers["Accept-Encoding"] == "gzip, deflate"
 
 
-async def test_the_user_agent_is_the_table_s(extractor: Extractor) -> None:
+async def test_the_user_agent_is_the_table_s(extractor: TextExtractor) -> None:
     page = Page(html())
     async with served(page.reply) as url:
         await Fetching(extractor, user_agent="me/1").reader.fetch(url)
     assert page.asked[0].headers["User-Agent"] == "me/1"
 
 
-async def test_a_long_text_is_cut_and_says_so(extractor: Extractor) -> None:
+async def test_a_long_text_is_cut_and_says_so(extractor: TextExtractor) -> None:
     page = Page(web.Response(text="0123456789" * 10))
     async with served(page.reply) as url:
         found = await Fetching(extractor, max_chars=20).reader.fetch(url)
@@ -107,7 +107,7 @@ async def test_a_long_text_is_cut_and_says_so(extractor: Extractor) -> None:
     [("text/html; charset=gbk", ""), ("text/html", '<meta charset="gb2312">'), ("text/html", "")],
 )
 async def test_a_chinese_page_of_another_charset_is_read(
-    extractor: Extractor, declared: str, said: str
+    extractor: TextExtractor, declared: str, said: str
 ) -> None:
     lines = "".join(
         f"<p>第{i}班渡轮早上九点从旧码头开往小岛,星期一除外,成人票价四欧元。</p>" for i in range(10)
@@ -120,14 +120,14 @@ async def test_a_chinese_page_of_another_charset_is_read(
     assert "第3班渡轮早上九点从旧码头开往小岛" in found.text
 
 
-async def test_a_compressed_page_is_read(extractor: Extractor) -> None:
+async def test_a_compressed_page_is_read(extractor: TextExtractor) -> None:
     headers = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
     page = Page(web.Response(body=gzip.compress(article().encode()), headers=headers))
     async with served(page.reply) as url:
         assert (await Fetching(extractor).reader.fetch(url)).title == "Ferries"
 
 
-async def test_redirects_are_followed_and_the_last_address_is_the_page_s(extractor: Extractor) -> None:
+async def test_redirects_are_followed_and_the_last_address_is_the_page_s(extractor: TextExtractor) -> None:
     page = Page(moved("/a", 301), moved("b?x=1#c", 303), moved("c", 307), moved("d", 308), html())
     async with served(page.reply) as url:
         found = await Fetching(extractor).reader.fetch(f"{url}/start")
@@ -135,7 +135,7 @@ async def test_redirects_are_followed_and_the_last_address_is_the_page_s(extract
     assert [request.path_qs for request in page.asked] == ["/start", "/a", "/b?x=1", "/c", "/d"]
 
 
-async def test_cookies_last_for_the_redirects_of_one_page_only(extractor: Extractor) -> None:
+async def test_cookies_last_for_the_redirects_of_one_page_only(extractor: TextExtractor) -> None:
     async def wall(request: web.Request) -> web.Response:
         if "seen" in request.cookies:
             return html()
@@ -168,7 +168,7 @@ def answering(*answers: Sequence[str]) -> Any:
     return lookup
 
 
-async def test_a_private_address_is_refused_without_a_request(extractor: Extractor) -> None:
+async def test_a_private_address_is_refused_without_a_request(extractor: TextExtractor) -> None:
     page = Page(html())
     async with served(page.reply, ELSEWHERE) as url:
         error = await Fetching(extractor).failure(url)
@@ -179,7 +179,7 @@ async def test_a_private_address_is_refused_without_a_request(extractor: Extract
     assert page.asked == []
 
 
-async def test_a_redirect_to_a_private_address_is_refused_without_a_request(extractor: Extractor) -> None:
+async def test_a_redirect_to_a_private_address_is_refused_without_a_request(extractor: TextExtractor) -> None:
     private = Page(html())
     async with served(private.reply, ELSEWHERE) as target:
         port = target.rpartition(":")[2]
@@ -192,7 +192,7 @@ async def test_a_redirect_to_a_private_address_is_refused_without_a_request(extr
     assert private.asked == []
 
 
-async def test_a_redirect_to_an_address_that_yarl_trips_over_is_a_failure(extractor: Extractor) -> None:
+async def test_a_redirect_to_an_address_that_yarl_trips_over_is_a_failure(extractor: TextExtractor) -> None:
     async with served(Page(moved("http://[::1]@/")).reply) as url:
         assert (await Fetching(extractor).failure(url)).reason == "redirects"
 
@@ -201,7 +201,7 @@ async def test_a_redirect_to_an_address_that_yarl_trips_over_is_a_failure(extrac
     "location", ["file:///etc/passwd", "ftp://a.example/", "javascript:1", "http://a@127.0.0.1/"]
 )
 async def test_a_redirect_to_something_else_than_a_web_page_is_refused(
-    extractor: Extractor, location: str
+    extractor: TextExtractor, location: str
 ) -> None:
     async with served(Page(moved(location)).reply) as url:
         assert (await Fetching(extractor).failure(url)).reason == "refused address"
@@ -212,14 +212,16 @@ async def test_a_redirect_to_something_else_than_a_web_page_is_refused(
     [["10.0.0.1"], ["169.254.169.254"], ["::1"], ["fe80::1%eth0"], ["::ffff:127.0.0.1"], ["10.0.0.1", "::1"]],
 )
 async def test_a_name_with_private_addresses_only_is_refused(
-    extractor: Extractor, addresses: list[str]
+    extractor: TextExtractor, addresses: list[str]
 ) -> None:
     error = await Fetching(extractor, lookup=answering(addresses), allow=()).failure("http://evil.example/")
     assert (error.reason, error.host) == ("refused address", "evil.example")
     assert "not a public address" in str(error)
 
 
-async def test_a_name_is_looked_up_once_and_connected_to_at_what_was_checked(extractor: Extractor) -> None:
+async def test_a_name_is_looked_up_once_and_connected_to_at_what_was_checked(
+    extractor: TextExtractor,
+) -> None:
     """DNS rebinding: a good address for the check, a private one for the connection."""
     good, private = Page(html()), Page(html("<p>secret</p>"))
     async with served(good.reply, HERE) as url:
@@ -234,7 +236,7 @@ async def test_a_name_is_looked_up_once_and_connected_to_at_what_was_checked(ext
 
 
 async def test_a_name_that_turns_private_between_redirects_or_attempts_is_refused(
-    extractor: Extractor,
+    extractor: TextExtractor,
 ) -> None:
     private = Page(html("<p>secret</p>"))
     gone = {"Connection": "close"}
@@ -251,7 +253,7 @@ async def test_a_name_that_turns_private_between_redirects_or_attempts_is_refuse
     assert private.asked == []
 
 
-async def test_of_several_addresses_only_the_good_ones_are_connected_to(extractor: Extractor) -> None:
+async def test_of_several_addresses_only_the_good_ones_are_connected_to(extractor: TextExtractor) -> None:
     good, private = Page(html()), Page(html("<p>secret</p>"))
     async with served(good.reply, HERE) as url:
         port = int(url.rpartition(":")[2])
@@ -261,14 +263,14 @@ async def test_of_several_addresses_only_the_good_ones_are_connected_to(extracto
     assert private.asked == []
 
 
-async def test_ports_of_the_web_only_unless_allowed(extractor: Extractor) -> None:
+async def test_ports_of_the_web_only_unless_allowed(extractor: TextExtractor) -> None:
     fetching = Fetching(extractor, lookup=answering(["93.184.216.34"]), allow=())
     error = await fetching.failure("http://public.example:6379/")
     assert (error.reason, str(error)) == ("refused address", "port 6379 of public.example is not visited")
 
 
 async def test_proxies_of_the_environment_are_not_used(
-    extractor: Extractor, monkeypatch: pytest.MonkeyPatch
+    extractor: TextExtractor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     proxy, page = Page(html("<p>proxied</p>")), Page(html())
     async with served(proxy.reply) as proxy_url, served(page.reply) as url:
@@ -282,7 +284,7 @@ async def test_proxies_of_the_environment_are_not_used(
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 418, 451])
-async def test_a_refusal_is_final(extractor: Extractor, status: int) -> None:
+async def test_a_refusal_is_final(extractor: TextExtractor, status: int) -> None:
     page = Page(web.Response(status=status))
     fetching = Fetching(extractor)
     async with served(page.reply) as url:
@@ -292,7 +294,7 @@ async def test_a_refusal_is_final(extractor: Extractor, status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
-async def test_trouble_of_the_host_s_is_tried_three_times(extractor: Extractor, status: int) -> None:
+async def test_trouble_of_the_host_s_is_tried_three_times(extractor: TextExtractor, status: int) -> None:
     page = Page(web.Response(status=status))
     fetching = Fetching(extractor)
     async with served(page.reply) as url:
@@ -303,7 +305,7 @@ async def test_trouble_of_the_host_s_is_tried_three_times(extractor: Extractor, 
     assert 0 <= fetching.waits[1] <= 2
 
 
-async def test_trouble_that_passes_is_no_trouble(extractor: Extractor) -> None:
+async def test_trouble_that_passes_is_no_trouble(extractor: TextExtractor) -> None:
     page = Page(web.Response(status=503), web.Response(status=429), html())
     async with served(page.reply) as url:
         assert (await Fetching(extractor).reader.fetch(url)).title == "Ferries"
@@ -312,7 +314,7 @@ async def test_trouble_that_passes_is_no_trouble(extractor: Extractor) -> None:
 
 @pytest.mark.parametrize(("retry_after", "asked"), [("3", 3), ("600", 1)])
 async def test_a_host_is_given_the_pause_it_asks_for_or_left(
-    extractor: Extractor, retry_after: str, asked: int
+    extractor: TextExtractor, retry_after: str, asked: int
 ) -> None:
     page = Page(web.Response(status=503, headers={"Retry-After": retry_after}))
     fetching = Fetching(extractor)
@@ -322,7 +324,7 @@ async def test_a_host_is_given_the_pause_it_asks_for_or_left(
     assert all(wait >= 3 for wait in fetching.waits)
 
 
-async def test_a_page_that_never_comes_is_given_up(extractor: Extractor) -> None:
+async def test_a_page_that_never_comes_is_given_up(extractor: TextExtractor) -> None:
     async def hang(_: web.Request) -> web.Response:
         await asyncio.sleep(60)
         return web.Response()
@@ -332,7 +334,7 @@ async def test_a_page_that_never_comes_is_given_up(extractor: Extractor) -> None
     assert (error.reason, error.host) == ("timeout", HERE)
 
 
-async def test_a_page_that_drips_is_given_up(extractor: Extractor) -> None:
+async def test_a_page_that_drips_is_given_up(extractor: TextExtractor) -> None:
     async def drip(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/html"})
         await response.prepare(request)
@@ -345,7 +347,7 @@ async def test_a_page_that_drips_is_given_up(extractor: Extractor) -> None:
         assert (await Fetching(extractor, timeout_s=0.2).failure(url)).reason == "timeout"
 
 
-async def test_the_time_limit_is_for_all_redirects_together(extractor: Extractor) -> None:
+async def test_the_time_limit_is_for_all_redirects_together(extractor: TextExtractor) -> None:
     async def slow(_: web.Request) -> web.Response:
         await asyncio.sleep(0.15)
         return moved("/")
@@ -367,19 +369,19 @@ async def test_the_time_limit_is_for_all_redirects_together(extractor: Extractor
         (b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n", "http 302"),
     ],
 )
-async def test_an_answer_that_is_none_is_told(extractor: Extractor, answer: bytes, reason: str) -> None:
+async def test_an_answer_that_is_none_is_told(extractor: TextExtractor, answer: bytes, reason: str) -> None:
     async with raw(answer) as url:
         error = await Fetching(extractor).failure(url)
     assert (error.reason, error.host) == (reason, HERE)
 
 
-async def test_nobody_there_is_told(extractor: Extractor) -> None:
+async def test_nobody_there_is_told(extractor: TextExtractor) -> None:
     fetching = Fetching(extractor)
     assert (await fetching.failure(f"http://{HERE}:9/")).reason == "connection"
     assert len(fetching.waits) == 2
 
 
-async def test_a_name_that_does_not_exist_is_not_tried_again(extractor: Extractor) -> None:
+async def test_a_name_that_does_not_exist_is_not_tried_again(extractor: TextExtractor) -> None:
     import socket
 
     async def lookup(host: str) -> Sequence[str]:
@@ -394,13 +396,13 @@ async def test_a_name_that_does_not_exist_is_not_tried_again(extractor: Extracto
         assert (error.reason, error.host, len(fetching.waits)) == ("dns", "nowhere.example", waits)
 
 
-async def test_a_host_without_encryption_is_told(extractor: Extractor) -> None:
+async def test_a_host_without_encryption_is_told(extractor: TextExtractor) -> None:
     async with served(Page(html()).reply) as url:
         error = await Fetching(extractor).failure(url.replace("http:", "https:"))
     assert error.reason == "tls"
 
 
-async def test_redirects_without_end_are_given_up(extractor: Extractor) -> None:
+async def test_redirects_without_end_are_given_up(extractor: TextExtractor) -> None:
     page = Page(moved("/"))
     async with served(page.reply) as url:
         error = await Fetching(extractor).failure(url)
@@ -408,7 +410,7 @@ async def test_redirects_without_end_are_given_up(extractor: Extractor) -> None:
 
 
 @pytest.mark.parametrize("declared", [True, False])
-async def test_a_huge_page_is_refused(extractor: Extractor, declared: bool) -> None:
+async def test_a_huge_page_is_refused(extractor: TextExtractor, declared: bool) -> None:
     sent = 0
 
     async def flood(request: web.Request) -> web.StreamResponse:
@@ -428,7 +430,7 @@ async def test_a_huge_page_is_refused(extractor: Extractor, declared: bool) -> N
     assert sent < 40_000_000
 
 
-async def test_a_compressed_bomb_is_refused(extractor: Extractor) -> None:
+async def test_a_compressed_bomb_is_refused(extractor: TextExtractor) -> None:
     headers = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
     page = Page(web.Response(body=gzip.compress(bytes(100_000_000)), headers=headers))
     async with served(page.reply) as url:
@@ -446,7 +448,7 @@ async def test_a_compressed_bomb_is_refused(extractor: Extractor) -> None:
     ],
 )
 async def test_a_page_that_is_no_text_is_refused(
-    extractor: Extractor, content_type: str, body: bytes
+    extractor: TextExtractor, content_type: str, body: bytes
 ) -> None:
     async with served(Page(web.Response(body=body, headers={"Content-Type": content_type})).reply) as url:
         error = await Fetching(extractor).failure(url)
@@ -456,7 +458,7 @@ async def test_a_page_that_is_no_text_is_refused(
 @pytest.mark.parametrize(
     "answer", [html(""), html("<html><script>x()</script></html>"), web.Response(status=204)]
 )
-async def test_a_page_without_text_is_told(extractor: Extractor, answer: web.Response) -> None:
+async def test_a_page_without_text_is_told(extractor: TextExtractor, answer: web.Response) -> None:
     async with served(Page(answer).reply) as url:
         error = await Fetching(extractor).failure(url)
     assert (error.reason, error.host) == ("no text", HERE)
@@ -465,7 +467,7 @@ async def test_a_page_without_text_is_told(extractor: Extractor, answer: web.Res
 @pytest.mark.parametrize(
     "page", ["<div>" * 200_000, "<b><i>" * 50_000, "<a href='" * 100_000, "&" * 1_000_000]
 )
-async def test_a_hostile_page_is_survived(extractor: Extractor, page: str) -> None:
+async def test_a_hostile_page_is_survived(extractor: TextExtractor, page: str) -> None:
     fetching = Fetching(extractor)
     async with served(Page(html(page), html()).reply) as url:
         try:
@@ -497,7 +499,7 @@ async def crowd() -> AsyncIterator[tuple[str, list[int]]]:
 
 
 async def test_a_host_is_asked_twice_at_once_at_most(
-    extractor: Extractor, crowd: tuple[str, list[int]]
+    extractor: TextExtractor, crowd: tuple[str, list[int]]
 ) -> None:
     url, most = crowd
     reader = Fetching(extractor, timeout_s=2.0).reader
@@ -506,7 +508,7 @@ async def test_a_host_is_asked_twice_at_once_at_most(
     assert reader._slots._slots == {}
 
 
-async def test_a_cancelled_fetch_gives_its_place_back(extractor: Extractor) -> None:
+async def test_a_cancelled_fetch_gives_its_place_back(extractor: TextExtractor) -> None:
     arrived = asyncio.Event()
 
     async def hang(request: web.Request) -> web.Response:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cts_async.search.backends.base import Page
-from cts_async.search.tools import Evidence, extract_for_goal, read_lexically
+from cts_async.search.terms import extract_for_goal
+from cts_async.search.tools import Evidence, read_lexically
 
 PAGE = (
     "Rome is old. " + "It has many streets. " * 40 + "The Colosseum was built in 80 AD. " + "Trams run. " * 40

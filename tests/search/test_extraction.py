@@ -15,7 +15,7 @@ from fake_web import article
 
 from cts_async.errors import ToolError
 from cts_async.search.backends import fetch
-from cts_async.search.backends.fetch import Extracted, Extractor
+from cts_async.search.backends.fetch import Extracted, TextExtractor
 
 STUBBORN = """
 import os, sys, time
@@ -46,7 +46,7 @@ def wait_for_text(path: Path) -> None:
 
 
 async def test_a_page_s_text_comes_back() -> None:
-    extractor = Extractor()
+    extractor = TextExtractor()
     found = await extractor.extract(article().encode(), "html", "utf-8", 30)
     extractor.close()
     assert (found.title, found.text) == ("Ferries", "Sentence number 0 says that th")
@@ -54,7 +54,7 @@ async def test_a_page_s_text_comes_back() -> None:
 
 
 async def test_a_process_is_kept_for_the_next_page() -> None:
-    extractor = Extractor(workers=1)
+    extractor = TextExtractor(workers=1)
     pids = set()
     for text in ("one", "two", "three"):
         assert await extractor.extract(text.encode(), "plain", "", 99) == Extracted("", text, len(text))
@@ -65,7 +65,7 @@ async def test_a_process_is_kept_for_the_next_page() -> None:
 
 
 async def test_pages_are_read_side_by_side_each_to_its_own_caller() -> None:
-    extractor = Extractor(workers=2)
+    extractor = TextExtractor(workers=2)
     pages = [f"page {number} " * 2000 for number in range(12)]
     found = await asyncio.gather(*(extractor.extract(page.encode(), "plain", "", 8) for page in pages))
     assert [each.text for each in found] == [page[:8] for page in pages]
@@ -74,7 +74,7 @@ async def test_pages_are_read_side_by_side_each_to_its_own_caller() -> None:
 
 
 async def test_a_page_without_text_is_told() -> None:
-    extractor = Extractor()
+    extractor = TextExtractor()
     with pytest.raises(ToolError) as caught:
         await extractor.extract(b"<html></html>", "html", "", 99)
     assert caught.value.reason == "no text"
@@ -83,7 +83,7 @@ async def test_a_page_without_text_is_told() -> None:
 
 
 async def test_a_process_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    extractor = Extractor(timeout_s=0.3)
+    extractor = TextExtractor(timeout_s=0.3)
     with monkeypatch.context() as patch:
         played_by(patch, tmp_path, "time.sleep(600)")
         with pytest.raises(ToolError, match=r"takes longer than 0.3 s") as caught:
@@ -101,7 +101,7 @@ async def test_a_process_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch,
 async def test_a_process_that_dies_or_gives_up_costs_one_page(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, action: str
 ) -> None:
-    extractor = Extractor()
+    extractor = TextExtractor()
     with monkeypatch.context() as patch:
         played_by(patch, tmp_path, action)
         with pytest.raises(ToolError) as caught:
@@ -113,7 +113,7 @@ async def test_a_process_that_dies_or_gives_up_costs_one_page(
 async def test_a_cancelled_page_ends_its_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ids = tmp_path / "pid"
     played_by(monkeypatch, tmp_path, f"open({str(ids)!r}, 'w').write(str(os.getpid())); time.sleep(600)")
-    extractor = Extractor()
+    extractor = TextExtractor()
     task = asyncio.create_task(extractor.extract(b"x", "html", "", 99))
     await asyncio.to_thread(wait_for_text, ids)
     task.cancel()
@@ -124,7 +124,7 @@ async def test_a_cancelled_page_ends_its_process(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_processes_end_when_nobody_uses_the_extractor() -> None:
-    extractor = Extractor()
+    extractor = TextExtractor()
     await extractor.extract(b"x", "plain", "", 99)
     pid = extractor._idle[0]._process.pid
     del extractor
@@ -136,7 +136,7 @@ async def test_processes_are_told_no_key(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     names = tmp_path / "names"
     played_by(monkeypatch, tmp_path, f"open({str(names)!r}, 'w').write(' '.join(os.environ))")
-    extractor = Extractor()
+    extractor = TextExtractor()
     with pytest.raises(ToolError):
         await extractor.extract(b"x", "html", "", 99)
     assert "OPENAI_API_KEY" not in names.read_text()
@@ -144,7 +144,7 @@ async def test_processes_are_told_no_key(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 async def test_a_hostile_page_does_not_stop_the_loop() -> None:
     """Many seconds of parsing, given up after one; meanwhile the loop keeps turning."""
-    extractor = Extractor(timeout_s=1.0)
+    extractor = TextExtractor(timeout_s=1.0)
     page = b"<html><body>" + b"<div></div>" * 450_000
     task = asyncio.create_task(extractor.extract(page, "html", "", 99))
     turns = 0
@@ -157,7 +157,7 @@ async def test_a_hostile_page_does_not_stop_the_loop() -> None:
 
 
 async def test_ten_megabytes_of_open_tags_are_survived() -> None:
-    extractor = Extractor(timeout_s=20.0)
+    extractor = TextExtractor(timeout_s=20.0)
     with pytest.raises(ToolError) as caught:
         await extractor.extract(b"<div>" * 2_000_000, "html", "", 99)
     assert caught.value.reason in ("no text", "too large")
@@ -169,8 +169,8 @@ def test_processes_end_with_the_program_that_started_them(tmp_path: Path) -> Non
     """Even one that is killed: the pipe that they read from ends."""
     code = (
         "import asyncio, os, signal\n"
-        "from cts_async.search.backends.fetch import Extractor\n"
-        "extractor = Extractor()\n"
+        "from cts_async.search.backends.fetch import TextExtractor\n"
+        "extractor = TextExtractor()\n"
         "asyncio.run(extractor.extract(b'x', 'plain', '', 9))\n"
         "print(extractor._idle[0]._process.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -134,7 +134,7 @@ async def test_an_answer_may_be_the_list_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"results": {"a": 1}}, "'results' is no list: correct results in cts.toml"),
+        ({"results": {"a": 1}}, "'results' is not a list: correct results in cts.toml"),
         ({"results": [{"link": "https://a.org/"}]}, "no result has a 'url': correct fields.url in cts.toml"),
     ],
 )

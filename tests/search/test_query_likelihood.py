@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from math import isclose, log
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.errors import InputError, UsageError
+from cts_async.errors import UsageError
 from cts_async.search.backends.base import Page
 from cts_async.search.rankers import (
     Conversation,
     QueryLikelihoodRanker,
     TermIndex,
     Weights,
-    open_query_likelihood,
 )
 
 
@@ -202,12 +199,3 @@ def test_columns_forgotten_for_want_of_room_are_computed_again() -> None:
         ranker.rank(query, 1)
     assert len(ranker._columns) == 2
     assert ranker.rank("fox", 3) == before
-
-
-def test_a_corpus_is_opened_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    path = tmp_path / "docs"
-    path.write_text(json.dumps({"id": "a", "url": "u", "title": "Foxes", "text": "fox"}) + "\n")
-    assert open_query_likelihood(path).rank("fox", 2) == [("a", pytest.approx(0.0))]
-    with pytest.raises(InputError):
-        open_query_likelihood(tmp_path / "none")

@@ -12,7 +12,7 @@ from fake_web import served
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, ToolError, TransientError
 from cts_async.search.backends.base import Page, ReaderSpec
-from cts_async.search.backends.services import JinaReader, Read, read_json, read_text
+from cts_async.search.backends.services import JinaPage, JinaReader, jina_text
 
 KEY = "jina-key-0123456789"
 SPEC = ReaderSpec("jina", "jina", "", "JINA_API_KEY", "JINA_API_KEY", 8, 5.0)
@@ -131,8 +131,12 @@ async def test_only_web_pages_are_sent_to_the_reader() -> None:
     assert caught.value.reason == "refused address"
 
 
-def test_what_the_reader_says_is_read_leniently() -> None:
-    assert read_json({"data": {"title": "T", "content": "C", "warning": "W"}}) == Read("T", "C", "W")
-    assert read_json([]) == read_json({"data": []}) == Read("", "")
-    assert read_text("just text") == Read("", "just text")
-    assert read_text("Title:\nMarkdown Content:\nC") == Read("", "C")
+@pytest.mark.parametrize("answer", [[], {"data": []}, {"data": {"title": "T"}}])
+async def test_json_without_content_is_a_page_without_text(answer: object) -> None:
+    with pytest.raises(ToolError, match="no readable text"):
+        await read(web.json_response(answer))
+
+
+def test_text_format_is_parsed_leniently() -> None:
+    assert jina_text("just text") == JinaPage("", "just text")
+    assert jina_text("Title:\nMarkdown Content:\nC") == JinaPage("", "C")

@@ -178,9 +178,14 @@ READ = '[visit.m]\nurl = "http://h/{url}"\n'
             (f'[search.m]\nurl = "http://h/?q={{query}}&{name}=sk-1"', 2, "search.m.url", f"after {name}=")
             for name in ("auth", "sig", "bearer_token", "X-Amz-Signature")
         ),
-        ('[search.m]\nurl = "http://{key}.h/?q={query}"', 2, "search.m.url", "can stand in its host"),
+        (
+            '[search.m]\nurl = "http://{key}.h/?q={query}"',
+            2,
+            "search.m.url",
+            "must not contain a {placeholder}",
+        ),
         ('[search.m]\nurl = "http://h/?q=x"', 2, "search.m.url", "has no {query}"),
-        ('[search.m]\nurl = "http://h/{query}/{page}"', 2, "search.m.url", "unknown place {page}"),
+        ('[search.m]\nurl = "http://h/{query}/{page}"', 2, "search.m.url", "unknown placeholder {page}"),
         ('[search.m]\nurl = "https://sk-1@h/{query}"', 2, "search.m.url", "use key_env"),
         ('[search.m]\nurl = "h/{query}"', 2, "search.m.url", "not an http(s) address"),
         ("[search.m]\n", 1, "search.m.url", "is missing"),
@@ -189,7 +194,7 @@ READ = '[visit.m]\nurl = "http://h/{url}"\n'
         ('[search."a b"]\nurl = "http://h/{query}"', None, "a b", "letters, digits"),
         (READ + "max_bytes = 0", 3, "visit.m.max_bytes", "greater than 0"),
         (READ + "max_redirects = 21", 3, "visit.m.max_redirects", "less than or equal to 20"),
-        ('[visit.m]\nurl = "http://h/{query}"', 2, "visit.m.url", "unknown place {query}"),
+        ('[visit.m]\nurl = "http://h/{query}"', 2, "visit.m.url", "unknown placeholder {query}"),
         ('[visit.m]\nurl = "http://h/"', 2, "visit.m.url", "has no {url}"),
         ('[visit.direct]\nallow = ["10.0.0.1/8"]', 2, "visit.direct.allow", "'10.0.0.1/8' is neither"),
         ("visit = 3", None, "visit", "expected a table"),
@@ -257,7 +262,7 @@ async def test_what_is_missing_is_said_when_a_backend_is_opened(shipped: SearchC
     async with aiohttp.ClientSession() as session:
         with pytest.raises(UsageError, match="serper needs a key: set SERPER_API_KEY"):
             open_engine(shipped.engine("serper"), {}, session)
-        with pytest.raises(UsageError, match="JINA_API_KEY is no key") as caught:
+        with pytest.raises(UsageError, match="JINA_API_KEY is not a valid key") as caught:
             open_reader(shipped.reader("jina"), {"JINA_API_KEY": "secret\nline"}, session)
         assert "secret" not in str(caught.value)
         with pytest.raises(UsageError, match="corpus has no documents: name a file with --corpus"):

@@ -12,7 +12,7 @@ from fake_web import served
 
 from cts_async.errors import ProviderRefused, RateLimited, ToolError
 from cts_async.search.backends.base import EngineSpec, Hit
-from cts_async.search.backends.services import Serper, hits_of
+from cts_async.search.backends.services import Serper, serper_hits
 
 KEY = "serper-key-0123456789"
 SPEC = EngineSpec("serper", "serper", "", "SERPER_API_KEY", "SERPER_API_KEY", 8, 5.0, engine="Google")
@@ -80,7 +80,7 @@ async def test_country_and_language_may_depend_on_the_query_s(query: str, sent: 
 
 @pytest.mark.parametrize("answer", [{}, {"organic": []}, {"organic": None}, [], {"organic": [{}]}])
 def test_nothing_found_is_an_empty_list(answer: Any) -> None:
-    assert hits_of(answer) == []
+    assert serper_hits(answer) == []
 
 
 async def test_a_key_that_is_refused_stops_the_search_and_names_its_variable() -> None:

@@ -14,7 +14,6 @@ from cts_async.search.turn_format import (
     VisitCall,
     final_answer,
     format_tool_response,
-    merge_tool_responses,
     parse_turn,
     turn_grammar,
 )
@@ -263,11 +262,6 @@ def test_a_page_cannot_break_out_of_its_response():
 )
 def test_no_other_spelling_of_a_tag_or_turn_gets_out_either(page: str, told: str):
     assert format_tool_response(page) == f"<tool_response>\n{told}\n</tool_response>"
-
-
-def test_responses_merge_in_order():
-    merged = merge_tool_responses([format_tool_response("a"), format_tool_response("b")])
-    assert merged == "<tool_response>\na\n</tool_response>\n<tool_response>\nb\n</tool_response>"
 
 
 def test_a_grammar_offers_visits_only_to_known_pages():

@@ -25,7 +25,7 @@ from cts_async.errors import (
 )
 from cts_async.records import Source, ToolFailure, ToolUse
 from cts_async.search.backends.base import Hit, Page
-from cts_async.search.tools import AgentSettings, Evidence, Told, Toolbox, hit_row, read_hits, reason_of
+from cts_async.search.tools import AgentSettings, Evidence, ToolResult, Tools, hit_row, read_hits, reason_of
 from cts_async.search.turn_format import SearchCall, VisitCall
 
 IMPATIENT = RetryPolicy(max_transient=0, patience_s=0.0)
@@ -81,14 +81,14 @@ def journal(tmp_path: Path) -> Path:
     return tmp_path / "steps.jsonl"
 
 
-def toolbox(web: Web, **options: Any) -> Toolbox:
+def toolbox(web: Web, **options: Any) -> Tools:
     settings = AgentSettings(page_chars=300)
-    return Toolbox(web, web, "identity", settings, page_retry=IMPATIENT, **options)
+    return Tools(web, web, "identity", settings, page_retry=IMPATIENT, **options)
 
 
-def used(journal: Path, box: Toolbox, *calls: SearchCall | VisitCall, lost: Any = None) -> list[Told]:
+def used(journal: Path, box: Tools, *calls: SearchCall | VisitCall, lost: Any = None) -> list[ToolResult]:
     """What each call brings, in a session of its own over `journal`; raises what ends the run."""
-    told: list[Told] = []
+    told: list[ToolResult] = []
 
     async def walk(ctx: Context) -> None:
         for i, call in enumerate(calls, 1):
@@ -142,7 +142,7 @@ def test_a_failed_query_is_told_and_only_it_is_tried_again(journal: Path) -> Non
     (told,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
     assert told.text.endswith("\n=======\nError: the search for 'bad' failed: nothing at bad.")
     assert told.use == ToolUse(searches=2, failures=(ToolFailure("search", "x", "http 404"),))
-    assert told.lost == {"query/2": {"error": "nothing at bad", "reason": "http 404", "host": "x"}}
+    assert told.unrecorded == {"query/2": {"error": "nothing at bad", "reason": "http 404", "host": "x"}}
     web.well = True
     (again,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
     assert "Error" not in again.text
@@ -153,7 +153,7 @@ def test_what_the_agent_has_gone_on_from_is_not_tried_again(journal: Path) -> No
     web = Web()
     (told,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
     web.well = True
-    assert used(journal, toolbox(web), SearchCall(("good", "bad")), lost=told.lost) == [told]
+    assert used(journal, toolbox(web), SearchCall(("good", "bad")), lost=told.unrecorded) == [told]
     assert web.searched == ["good", "bad"]
 
 
@@ -222,7 +222,9 @@ def test_a_page_that_no_model_can_read_is_read_by_its_words_and_told_so(
     assert told.use == ToolUse(visits=1, lexical=1)
     # What was told stays so where the agent has gone on from it; else the model is asked again. No second fetch.
     reading = Reading()
-    assert used(journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"), lost=told.lost)
+    assert used(
+        journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"), lost=told.unrecorded
+    )
     assert reading.asked == []
     used(journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"))
     assert len(reading.asked) == len(web.fetched) == 1

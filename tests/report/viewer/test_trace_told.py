@@ -20,7 +20,7 @@ from cts_async.errors import ToolError, UnusableOutput
 from cts_async.records import Trace
 from cts_async.search.agent import Agent
 from cts_async.search.backends.base import Hit, Page
-from cts_async.search.tools import AgentSettings, Toolbox
+from cts_async.search.tools import AgentSettings, Tools
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
 ANSWER = "<think>known</think><answer>At nine.</answer>"
@@ -80,7 +80,7 @@ def made_search(folder: Path, *lines: str, records_pages: bool = True, **limits:
     """A run whose only instance "s1" was searched so; and the agent's own trace."""
     run = made_run(folder, label="orig", rows=[Row("s1", answer="At nine.")])
     settings, ended = AgentSettings(**limits), []
-    tools = Toolbox(Web(), Web(), "digest", settings, records_pages=records_pages)
+    tools = Tools(Web(), Web(), "digest", settings, records_pages=records_pages)
     agent = Agent(Script(*lines), tools, settings)  # type: ignore[arg-type]
 
     async def finish(result: Any) -> None:
