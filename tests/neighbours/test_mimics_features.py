@@ -1,4 +1,4 @@
-"""A pane's features against values worked by hand."""
+"""Features of panes, computed by hand."""
 
 from __future__ import annotations
 

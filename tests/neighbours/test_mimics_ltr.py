@@ -1,14 +1,32 @@
-"""Rankers of panes, cross-validated: what they must find, and what they must not know."""
+"""Learning to rank panes: cross-validation without leaks, tests of pairs, tables."""
 
 from __future__ import annotations
 
+from io import StringIO
+from math import sqrt
+from typing import Any
+
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cts_async.errors import UsageError
 from cts_async.neighbours.mimics_duo.features import FEATURES, PaneText
-from cts_async.neighbours.mimics_duo.ltr import RANDOM, WORST, LabelledPanes, cross_validate, folds_of
+from cts_async.neighbours.mimics_duo.ltr import (
+    RANDOM,
+    WORST,
+    CrossValidated,
+    LabelledPanes,
+    PaneRanking,
+    cross_validate,
+    folds_of,
+    notes,
+    one_of_each,
+    ranking_tables,
+    t_tests,
+)
 from cts_async.neighbours.mimics_duo.rankers import LearnedRanking, PaneRanker, RankingLists, chosen
+from cts_async.report.tables import print_table
 
 LINEAR = chosen(["pairwise-logistic"])
 NAME = "pairwise-logistic"
@@ -151,3 +169,123 @@ class Recorded:
         self.features.append(lists.features)
         self.labels.append(lists.labels)
         return LearnedRanking(lambda rows: np.zeros(len(rows)), np.zeros(len(FEATURES)))
+
+
+A, B = PaneText("q", "s", ("a", "b")), PaneText("q", "s", ("b", "a"))
+
+
+def test_a_repeated_pane_keeps_the_labels_of_one_of_its_rows() -> None:
+    data = LabelledPanes([A, B, A, A], [1, 2, 3, 4], [10, 20, 30, 40])
+    kept = [one_of_each(data, seed) for seed in range(30)]
+    assert all(one.panes == [A, B] for one in kept)
+    assert {(one.train[0], one.test[0]) for one in kept} == {(1, 10), (3, 30), (4, 40)}
+    assert {(one.train[1], one.test[1]) for one in kept} == {(2, 20)}
+    assert one_of_each(data, 3) == one_of_each(data, 3)
+
+
+def test_every_pane_needs_both_labels() -> None:
+    with pytest.raises(ValueError, match="one to test on"):
+        LabelledPanes([A], [1], [])
+
+
+VALUES = {"a": np.array([2.0, 4, 7]), "b": np.array([1.0, 2, 4]), "c": np.array([1.0, 2, 4])}
+
+
+def test_a_family_is_corrected_as_one() -> None:
+    """a - b is 1, 2, 3: p = 1 - sqrt(12 / 14), the smaller of two, so doubled; b and c are the same."""
+    first, second = t_tests(VALUES, [("a", "b"), ("b", "c")])
+    assert (first.left, first.right, second.left, second.right) == ("a", "b", "b", "c")
+    assert first.test.difference == 2
+    assert first.test.p == pytest.approx(1 - sqrt(12 / 14))
+    assert first.p_holm == pytest.approx(2 * (1 - sqrt(12 / 14)))
+    assert second.p_holm == 1
+
+
+def test_no_pair_is_no_test() -> None:
+    assert t_tests(VALUES, []) == []
+
+
+PRECISION = {"mart": [1, 1, 1, 0], "rankboost": [0, 0, 1, 0], RANDOM: [0.5] * 4, WORST: [0] * 4}
+RECIPROCAL = {"mart": [1, 1, 1, 0.5], "rankboost": [0.5, 0.5, 1, 0.5], RANDOM: [0.75] * 4, WORST: [0.5] * 4}
+
+
+def ranking(*rankers: str, test: str = "engagement", unlabelled: int = 0, repeated: int = 0) -> PaneRanking:
+    weights = np.zeros(len(FEATURES))
+    weights[[2, 5]] = 0.25, -0.75
+    names = (*rankers, RANDOM, WORST)
+    found = CrossValidated(
+        ("q1", "q2", "q3", "q4"),
+        8,
+        2,
+        {name: np.array(PRECISION[name], float) for name in names},
+        {name: np.array(RECIPROCAL[name], float) for name in names},
+        dict.fromkeys(rankers, weights),
+    )
+    return PaneRanking(found, "engagement", test, 5, 0, unlabelled, repeated)
+
+
+def printed(one: PaneRanking) -> str:
+    out = StringIO()
+    for table in ranking_tables(one, "rankboost"):
+        print_table(Console(file=out, width=80, color_system=None), table)
+    return out.getvalue()
+
+
+def rows_of(one: PaneRanking, table: str) -> list[dict[str, Any]]:
+    return next(
+        [dict(row) for row in found.rows] for found in ranking_tables(one, "rankboost") if found.name == table
+    )
+
+
+def test_the_tables_fit_80_columns_and_say_what_they_are_of() -> None:
+    said = printed(ranking("mart", "rankboost", test="quality"))
+    assert max(map(len, said.splitlines())) <= 80
+    for words in (
+        "Rankers trained on engagement, tested on quality",
+        "4 queries with 8 panes",
+        "Worst possible case",
+        "The 10 features with the highest weight in RankBoost",
+    ):
+        assert words in said
+
+
+def test_means_stand_beside_the_random_ranker_and_the_worst_case() -> None:
+    rows = {row["ranker"]: row for row in rows_of(ranking("mart", "rankboost"), "rankers")}
+    assert [(rows[name]["p_at_1"], rows[name]["mrr"]) for name in rows] == [
+        (0.75, 0.875),
+        (0.25, 0.625),
+        (0.5, 0.75),
+        (0, 0.5),
+    ]
+    assert rows[RANDOM]["p_mrr_vs_random"] is None
+
+
+def test_pairs_are_tested_over_queries() -> None:
+    """mart - rankboost in P@1: 1, 1, 0, 0: mean 1/2, sd 1 / sqrt 3, t = sqrt 3, with 3 degrees of freedom."""
+    tests = rows_of(ranking("mart", "rankboost"), "tests")
+    pair = next(test for test in tests if (test["measure"], test["right"]) == ("P@1", "rankboost"))
+    assert (pair["left"], pair["n"], pair["difference"]) == ("mart", 4, 0.5)
+    assert pair["t"] == pytest.approx(3**0.5)
+    assert pair["p"] == pair["p_holm"] == pytest.approx(0.18169, abs=1e-5)
+    assert len(tests) == 2 * (2 + 1)
+
+
+def test_features_come_by_the_size_of_their_weight() -> None:
+    weighed = [row for row in rows_of(ranking("mart", "rankboost"), "features") if row["ranker"] == "mart"]
+    assert [(row["feature"], row["weight"]) for row in weighed[:2]] == [
+        (FEATURES[5], -0.75),
+        (FEATURES[2], 0.25),
+    ]
+    assert len(weighed) == len(FEATURES)
+
+
+def test_one_ranker_has_no_matrix() -> None:
+    assert "Do they differ?" not in printed(ranking("rankboost"))
+
+
+def test_no_published_value_is_claimed_and_what_was_left_out_is_told() -> None:
+    assert [note[:30] for note in notes(ranking("mart"))] == ["The paper's tables 3 to 5 are "]
+    assert [note.split(".")[0] for note in notes(ranking("mart", unlabelled=1200, repeated=3))][:2] == [
+        "Left out for want of a label: 1,200 panes",
+        "Panes that stand more than once count once, by one row at random: 3 rows left out",
+    ]

@@ -1,15 +1,29 @@
-"""Four files, row by row, become panes; whatever does not fit is named with file and line."""
+"""Panes read from MIMICS-Duo's four files, from tables in the format of MIMICS, and scores of panes."""
 
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_panes import SHARED, pane, tables, write_panes, write_tables
 
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.mimics_duo.panes import ASPECTS, FILES, ONLINE, QUALITY, RATING, read_panes
+from cts_async.neighbours.mimics_duo.panes import (
+    ASPECTS,
+    FILES,
+    ONLINE,
+    QUALITY,
+    RATING,
+    LabelledRow,
+    as_records,
+    numbered,
+    read_pane_scores,
+    read_pane_table,
+    read_panes,
+)
 
 PANES = [
     pane("q1", ("a", "b"), engagement_level=3, click_probabilities=(0.25, 0.75), option_qualities=(5, 1)),
@@ -198,3 +212,173 @@ def test_a_cell_of_a_million_characters_is_not_told_whole(tmp_path: Path) -> Non
         list(read_panes(write_tables(tmp_path, files)))
     assert caught.value.line == 3
     assert len(str(caught.value)) < 800
+
+
+Write = Callable[..., Path]
+
+SCORED = [
+    pane("q1", ("a", "b"), question="Which?"),
+    pane("q1", ("c", "d"), question="Which?"),
+    pane("q2", ("a", "b"), question="Who?"),
+]
+ROWS = [
+    {"query": "q2", "pane": 1, "score": -1},
+    {"query": "q1", "pane": "2", "score": "0.5"},
+    {"query": "q1", "pane": 1, "score": 2.5},
+]
+
+
+def scores_refusal(path: Path, **options: Any) -> InputError:
+    with pytest.raises(InputError) as caught:
+        read_pane_scores(path, SCORED, **options)
+    assert str(caught.value).startswith(str(path))
+    return caught.value
+
+
+def test_panes_are_numbered_within_their_query() -> None:
+    assert [number for number, _ in numbered(SCORED)] == [1, 2, 1]
+
+
+def test_a_record_begins_with_what_names_the_pane() -> None:
+    record = next(iter(as_records(SCORED)))
+    assert list(record)[:4] == ["query", "pane", "question", "options"]
+    assert (record["query"], record["pane"], record["options"]) == ("q1", 1, ("a", "b"))
+
+
+def test_scores_come_in_the_order_of_the_panes(write: Write) -> None:
+    assert read_pane_scores(write("s.jsonl", ROWS), SCORED) == [2.5, 0.5, -1.0]
+
+
+@pytest.mark.parametrize(("name", "sign"), [("s.tsv", "\t"), ("s.csv", ",")])
+def test_tables_are_read_too(write: Write, name: str, sign: str) -> None:
+    lines = [sign.join(("query", "pane", "score")), *(sign.join(map(str, row.values())) for row in ROWS)]
+    assert read_pane_scores(write(name, "\n".join(lines)), SCORED) == [2.5, 0.5, -1.0]
+
+
+def test_a_question_names_a_pane_where_its_query_asks_it_once(write: Write) -> None:
+    rows = [*ROWS[1:], {"query": "q2", "question": "Who?", "score": 7}]
+    assert read_pane_scores(write("s.jsonl", rows), SCORED) == [2.5, 0.5, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"pane": 1, "score": 1}, "field 'query': is missing; the fields here are 'pane', 'score'"),
+        ({"query": 3, "pane": 1, "score": 1}, "field 'query': must be text, is a number"),
+        ({"query": "q3", "pane": 1, "score": 1}, "field 'query': no pane is for 'q3'"),
+        ({"query": "q1", "score": 1}, "field 'pane': is missing; the fields here are 'query', 'score'"),
+        ({"query": "q1", "pane": None, "score": 1}, "field 'pane': is empty"),
+        ({"query": "q1", "pane": 3, "score": 1}, "field 'pane': must be a pane of 'q1', 1 to 2, is 3"),
+        ({"query": "q1", "pane": 0, "score": 1}, "field 'pane': must be a pane of 'q1', 1 to 2, is 0"),
+        ({"query": "q1", "pane": "x", "score": 1}, "field 'pane': must be a pane of 'q1', 1 to 2, is 'x'"),
+        (
+            {"query": "q1", "question": "Which?", "score": 1},
+            "2 panes of 'q1' ask 'Which?'; say which by `pane`",
+        ),
+        ({"query": "q1", "question": "Why?", "score": 1}, "no pane of 'q1' asks 'Why?'"),
+        ({"query": "q1", "pane": 1}, "field 'score': is missing; the fields here are 'query', 'pane'"),
+        ({"query": "q1", "pane": 1, "score": "high"}, "field 'score': must be a finite number, is 'high'"),
+        ({"query": "q1", "pane": 1, "score": True}, "field 'score': must be a finite number, is True"),
+        ({"query": "q1", "pane": 1, "score": None}, "field 'score': must be a finite number, is None"),
+        ({"query": "q1", "pane": 1, "score": "inf"}, "field 'score': must be a finite number, is 'inf'"),
+        ({"query": "q2", "pane": 1, "score": 1}, "scores the pane of line 1 again"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(write: Write, row: dict[str, Any], says: str) -> None:
+    error = scores_refusal(write("s.jsonl", [ROWS[0], row]))
+    assert error.line == 2
+    assert says in str(error)
+
+
+def test_panes_without_a_score_are_named(write: Write) -> None:
+    error = scores_refusal(write("s.jsonl", ROWS[:1]))
+    assert "has no score for 'q1' pane 1, 'q1' pane 2; every pane needs one" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("s.jsonl", b'{"query": "q1"\n', "not valid JSON"),
+        ("s.jsonl", b"\xff\xfe{", "is UTF-16"),
+        ("s.tsv", b"query\tpane\tscore\nq1\t1\n", "has 2 cells"),
+        ("s.tsv", b"query\tpane\tscore\nq1\t1\t\xb5\n", "is not UTF-8"),
+        ("s.csv", b"query,pane,score\n" + 2000 * b"x", "longer than 1000 bytes"),
+    ],
+)
+def test_a_broken_file_is_refused(write: Write, name: str, content: bytes, says: str) -> None:
+    assert says in str(scores_refusal(write(name, content), max_line_bytes=1000))
+
+
+HEADER = (
+    "query\tquestion\toption_1\toption_2\toption_3\toption_4\toption_5\timpression_level\tengagement_level\n"
+)
+ROW = 'q\tWhich "aco" do you mean?\ta\tb\t\t\t\tlow\t7\n'
+
+
+def table_refusal(path: Path, *labels: str, max_line_bytes: int = 10_000) -> str:
+    with pytest.raises(InputError) as caught:
+        list(read_pane_table(path, labels or ("engagement",), max_line_bytes=max_line_bytes))
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    return message.removeprefix(str(path))
+
+
+def test_a_row_is_a_pane_with_the_labels_asked_for(write: Write) -> None:
+    path = write("panes.tsv", HEADER + ROW)
+    row = LabelledRow("q", 'Which "aco" do you mean?', ("a", "b", "", "", ""), (7.0, 7.0))
+    assert list(read_pane_table(path, ("engagement", "engagement"))) == [row]
+
+
+def test_labels_stand_where_mimics_manual_and_duo_have_them(write: Write) -> None:
+    for column in ("options_overall_label", "OverallClarificationPaneQuality"):
+        path = write("panes.tsv", (HEADER + ROW).replace("engagement_level", column))
+        assert [row.labels for row in read_pane_table(path, ("quality",))] == [(7.0,)]
+
+
+def test_a_label_may_be_missing(write: Write) -> None:
+    path = write("panes.tsv", HEADER + ROW.replace("7", ""))
+    assert [row.labels for row in read_pane_table(path, ("engagement",))] == [(None,)]
+
+
+def test_a_missing_column_is_named_with_those_that_are_there(write: Write) -> None:
+    path = write("panes.tsv", HEADER + ROW)
+    said = table_refusal(path, "quality")
+    assert said.startswith(":1: field 'options_overall_label or OverallClarificationPaneQuality': is missing")
+    assert "engagement_level" in said
+
+
+@pytest.mark.parametrize("label", ["high", "nan", "inf"])
+def test_a_label_that_is_no_number_is_refused(write: Write, label: str) -> None:
+    path = write("panes.tsv", HEADER + ROW + ROW.replace("7", label))
+    assert table_refusal(path) == f":3: field 'engagement_level': must be a number, is '{label}'"
+
+
+def test_an_empty_query_is_refused(write: Write) -> None:
+    assert table_refusal(write("panes.tsv", HEADER + ROW[1:])) == ":2: field 'query': is empty"
+
+
+def test_a_row_too_short_is_refused(write: Write) -> None:
+    assert table_refusal(write("panes.tsv", HEADER + "q\tw\n")) == ":2: has 2 cells where the header names 9"
+
+
+def test_a_file_without_rows_is_refused(write: Write) -> None:
+    assert table_refusal(write("panes.tsv", HEADER)) == ": has no rows"
+
+
+def test_another_encoding_is_named_with_its_line(write: Write) -> None:
+    assert table_refusal(
+        write("panes.tsv", (HEADER + ROW.replace("a\t", "é\t")).encode("latin-1"))
+    ).startswith(":2: ")
+
+
+def test_a_line_without_end_costs_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "panes.tsv"
+    with path.open("wb") as file:
+        file.write(HEADER.encode())
+        file.truncate(1 << 30)
+    tracemalloc.start()
+    try:
+        assert table_refusal(path).startswith(":2: ")
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()

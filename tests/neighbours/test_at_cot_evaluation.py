@@ -1,7 +1,8 @@
-"""All tables of a small world by hand: who found what after which turn, and what was asked of whom."""
+"""The evaluation of conversations: tables, notes and judgments."""
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +12,17 @@ import pytest
 from made_talks import made_talk
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.config import ConverseConfig, EvaluationConfig
+from cts_async.config import ConverseConfig, EvaluationConfig, RunConfig
+from cts_async.datasets import open_dataset
 from cts_async.datasets.annotations import AnnotatedQuery, Annotations
+from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
-from cts_async.neighbours.at_cot.similarity import TokenF1
+from cts_async.neighbours.at_cot.evaluation import Judgments, evaluate_talks, open_judgments
+from cts_async.neighbours.at_cot.similarity import TokenF1, open_scorer
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
-from cts_async.report.conversations import TalkReport, conversations_table
-from cts_async.report.summary import summarise_run
+from cts_async.report.conversations import TalkReport, conversations_table, evaluate_held
+from cts_async.report.summary import RunSummary, summarise_run
 from cts_async.report.tables import DataTable
 
 QUERIES = {id: q for id, q, _ in INTENTS}
@@ -36,8 +39,8 @@ JUDGED = "1-1 0 animal 1\n1-2 0 car 1\n2-1 0 ferry 1\n3-1 0 museum 1\n"
 def plan_of(folder: Path, *talks: Path, qulac: bool = False) -> ConversePlan:
     """A plan whose runs are `talks`, all finished."""
     data, _ = write_talk_world(folder)
-    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    plan = plan_conversations(config, load_catalogue(None), {})
+    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    plan = plan_conversations(ConverseConfig(run), load_catalogue(None), {})
     dataset = replace(plan.dataset, annotations=lambda: PEOPLE, name="qulac" if qulac else "talks")
     return replace(
         plan,
@@ -239,3 +242,138 @@ def test_how_the_conversations_went_is_a_table(tmp_path: Path) -> None:
     (row,) = conversations_table([summarise_run(run)]).rows
     assert (row["system"], row["done"], row["failed"], row["expected"]) == ("gpt-cot-respond-k3", 1, 1, 2)
     assert (row["calls"], row["tokens"], row["cost_usd"]) == (0, 0, 0.0)
+
+
+def planned(folder: Path) -> ConversePlan:
+    data, _ = write_talk_world(folder)
+    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    return plan_conversations(ConverseConfig(run), load_catalogue(None), {})
+
+
+def opened(folder: Path, qrels: str, **evaluation: object) -> Judgments | None:
+    plan = planned(folder)
+    asked = {"corpus": folder / "pages.jsonl", "qrels": qrels, **evaluation}
+    return open_judgments(EvaluationConfig(**asked), plan)  # type: ignore[arg-type]
+
+
+def test_the_intent_s_own_words_stand_in_for_judgments(tmp_path: Path) -> None:
+    found = opened(tmp_path, "intent:1")
+    assert found is not None
+    assert (found.given, found.caption) == (
+        None,
+        "bm25 over pages.jsonl; stand-in judgments (what the intent's own text ranks best), "
+        "not relevance judgments",
+    )
+    assert found.qrels({"1-2": "a jaguar car dealer", "9": "zebra"}) == {"1-2": {"car": 1}}
+    by_default = opened(tmp_path, "intent")
+    assert by_default is not None
+    assert by_default.standin_depth == 10
+
+
+def test_stand_ins_have_no_higher_relevance_level(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--relevance-level 2: intent:1 has grade 1 only; name a file"):
+        opened(tmp_path, "intent:1", relevance_level=2)
+
+
+def test_judgments_of_facets_are_read_in_both_forms(tmp_path: Path) -> None:
+    (tmp_path / "diversity.qrels").write_text("1 1 animal 2\n1 2 car 1\n7 1 car 1\n")
+    (tmp_path / "facets.qrels").write_text("1-1 0 animal 2\n1-2 0 car 1\n7-1 0 car 1\n")
+    for name in ("diversity.qrels", "facets.qrels"):
+        found = opened(tmp_path, str(tmp_path / name))
+        assert found is not None
+        assert found.caption == f"bm25 over pages.jsonl; 2 of 5 intents judged in {name}"
+        assert found.qrels({})["1-1"] == {"animal": 2}
+
+
+def test_judgments_of_something_else_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "topics.qrels").write_text("1 0 animal 2\n2 0 ferry 1\n")
+    with pytest.raises(InputError, match=r"no judgments of any of the 5 instances: it judges '1', '2', the"):
+        opened(tmp_path, str(tmp_path / "topics.qrels"))
+
+
+def test_judgments_of_another_corpus_are_refused_before_anything_is_paid_for(tmp_path: Path) -> None:
+    (tmp_path / "web.qrels").write_text("1 1 clueweb09-en0000 2\n1 2 clueweb09-en0001 1\n")
+    told = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', there documents are called"
+    with pytest.raises(InputError, match=told):
+        opened(tmp_path, str(tmp_path / "web.qrels"))
+
+
+@pytest.mark.parametrize("qrels", ["intent:0", "intent:", "intent:ten", "intent:²", "intent:5000"])
+def test_a_depth_that_is_none_is_refused(tmp_path: Path, qrels: str) -> None:
+    with pytest.raises(UsageError, match="write intent:N with N from 1 to 1000"):
+        opened(tmp_path, qrels)
+
+
+def test_what_cannot_be_opened_is_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="missing.qrels"):
+        opened(tmp_path, str(tmp_path / "missing.qrels"))
+    with pytest.raises(InputError, match="nowhere.jsonl"):
+        opened(tmp_path, "intent:3", corpus=tmp_path / "nowhere.jsonl")
+    with pytest.raises(UsageError, match="'nDGC@10' is no measure"):
+        opened(tmp_path, "intent:3", measures=("nDGC@10",))
+
+
+def test_without_documents_nothing_is_judged(tmp_path: Path) -> None:
+    assert opened(tmp_path, "intent:3", corpus=None) is None
+
+
+def test_words_are_compared_where_no_encoder_is_named() -> None:
+    assert isinstance(open_scorer(None), TokenF1)
+
+
+FEW = [(id, query) for id, query, _ in INTENTS][:2]
+
+
+def held(folder: Path, *, spec: str | None = None, k: int = 1, first: int = 2) -> RunSummary:
+    """A conversation of `k` turns about each of the `first` two intents, whose query stays as it was."""
+    rows = {id: [{"offered": ["which?"], "query": query}] * k for id, query in FEW[:first]}
+    directory = made_talk(folder / "runs", scheme="cot", rows=rows, queries=dict(FEW), k=k)
+    manifest = json.loads((directory / "run.json").read_text())
+    if spec:
+        manifest["data"] = {"spec": spec, "gold": None, "fields": {}}
+        manifest["identity"]["data"]["sha256"] = open_dataset(spec).sha256()
+    (directory / "run.json").write_text(json.dumps(manifest))
+    return summarise_run(directory)
+
+
+def test_conversations_are_evaluated_over_the_instances_that_were_talked_about(tmp_path: Path) -> None:
+    data, corpus = write_talk_world(tmp_path)
+    found = evaluate_held(
+        [held(tmp_path, spec=str(data))], EvaluationConfig(corpus=corpus, measures=("nDCG@10",))
+    )
+    (turns,) = (table for table in found.tables if table.name == "turns_nDCG@10")
+    assert [(row["turn"], row["respond_n"]) for row in turns.rows] == [(0, 2), (1, 2)]
+    assert turns.rows[0]["respond"] == turns.rows[1]["respond"]
+    assert len(found.retrieved) == 1
+
+
+def test_runs_of_fewer_and_of_more_turns_have_tables_of_their_own(tmp_path: Path) -> None:
+    """In one table the run of one turn, about one intent, would stand for both in the row of turn 1."""
+    data, corpus = write_talk_world(tmp_path)
+    runs = [held(tmp_path, spec=str(data), k=1, first=1), held(tmp_path, spec=str(data), k=2)]
+    found = evaluate_held(runs, EvaluationConfig(corpus=corpus, measures=("P@1",)))
+    tables = {table.name: table for table in found.tables}
+    short, long = "gpt_user-ernie_1-turn", "gpt_user-ernie_2-turns"
+    assert tables.keys() == {f"{name}_{of}" for name in ("turns_P@1", "turn_tests") for of in (short, long)}
+    assert tables[f"turns_P@1_{short}"].title == "Retrieval by turn, P@1 (table 8): gpt, user ernie, 1 turn"
+    counted = {
+        of: [(row["turn"], row["respond_n"]) for row in tables[f"turns_P@1_{of}"].rows]
+        for of in (short, long)
+    }
+    assert counted == {short: [(0, 2), (1, 1)], long: [(0, 2), (1, 2), (2, 2)]}
+    others = [row["other"] for of in (short, long) for row in tables[f"turn_tests_{of}"].rows]
+    assert set(others) == {"w/o clarification"}  # and no scheme against itself
+
+
+def test_without_documents_it_says_what_is_missing(tmp_path: Path) -> None:
+    data, _ = write_talk_world(tmp_path)
+    found = evaluate_held([held(tmp_path, spec=str(data))], EvaluationConfig())
+    assert found.notes == ("Nothing was retrieved: name documents with --corpus FILE.jsonl.",)
+
+
+def test_without_the_data_nothing_is_evaluated_and_it_is_said_why(tmp_path: Path) -> None:
+    found = evaluate_held([held(tmp_path)], EvaluationConfig())
+    assert found.tables == ()
+    assert found.notes == (
+        "Not evaluated, since the data cannot be read again: run.json does not say where it is.",
+    )
