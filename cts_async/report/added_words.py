@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cts_async.records import language_of
+from cts_async.report.viewer.api_types import Segment
 from cts_async.search.terms import fold, is_word, pieces, stem
 
 MAX_CHARS: Final = 20_000
