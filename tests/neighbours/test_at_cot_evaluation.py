@@ -12,7 +12,7 @@ import pytest
 from made_talks import made_talk
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.config import ConverseConfig, EvaluationConfig, RunConfig
+from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.annotations import AnnotatedQuery, Annotations
 from cts_async.errors import InputError, UsageError
@@ -39,8 +39,8 @@ JUDGED = "1-1 0 animal 1\n1-2 0 car 1\n2-1 0 ferry 1\n3-1 0 museum 1\n"
 def plan_of(folder: Path, *talks: Path, qulac: bool = False) -> ConversePlan:
     """A plan whose runs are `talks`, all finished."""
     data, _ = write_talk_world(folder)
-    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    plan = plan_conversations(ConverseConfig(run), load_catalogue(None), {})
+    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    plan = plan_conversations(config, load_catalogue(None), {})
     dataset = replace(plan.dataset, annotations=lambda: PEOPLE, name="qulac" if qulac else "talks")
     return replace(
         plan,
@@ -246,8 +246,8 @@ def test_how_the_conversations_went_is_a_table(tmp_path: Path) -> None:
 
 def planned(folder: Path) -> ConversePlan:
     data, _ = write_talk_world(folder)
-    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    return plan_conversations(ConverseConfig(run), load_catalogue(None), {})
+    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    return plan_conversations(config, load_catalogue(None), {})
 
 
 def opened(folder: Path, qrels: str, **evaluation: object) -> Judgments | None:
@@ -267,7 +267,7 @@ def test_the_intent_s_own_words_stand_in_for_judgments(tmp_path: Path) -> None:
     assert found.qrels({"1-2": "a jaguar car dealer", "9": "zebra"}) == {"1-2": {"car": 1}}
     by_default = opened(tmp_path, "intent")
     assert by_default is not None
-    assert by_default.standin_depth == 10
+    assert by_default.pseudo_depth == 10
 
 
 def test_stand_ins_have_no_higher_relevance_level(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_judgments_of_something_else_are_refused(tmp_path: Path) -> None:
 
 def test_judgments_of_another_corpus_are_refused_before_anything_is_paid_for(tmp_path: Path) -> None:
     (tmp_path / "web.qrels").write_text("1 1 clueweb09-en0000 2\n1 2 clueweb09-en0001 1\n")
-    told = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', there documents are called"
+    told = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', the corpus has"
     with pytest.raises(InputError, match=told):
         opened(tmp_path, str(tmp_path / "web.qrels"))
 
