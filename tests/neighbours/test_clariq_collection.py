@@ -83,10 +83,10 @@ def test_a_file_without_labels_is_a_list_of_topics(write: Write, request_column:
             ("\t4\tF02", "\t3\tF02"),
             6,
             "clarification_need",
-            "topic '7' stands earlier with another clarification_need",
+            "topic '7' occurs earlier with another clarification_need",
         ),
         (("F03\t", "\t"), 8, "facet_id", "is empty"),
-        (("F03\t", "F02\t"), 8, "facet_id", "facet 'F02' stands earlier with another topic"),
+        (("F03\t", "F02\t"), 8, "facet_id", "facet 'F02' occurs earlier with another topic"),
         (("Q00010\twhich time of day", "Q00010\t"), 2, "question", "Q00010 is not Q00001 (no question)"),
         (("\tat night", ""), 2, None, "has 8 cells where the header names 9"),
         (("\tat night", '\t"at night'), 2, None, "is not valid TSV"),
@@ -146,7 +146,7 @@ def test_data_with_one_request_text_a_topic_has_no_note(tmp_path: Path) -> None:
 
 def test_topics_without_labels_stand_once(write: Write) -> None:
     error = refusal(write("test.tsv", "topic_id\tinitial request\n1\ta\n2\tb\n1\ta\n"))
-    assert (error.line, error.problem) == (4, "'1' stands twice")
+    assert (error.line, error.problem) == (4, "'1' occurs twice")
 
 
 def test_a_file_without_rows_is_refused(write: Write) -> None:
@@ -155,7 +155,7 @@ def test_a_file_without_rows_is_refused(write: Write) -> None:
 
 def test_a_topic_belongs_to_one_file(tmp_path: Path) -> None:
     train, dev = clariq_file(tmp_path / "train.tsv"), clariq_file(tmp_path / "dev.tsv", ROWS[:1])
-    with pytest.raises(InputError, match=f"dev.tsv:2: field 'topic_id': topic '7' stands in {train} already"):
+    with pytest.raises(InputError, match=f"dev.tsv:2: field 'topic_id': topic '7' already occurs in {train}"):
         read_collection([train, dev])
 
 
@@ -171,7 +171,7 @@ def test_no_question_is_a_question_of_the_bank_without_text(write: Write) -> Non
 @pytest.mark.parametrize(
     ("content", "line", "field", "says"),
     [
-        ("question_id\tquestion\nQ1\ta\nQ2\tb\nQ1\tc\n", 4, "question_id", "'Q1' stands twice"),
+        ("question_id\tquestion\nQ1\ta\nQ2\tb\nQ1\tc\n", 4, "question_id", "'Q1' occurs twice"),
         ("question_id\tquestion\nQ1\t\n", 2, "question", "is empty"),
         ("question_id\ttext\nQ1\ta\n", 2, "question", "the column is missing"),
         ("question_id\tquestion\n", None, "question_id", "holds no questions"),

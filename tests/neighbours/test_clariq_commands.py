@@ -65,7 +65,7 @@ def test_question_relevance_is_printed_and_written_as_officially(dev: Path, tmp_
     assert list(written) == ["Recall5", "Recall10", "Recall20", "Recall30"]
     assert written["Recall30"] == {"7": pytest.approx(1 / 3), "9": 0.0}
     assert "1 of them are not in the run" in ran("questions", dev, run)
-    with pytest.raises(UsageError, match="this file is read here; name another"):
+    with pytest.raises(UsageError, match="is an input file of this command; choose another name"):
         ran("questions", dev, run, "--out", run)
 
 
@@ -149,7 +149,7 @@ def test_a_run_of_other_topics_is_refused_and_never_a_score_of_0(dev: Path, tmp_
     labels = write(tmp_path / "labels", "99 3\n")
     judged = write(tmp_path / "eval.json", json.dumps({"P1": {"F01": {"MIN": {"with_answer": 0.5}}}}))
     said = (
-        "none of its topics is in .*dev.tsv: its first is '99', there they are called '7'; is it of another"
+        "none of its topics is in .*dev.tsv: its first is '99', the ids there are like '7'; is it of another"
     )
     for words in (
         ("questions", dev, run),

@@ -205,7 +205,7 @@ def test_predictions_are_labels_by_topic(write: Write) -> None:
     [
         ("171\n", 1, None, "has 1 cells, not 2: topic label is expected"),
         ("171 x\n", 1, "label", "must be a whole number from 0, is 'x'"),
-        ("171 1\n171 2\n", 2, "topic", "'171' stands twice"),
+        ("171 1\n171 2\n", 2, "topic", "'171' occurs twice"),
         ("", None, None, "holds no lines"),
         (b"\xb5 1\n", 1, None, "not UTF-8"),
         ("171 " + "1" * 300, 1, None, "longer than 200 bytes"),
@@ -255,7 +255,7 @@ def test_a_pickle_is_refused_whatever_it_is_called(write: Write, name: str) -> N
         ),
         ({"P1": {"F01": {"MIN": pair(True)}}}, None, "P1.F01.MIN.with_answer", "is true or false"),
         ({"P1": {"F01": {"MIN": pair(1.5)}}}, None, "P1.F01.MIN.with_answer", "must be from 0 to 1, is 1.5"),
-        (b'{"P1": {},\n"P1": {}}', 2, "P1", "the key stands twice"),
+        (b'{"P1": {},\n"P1": {}}', 2, "P1", "the key"),
         (b'{"P1":\n}', 2, None, "is not valid JSON"),
         (b'{"P1":\n"\xb5"}', 2, None, "is not UTF-8"),
         (b'{"P1": "' + b"x" * 600 + b'"}', None, None, "is larger than 500 bytes"),

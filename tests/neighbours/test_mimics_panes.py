@@ -159,7 +159,7 @@ def test_a_pane_that_stands_twice_is_named(tmp_path: Path) -> None:
 
 def test_a_query_whose_panes_stand_apart_is_named(tmp_path: Path) -> None:
     says = refusal(write_panes(tmp_path, [PANES[0], PANES[2], PANES[1]]), ONLINE, 4)
-    assert "field 'query': the panes of 'q1' do not stand together: they begin at line 2" in says
+    assert "field 'query': the panes of 'q1' are not contiguous: they begin at line 2" in says
 
 
 def test_files_without_rows_are_refused(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def test_pairs_are_of_one_query_and_better_comes_first() -> None:
 def test_lists_have_a_row_for_each_item_and_queries_together() -> None:
     with pytest.raises(ValueError, match="a row for each item"):
         RankingLists(np.zeros((2, 1)), np.zeros(2), np.zeros(3, int))
-    with pytest.raises(ValueError, match="stand together"):
+    with pytest.raises(ValueError, match="must be contiguous"):
         RankingLists(np.zeros((3, 1)), np.zeros(3), np.array([0, 1, 0]))
 
 

@@ -85,13 +85,13 @@ def test_questions_by_number_rise_although_the_file_sorts_them_as_text(write: Wr
         ({"question": ""}, "question", "is empty"),
         ({"answer": None}, "answer", "must be text, is null"),
         ({"topic_facet_question_id": "1-1-X"}, "question", "must be empty, since the row's id ends in -X"),
-        ({"topic_desc": "other"}, "topic_id", "the topic 1 stands earlier with another"),
-        ({"facet_desc": "other"}, "topic_facet_id", "the facet '1-1' stands earlier with another"),
+        ({"topic_desc": "other"}, "topic_id", "the topic 1 occurs earlier with another"),
+        ({"facet_desc": "other"}, "topic_facet_id", "the facet '1-1' occurs earlier with another"),
         ({"topic_facet_question_id": "1-1-1"}, "topic_facet_question_id", "row 0 with another question"),
         (
             {"topic_facet_question_id": "1-1-1", "question": "q", "answer": "a"},
             "topic_facet_question_id",
-            "'1-1-1' already stands on row 0 with the same answer",
+            "'1-1-1' already occurs on row 0 with the same answer",
         ),
     ],
 )
@@ -234,7 +234,7 @@ def test_gold_that_joins_nowhere_is_refused(write: Write) -> None:
         (
             {"topic_facet_id": {"0": "1-1", "1": "1-1"}},
             "topic_facet_id",
-            "row 1: the facet '1-1' stands earlier",
+            "row 1: the facet '1-1' occurs earlier",
         ),
     ],
 )

@@ -242,7 +242,7 @@ def test_a_facet_that_nothing_is_relevant_to_is_told(world: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("qrels", "problem"),
     [
-        ("3 1 cat 1\n", "qrels: judges no facet of these topics; it has '3-1', they are called '1-1'"),
+        ("3 1 cat 1\n", "qrels: judges no facet of these topics; it has '3-1', their ids are like '1-1'"),
         ("1 1 dog 1\n", "qrels: none of its 1 documents is in the corpus"),
         ("1 1 cat\n", "qrels:1: has 3 fields instead of 4"),
     ],

@@ -354,7 +354,7 @@ def test_an_interruption_leaves_the_old_file_and_nothing_else(
 
 def test_no_record_is_no_file(tmp_path: Path) -> None:
     with (
-        pytest.raises(UsageError, match="no record to write"),
+        pytest.raises(UsageError, match="there are no records"),
         evaluations_written(tmp_path / "eval.json", ["P1"]),
     ):
         pass

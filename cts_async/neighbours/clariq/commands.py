@@ -133,7 +133,7 @@ def need(
 
 
 def _joined(run: Path, lines: Iterable[RunLine], topics: Collection[str], tsv: Path) -> Iterator[RunLine]:
-    """The lines as they come; InputError after the last where none was of one of the topics."""
+    """Pass the lines on; raise InputError after the last if none was of a known topic."""
     first, known = "", False
     for line in lines:
         first, known = first or line.topic, known or line.topic in topics
@@ -142,14 +142,14 @@ def _joined(run: Path, lines: Iterable[RunLine], topics: Collection[str], tsv: P
 
 
 def _check_joined(path: Path, first: str, topics: Collection[str], tsv: Path, *, known: bool) -> None:
-    """Zeros for every topic would be no measurement: it is another part of the data, or other ids."""
+    """Refuse files without a known topic: zeros for all topics would look like a measurement."""
     if not known:
-        problem = f"none of its topics is in {tsv}: its first is {first[:40]!r}, there they are called {min(topics)!r}"
+        problem = f"none of its topics is in {tsv}: its first is {first[:40]!r}, the ids there are like {min(topics)!r}"
         raise InputError(path, f"{problem}; is it of another part of the data?")
 
 
 def _repeated(run: Path, repeats: Sequence[int]) -> list[str]:
-    """How many lines of a run repeat a question; none where no line does."""
+    """A note on the lines of a run that repeat a question, if any do."""
     if not repeats:
         return []
     lines = "1 line repeats" if len(repeats) == 1 else f"{len(repeats):,} lines repeat"
@@ -160,7 +160,7 @@ def _repeated(run: Path, repeats: Sequence[int]) -> list[str]:
 
 
 def _labelled(tsv: Path) -> Clariq:
-    """A file's topics and facets; InputError where it is one without labels."""
+    """The topics and facets of a file; InputError if it has no labels."""
     from cts_async.neighbours.clariq.collection import FILES, read_collection
 
     found = read_collection([tsv])
@@ -170,7 +170,7 @@ def _labelled(tsv: Path) -> Clariq:
 
 
 def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
-    """Write JSON, over none of the files in `spare`."""
+    """Write JSON, but not over one of the files in `spare`."""
     import orjson
 
     from cts_async.safe_files import atomic_writer
@@ -178,6 +178,6 @@ def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
     if out is None:
         return
     if out.exists() and any(out.samefile(path) for path in spare):
-        raise UsageError(f"--out {out}: this file is read here; name another")
+        raise UsageError(f"--out {out}: is an input file of this command; choose another name")
     with atomic_writer(out) as file:
         file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
