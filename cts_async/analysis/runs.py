@@ -86,7 +86,7 @@ class FinishedRun:
         """Why the run has no answers of a user; "" if it has, or if it asked nothing."""
         if self.mode == "select":
             return "its user chose among queries and answered no questions"
-        return "its questions were asked of nobody" if self.talk and self.mode == "at-once" else ""
+        return "no user answered its questions" if self.talk and self.mode == "at-once" else ""
 
     @property
     def n_missing(self) -> int:

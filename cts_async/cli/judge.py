@@ -123,14 +123,14 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.forecast import foresee
     from cts_async.protocol.judge_plan import plan_judging
-    from cts_async.report.forecast import foreseen_json, print_foreseen
+    from cts_async.report.forecast import judging_forecast_json, print_judging_forecast
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
     foreseen = foresee(plan)
     if as_json:
-        print_json(foreseen_json(plan, foreseen))
+        print_json(judging_forecast_json(plan, foreseen))
     else:
-        print_foreseen(Console(), plan, foreseen)
+        print_judging_forecast(Console(), plan, foreseen)
 
 
 def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> None:

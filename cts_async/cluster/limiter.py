@@ -1,15 +1,15 @@
 """One process that holds every provider account's limits for all workers.
 
-Rates go out as permits, one for each request, each valid for half a second. Concurrency goes out as slots, which a
-worker keeps until it has no use for them. An account that has no limit of rates needs no permits.
+Each request needs a permit, which is valid for half a second. A permit counts toward the account's concurrency until
+its worker reports that the request has ended.
 
 No window of a limit is exceeded, whatever is late, lost or dead, and no clocks are compared:
 
 - A permit counts as used at its end, until its worker reports how long after the grant it was used. A worker knows an
   upper bound of that: the grant was given a known time after its ask had arrived, and the ask arrived after it was sent.
 - A permit of which nothing is heard stays counted.
-- A limiter that takes the place of a dead one does not know what was sent before. It grants no permit for one window,
-  and no slot that a worker does not hold already for as long as a worker may go on without a limiter.
+- A limiter that takes the place of a dead one does not know what was sent before. It grants nothing for one window of
+  each limit, and for as long as workers may take to tell it what they have under way.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ LEASE_S: Final = 0.5
 """For how long after its grant a permit may be used."""
 EVEN_LEASE_S: Final = 0.1
 """The same in an even flow, where a late request comes too close to the next one."""
-SLOTS_S: Final = 10.0
-"""A worker begins no request when the last ask that was answered is older than this."""
+SETTLE_S: Final = 10.0
+"""By then all workers have told a new limiter what they have under way."""
 GATHER_S: Final = 0.003
 """An answer waits so long for more permits to travel with it."""
 FORGOTTEN_S: Final = 5.0
-"""A permit that ended so long ago is not reported any more."""
+"""A permit whose worker has asked so long after its end, and not mentioned it, never reached that worker."""
 LATE_S: Final = 0.010
 """A request of an even flow may be late by what the flow leaves free in a second; the flow waits for the rest."""
-SURE_AFTER: Final = 16
-"""After so many answers that name no limit, an account without limits is taken to have none."""
+MAX_USES: Final = 1000
+"""Requests that are remembered until a limit is known: a provider that names one does so in its first answers."""
 
 Outcome = Literal["used", "served", "refused", "lost", "unused"]
 """Of a permit: its request is under way; was answered; was refused for the account's limits; may have been counted or
@@ -75,10 +75,7 @@ class LaneAsk:
 
     account: str
     limits: LaneLimits
-    slots: int
-    """That it may be using: the last number granted, or more while more requests are under way."""
-    demand: int
-    """Requests under way and waiting."""
+    in_flight: int
     wants: tuple[tuple[int, float], ...] = ()
     """Requests that wait for a permit, oldest first: the number of the job, and about how many tokens it needs."""
     reports: tuple[Report, ...] = ()
@@ -119,9 +116,6 @@ class LaneGrant:
     """What a worker may have of one account, and how the account stands."""
 
     account: str
-    slots: int
-    free: bool
-    """Whether requests need no permits."""
     known: bool
     even: bool
     allowed: tuple[float | None, float | None]
@@ -137,69 +131,6 @@ class Grant:
     generation: str
     number: int
     lanes: tuple[LaneGrant, ...] = ()
-
-
-class Slots:
-    """Deals an account's concurrency to workers by their demand. Pure.
-
-    A worker that is granted fewer than before may still use what it had, until it says that it does not.
-    """
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.granted: dict[str, int] = {}
-        self._held: dict[str, int] = {}
-        """The most that each may be using."""
-        self._demand: dict[str, int] = {}
-
-    def hear(self, worker: str, used: int, demand: int, *, current: bool) -> None:
-        """A worker says what it may be using; `current` if it has processed the last grant to it."""
-        granted = self.granted.setdefault(worker, used)
-        self._held[worker] = max(used, granted if current else self._held.get(worker, 0))
-        self._demand[worker] = demand
-
-    def gone(self, worker: str) -> None:
-        """Nothing of a worker's is under way any more."""
-        for record in (self.granted, self._held, self._demand):
-            record.pop(worker, None)
-
-    def deal(self, *, increase: bool = True) -> set[str]:
-        """Move slots to where they are needed; gives the workers whose number has changed."""
-        spare = self.total - sum(self._held.values())
-        if spare == 0 and all(demand <= self.granted[worker] for worker, demand in self._demand.items()):
-            return set()  # else every change of demand would move slots that nobody needs
-        shares = fair_shares(self._demand, self.total)
-        changed = {worker for worker, share in shares.items() if share < self.granted[worker]}
-        for worker in changed:
-            self.granted[worker] = shares[worker]
-        if not increase:
-            return changed
-        for worker in sorted(shares, key=lambda worker: (self.granted[worker], worker)):
-            more = min(shares[worker] - self.granted[worker], spare + self._free_of(worker))
-            if more > 0:
-                spare -= max(0, more - self._free_of(worker))
-                self.granted[worker] += more
-                self._held[worker] = max(self._held[worker], self.granted[worker])
-                changed.add(worker)
-        return changed
-
-    def _free_of(self, worker: str) -> int:
-        """What it holds beyond what it was last granted."""
-        return self._held[worker] - self.granted[worker]
-
-
-def fair_shares(demand: Mapping[str, int], total: int) -> dict[str, int]:
-    """`total` by demand: nobody gets less than its demand while another gets more than its own and as much.
-
-    What nobody needs is shared evenly, so that new demand need not wait.
-    """
-    left, shares = total, {}
-    for i, worker in enumerate(sorted(demand, key=lambda worker: (demand[worker], worker))):
-        shares[worker] = min(demand[worker], left // (len(demand) - i))
-        left -= shares[worker]
-    for i, worker in enumerate(sorted(shares)):
-        shares[worker] += left // len(shares) + (i < left % len(shares))
-    return shares
 
 
 @dataclass(slots=True)
@@ -222,35 +153,35 @@ class _Worker:
     """Of the last grant to it."""
     held: asyncio.Event | None = None
     """Set to answer the ask that waits."""
+    heard_at: float = 0.0
     unheard: list[tuple[int, str, int]] = field(default_factory=list)
     """Grants that it had not processed when it last asked: number, account, permits."""
     wants: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     """By account, oldest last."""
     pending: dict[str, list[tuple[float, GrantedPermit]]] = field(default_factory=dict)
     """By account, permits for its next answer, each with the time of its grant."""
-    told: dict[str, tuple[int, bool]] = field(default_factory=dict)
-    """By account, the slots of the last answer, and whether requests need no permits."""
     learned: dict[str, list[tuple[LimitOf, float]]] = field(default_factory=dict)
 
 
 class _Book:
-    """One account: its limits, the permits that are out, the slots."""
+    """One account: its limits, and the permits that are out."""
 
-    def __init__(self, limits: LaneLimits, opens_at: float, slots_open_at: float) -> None:
+    def __init__(self, limits: LaneLimits, replaced_at: float | None) -> None:
+        """`replaced_at` is when this limiter took the place of another, None for the first."""
         self.limits = limits
         self.account = Account(limits, LEASE_S)
-        self.slots = Slots(limits.max_concurrency)
-        self.opens_at, self.slots_open_at = opens_at, slots_open_at
+        self._replaced_at = replaced_at
         self.paused_until = -inf
         self.work = asyncio.Event()
         self.granted: dict[int, _Granted] = {}
         """Permits that nobody has said to be used, oldest first."""
         self.under_way: dict[int, _Granted] = {}
+        self.adopted: dict[str, int] = {}
+        """By worker that uses the account, requests under way with permits of an earlier limiter, at most."""
         self._tokens_out = 0.0
         """Charged for `granted`."""
-        self._unlimited_answers = 0
         self._uses: list[tuple[float, float, float]] = []
-        """(time, requests, tokens) sent while no limit was known: few, since a limit is known soon or never."""
+        """(time, requests, tokens) sent while no limit was known."""
         self._charged = 0.0
         """The tokens of all permits ever granted."""
         self._episode_began = -inf
@@ -261,14 +192,19 @@ class _Book:
         """Whether a limit of requests or tokens is known."""
         return self.account.allowed != (None, None)
 
-    @property
-    def free(self) -> bool:
-        """Whether requests need no permits: a provider that names limits does so in its first answers."""
-        return not self.limited and self._unlimited_answers >= SURE_AFTER
-
     def held_s(self, now: float) -> float:
         """Seconds until a permit may be granted, if there is room."""
-        return max(0.0, self.paused_until - now, self.opens_at - now if self.limited else 0.0)
+        opens_at = -inf
+        if self._replaced_at is not None:
+            unknown_s = self.limits.window_s + LEASE_S + MARGIN_S if self.limited else 0.0
+            opens_at = self._replaced_at + max(SETTLE_S, unknown_s)
+        return max(0.0, self.paused_until - now, opens_at - now)
+
+    @property
+    def full(self) -> bool:
+        """Whether as many requests are under way as may be at once."""
+        n = len(self.granted) + len(self.under_way) + sum(self.adopted.values())
+        return n >= self.limits.max_concurrency
 
     def grant(self, worker: str, number: int, tokens: float, now: float) -> tuple[float, GrantedPermit]:
         """Charge a permit."""
@@ -294,7 +230,7 @@ class _Book:
                 return []
             self.account.redate(granted.permit, min(granted.by, granted.at + report.used_s))
             self._shift_flow(report.used_s, now)
-            if not self.limited:
+            if not self.limited and len(self._uses) < MAX_USES:
                 self._uses.append((granted.permit.sent_at, 1.0, granted.permit.tokens))
             self.under_way[report.permit] = granted
         if report.outcome == "used":
@@ -323,7 +259,6 @@ class _Book:
 
     def _ended(self, permit: Permit, report: Report, now: float) -> None:
         if report.outcome == "served":
-            self._unlimited_answers += report.quotas is None
             self.account.served(permit, report.tokens)
         elif report.outcome == "refused":
             self._refused(permit, report.wait_s, now)
@@ -348,19 +283,18 @@ class _Book:
             self.account.delay(late_s - self._late_s)
             self._late_s, self._late_at = late_s, now
 
-    def forget(self, now: float) -> None:
-        """Give up permits of which no report will come; they stay counted."""
-        while self.granted:
-            number, oldest = next(iter(self.granted.items()))
-            if oldest.by + FORGOTTEN_S > now:
-                return
-            self._tokens_out -= oldest.permit.tokens
-            self.account.lost(oldest.permit)
-            del self.granted[number]
+    def forget(self, workers: Mapping[str, _Worker]) -> None:
+        """Give up permits whose answers were lost; they stay counted in the limits of rates."""
+        for number, granted in list(self.granted.items()):
+            worker = workers.get(granted.worker)
+            if worker is None or worker.heard_at > granted.by + FORGOTTEN_S:
+                self._tokens_out -= granted.permit.tokens
+                self.account.lost(granted.permit)
+                del self.granted[number]
 
     def gone(self, worker: str) -> None:
         """A worker is dead."""
-        self.slots.gone(worker)
+        self.adopted.pop(worker, None)
         for number in [n for n, granted in self.under_way.items() if granted.worker == worker]:
             self.account.lost(self.under_way.pop(number).permit)
         self.work.set()
@@ -371,7 +305,7 @@ class Limiter:
 
     def __init__(self, *, fresh: bool = True) -> None:
         self.generation = secrets.token_hex(8)
-        self._fresh, self._began = fresh, _now()
+        self._replaced_at = None if fresh else _now()
         self._books: dict[str, _Book] = {}
         self._workers: dict[str, _Worker] = {}
         self._gone: set[str] = set()
@@ -395,6 +329,7 @@ class Limiter:
             return Grant(self.generation, 0)
         received_at = _now()
         worker = self._workers.setdefault(ask.worker, _Worker())
+        worker.heard_at = received_at
         for lane in ask.lanes:
             self._hear_reports(worker, ask, lane)
         if ask.leaving:
@@ -411,30 +346,23 @@ class Limiter:
         worker = self._workers.pop(name, None)
         if worker and worker.held:
             worker.held.set()
-        for account, book in self._books.items():
+        for book in self._books.values():
             book.gone(name)
-            self._deal_slots(account)
+            book.forget(self._workers)
 
     def _hear_reports(self, worker: _Worker, ask: Ask, lane: LaneAsk) -> None:
         now = _now()
-        book = self._books.get(lane.account) or self._open(lane, now)
-        free = book.free
+        book = self._books.get(lane.account) or self._open(lane)
         known = ask.generation == self.generation
-        if not known:
-            worker.told.pop(lane.account, None)
-            if lane.quotas:
-                book.report(Report(0, "served", quotas=lane.quotas), now)
+        adopted = book.adopted.get(ask.worker, 0) if known else lane.in_flight
+        book.adopted[ask.worker] = min(adopted, lane.in_flight)
+        if lane.quotas and not known:
+            book.report(Report(0, "served", quotas=lane.quotas), now)
         for report in lane.reports if known else ():
             worker.learned.setdefault(lane.account, []).extend(book.report(report, now))
-        if book.free != free:
-            for other in self._workers.values():
-                if other.held:
-                    other.held.set()
 
-    def _open(self, lane: LaneAsk, now: float) -> _Book:
-        opens_at = now if self._fresh else self._began + lane.limits.window_s + LEASE_S + MARGIN_S
-        slots_open_at = now if self._fresh else self._began + SLOTS_S + HOLD_S
-        book = self._books[lane.account] = _Book(lane.limits, opens_at, slots_open_at)
+    def _open(self, lane: LaneAsk) -> _Book:
+        book = self._books[lane.account] = _Book(lane.limits, self._replaced_at)
         self._new.append(lane.account)
         self._opened.set()
         return book
@@ -444,22 +372,15 @@ class Limiter:
         if worker.held:
             worker.held.set()
         held = worker.held = asyncio.Event()
-        current = ask.generation == self.generation and ask.heard == worker.granted
         heard = ask.heard if ask.generation == self.generation else 0
         worker.unheard = [grant for grant in worker.unheard if grant[0] > heard]
         for lane in ask.lanes:
             book = self._books[lane.account]
-            book.slots.hear(ask.worker, lane.slots, lane.demand, current=current)
             on_their_way = sum(n for _, account, n in worker.unheard if account == lane.account)
             on_their_way += len(worker.pending.get(lane.account, ()))
             worker.wants[lane.account] = [*lane.wants[on_their_way:]][::-1]
-            self._deal_slots(lane.account)
             self._pump(lane.account)
             book.work.set()
-        if any(
-            worker.told.get(lane.account) != self._standing(ask.worker, lane.account) for lane in ask.lanes
-        ):
-            held.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(HOLD_S):
                 await held.wait()
@@ -467,26 +388,19 @@ class Limiter:
             worker.held = None
             worker.wants.clear()
 
-    def _standing(self, name: str, account: str) -> tuple[int, bool]:
-        book = self._books[account]
-        return book.slots.granted[name], book.free
-
     def _grant(self, name: str, worker: _Worker, received_at: float) -> Grant:
         if self._workers.get(name) is not worker:
             return Grant(self.generation, 0)
         worker.granted += 1
         lanes = []
         for account, book in self._books.items():
-            if name in book.slots.granted:
+            if name in book.adopted:
                 pending = worker.pending.pop(account, [])
-                worker.told[account] = self._standing(name, account)
                 if pending:
                     worker.unheard.append((worker.granted, account, len(pending)))
                 lanes.append(
                     LaneGrant(
                         account,
-                        book.slots.granted[name],
-                        book.free,
                         book.account.known,
                         book.account.even,
                         book.account.allowed,
@@ -496,30 +410,22 @@ class Limiter:
                 )
         return Grant(self.generation, worker.granted, tuple(lanes))
 
-    def _deal_slots(self, account: str) -> None:
-        book = self._books[account]
-        for name in book.slots.deal(increase=_now() >= book.slots_open_at):
-            worker = self._workers.get(name)
-            if worker and worker.held:
-                worker.held.set()
-
     async def _dispatch(self, account: str) -> None:
-        book = self._books[account]
+        book, forget_at = self._books[account], 0.0
         while True:
             book.work.clear()
             now = _now()
-            book.forget(now)
+            if now >= forget_at:
+                book.forget(self._workers)
+                forget_at = now + FORGOTTEN_S
             self._pump(account)
-            self._deal_slots(account)
             wanted = [worker.wants[account][-1] for _, worker in self._wanting(account)]
             held_s = book.held_s(now)
-            if wanted and held_s == 0 and not book.account.has_room(min(wanted)[1]):
+            if wanted and held_s == 0 and not book.full and not book.account.has_room(min(wanted)[1]):
                 await book.account.wait(min(wanted)[1])
                 continue
             # Without anything to wait for, look now and then whether there are permits to forget.
             wait_s = held_s if wanted and held_s else FORGOTTEN_S
-            if book.slots_open_at > now:
-                wait_s = min(wait_s, book.slots_open_at - now)
             with suppress(TimeoutError):
                 async with asyncio.timeout(max(0.001, wait_s)):
                     await book.work.wait()
@@ -534,7 +440,7 @@ class Limiter:
             return
         oldest = [(*worker.wants[account][-1], name) for name, worker in self._wanting(account)]
         heapify(oldest)
-        while oldest and book.account.has_room(oldest[0][1]):
+        while oldest and not book.full and book.account.has_room(oldest[0][1]):
             _, tokens, name = oldest[0]
             worker = self._workers[name]
             worker.wants[account].pop()

@@ -18,7 +18,6 @@ import anyio
 from cts_async.cluster.limiter import (
     GATHER_S,
     HOLD_S,
-    SLOTS_S,
     Ask,
     Grant,
     GrantedPermit,
@@ -31,7 +30,7 @@ from cts_async.engine.events import Events, LimitLearned
 from cts_async.engine.lane import Lane
 from cts_async.engine.ratelimit import Quotas
 
-REPORT_S: Final = 0.1
+REPORT_S: Final = 0.02
 """Reports wait no longer than this for an ask to travel with."""
 LOST_S: Final = HOLD_S + 4.0
 """An ask without an answer for so long never gets one."""
@@ -68,12 +67,6 @@ class _Stocked:
 
 
 @dataclass(slots=True)
-class _Used:
-    remote: int
-    in_doubt: bool
-
-
-@dataclass(slots=True)
 class RemoteAccount:
     """The `Accounting` of a lane whose account is held by the limiter. `wake` is set when there is something to ask."""
 
@@ -81,22 +74,15 @@ class RemoteAccount:
     wake: asyncio.Event
     known: bool = False
     even: bool = False
-    free: bool = False
-    """Whether requests need no permits."""
     sent: int = 0
     allowed: tuple[float | None, float | None] = (None, None)
-    usable_until: float = -inf
-    """Nothing is sent later, since the limiter may have given the slots to others."""
     reports: dict[int, Report] = field(default_factory=dict)
     """By permit, what the limiter has not been told."""
     reports_since: float = inf
     last_quotas: Quotas | None = None
-    ended: int = 0
-    """Requests that have ended since the last ask."""
     told_wants: tuple[tuple[int, float], ...] = ()
-    told_slots: int = 0
     _stock: list[_Stocked] = field(default_factory=list)
-    _used: dict[int, _Used] = field(default_factory=dict)
+    _used: dict[int, GrantedPermit] = field(default_factory=dict)
     """Permits of requests under way, by the request's number."""
     _last: Report | None = None
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -119,10 +105,7 @@ class RemoteAccount:
         self.wake.set()
 
     def has_room(self, tokens: float) -> bool:
-        now = _now()
-        if now > self.usable_until:
-            return False
-        return self.free or self._fit(now, tokens) is not None
+        return self._fit(_now(), tokens) is not None
 
     async def wait(self, tokens: float) -> None:
         self._changed.clear()
@@ -132,10 +115,10 @@ class RemoteAccount:
     def take(self, now: float, tokens: float, *, reserved: float = 0.0) -> Permit:
         self.sent += 1
         fit = self._fit(now, tokens)
-        if fit is not None:
-            self._stock.remove(fit)
-            self._used[self.sent] = _Used(fit.permit.id, fit.permit.in_doubt)
-            self._report(Report(fit.permit.id, "used", used_s=max(0.0, now - fit.granted_at)))
+        assert fit is not None, "the lane asks for room first"
+        self._stock.remove(fit)
+        self._used[self.sent] = fit.permit
+        self._report(Report(fit.permit.id, "used", used_s=max(0.0, now - fit.granted_at)))
         return Permit(tokens, now, number=self.sent)
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
@@ -164,12 +147,11 @@ class RemoteAccount:
         fits = (one for one in self._stock if one.until > now and one.permit.covers >= tokens)
         return min(fits, key=lambda one: (one.permit.covers, one.until), default=None)
 
-    def _end(self, permit: Permit, report: Report) -> _Used | None:
-        self.ended += 1
+    def _end(self, permit: Permit, report: Report) -> GrantedPermit | None:
         used, self._last = self._used.pop(permit.number, None), None
         if used is not None:
-            earlier = self.reports.get(used.remote)
-            report.permit, report.used_s = used.remote, earlier.used_s if earlier else 0.0
+            earlier = self.reports.get(used.id)
+            report.permit, report.used_s = used.id, earlier.used_s if earlier else 0.0
             self._last = report
             self._report(report)
         return used
@@ -183,11 +165,8 @@ class RemoteAccount:
     # What goes to the limiter and comes from it.
 
     def wants(self, lane: Lane) -> tuple[tuple[int, float], ...]:
-        """Requests that could be sent if there were permits, and those whose slots will soon be free."""
-        if self.free:
-            return ()
-        ahead = 0 if self.even else self.ended
-        room = int(lane.window.size) - lane.in_flight + ahead
+        """Requests that could be sent if there were permits."""
+        room = int(lane.window.size) - lane.in_flight
         valid = sorted(one.permit.covers for one in self._stock)
         oldest = lane.oldest(min(room, MOST_WANTS) + len(valid)) if room > 0 else []
         uncovered = []
@@ -200,7 +179,7 @@ class RemoteAccount:
 
     def urgent(self, lane: Lane, now: float) -> bool:
         """Whether the limiter should hear more than it was told in the ask that it has."""
-        if (self.reports and now >= self.reports_since + REPORT_S) or _slots(lane) < self.told_slots:
+        if self.reports and now >= self.reports_since + REPORT_S:
             return True
         wants = self.wants(lane)
         return bool(wants) and wants != self.told_wants
@@ -208,14 +187,13 @@ class RemoteAccount:
     def ask(self, name: str, lane: Lane) -> LaneAsk:
         """What there is to say now."""
         self.expire(_now())
-        self.told_wants, self.told_slots = self.wants(lane), _slots(lane)
+        self.told_wants = self.wants(lane)
         reports, self.reports, self.reports_since = tuple(self.reports.values()), {}, inf
-        self._last, self.ended = None, 0
+        self._last = None
         return LaneAsk(
             name,
             self.limits,
-            self.told_slots,
-            lane.in_flight + lane.waiting,
+            lane.in_flight,
             self.told_wants,
             reports,
             self.last_quotas,
@@ -231,12 +209,7 @@ class RemoteAccount:
         """The limiter's answer to an ask that was sent at `asked_at`."""
         self._stock += [_Stocked(permit, asked_at + permit.after_s) for permit in grant.permits]
         if newest:
-            self.free, self.known, self.even, self.allowed = (
-                grant.free,
-                grant.known,
-                grant.even,
-                grant.allowed,
-            )
+            self.known, self.even, self.allowed = grant.known, grant.even, grant.allowed
         self._changed.set()
 
     def expire(self, now: float) -> None:
@@ -274,10 +247,9 @@ class RemoteLanes:
         self._wake = asyncio.Event()
 
     def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
-        """The lane of an account, without slots at first."""
+        """The lane of an account."""
         remote = RemoteAccount(limits, self._wake)
         lane = Lane(name, limits, self._events, remote)
-        lane.let(0)
         self._lanes[account] = lane, remote
         self._wake.set()
         return lane
@@ -356,21 +328,9 @@ class RemoteLanes:
         self._heard = max(self._heard, grant.number)
         for given in grant.lanes:
             lane, account = self._lanes[given.account]
-            account.usable_until = max(account.usable_until, asked_at + SLOTS_S)
             account.granted(given, asked_at, newest=newest)
             for what, per_min in given.learned:
                 self._events.emit(LimitLearned(lane.name, what, per_min))
-            if newest and given.slots != lane.window.ceiling:
-                lane.let(given.slots)
-                if lane.in_flight > given.slots:
-                    self._wake.set()
-            elif given.permits or given.free:
-                lane.let(lane.window.ceiling)  # so that it looks for those who may go now
-
-
-def _slots(lane: Lane) -> int:
-    """That a worker may be using: after a decrease more are in flight for a while."""
-    return max(lane.window.ceiling, lane.in_flight)
 
 
 def _now() -> float:

@@ -194,27 +194,16 @@ class Account:
         return isinstance(self._requests, PacedGate) or isinstance(self._tokens, PacedGate)
 
     @property
-    def dated(self) -> bool:
-        """True if it matters what was sent at which time in the last window."""
-        return any(isinstance(gate, MeterGate) and gate.dated for gate in (self._requests, self._tokens))
-
-    @property
     def awaited(self) -> bool:
         return self._at_gate is not None
 
     def wanted(self) -> None:
         return  # only a shared account has to pass the demand on
 
-    def has_room(self, tokens: float, requests: float = 1.0) -> bool:
-        """True if a request of about `tokens`, or `requests` with `tokens` in all, may be sent now."""
-        return (self._requests is None or self._requests.has_room(requests)) and (
+    def has_room(self, tokens: float) -> bool:
+        return (self._requests is None or self._requests.has_room(1.0)) and (
             self._tokens is None or self._tokens.has_room(tokens * self._margin)
         )
-
-    def spare(self) -> tuple[float, float]:
-        """Requests and tokens (as they are charged) that may be handed out before they are needed."""
-        requests, tokens = self._requests, self._tokens
-        return (requests.spare() if requests else inf, tokens.spare() if tokens else inf)
 
     async def wait(self, tokens: float) -> None:
         tokens *= self._margin
@@ -229,20 +218,15 @@ class Account:
         finally:
             self._at_gate = None
 
-    def take(
-        self, now: float, tokens: float, by: float | None = None, requests: int = 1, *, reserved: float = 0.0
-    ) -> Permit:
-        """Charge a request of about `tokens` that is sent `now`, or at the time `by` at the latest.
-
-        Of several `requests`, which are never probes, `tokens` is the sum.
-        """
+    def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
+        """Charge a request of about `tokens` that is sent `now`, or at the time `by` at the latest."""
         tokens *= self._margin
-        self._sent += requests
+        self._sent += 1
         self._tokens_sent += tokens
         permit = Permit(tokens, now if by is None else by, self._margin, self._sent, self._tokens_sent)
         of_requests, of_tokens = self._requests, self._tokens
         if of_requests or of_tokens:
-            if of_requests and of_requests.take(now, float(requests), by):
+            if of_requests and of_requests.take(now, 1.0, by):
                 permit.probes = (of_requests,)
             if of_tokens and of_tokens.take(now, tokens, by):
                 permit.probes = (*permit.probes, of_tokens)
@@ -252,10 +236,10 @@ class Account:
             permit.above = self._reservations.take(now, reserved)
         return permit
 
-    def redate(self, permit: Permit, sent_at: float, requests: int = 1) -> None:
-        """Correct the time of a request, or of several, that was taken with `by`: it was sent at `sent_at`."""
+    def redate(self, permit: Permit, sent_at: float) -> None:
+        """Correct the time of a request that was taken with `by`: it was sent at `sent_at`."""
         if self._requests:
-            self._requests.redate(permit.sent_at, sent_at, float(requests))
+            self._requests.redate(permit.sent_at, sent_at, 1.0)
         if self._tokens:
             self._tokens.redate(permit.sent_at, sent_at, permit.tokens)
         permit.sent_at = sent_at
@@ -268,26 +252,12 @@ class Account:
         if self._tokens:
             self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
 
-    def give_back_part(self, permit: Permit, requests: int, used: int, tokens: float) -> None:
-        """Give back what `requests` were charged beyond the `used` that were sent, with `tokens` as charged."""
-        if isinstance(self._requests, MeterGate):
-            self._requests.settle(permit.sent_at, float(requests), float(used))
-        if self._tokens:
-            self._tokens.settle(permit.sent_at, permit.tokens, tokens)
-        permit.tokens = tokens
-
     def count(self, now: float, uses: Sequence[tuple[float, float, float]]) -> None:
         """Count what others sent lately: (time, requests, tokens)."""
         if self._requests:
             self._requests.count(now, [(at, requests) for at, requests, _ in uses])
         if self._tokens:
             self._tokens.count(now, [(at, tokens) for at, _, tokens in uses])
-
-    def empty(self, now: float) -> None:
-        """Start with no room, since it is unknown what was sent lately, where gates keep no times."""
-        for gate in (self._requests, self._tokens):
-            if gate:
-                gate.empty(now)
 
     def settle(self, permit: Permit, tokens_used: float | None) -> None:
         """Replace a request's token estimate by the true number (None: unknown)."""
@@ -297,12 +267,8 @@ class Account:
         self._tokens.settle(permit.sent_at, permit.tokens, charged)
         if permit.tokens and tokens_used:
             ratio = tokens_used / permit.tokens * permit.token_margin
-            self._update_margin(ratio, ratio, MARGIN_DECAY)
-
-    def _update_margin(self, usual: float, worst: float, decay: float) -> None:
-        """Adapt the margin to requests that took `usual` times the estimate, one of them `worst` times."""
-        decayed = self._margin + decay * (max(1.0, usual) - self._margin)
-        self._margin = min(MAX_MARGIN, max(worst, decayed))
+            decayed = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
+            self._margin = min(MAX_MARGIN, max(ratio, decayed))
 
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         self.settle(permit, tokens_used)
@@ -310,20 +276,7 @@ class Account:
             self._reservations.served(above=permit.above)
         for gate in permit.probes:
             gate.probed(served=True)
-        self._speed_up(permit)
-
-    def served_many(self, permit: Permit, requests: int, charged: float, used: float, worst: float) -> None:
-        """Record that `requests` of several were answered: charged `charged` tokens they took `used`, and one of them
-        `worst` times its estimate."""
-        if self._tokens and charged:
-            self._tokens.settle(permit.sent_at, charged, used)
-            self._update_margin(
-                used / charged * permit.token_margin, worst, 1.0 - (1.0 - MARGIN_DECAY) ** requests
-            )
-        self._speed_up(permit, requests)
-
-    def _speed_up(self, permit: Permit, requests: int = 1) -> None:
-        self._refusals *= (1.0 - REFUSALS_GAIN) ** requests
+        self._refusals *= 1.0 - REFUSALS_GAIN
         if self._requests:
             self._requests.speed_up(permit.sent_at)
         if self._tokens:

@@ -149,13 +149,6 @@ class ConcurrencyWindow:
             self._end_round(sent)
         return False
 
-    def resize(self, ceiling: int, *, known: bool) -> None:
-        """Change the ceiling; what was learned below it stays."""
-        if known and self.size >= self.ceiling:
-            self.size = float(ceiling)
-        self.ceiling = ceiling
-        self.size = min(max(self.size, 1.0), float(ceiling))
-
     def paused(self, *, keep: bool) -> None:
         """Record a pause for all callers: one request goes before the others follow, unless `keep`."""
         if not keep:

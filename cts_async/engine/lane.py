@@ -168,13 +168,6 @@ class Lane:
         )
         return [(seq, tokens) for seq, _, tokens in nsmallest(n, waiting)]
 
-    def let(self, places: int) -> None:
-        """Change how many may be in flight at once; requests in flight continue."""
-        self.window.resize(places, known=self._account.known)
-        if not self._account.awaited:
-            self._pump()
-        self._work.set()
-
     async def rest(self, seconds: float) -> None:
         """Sleep before another attempt, but wake when the lane is stopped: `admit` then raises the reason."""
         self._resting += 1

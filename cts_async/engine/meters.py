@@ -43,9 +43,6 @@ class Meter(Protocol):
     def count(self, now: float, uses: Iterable[Use]) -> None:
         """Count what others took lately, from the times when they did, where times are kept."""
 
-    def empty(self, now: float) -> None:
-        """Start with no room, since it is unknown what was taken lately, where no times are kept."""
-
 
 class SlidingMeter:
     """An exact log of the last window: bursts are allowed, no window ever holds more than the limit."""
@@ -105,9 +102,6 @@ class SlidingMeter:
         for sent_at, amount in uses:
             if sent_at + self._span_s > now:
                 self._add(sent_at + self._span_s, amount)
-
-    def empty(self, now: float) -> None:
-        return  # what was taken is counted
 
     def uses(self) -> list[Use]:
         """The times and amounts in the window."""
@@ -175,9 +169,6 @@ class BucketMeter:
     def count(self, now: float, uses: Iterable[Use]) -> None:
         self._level = self.room(now) - sum(amount for _, amount in uses)
 
-    def empty(self, now: float) -> None:
-        self._level, self._checked_at = 0.0, now
-
 
 def _owed(taken: float, actual: float, most: float) -> float:
     """The amount to count beyond `taken` (which counted as `most` at most) for `actual`; negative: to give back."""
@@ -234,10 +225,6 @@ class LimitDetector:
     def room(self, now: float) -> float:
         return self._meter.room(now)
 
-    def least_room(self, now: float) -> float:
-        """How much may be sent now, however the server counts."""
-        return min(meter.room(now) for meter in self._alive if meter is not self._strict)
-
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
         """Count `amount`, sent at `by` at the latest; True if it is a probe, whose outcome must then be reported."""
         probe = self.kind != "bucket" and self._sliding.wait_s(now, amount) > 0
@@ -268,9 +255,6 @@ class LimitDetector:
         uses = list(uses)
         self._bucket.count(now, uses)
         self._sliding.count(now, uses)
-
-    def empty(self, now: float) -> None:
-        self._bucket.empty(now)
 
     def served(self) -> None:
         """Record that the probe was served: only a bucket could."""

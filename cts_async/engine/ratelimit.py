@@ -11,16 +11,13 @@ from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from aiolimiter import AsyncLimiter
 
 from cts_async.engine.meters import MARGIN_S, BucketMeter, LimitDetector, Meter, SlidingMeter, Use
 
 LimitKind = Literal["paced", "sliding", "bucket", "auto"]
-
-RESERVE: Final = 0.2
-"""The share of a limit that is never handed out ahead of use."""
 
 
 class Gate(Protocol):
@@ -50,9 +47,6 @@ class Gate(Protocol):
     def count(self, now: float, uses: Iterable[Use]) -> None:
         """Count what others took lately."""
 
-    def empty(self, now: float) -> None:
-        """Start with no room, since it is unknown what was taken lately, where no times are kept."""
-
     async def wait(self, amount: float) -> None:
         """Return when there may be room for `amount`, or after a change, when it is worth asking again."""
 
@@ -61,9 +55,6 @@ class Gate(Protocol):
 
     def room(self) -> float:
         """How much may be sent now; infinite where the gate does not count it."""
-
-    def spare(self) -> float:
-        """How much may be handed out now that is used a moment later, or never; 0 near the limit."""
 
     def speed_up(self, now: float) -> None:
         """Recover a little from a slowdown after a refusal."""
@@ -85,8 +76,6 @@ class PacedGate:
     COLD, COLD_S = 0.05, 1.5
     """The first requests take longer to arrive than those that follow, since connections have to be made: during the
     first COLD_S seconds each takes COLD more of the rate, or a second that begins with them would hold one too many."""
-    SPARE_S = 0.003
-    """Seconds of the rate that may go at once beyond even pacing and still keep within the limit in every second."""
     SLOWER, FASTER, FASTER_AFTER_S, SLOWEST = 0.95, 0.01, 10.0, 0.1
 
     def __init__(
@@ -164,14 +153,8 @@ class PacedGate:
     def count(self, now: float, uses: Iterable[Use]) -> None:
         return
 
-    def empty(self, now: float) -> None:
-        self._flow()
-
     def room(self) -> float:
         return inf
-
-    def spare(self) -> float:
-        return self._share * self.limit / self._window_s * self.SPARE_S
 
 
 class MeterGate:
@@ -212,10 +195,6 @@ class MeterGate:
         self._meter.count(now, uses)
         self._changed.set()
 
-    def empty(self, now: float) -> None:
-        self._meter.empty(now)
-        self._changed.set()
-
     async def wait(self, amount: float) -> None:
         wait_s = self._meter.wait_s(_now(), amount)
         if wait_s > 0:
@@ -231,10 +210,6 @@ class MeterGate:
 
     def room(self) -> float:
         return self._meter.room(_now())
-
-    def spare(self) -> float:
-        room = self.finder.least_room(_now()) if self.finder else self.room()
-        return max(0.0, room - RESERVE * self.limit)
 
     def charge(self, amount: float, lasting_s: float | None) -> None:
         """Count `amount` that others took; it is available again after `lasting_s` (None: after a whole window)."""

@@ -86,12 +86,12 @@ def test_an_ordering_says_whom_it_is_of(tmp_path: Path) -> None:
     assert named(compare_runs([str(tmp_path)]), "judges").remarks == (
         "Ordering by ernie: gpt-k1 > orig",
         "Ordering by gpt: gpt-k1 > orig",
-        "Ordered are the 2 of 3 systems that every judge has scored; --judge NAME asks for fewer judges.",
+        "Orderings are of the 2 of 3 systems that every judge has scored; --judge NAME asks for fewer judges.",
         "All judges order the systems alike.",
     )
     made_run(tmp_path, label="claude-k1", rows=[Row("q0", labels={"strict": "fp"})])
     (scope,) = named(compare_runs([str(tmp_path)]), "judges").remarks
-    assert scope.startswith("Ordered are the 0 of 4 systems")
+    assert scope.startswith("Orderings are of the 0 of 4 systems")
 
 
 def test_agreement_per_nugget(found: RunsCompared) -> None:

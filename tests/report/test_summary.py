@@ -163,7 +163,7 @@ def test_a_torn_last_line_is_left_out(run: Path) -> None:
 
 
 def test_no_run_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"run\.json is missing"):
+    with pytest.raises(InputError, match=r"run\.json not found"):
         summarise_run(tmp_path)
 
 
