@@ -75,7 +75,7 @@ def test_the_web_is_read_through_jina_where_its_key_is_set(
 def test_without_documents_there_is_the_web_to_search() -> None:
     with pytest.raises(UsageError, match=r"--corpus FILE.jsonl, or search the web with --search serper"):
         searching(data="qulac:x.json")
-    with pytest.raises(UsageError, match="there are no documents"):
+    with pytest.raises(UsageError, match="no documents to search"):
         searching(search="serper", visit="corpus")
 
 
