@@ -392,7 +392,7 @@ class Head:
         for event in news.events:
             if isinstance(event, GroupHeldUp):
                 self._leases.drop(event.group)
-                gone = f"{event.lane or 'a provider'} is gone; nothing is lost, the same command resumes"
+                gone = f"{event.lane or 'a provider'} is gone. Completed work is saved; rerun to resume."
                 self._held_up = self._held_up or ProviderDown(gone)
         if news.held_up:
             self._held_up = unpack_reason(news.held_up)

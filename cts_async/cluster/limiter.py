@@ -55,7 +55,7 @@ not; was never sent."""
 
 @dataclass(slots=True)
 class Report:
-    """What became of a permit. `permit` is 0 for a request that needed none, whose answer named limits."""
+    """What became of a permit. `permit` is 0 for one of an earlier limiter."""
 
     permit: int
     outcome: Outcome
