@@ -35,7 +35,6 @@ GATHER_S, URGENT_PER_S = 0.003, 1000.0
 """Records and questions wait so long for others to travel with, or longer with many workers."""
 SILENCE_S: Final = 15.0
 """Without a turn for so long the head is gone, or out of reach: nothing new is sent."""
-GIVE_BACK_S: Final = 5.0
 NEWS_BYTES: Final = 4_000_000
 
 
@@ -63,8 +62,6 @@ class Lanes(Protocol):
     def lane(self, account: str, name: str, limits: LaneLimits) -> Lane: ...
 
     async def run(self) -> None: ...
-
-    async def aclose(self) -> None: ...
 
 
 class Worker:
@@ -129,8 +126,6 @@ class Worker:
                     self._stopped = reason
                 except CTSError as error:
                     self._refused = str(error)
-                with anyio.move_on_after(GIVE_BACK_S):
-                    await lanes.aclose()
                 beside.cancel_scope.cancel()
         except Exception:  # a bug: whoever started this is told, with the traceback
             self._crash = SECRETS.text(traceback.format_exc())

@@ -179,9 +179,6 @@ class OwnLanes:
     async def run(self) -> None:
         await asyncio.Event().wait()
 
-    async def aclose(self) -> None:
-        return
-
 
 class Link:
     """A worker in this loop. All that is said goes through pickle, and takes up to `delay_s` each way."""
