@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from cts_async.protocol.results import outcome_line
+from cts_async.protocol.results import outcome_line, unmarked
 from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
-from cts_async.report.result_columns import Scores, ToolHealth, tool_health_of
+from cts_async.report.result_columns import ResultColumns, Scores, ToolHealth, tool_health_of
 from cts_async.report.results import print_results
 from cts_async.report.summary import summarise_run, write_summary
 
@@ -136,3 +137,10 @@ def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
     assert shown.startswith("orig: visits worked: 88 % (a?b ccc")
     assert "at [red]evil?[2J.org 1)" in shown
     assert "\x1b" not in shown
+
+
+def test_superseded_line_does_not_count_in_tool_health(tmp_path: Path) -> None:
+    lines = [line("q1", visits(4, ("a.org", "dns"))), line("q2", visits(1)), line("q1", visits(2))]
+    results = tmp_path / "results.jsonl"
+    results.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert ResultColumns(results, unmarked).tools == ToolHealth({"search": 0, "visit": 3})
