@@ -16,7 +16,7 @@ from cts_async.cli.streams import print_notes
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
-    from cts_async.datasets.contents import Contents
+    from cts_async.datasets.inspect import Contents
 
 SETTINGS: Final[dict[str, Any]] = {
     "no_args_is_help": True,
@@ -93,18 +93,17 @@ Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --li
 
 @data.command("list", help=LIST_HELP, short_help="Which datasets there are, and what each is.")
 def list_kinds(as_json: options.AsJson = False) -> None:
-    from cts_async.datasets.about import ABOUT
+    from cts_async.datasets.registry import FILE, all_kinds
 
+    kinds = [*all_kinds().values(), FILE]
     if as_json:
-        from dataclasses import asdict
-
-        print_json([asdict(about) for about in ABOUT.values()])
+        print_json([kind.as_json() for kind in kinds])
         return
     from rich.console import Console
 
     from cts_async.report.datasets import print_kinds
 
-    print_kinds(Console(), ABOUT.values())
+    print_kinds(Console(), kinds)
 
 
 @data.command("show", help=SHOW_HELP, short_help="What a dataset holds, and its first instances.")
@@ -118,11 +117,10 @@ def show(
 ) -> None:
     from rich.console import Console
 
-    from cts_async.datasets.about import ABOUT
-    from cts_async.datasets.shelf import item_of, open_shelf
+    from cts_async.datasets.inspect import item_of, open_to_inspect
     from cts_async.report.datasets import print_contents, print_item
 
-    shelf = open_shelf(spec, gold, options.read_fields(field))
+    shelf = open_to_inspect(spec, gold, options.read_fields(field))
     if id is not None:
         item = item_of(shelf, id)
         if as_json:
@@ -137,7 +135,7 @@ def show(
         print_json(found)
         return
     console = Console()
-    print_contents(console, ABOUT[shelf.kind].title, shelf.paths, contents)
+    print_contents(console, shelf.title, shelf.paths, contents)
     for item in items:
         print_item(console, item)
 
@@ -178,15 +176,14 @@ def validate(
 
 
 def _contents(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
-    from cts_async.datasets.shelf import open_shelf
-    from cts_async.datasets.soundness import SOUND
+    from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
     from cts_async.report.datasets import corpus_contents
 
     if kind is Kind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
-        return SOUND[kind](spec, fields)
-    shelf = open_shelf(spec, gold, fields)
+        return FILE_READERS[kind](spec, fields)
+    shelf = open_to_inspect(spec, gold, fields)
     if shelf.dataset is None or shelf.dataset.corpus is None:
         return shelf.contents()
     return shelf.contents().joined(corpus_contents(shelf.dataset.corpus))
@@ -201,12 +198,11 @@ def convert(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     field: options.Fields = None,
 ) -> None:
-    from cts_async.datasets.contents import counted
-    from cts_async.datasets.convert import convert as write
-    from cts_async.datasets.shelf import open_shelf
+    from cts_async.datasets.inspect import convert as write
+    from cts_async.datasets.inspect import counted, open_to_inspect
     from cts_async.report.text import plain
 
-    shelf = open_shelf(spec, gold, options.read_fields(field))
+    shelf = open_to_inspect(spec, gold, options.read_fields(field))
     n = write(shelf, to, limit=limit, force=force)
     what = counted(n, "pane" if shelf.dataset is None else "instance")
     typer.echo(plain(f"{to}: {what} from {spec}"), err=True)

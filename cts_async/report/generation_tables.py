@@ -22,7 +22,7 @@ from cts_async.analysis.scheme_correlation import Alignment, Retrieval, alignmen
 from cts_async.analysis.similarity import Scorer
 from cts_async.analysis.stats import holm
 from cts_async.analysis.type_distribution import type_distribution
-from cts_async.datasets.annotations import Annotations
+from cts_async.datasets.instances import Annotations
 from cts_async.report.tables import Column, DataTable, Row, number, p_value, text
 
 MARKS: Final[Mapping[str, str]] = {"standard": "*", "at-standard": "†", "cot": "Δ"}

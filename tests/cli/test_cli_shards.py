@@ -13,7 +13,7 @@ from gold_world import write_world
 from talk_world import write_talk_world
 from typed_commands import Cts, typed
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.shards import SHARDS, unmerged
 
 RUN = ("run", "--all", "fake", "-k", "2", "--limit", "3", "--no-orig", "--name", "r", "-q")

@@ -15,7 +15,7 @@ from fake_provider import FakeProvider, Settings
 from cts_async.cluster import campaign, judging
 from cts_async.cluster.judging import JudgingPieces
 from cts_async.config import JudgeConfig, RunConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue

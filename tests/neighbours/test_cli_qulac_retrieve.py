@@ -145,7 +145,7 @@ def test_judgments_of_something_else_are_refused(world: Path, qrels: str, proble
         ("intent", {"answers": "maybe"}, "--answers maybe: must be one of both, with, without"),
         ("intent", {"turns": "4"}, "--turns 4"),
         ("intent", {"metric": ["ERR20"]}, "--metric ERR20: must be one of MRR100, NDCG1"),
-        ("intent", {"mu": 0.0}, "mu must be a number above 0"),
+        ("intent", {"mu": 0.0}, "mu must be a positive number"),
         ("intent", {"alpha": 2.0}, "the weights of query and answers"),
         ("intent", {"relevance_level": 2}, "--relevance-level 2: intent has grade 1 only"),
     ],

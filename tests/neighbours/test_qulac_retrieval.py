@@ -10,7 +10,8 @@ from cts_async.analysis.retrieval import standin_qrels
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, read_qulac
 from cts_async.neighbours.qulac.gains import FacetMeans, evaluated, question_gains
 from cts_async.neighbours.qulac.retrieval import METRICS, evaluate_conversations, facet_records, walk_facets
-from cts_async.search.rankers import Conversation, open_query_likelihood
+from cts_async.search.backends.corpus import Corpus
+from cts_async.search.rankers import Conversation, QueryLikelihoodRanker, TermIndex
 
 PAIRS = (Pair(10, "ten", "a ten"), Pair(2, "two", "a two"), Pair(3, "three", "a three"))
 FACET = Facet("7-1", "inf", "about", PAIRS)
@@ -75,7 +76,7 @@ def test_the_metrics_are_the_eleven_of_the_readme() -> None:
 def test_on_real_topics_answers_come_closer_to_what_was_meant(shared_data: Path) -> None:
     """With stand-in judgments: asking at random is better than not asking, the best question much better."""
     topics = read_qulac(shared_data / "qulac.json").topics[:12]
-    ranker = open_query_likelihood(shared_data / "wiki_en.jsonl")
+    ranker = QueryLikelihoodRanker(TermIndex.build(Corpus.open(shared_data / "wiki_en.jsonl").documents()))
     facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
     judged, means = standin_qrels(ranker, facets, 10), FacetMeans()
     for topic, facet in walk_facets(topics, judged):

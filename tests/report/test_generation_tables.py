@@ -13,7 +13,7 @@ from cts_async.analysis.generation import Generated, GeneratedQuestions
 from cts_async.analysis.generation_published import TABLE_5, TABLE_7, TABLE_8_RESPOND_TURN_1
 from cts_async.analysis.scheme_correlation import pearson
 from cts_async.analysis.similarity import TokenF1
-from cts_async.datasets.annotations import AnnotatedQuery, Annotations
+from cts_async.datasets.instances import AnnotatedQuery, Annotations
 from cts_async.report.generation_tables import generation_tables
 from cts_async.report.tables import DataTable, print_table
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from made_runs import Row, made_run
 
-from cts_async.datasets.dataset import sha256_of
+from cts_async.datasets.io import sha256_of
 from cts_async.report.gathered import Opened, gather, open_instances
 
 GOLD = {

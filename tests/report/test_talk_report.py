@@ -13,7 +13,7 @@ from talk_world import INTENTS, write_talk_world
 
 from cts_async.analysis.similarity import TokenF1
 from cts_async.config import EvaluationConfig, RunConfig, TalkConfig
-from cts_async.datasets.annotations import AnnotatedQuery, Annotations
+from cts_async.datasets.instances import AnnotatedQuery, Annotations
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.converse import TalkPlan, plan_talks
 from cts_async.protocol.systems import System
