@@ -399,7 +399,7 @@ def test_judgments_that_do_not_fit_the_gold_are_refused(tmp_path: Path, line: ob
         ([gold_line(id="a")], f"1: gold.nuggets is not a list with at least one nugget{HINT}"),
         ([{"id": "a", "gold": None}], f"1: gold.nuggets is not a list with at least one nugget{HINT}"),
         ([gold_line(1, -2, id="a")], f"1: nugget 'N2': weight -2 is not a positive finite number{HINT}"),
-        ([gold_line(1, id="a"), gold_line(1, id="a")], "2: the id 'a' stands in the gold twice"),
+        ([gold_line(1, id="a"), gold_line(1, id="a")], "2: the id 'a' occurs twice in the gold"),
         ([gold_line(1, id="a"), '{"id"'], "2: not valid JSON"),
     ],
 )

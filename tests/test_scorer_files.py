@@ -241,7 +241,7 @@ def test_no_error_is_written_in_several_ways(tmp_path: Path) -> None:
 
 
 def test_a_column_that_stands_twice_is_not_guessed_at(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="s.csv:1: the column 'Score' stands there twice"):
+    with pytest.raises(BadInput, match="s.csv:1: the column 'Score' occurs twice"):
         read_outcomes(write(tmp_path / "s.csv", "id,score,Score,note,note\nq1,50,60,,\n"))
 
 

@@ -74,7 +74,7 @@ def read_talk(directory: Path) -> Talk:
     """
     manifest = read_manifest(directory)
     if manifest is None:
-        raise InputError(directory, "no run here (run.json is missing)")
+        raise InputError(directory, "not a run directory: run.json not found")
     identity, path = manifest.get("identity", {}), directory / RESULTS
     scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
     if scheme not in SCHEMES or mode not in MODES:

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from cts_async.analysis.conversations import Talk
-from cts_async.analysis.generation import ALPHA
 from cts_async.analysis.retrieval import Qrels, evaluate
 from cts_async.analysis.stats import PairedT, holm, paired_t_test
 from cts_async.records import MODES, SCHEMES, Mode, Scheme
 from cts_async.search.rankers import Ranked, Ranker
 
+ALPHA: Final = 0.01
+"""The paper's level of significance."""
 NOBODY_ASKED: Final = "w/o clarification"
 _DEPTH: Final = 100
 """Documents ranked for each query: as many as the paper retrieves and re-ranks."""

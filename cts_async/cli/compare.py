@@ -45,11 +45,11 @@ def compare(
     from cts_async.report.tables import print_table, printable
 
     console = Console()
-    for told in tables(found, main_only=not judge, all_pairs=pairs):
-        print_table(console, told.table)
-        for remark in told.remarks:
+    for table in tables(found, main_only=not judge, all_pairs=pairs):
+        print_table(console, table)
+        for remark in table.remarks:
             console.print(printable(remark), markup=False, highlight=False)
-        if told.remarks:
+        if table.remarks:
             console.print()
     for note in found.notes:
         console.print(printable(note), markup=False, highlight=False)

@@ -63,10 +63,10 @@ def report(
 
     from cts_async.config import EvaluationConfig
     from cts_async.report.html.report import Origin
-    from cts_async.report.reported import Asked, make_report
+    from cts_async.report.reported import ReportOptions, make_report
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
-    asked = Asked(
+    asked = ReportOptions(
         tuple(map(str, options.runs_or_default(runs, "report"))),
         judge=judge,
         baseline=baseline,

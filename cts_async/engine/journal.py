@@ -139,24 +139,6 @@ class Journal:
             offset += len(line)
         self.keep(keys)
 
-    def flush(self) -> int:
-        """Write what is held back; give the file's size. Raises StorageFull."""
-        return self._log.flush()
-
-    def absorb(self, source: int) -> int:
-        """Append all of an open file, whose lines are whole, and know its steps; give how many records it has.
-
-        Nothing is parsed, and memory grows by 16 bytes a step. Raises StorageFull: then nothing of it stays.
-        """
-        start = self._log.take_in(source)
-        scan = scan_journal(self.path, start)
-        self._earlier.add(scan.index)
-        self.report.records += scan.records
-        if scan.damaged_lines:
-            before = _lines_before(self.path, start)
-            self.report.damaged_lines += [before + number for number in scan.damaged_lines]
-        return scan.records
-
     def forget(self, keys: Iterable[str]) -> None:
         """Drop what this process appended under `keys` from memory: nobody in it will ask again.
 
@@ -185,12 +167,6 @@ class Journal:
         except orjson.JSONDecodeError:
             return None
         return (line, record) if isinstance(record, dict) and record.get("key") == key else None
-
-
-def _lines_before(path: Path, end: int) -> int:
-    with path.open("rb") as file:
-        whole, rest = divmod(end, _BLOCK)
-        return sum(file.read(size).count(b"\n") for size in [*[_BLOCK] * whole, rest])
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
@@ -300,32 +276,6 @@ class AppendLog:
             # Where nobody waits for anything else, the loop would never turn, and never write.
             self._flush()
             await asyncio.sleep(0)
-
-    def flush(self) -> int:
-        """Write what is held back; give the file's size. Raises as `append`, for what was refused before, too."""
-        self._check()
-        self._flush()
-        self._check()
-        return self._end
-
-    def take_in(self, source: int) -> int:
-        """Append all of an open file, whose lines are whole, without looking at it; give the offset of its first.
-
-        Raises as `append`: then nothing of it stays.
-        """
-        start = self.flush()
-        try:
-            # The kernel copies into no file that is open for appending.
-            with os.fdopen(open_file(self.path, os.O_RDWR), "r+b", buffering=0) as target:
-                self._check_place()
-                copied = _copy(source, target.fileno(), start)
-            if self._sync:
-                os.fsync(self._fd)
-        except (OSError, RunStopped) as error:
-            self._refuse(error, [])
-            self._check()
-        self._end = start + copied
-        return start
 
     def _check(self) -> None:
         if self._fd < 0:
@@ -445,18 +395,6 @@ class AppendLog:
 def line_of(record: Mapping[str, Any]) -> bytes:
     """A record as a log has it."""
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
-
-
-def _copy(source: int, target: int, start: int) -> int:
-    """Copy a whole file to `start` of another; give its size. Raises OSError."""
-    done, size = 0, os.fstat(source).st_size
-    # Where file systems cannot do it by themselves, or break off, the plain way goes on and meets the error.
-    with suppress(OSError):
-        while done < size and (n := os.copy_file_range(source, target, size - done, done, start + done)):
-            done += n
-    while block := os.pread(source, _BLOCK, done):
-        done += os.pwrite(target, block, start + done)
-    return done
 
 
 def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 import anyio.abc
@@ -19,34 +18,11 @@ import anyio.abc
 from cts_async.engine.runner import interrupted
 from cts_async.errors import CTSError, RunStopped
 
-PASSED_ON: Final = signal.SIGURG
-"""By which a process that waits for this one passes on what it was sent; where nobody listens it does nothing."""
-
 
 def stop_signals() -> list[signal.Signals]:
     """What stops a run."""
     hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
     return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
-
-
-class StopsHeard:
-    """How often somebody wanted a stop: what was passed on may be what this process was sent as well."""
-
-    def __init__(self) -> None:
-        self._times: Counter[bool] = Counter()
-        self._n = 0
-
-    def another(self, number: int) -> bool:
-        """Whether a signal is news: the second to be passed on, or to be sent, is, after one of each."""
-        passed_on = number == PASSED_ON
-        self._times[passed_on] += 1
-        news = self._times[passed_on] > self._n
-        self._n += news
-        return news
-
-
-HEARD: Final = StopsHeard()
-"""What this process has heard: of a signal that comes twice the second may come when nobody listens any more."""
 
 
 class Stoppable(Protocol):
@@ -106,7 +82,7 @@ async def _listen(
             number = await signals.get()
             repeated = number == signal.SIGHUP and hung_up  # the shell repeats what the terminal says
             hung_up |= number == signal.SIGHUP
-            if not repeated and HEARD.another(number):
+            if not repeated:
                 stopper.signal()
 
 
@@ -118,7 +94,7 @@ def _arriving() -> Iterator[asyncio.Queue[int]]:
     def hear(number: int, frame: object) -> None:
         loop.call_soon_threadsafe(signals.put_nowait, number)
 
-    before = {number: signal.signal(number, hear) for number in (*stop_signals(), PASSED_ON)}
+    before = {number: signal.signal(number, hear) for number in stop_signals()}
     try:
         yield signals
     finally:

@@ -109,7 +109,7 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     """A run's answers with the nuggets of the dataset that its manifest names. Raises UsageError."""
     manifest = read_manifest(run)
     if manifest is None:
-        raise InputError(run, "no run here (run.json is missing)")
+        raise InputError(run, "not a run directory: run.json not found")
     if is_talk(run):
         raise UsageError(f"{run}: conversations alone (cts converse): there is no answer in it to judge")
     data = manifest.get("data")

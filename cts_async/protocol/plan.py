@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -25,6 +26,7 @@ from cts_async.protocol.systems import (
     System,
     check_prices,
     choose_roles,
+    manifest_prices,
     mark,
     resolve_all,
     run_names,
@@ -47,41 +49,117 @@ _CHOOSE_BUILDERS = "--agent, --extractor, --all NAME"
 """The options that choose models, of `cts run` and of `cts gold`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A campaign: systems over the same instances, each with a run directory of its own."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemsPlan(ABC):
+    """Systems over the same instances, each with a run directory of its own: `cts run`, `gold` and `converse`."""
 
     config: RunConfig
     systems: Mapping[System, Path]
-    roles: RoleNames
+    """The run directory of each system."""
     specs: Mapping[str, ModelSpec]
     dataset: Dataset
+    data_identity: Mapping[str, Any]
+    prompts: PromptSet
     instances: Callable[[], Iterator[Instance]]
     n_instances: int
-    limit: int | None
-    search: SearchPlan
-    prompts: PromptSet
-    settings: AgentSettings
-    current_date: str
-    agent_prompt: AgentPrompt
-    data_identity: Mapping[str, Any]
-    most_nuggets: int = 0
-    """Of any instance's."""
-    people: Mapping[str, HumanPairs] | None = None
-    """Whose answers take the User Answerer's place, by instance id; None: the support model's."""
-
-    @property
-    def corpus(self) -> Path | None:
-        """The documents that are searched, None where none are."""
-        return self.search.corpus
 
     @property
     def embedded(self) -> bool:
-        """Whether any role is played by the embedded model: then the scores are a smoke test."""
+        """Whether the embedded model plays any role: then the scores are a smoke test."""
         return any(spec.embedded for spec in self.specs.values())
 
+    @property
+    def corpus(self) -> Path | None:
+        """The documents that are searched; None: no documents."""
+        return None
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges whose calls count towards the budget."""
+        return ()
+
+    def directories(self) -> Sequence[Path]:
+        """The systems' run directories."""
+        return list(self.systems.values())
+
+    def n_expected(self, system: System) -> int:
+        """Number of results that the system's finished run has."""
+        return self.n_instances
+
+    @abstractmethod
+    def players(self, system: System) -> dict[str, str]:
+        """Role to model name, for the roles that the system has."""
+
+    @abstractmethod
+    def prompt_names(self, system: System) -> list[str]:
+        """Names of the prompts that the system may use, sorted."""
+
+    @abstractmethod
     def identity(self, system: System) -> dict[str, Any]:
-        """What determines this system's results; a resumed run must agree on it."""
+        """Everything that determines the system's results; a resumed run must agree with it."""
+
+    def prompt_texts(self, system: System) -> dict[str, str]:
+        """The prompts that the system may use, by name."""
+        return {name: self.prompts.text(name) for name in self.prompt_names(system)}
+
+    def prompt_digests(self, system: System) -> dict[str, str]:
+        """The sha256 of each prompt that the system may use, by name."""
+        return {name: self.prompts.sha256[name] for name in self.prompt_names(system)}
+
+    def notes(self, system: System) -> dict[str, Any]:
+        """What the manifest records beside the identity; may differ between sessions."""
+        return {
+            "command": self.config.command,
+            "data": self._data_notes(),
+            **self._tool_notes(),
+            "players": self.players(system),
+            "prices": manifest_prices(self.specs.values()),
+            "embedded": self.embedded,
+            "n_expected": self.n_expected(system),
+        }
+
+    def _data_notes(self) -> dict[str, Any]:
+        config = self.config
+        return {
+            "spec": config.data,
+            "path": str(self.dataset.path),
+            "gold": str(config.gold) if config.gold else None,
+            "fields": dict(config.fields),
+            "corpus": str(self.corpus) if self.corpus else None,
+            **({"skip_bad_gold": True, "notes": self.dataset.notes} if config.skip_bad_gold else {}),
+        }
+
+    def _tool_notes(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(SystemsPlan):
+    """A `cts run`: clarify, search, judge."""
+
+    roles: RoleNames
+    limit: int | None
+    search: SearchPlan
+    settings: AgentSettings
+    current_date: str
+    agent_prompt: AgentPrompt
+    most_nuggets: int = 0
+    """The largest number of nuggets of any instance."""
+    people: Mapping[str, HumanPairs] | None = None
+    """Human (question, answer) pairs by instance id, used instead of the User Answerer; None: the model answers."""
+
+    @property
+    def corpus(self) -> Path | None:
+        """The documents that are searched; None: no documents."""
+        return self.search.corpus
+
+    @property
+    def judges(self) -> tuple[str, ...]:
+        """The judges whose calls count towards the budget."""
+        return self.roles.judges
+
+    def identity(self, system: System) -> dict[str, Any]:
+        """Everything that determines the system's results; a resumed run must agree with it."""
         named = self.players(system)
         split = {
             name: self.specs[name].judge_nuggets
@@ -98,7 +176,7 @@ class Plan:
             "agent": {name: getattr(self.settings, name) for name in AgentSettings.__slots__},
             "corpus_sha256": self.search.corpus_sha256,
             "tools": self.search.identity,
-            "prompts": {p: self.prompts.sha256[p] for p in self._prompts_of(system)},
+            "prompts": self.prompt_digests(system),
             "judges": [] if self.config.no_judge else list(self.roles.judges),
             **({"nuggets_per_call": split} if split else {}),
             **({"agent_prompt": self.agent_prompt} if self.agent_prompt != "query" else {}),
@@ -108,7 +186,7 @@ class Plan:
         }
 
     def players(self, system: System) -> dict[str, str]:
-        """Role to model name, for the roles that this system has."""
+        """Role to model name, for the roles that the system has."""
         named = {"agent": self.roles.agent}
         if self.roles.visit:
             named["visit"] = self.roles.visit
@@ -122,11 +200,8 @@ class Plan:
             named["extractor"] = self.config.extractor
         return named
 
-    def prompt_texts(self, system: System) -> dict[str, str]:
-        """The prompts that this system may use, by name."""
-        return {name: self.prompts.text(name) for name in self._prompts_of(system)}
-
-    def _prompts_of(self, system: System) -> list[str]:
+    def prompt_names(self, system: System) -> list[str]:
+        """Names of the prompts that the system may use, sorted."""
         roles = ["agent"] + ([] if self.config.no_judge else ["judge"]) + ["visit"] * bool(self.roles.visit)
         roles += prompts_of(system)
         if self.config.extractor:
@@ -139,6 +214,9 @@ class Plan:
             for name in self.prompts.sha256
             if (role := name.split(".")[0]) in roles and (role != "agent" or name.endswith(agent))
         )
+
+    def _tool_notes(self) -> dict[str, Any]:
+        return {"tools": self.search.notes}
 
 
 def make_plan(
@@ -154,23 +232,12 @@ def make_plan(
     With `keyless`, keys and addresses may be missing: such a plan is to be looked at only. With `keys_elsewhere`, keys
     may be: those have them who carry the plan out.
     """
-    systems = systems_of(
-        config.models, config.ks, config.references, schemes=config.schemes, modes=config.modes
-    )
+    systems = systems_of(config)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     people = people_of(config, dataset)
     engines = load_search(config.config_file)
     search = plan_search(config, engines, environ, dataset.corpus)
-    roles = choose_roles(
-        config.models,
-        catalogue.roles,
-        support=config.support,
-        judges=config.judges,
-        agent=config.agent,
-        every_role=config.every_role,
-        visit=config.visit_model,
-        web=search.web,
-    )
+    roles = choose_roles(config, catalogue.roles, web=search.web)
     wanted = _wanted(config, roles)
     if keyless or keys_elsewhere:
         environ = with_stand_ins(wanted, catalogue, environ, keys_only=not keyless)
@@ -229,8 +296,8 @@ def _usual(system: System, catalogue: Catalogue) -> RoleNames:
 
     A reference has no Clarifier in its label: that of the embedded model's own trial is not the usual one.
     """
-    clarifiers = [system.clarifier] * (system.kind == "clarify")
-    return choose_roles(clarifiers, catalogue.roles, support=None, judges=(), agent=None, every_role=None)
+    clarifiers = (system.clarifier,) if system.kind == "clarify" else ()
+    return choose_roles(RunConfig(models=clarifiers), catalogue.roles)
 
 
 def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+from cts_async.config import RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
 from cts_async.llm.local import model_file
@@ -43,44 +44,37 @@ class System:
         return "-".join([self.clarifier, *unusual, f"k{self.k}"]).replace("/", "_")
 
 
-def systems_of(
-    clarifiers: Sequence[str],
-    budgets: Sequence[int],
-    references: Sequence[str],
-    *,
-    schemes: Sequence[Scheme] = ("cts",),
-    modes: Sequence[Mode] = ("at-once",),
-) -> list[System]:
-    """References first, then every Clarifier with every scheme, mode and budget.
+def systems_of(config: RunConfig) -> list[System]:
+    """References first, then every Clarifier with every scheme, mode and budget of questions.
 
-    The benchmark's own scheme asks at once only: with other modes it is left out, or a UsageError where there
-    would be nothing of a scheme or mode that was asked for.
+    The benchmark's own scheme asks at once only: it is left out with other modes. UsageError where a scheme or
+    mode of the configuration would get no system at all.
     """
-    known: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
-    talks = [talk for talk in product(dict.fromkeys(schemes), dict.fromkeys(modes)) if _can(*talk)]
-    _check_talks(talks, schemes, modes)
-    asked = [
-        System("clarify", name, k, scheme, mode)
-        for name, (scheme, mode), k in product(dict.fromkeys(clarifiers), talks, dict.fromkeys(budgets))
+    references: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
+    pairs = [
+        pair for pair in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes)) if _can(*pair)
     ]
-    return [known[name] for name in dict.fromkeys(references)] + asked
+    _check_pairs(pairs, config)
+    clarifying = [
+        System("clarify", name, k, scheme, mode)
+        for name, (scheme, mode), k in product(dict.fromkeys(config.models), pairs, dict.fromkeys(config.ks))
+    ]
+    return [references[name] for name in dict.fromkeys(config.references)] + clarifying
 
 
 def _can(scheme: Scheme, mode: Mode) -> bool:
     return scheme != "cts" or mode == "at-once"
 
 
-def _check_talks(
-    talks: Sequence[tuple[Scheme, Mode]], schemes: Sequence[Scheme], modes: Sequence[Mode]
-) -> None:
+def _check_pairs(pairs: Sequence[tuple[Scheme, Mode]], config: RunConfig) -> None:
     others = ", ".join(scheme for scheme in SCHEMES if scheme != "cts")
-    for mode in modes:
-        if mode not in {mode for _, mode in talks}:
+    for mode in config.modes:
+        if mode not in {mode for _, mode in pairs}:
             raise UsageError(
                 f"--mode {mode}: the benchmark's own scheme asks at once only; add --scheme, one of {others}"
             )
-    if "cts" in schemes and not any(scheme == "cts" for scheme, _ in talks):
-        raise UsageError("--scheme cts: asks at once only; add --mode at-once, or leave it out")
+    if "cts" in config.schemes and not any(scheme == "cts" for scheme, _ in pairs):
+        raise UsageError("--scheme cts: asks at once only; add --mode at-once, or omit --scheme cts")
 
 
 def run_names(
@@ -157,36 +151,27 @@ class RoleNames:
     """Who reads pages for the agent; None: they are read by their words."""
 
 
-def choose_roles(
-    clarifiers: Sequence[str],
-    defaults: Mapping[str, str],
-    *,
-    support: str | None,
-    judges: Sequence[str],
-    agent: str | None,
-    every_role: str | None,
-    visit: str | None = None,
-    web: bool = False,
-) -> RoleNames:
-    """An option wins over `--all`, that over cts.toml's [roles], that over the paper's choice.
+def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = False) -> RoleNames:
+    """Who plays the fixed roles: by option, else `--all`, else cts.toml's [roles] (`defaults`), else as in the paper.
 
-    Where every Clarifier is the embedded model, so is everything else: it needs no key. Pages of the `web` are
-    read by the support model, documents of one's own by their words, unless [roles] or an option says otherwise.
+    Where every Clarifier is the embedded model, it plays all other roles too, since it needs no key. Pages of the
+    `web` are read by the support model, and documents by term overlap, unless [roles] or an option says otherwise.
     """
-    embedded = bool(clarifiers) and all(name == "local" for name in clarifiers)
+    embedded = bool(config.models) and all(name == "local" for name in config.models)
     paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
 
     def name(role: str) -> str:
-        if every_role is not None:
-            return every_role
+        if config.every_role is not None:
+            return config.every_role
         return defaults.get(role) or ("local" if embedded else paper[role])
 
-    support = name("support") if support is None else support
-    reader = visit or (every_role if web else None) or defaults.get("visit") or (support if web else LEXICAL)
+    support = name("support") if config.support is None else config.support
+    reader = config.visit_model or (config.every_role if web else None) or defaults.get("visit")
+    reader = reader or (support if web else LEXICAL)
     return RoleNames(
         support,
-        tuple(judges) or (name("judge"),),
-        name("agent") if agent is None else agent,
+        tuple(config.judges) or (name("judge"),),
+        name("agent") if config.agent is None else config.agent,
         None if reader == LEXICAL else reader,
     )
 
@@ -196,7 +181,7 @@ def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
 
     A run without `--model` is clarified by the embedded model, which then plays the other roles as well.
     """
-    chosen = choose_roles(["a model"], defaults, support=None, judges=(), agent=None, every_role=None)
+    chosen = choose_roles(RunConfig(models=("a model",)), defaults)
     players = {
         "clarifier": "local",
         "support": chosen.support,
@@ -256,6 +241,13 @@ def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str
         return dict(specs)
     stem = model_file(environ).stem
     return {name: replace(spec, model=stem) if spec.embedded else spec for name, spec in specs.items()}
+
+
+def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:
+    """Dollars per million tokens, by model id, as a manifest records them."""
+    return {
+        spec.model: {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok} for spec in specs
+    }
 
 
 def check_prices(specs: Iterable[ModelSpec]) -> None:

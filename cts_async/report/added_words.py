@@ -1,4 +1,4 @@
-"""The words of a rewritten query that the blurred one does not have."""
+"""Mark the words of a rewritten query that the blurred query does not have."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from cts_async.report.viewer.api_types import Segment
 from cts_async.search.terms import fold, is_word, pieces, stem
 
 MAX_CHARS: Final = 20_000
-"""A query that is longer is no query: it is given as it is."""
+"""Longer texts are returned unmarked."""
 
 
 def segments(blurred: str, rewritten: str) -> list[Segment]:
-    """The rewritten query in segments that make it up; nothing is marked where there is nothing to compare with.
+    """Split the rewritten query into segments, marked or not; nothing is marked if there is nothing to compare with.
 
     Words are compared without regard to case, width, accents and English endings; Chinese ones by where they stand
     in the blurred query, however that is cut into words.
@@ -30,7 +30,7 @@ def segments(blurred: str, rewritten: str) -> list[Segment]:
 
 
 def _marked(text: str, blurred: str, known: set[str]) -> Iterator[tuple[str, bool | None]]:
-    """Each piece, and whether it is added; None for what is no word."""
+    """Yield each piece, and whether it is added; None for pieces that are not words."""
     for piece in pieces(text):
         if not is_word(piece):
             yield piece, None
@@ -41,7 +41,7 @@ def _marked(text: str, blurred: str, known: set[str]) -> Iterator[tuple[str, boo
 
 
 def _joined(marked: Iterator[tuple[str, bool | None]]) -> Iterator[tuple[str, bool]]:
-    """Neighbours of one kind together; what stands between two added words is added with them."""
+    """Join adjacent pieces of one kind; what is between two added words counts as added."""
     parts: list[tuple[str, bool]] = []
     between = ""
     for text, added in marked:

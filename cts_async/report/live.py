@@ -63,8 +63,6 @@ class LiveWorker(TypedDict):
     calls: int
     calls_per_min: float
     """In the last minute."""
-    streamed: bool
-    """Whether it does not share the storage, and sends each step to be written."""
     heard_s: float
     """Seconds since its last message."""
     note: str

@@ -91,21 +91,14 @@ def _further(live: LiveCluster) -> Iterator[str]:
     for state in ("idle", "ended"):
         if states[state]:
             yield f", {states[state]} {state}"
-    if streamed := sum(worker["streamed"] for worker in there):
-        yield f", {streamed} without shared storage"
     if live.get("cluster"):
         yield f"; {live['cluster']}"
 
 
 def worker_state(worker: LiveWorker) -> str:
     """What it does, and what a person should know of it."""
-    if is_silent(worker):
-        told = f"silent for {worker['heard_s']:.0f} s"
-    elif worker["streamed"] and worker["state"] != "lost":
-        told = f"{worker['state']}, no shared storage"
-    else:
-        told = worker["state"]
-    return f"{told}: {worker['note']}" if worker["note"] else told
+    state = f"silent for {worker['heard_s']:.0f} s" if is_silent(worker) else worker["state"]
+    return f"{state}: {worker['note']}" if worker["note"] else state
 
 
 def worker_lines(live: LiveCluster) -> Iterator[str]:

@@ -34,7 +34,6 @@ def _shown(status: WorkerStatus, calls_per_min: float) -> LiveWorker:
         "done": status.ended,
         "calls": status.calls,
         "calls_per_min": calls_per_min,
-        "streamed": status.streamed,
         "heard_s": status.heard_s,
         "note": status.note,
     }

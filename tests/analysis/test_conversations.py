@@ -64,7 +64,7 @@ def test_a_run_without_turns_is_no_conversation(tmp_path: Path) -> None:
     (run / "results.jsonl").write_text('{"id":"7","questions":["Who?"]}\n')
     with pytest.raises(InputError, match=r"7: no conversation \(turns are missing\)"):
         read_talk(run)
-    with pytest.raises(InputError, match="no run here"):
+    with pytest.raises(InputError, match="not a run directory"):
         read_talk(tmp_path / "nowhere")
 
 

@@ -48,7 +48,7 @@ def test_what_is_not_there_is_named(word: str) -> None:
 
 
 def test_a_folder_without_runs_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no run in it \(neither run\.json nor per_item\.jsonl"):
+    with pytest.raises(InputError, match=r"no run found \(neither run\.json nor per_item\.jsonl"):
         find_runs([str(tmp_path)], print)
 
 

@@ -31,7 +31,7 @@ def test_runs_are_named_by_directory_folder_and_pattern(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "problem"),
-    [("nowhere", "no such run directory"), (".", "run.json is missing"), ("x-*", "matches no run directory")],
+    [("nowhere", "no such run directory"), (".", "run.json not found"), ("x-*", "matches no run directory")],
 )
 def test_where_there_is_no_run_it_is_said(tmp_path: Path, path: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem):

@@ -109,7 +109,7 @@ def test_judged_candidates_are_read_too_and_the_manifest_names_their_judge(tmp_p
 
 
 def test_no_run_is_said_with_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"run\.json is missing"):
+    with pytest.raises(InputError, match=r"run\.json not found"):
         read_run(tmp_path)
 
 

@@ -94,7 +94,6 @@ def worker(name: str, **fields: object) -> LiveWorker:
         "done": 120,
         "calls": 240,
         "calls_per_min": 41.0,
-        "streamed": False,
         "heard_s": 0.1,
         "note": "",
     }
@@ -131,14 +130,14 @@ def test_workers_that_share_the_work_are_told_and_of_many_only_those_that_are_no
     page: Page, viewer: Viewer, growing: Path
 ) -> None:
     lost = worker("w3", state="lost", note="its process <b>died</b>")
-    workers = [worker("w1", streamed=True), worker("w2", host="node-b", heard_s=7.0), lost]
+    workers = [worker("w1"), worker("w2", host="node-b", heard_s=7.0), lost]
     write_live(growing, live(workers=workers, workers_wanted=3, cluster="ray://head:10001"))
     page.goto(viewer.at("run", run=NAME))
     expect(page.locator(".live")).to_contain_text("2 of 3hosts: 2, lost: 1")
     rows = page.get_by_role("table", name="Workers").locator("tbody").get_by_role("row")
     expect(rows).to_have_text(
         [
-            "w1node-a312041workingno shared storage",
+            "w1node-a312041working",
             "w2node-b312041silent for 7 s",
             "w3node-a312041lostits process <b>died</b>",
         ]

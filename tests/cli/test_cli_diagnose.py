@@ -63,7 +63,7 @@ def test_a_folder_of_question_files_is_one_model_a_file(tmp_path: Path) -> None:
         (["runs/made-orig"], "asks nothing; name a Clarifier's run"),
         (["runs/made-gpt-k1", "--judge", "gpt"], "were not judged by it; their judges are: ernie"),
         (["runs/made-gpt-k1", "--types-file", "no.csv"], "no.csv"),
-        (["runs/made-gpt-k1", "--orig", "runs"], "run.json is missing"),
+        (["runs/made-gpt-k1", "--orig", "runs"], "run.json not found"),
         (["runs/made-gpt-k1", "q.csv"], "not both"),
         (["q.csv", "--judge", "gpt"], "files of questions have no scores"),
         (["q.csv"], "q.csv:2: field 'questions': is missing; the fields here are 'query', 'reply'"),

@@ -344,7 +344,7 @@ def test_a_scheme_and_a_mode_have_to_go_together(options: list[str], said: str, 
 
 def test_judge_needs_something_to_judge(tmp_path: Path) -> None:
     assert "--candidates" in refused(tmp_path, "judge")
-    assert "no run here" in refused(tmp_path, "judge", "nowhere", "--judge", "lexical")
+    assert "not a run directory" in refused(tmp_path, "judge", "nowhere", "--judge", "lexical")
 
 
 def test_score_names_a_missing_file(tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_a_file_where_a_directory_belongs_is_called_what_it_is_not(
 ) -> None:
     assert (
         refused(tmp_path, "judge", corpus, "--judge", "lexical")
-        == f"cts: {corpus}: no run here (run.json is missing)\n"
+        == f"cts: {corpus}: not a run directory: run.json not found\n"
     )
     assert refused(tmp_path, "audit", corpus) == f"cts: {corpus}: not a run directory: run.json not found\n"
     given = ("--all", "local", "--data", queries, "--corpus", corpus, "--no-judge")

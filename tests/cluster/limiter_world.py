@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 
 from fake_limits import Allowance, ServerLimits
 
-from cts_async.cluster.asks import Ask, Grant, LimiterLost
-from cts_async.cluster.limiter import Limiter
-from cts_async.cluster.shared_lanes import SharedLanes
+from cts_async.cluster.limiter import Ask, Grant, Limiter
+from cts_async.cluster.remote_lanes import LimiterLost, RemoteLanes
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane, LaneLimits, Permit
 from cts_async.errors import RateLimited
@@ -96,7 +95,7 @@ class Worker:
         self, name: str, network: Network, provider: Provider, limits: LaneLimits, width: int = 64
     ) -> None:
         self.name = name
-        self.shared = SharedLanes(name, network, Events())
+        self.shared = RemoteLanes(name, 4, network, Events())
         self.lane = self.shared.lane(ACCOUNT, "model", limits)
         self._provider, self._width = provider, width
         self.done = 0

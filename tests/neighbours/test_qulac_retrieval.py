@@ -1,7 +1,8 @@
-"""What retrieval is asked of a facet, and the means over facets."""
+"""Retrieval after each of Qulac's conversations, over a few documents."""
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,14 @@ from cts_async.analysis.retrieval import standin_qrels
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, read_qulac
 from cts_async.neighbours.qulac.gains import FacetMeans, evaluated, question_gains
 from cts_async.neighbours.qulac.retrieval import METRICS, evaluate_conversations, facet_records, walk_facets
+from cts_async.search.backends.base import Page
 from cts_async.search.backends.corpus import Corpus
-from cts_async.search.rankers import Conversation, QueryLikelihoodRanker, TermIndex
+from cts_async.search.rankers import (
+    Conversation,
+    QueryLikelihoodRanker,
+    Ranked,
+    TermIndex,
+)
 
 PAIRS = (Pair(10, "ten", "a ten"), Pair(2, "two", "a two"), Pair(3, "three", "a three"))
 FACET = Facet("7-1", "inf", "about", PAIRS)
@@ -76,7 +83,8 @@ def test_the_metrics_are_the_eleven_of_the_readme() -> None:
 def test_on_real_topics_answers_come_closer_to_what_was_meant(shared_data: Path) -> None:
     """With stand-in judgments: asking at random is better than not asking, the best question much better."""
     topics = read_qulac(shared_data / "qulac.json").topics[:12]
-    ranker = QueryLikelihoodRanker(TermIndex.build(Corpus.open(shared_data / "wiki_en.jsonl").documents()))
+    documents = islice(Corpus.open(shared_data / "wiki_en.jsonl").documents(), 4000)
+    ranker = QueryLikelihoodRanker(TermIndex.build(documents))
     facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
     judged, means = standin_qrels(ranker, facets, 10), FacetMeans()
     for topic, facet in walk_facets(topics, judged):
@@ -86,3 +94,51 @@ def test_on_real_topics_answers_come_closer_to_what_was_meant(shared_data: Path)
     assert oracle.n == len(facets)
     assert oracle.none is not None
     assert oracle.worst < oracle.none < oracle.mean < oracle.best
+
+
+TEXTS = ("jaguar car engine", "jaguar cat jungle", "cow grass milk")
+
+
+class Counting(QueryLikelihoodRanker):
+    """Remembers what it ranked, and how deep."""
+
+    def __init__(self) -> None:
+        super().__init__(TermIndex.build(Page(f"d{n}", f"u{n}", "", text) for n, text in enumerate(TEXTS)))
+        self.asked: list[tuple[Conversation, int]] = []
+
+    def rank_conversation(self, said: Conversation, limit: int) -> list[Ranked]:
+        self.asked.append((said, limit))
+        return super().rank_conversation(said, limit)
+
+
+def test_an_answer_finds_what_was_meant() -> None:
+    """The question alone finds the car first; the cat is meant, and holds one of the two words, as cows do not."""
+    said = {
+        "1-1-1-0": Conversation("jaguar", ("the car",)),
+        "1-1-1-1": Conversation("jaguar", ("the car",), ("no the cat in the jungle",)),
+    }
+    found = evaluate_conversations(Counting(), {"d1": 2, "d0": 0}, said, ["P1", "MRR100"])
+    assert found == {"P1": {"1-1-1-0": 0.0, "1-1-1-1": 1.0}, "MRR100": {"1-1-1-0": 0.5, "1-1-1-1": 1.0}}
+
+
+def test_the_same_words_are_ranked_once_as_deep_as_the_measures_look() -> None:
+    ranker, one, other = Counting(), Conversation("jaguar"), Conversation("jaguar", ("car",))
+    found = evaluate_conversations(ranker, {"d0": 1}, {"a": one, "b": other, "c": one}, ["P1", "NDCG200"])
+    assert list(found["P1"]) == ["a", "b", "c"]
+    assert ranker.asked == [(one, 200), (other, 200)]
+    evaluate_conversations(ranker, {"d0": 1}, {"a": one}, ["P1"])
+    evaluate_conversations(ranker, {"d0": 1}, {"a": one}, ["MAP", "P1"])
+    assert [depth for _, depth in ranker.asked[2:]] == [100, 1000]
+
+
+def test_an_intent_without_a_relevant_document_counts_zero() -> None:
+    found = evaluate_conversations(Counting(), {"d0": 0, "d1": -2}, {"a": Conversation("jaguar")}, ["P1"])
+    assert found == {"P1": {"a": 0.0}}
+
+
+def test_a_value_does_not_depend_on_the_other_measures() -> None:
+    """The query ties two documents, and trec_eval puts d1 before d0."""
+    tied, judged = {"a": Conversation("jaguar")}, {"d1": 1}
+    alone = evaluate_conversations(Counting(), judged, tied, ["P1"])
+    together = evaluate_conversations(Counting(), judged, tied, ["P1", "MRR100"])
+    assert alone["P1"] == together["P1"] == {"a": 1.0}

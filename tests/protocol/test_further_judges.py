@@ -117,7 +117,7 @@ def test_a_model_that_takes_over_a_judges_name_does_not_go_on_with_its_file(
     assert done.code == 2
     assert done.err == (
         'cts: runs/r/judgments/mine.jsonl has verdicts of another mine: model.model was "mine-1", now "mine-2". '
-        "Give the new one another name, or move that file aside to judge anew\n"
+        "Use another name for the new judge, or move that file away to judge again\n"
     )
     assert (file.read_bytes(), len(provider.seen())) == (before, asked)
     configure(provider.url, "mine-1")

@@ -12,7 +12,7 @@ import pytest
 from fake_provider import FakeProvider, Settings
 from gold_world import DOCUMENTS, QUERIES, lines_of, write_world
 
-from cts_async.config import BudgetConfig, GoldConfig, RunConfig
+from cts_async.config import BudgetConfig, GoldConfig
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine import runner
 from cts_async.engine.events import Events
@@ -44,18 +44,15 @@ def build(
     async def main() -> None:
         async with provider:
             config.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
-            asked = RunConfig(
-                data=str(folder / "world.jsonl"),
-                corpus=folder / "documents.jsonl",
-                every_role="fake",
-                runs_dir=folder / "runs",
-                **run,
-            )
-            plan = plan_gold(
-                GoldConfig(asked, **{"out": folder / "GOLD.jsonl", **(gold or {})}),
-                load_catalogue(config),
-                {},
-            )
+            options = {
+                "data": str(folder / "world.jsonl"),
+                "corpus": folder / "documents.jsonl",
+                "every_role": "fake",
+                "runs_dir": folder / "runs",
+                "out": folder / "GOLD.jsonl",
+            }
+            asked = GoldConfig(**{**options, **run, **(gold or {})})
+            plan = plan_gold(asked, load_catalogue(config), {})
             await build_gold(plan, {}, Events())
 
     asyncio.run(main())
@@ -277,7 +274,7 @@ def test_a_line_edited_by_hand_is_kept(tmp_path: Path) -> None:
 
 def test_the_queries_and_documents_are_not_even_overwritten_by_force(tmp_path: Path) -> None:
     for path in write_world(tmp_path):
-        with pytest.raises(UsageError, match="the data is read from this file"):
+        with pytest.raises(UsageError, match="is an input of this command"):
             build(tmp_path, gold={"out": path, "force": True})
 
 

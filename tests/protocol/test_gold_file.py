@@ -12,7 +12,7 @@ import pytest
 from cts_async.datasets import read_gold
 from cts_async.engine.run_dir import write_json
 from cts_async.errors import InputError, UsageError
-from cts_async.protocol.gold.build import check_target, gold_lines, write_gold
+from cts_async.protocol.gold.files import check_target, gold_lines, write_gold
 from cts_async.report.gold import summarise_gold
 
 NUGGET = {"id": "N1", "text": "at nine", "weight": 3, "source_ids": ["S1"]}

@@ -10,7 +10,7 @@ from gold_world import write_world
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.config import GoldConfig, RunConfig
+from cts_async.config import GoldConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.gold.build import GoldPlan, intents_of, plan_gold
@@ -22,8 +22,8 @@ KEYS = {"OPENAI_API_KEY": "sk-x", "QIANFAN_API_KEY": "sk-y", "WEBDANCER_BASE_URL
 
 def planned(folder: Path, *, gold: dict[str, Any] | None = None, **run: Any) -> GoldPlan:
     data, corpus = write_world(folder)
-    asked = RunConfig(data=str(data), corpus=corpus, runs_dir=folder / "runs", **run)
-    config = GoldConfig(asked, folder / "GOLD.jsonl", **(gold or {}))
+    options = {"data": str(data), "corpus": corpus, "runs_dir": folder / "runs", **run}
+    config = GoldConfig(**{"out": folder / "GOLD.jsonl", **options, **(gold or {})})
     return plan_gold(config, load_catalogue(run.get("config_file")), KEYS)
 
 
@@ -42,8 +42,8 @@ def test_every_instance_belongs_to_exactly_one_intent(queries: list[str]) -> Non
 
 def test_the_paper_s_agent_and_extractor_are_the_default(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    assert plan.plan.players(plan.system) == {"agent": "webdancer", "extractor": "ernie"}
-    assert plan.plan.specs.keys() == {"webdancer", "ernie"}  # no Clarifier, no support, no judge
+    assert plan.players(plan.system) == {"agent": "webdancer", "extractor": "ernie"}
+    assert plan.specs.keys() == {"webdancer", "ernie"}  # no Clarifier, no support, no judge
     assert plan.directory == tmp_path / "runs" / "world-goldbuild"
     assert plan.limits == SourceLimits()
 
@@ -62,7 +62,8 @@ def test_limits_that_are_named_win_over_those_that_suit(tmp_path: Path) -> None:
 
 
 def test_the_identity_has_the_models_the_prompts_and_the_evidence_but_no_gold(tmp_path: Path) -> None:
-    identity = planned(tmp_path).identity()
+    plan = planned(tmp_path)
+    identity = plan.identity(plan.system)
     assert identity["system"] == "goldbuild"
     assert identity["models"].keys() == {"agent", "extractor"}
     assert {"gold.en", "gold.zh", "agent.native"} <= identity["prompts"].keys()

@@ -265,7 +265,7 @@ def test_the_scorer_takes_the_same_candidates_for_empty(here: Path, provider: Re
 
 
 def test_runs_have_their_own_rule_for_empty_answers(here: Path) -> None:
-    with pytest.raises(UsageError, match="leave out --empty-answers"):
+    with pytest.raises(UsageError, match="--empty-answers cannot be combined"):
         cts("judge", "runs/any", "--judge", "mine", "--empty-answers", "zero")
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from made_clariq import ROWS, clariq_file
 from talk_world import write_talk_world
 
-from cts_async.config import BudgetConfig, RunConfig, TalkConfig
+from cts_async.config import BudgetConfig, ConverseConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.converse import TalkPlan, plan_talks, selected
+from cts_async.protocol.converse import ConversePlan, plan_conversations, selected
 from cts_async.records import Instance
 
 KEYS = {"OPENAI_API_KEY": "sk-x", "QIANFAN_API_KEY": "sk-y"}
@@ -22,7 +22,7 @@ KEYS = {"OPENAI_API_KEY": "sk-x", "QIANFAN_API_KEY": "sk-y"}
 
 def planned(
     folder: Path, environ: dict[str, str] = KEYS, talk: dict[str, Any] | None = None, **run: Any
-) -> TalkPlan:
+) -> ConversePlan:
     data, _ = write_talk_world(folder)
     asked = {
         "data": str(data),
@@ -31,11 +31,11 @@ def planned(
         "schemes": ("cot",),
         "modes": ("respond",),
     } | run
-    config = TalkConfig(RunConfig(runs_dir=folder / "runs", **asked), **(talk or {}))
-    return plan_talks(config, load_catalogue(run.get("config_file")), environ)
+    config = ConverseConfig(runs_dir=folder / "runs", **asked, **(talk or {}))
+    return plan_conversations(config, load_catalogue(run.get("config_file")), environ)
 
 
-def ids(plan: TalkPlan) -> list[str]:
+def ids(plan: ConversePlan) -> list[str]:
     return [instance.id for instance in plan.instances()]
 
 
@@ -50,7 +50,7 @@ def test_topics_are_distinct_queries_and_intents_are_counted_in_each(tmp_path: P
 @given(st.lists(st.sampled_from("abc"), max_size=20), st.integers(1, 4), st.integers(1, 4))
 def test_no_more_is_selected_than_was_asked_for(queries: list[str], topics: int, intents: int) -> None:
     every = [Instance(str(n), f"star {n}", q) for n, q in enumerate(queries)]
-    taken = list(selected(every, TalkConfig(RunConfig(), topics=topics, intents=intents)))
+    taken = list(selected(every, ConverseConfig(topics=topics, intents=intents)))
     by_query = {q: [one for one in taken if one.blurred_query == q] for q in queries}
     assert len([q for q in by_query if by_query[q]]) == min(topics, len(set(queries)))
     assert all(len(some) in (0, min(intents, queries.count(q))) for q, some in by_query.items())

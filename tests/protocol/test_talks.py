@@ -13,7 +13,7 @@ from fake_provider import FakeProvider, Settings
 from talk_world import INTENTS, write_talk_world
 
 from cts_async.analysis.conversations import read_talk
-from cts_async.config import BudgetConfig, RunConfig, TalkConfig
+from cts_async.config import BudgetConfig, ConverseConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
@@ -21,7 +21,7 @@ from cts_async.engine.step import RetryPolicy
 from cts_async.errors import BudgetSpent
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit.report import audit_run
-from cts_async.protocol.converse import hold_talks, plan_talks
+from cts_async.protocol.converse import plan_conversations, run_conversations
 from cts_async.protocol.results import failed, latest_results
 
 N, TOPICS, TURNS = len(INTENTS), 3, 2
@@ -51,9 +51,9 @@ def held(folder: Path, provider: FakeProvider, **options: Any) -> dict[str, Path
                 "modes": ("respond", "select", "at-once"),
                 **options,
             }
-            config = TalkConfig(RunConfig(data=str(data), runs_dir=folder / "runs", **run), questions=4)
-            plan = plan_talks(config, load_catalogue(file), {})
-            await hold_talks(plan, {}, Events())
+            config = ConverseConfig(data=str(data), runs_dir=folder / "runs", **run, questions=4)
+            plan = plan_conversations(config, load_catalogue(file), {})
+            await run_conversations(plan, {}, Events())
             return {system.label: path for system, path in plan.systems.items()}
 
     return asyncio.run(main())

@@ -10,7 +10,7 @@ from made_runs import Row, made_run
 from rich.console import Console
 
 from cts_async.report.comparison import RunsCompared, compare_runs
-from cts_async.report.comparison_tables import MOST_PAIRS, Told, probability, tables
+from cts_async.report.comparison_tables import MOST_PAIRS, DataTable, probability, tables
 from cts_async.report.tables import print_table
 
 
@@ -26,14 +26,14 @@ def found(tmp_path: Path) -> RunsCompared:
     return compare_runs([str(tmp_path)])
 
 
-def named(found: RunsCompared, name: str, **options: bool) -> Told:
+def named(found: RunsCompared, name: str, **options: bool) -> DataTable:
     options = {"main_only": True, "all_pairs": False, **options}
-    return next(told for told in tables(found, **options) if told.table.name == name)
+    return next(told for told in tables(found, **options) if told.name == name)
 
 
-def shown(told: Told) -> list[tuple[str, ...]]:
+def shown(told: DataTable) -> list[tuple[str, ...]]:
     """The cells as they are printed."""
-    return [tuple(column.show(row) for column in told.table.columns) for row in told.table.rows]
+    return [tuple(column.show(row) for column in told.columns) for row in told.rows]
 
 
 def test_table_2(found: RunsCompared) -> None:
@@ -60,7 +60,7 @@ def test_tests_of_pairs_and_their_power(found: RunsCompared) -> None:
     """All 3 signs alike: p = 2/8. (2.801585 * 25 / 50)^2 = 1.96 instances are too few for .05, 6 are not."""
     told = named(found, "pairs")
     assert shown(told) == [("gpt-k1", "orig", "3", "+50.000", ".2500", ".2500", "-", "6")]
-    assert told.table.caption.endswith("Holm over one pair")
+    assert told.caption.endswith("Holm over one pair")
     assert told.remarks == (
         "p by sign flips: exact (at most 20 instances differ). The smallest possible p is 0.25.",
         "Too few instances differ in 1 of 1 tests for any p to reach .05.",
@@ -86,12 +86,12 @@ def test_an_ordering_says_whom_it_is_of(tmp_path: Path) -> None:
     assert named(compare_runs([str(tmp_path)]), "judges").remarks == (
         "Ordering by ernie: gpt-k1 > orig",
         "Ordering by gpt: gpt-k1 > orig",
-        "Ordered are the 2 of 3 systems that every judge has scored; --judge NAME asks for fewer judges.",
+        "Orderings are of the 2 of 3 systems that every judge has scored; --judge NAME asks for fewer judges.",
         "All judges order the systems alike.",
     )
     made_run(tmp_path, label="claude-k1", rows=[Row("q0", labels={"strict": "fp"})])
     (scope,) = named(compare_runs([str(tmp_path)]), "judges").remarks
-    assert scope.startswith("Ordered are the 0 of 4 systems")
+    assert scope.startswith("Orderings are of the 0 of 4 systems")
 
 
 def test_agreement_per_nugget(found: RunsCompared) -> None:
@@ -125,9 +125,9 @@ def test_many_pairs_are_shown_when_asked_for(tmp_path: Path) -> None:
     found = compare_runs([str(tmp_path)])
     assert len(found.judged[0].pairs) == 45 > MOST_PAIRS
     shortened = named(found, "pairs")
-    assert len(shortened.table.rows) == 9
+    assert len(shortened.rows) == 9
     assert "Of all 45 pairs 0 differ" in shortened.remarks[0]
-    assert len(named(found, "pairs", all_pairs=True).table.rows) == 45
+    assert len(named(found, "pairs", all_pairs=True).rows) == 45
 
 
 def test_many_pairs_without_orig_are_shortened_to_those_of_the_smallest_p(tmp_path: Path) -> None:
@@ -136,8 +136,8 @@ def test_many_pairs_without_orig_are_shortened_to_those_of_the_smallest_p(tmp_pa
         score = 9.0 if i == 9 else 1.0
         made_run(tmp_path, label=f"{'abcdefghij'[i]}-k1", rows=[Row(f"q{j}", score=score) for j in range(3)])
     shortened = named(compare_runs([str(tmp_path)]), "pairs")
-    assert [row["system"] for row in shortened.table.rows[:9]] == ["j-k1"] * 9
-    assert len(shortened.table.rows) == 36
+    assert [row["system"] for row in shortened.rows[:9]] == ["j-k1"] * 9
+    assert len(shortened.rows) == 36
     assert shortened.remarks[0].startswith(
         "Shown are the 36 pairs of the smallest p. Of all 45 pairs 0 differ"
     )
@@ -147,7 +147,7 @@ def test_a_family_against_a_baseline_says_so(tmp_path: Path) -> None:
     for label in ("orig", "a-k1", "b-k1"):
         made_run(tmp_path, label=label, rows=[Row(f"q{i}", score=1.0) for i in range(8)])
     told = named(compare_runs([str(tmp_path)], baseline="orig"), "pairs")
-    assert told.table.caption.endswith("Holm over 2 systems against orig")
+    assert told.caption.endswith("Holm over 2 systems against orig")
     assert "at Holm's strictest step (α/2)" in told.remarks[-1]
 
 
@@ -171,7 +171,7 @@ def test_the_smallest_possible_p_is_stated(tmp_path: Path) -> None:
 
 
 def test_other_judges_are_shown_when_asked_for(found: RunsCompared) -> None:
-    names = [told.table.name for told in tables(found, main_only=False, all_pairs=False)]
+    names = [told.name for told in tables(found, main_only=False, all_pairs=False)]
     assert names.count("leaderboard") == 2
 
 
@@ -179,7 +179,7 @@ def test_other_judges_are_shown_when_asked_for(found: RunsCompared) -> None:
 def test_every_table_fits(found: RunsCompared, width: int) -> None:
     out = io.StringIO()
     for told in tables(found, main_only=False, all_pairs=True):
-        print_table(Console(file=out, width=width, color_system=None), told.table)
+        print_table(Console(file=out, width=width, color_system=None), told)
     assert all(len(line) <= width for line in out.getvalue().splitlines())
     assert "…" not in out.getvalue()
 
@@ -197,7 +197,7 @@ def test_a_judges_name_is_no_markup(tmp_path: Path) -> None:
         made_run(tmp_path, label=label, rows=rows)
     out = io.StringIO()
     told = named(compare_runs([str(tmp_path)]), "judges")
-    print_table(Console(file=out, width=80, color_system=None), told.table)
+    print_table(Console(file=out, width=80, color_system=None), told)
     assert "[red]ernie" in out.getvalue()
 
 
@@ -208,7 +208,7 @@ def test_failures_bring_columns_and_a_warning(tmp_path: Path) -> None:
     labels = [{"x": word, "y": word} for word in ("ff", "nn", "nn")]
     made_run(tmp_path, label="b-k1", rows=[Row(f"q{i}", labels=of) for i, of in enumerate(labels)])
     found = compare_runs([str(tmp_path)])
-    table = named(found, "leaderboard").table
+    table = named(found, "leaderboard")
     headings = [column.heading for column in table.columns]
     assert headings[2:5] == ["mean", "common (n=1)", "failed=0"]
     cells = [[column.show(row) for column in table.columns[2:5]] for row in table.rows]
@@ -219,7 +219,7 @@ def test_failures_bring_columns_and_a_warning(tmp_path: Path) -> None:
         "failed=0: the mean with each failed instance counted as 0.",
     )
     judges = named(found, "judges")
-    assert [column.heading for column in judges.table.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
+    assert [column.heading for column in judges.columns] == ["system", "x", "y", "x (n=1)", "y (n=1)"]
     assert "Orderings and tau go by the means over the 1 instances" in " ".join(judges.remarks)
     assert "n differs between systems under x (a-k1 1, b-k1 3)" in " ".join(found.notes)
     assert "By their means, but not on the instances that both have: a-k1 is above b-k1." in found.notes

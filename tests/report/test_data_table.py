@@ -116,7 +116,7 @@ def test_the_folder_is_made_and_a_file_in_its_place_is_refused(tmp_path: Path) -
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="file: is a file; name a folder for the tables"):
         write_csv(tmp_path / "file", table)
-    with pytest.raises(UsageError, match=r"x: this folder cannot be made \(Not a directory\)"):
+    with pytest.raises(UsageError, match=r"x: cannot create this folder \(Not a directory\)"):
         write_csv(tmp_path / "file" / "x", table)
 
 

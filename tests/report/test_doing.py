@@ -283,10 +283,7 @@ def test_workers_are_asked_and_the_last_minute_of_each_is_counted() -> None:
     told, calls, names = doing(("a", 4), clock=clock), 0, ["w1"]
 
     def ask() -> list[WorkerStatus]:
-        return [
-            WorkerStatus(name, "node-a", 7, "working", in_hand=3, ended=2, calls=calls, streamed=True)
-            for name in names
-        ]
+        return [WorkerStatus(name, "node-a", 7, "working", in_hand=3, ended=2, calls=calls) for name in names]
 
     assert "workers" not in told.live()
     hear(told, WorkersInUse(ask, wanted=2, address="ray://head:10001"))
@@ -295,7 +292,7 @@ def test_workers_are_asked_and_the_last_minute_of_each_is_counted() -> None:
         live = told.live()
     (worker,) = live["workers"]
     assert (worker["name"], worker["host"], worker["pid"], worker["state"]) == ("w1", "node-a", 7, "working")
-    assert (worker["in_hand"], worker["done"], worker["calls"], worker["streamed"]) == (3, 2, 600, True)
+    assert (worker["in_hand"], worker["done"], worker["calls"]) == (3, 2, 600)
     assert (worker["calls_per_min"], worker["heard_s"], worker["note"]) == (300, 0.0, "")
     assert (live["workers_wanted"], live["cluster"]) == (2, "ray://head:10001")
     names.append("w2")  # seen for the first time: what it did, it did just now

@@ -10,7 +10,13 @@ import pytest
 
 from cts_async.errors import InputError
 from cts_async.protocol.results import answer_digest
-from cts_async.report.summary import beside, sentence, summarise_run, together, write_summary
+from cts_async.report.summary import (
+    agreement_sentence,
+    judge_pairs,
+    pooled_agreements,
+    summarise_run,
+    write_summary,
+)
 
 
 def line(id: str, labels: str, **more: Any) -> dict[str, Any]:
@@ -57,7 +63,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_pairs_and_scores_by_hand(run: Path) -> None:
-    (found,) = summarise_run(run).beside
+    (found,) = summarise_run(run).judge_pairs
     assert (found.judge, found.other) == ("ernie", "lexical")
     assert found.pairs == {
         ("full", "full"): 1, ("full", "none"): 1, ("none", "none"): 1, ("partial", "partial"): 2,
@@ -81,10 +87,10 @@ def test_the_summary_has_the_coefficients(run: Path) -> None:
 
 
 def test_runs_are_pooled_in_one_sentence(run: Path) -> None:
-    found = summarise_run(run).beside
-    (pooled,) = together([*found, *found])
+    found = summarise_run(run).judge_pairs
+    (pooled,) = pooled_agreements([*found, *found])
     assert (pooled.n_answers, pooled.n_nuggets, pooled.exact) == (6, 12, 4 / 6)
-    assert sentence(pooled) == (
+    assert agreement_sentence(pooled) == (
         "lexical agrees with ernie on 66.7 % of 12 nuggets (Cohen's kappa 0.520, quadratic 0.348); "
         "scores of 6 answers correlate by 0.945"
     )
@@ -95,8 +101,8 @@ def test_scores_that_never_vary_have_no_correlation_to_tell(tmp_path: Path) -> N
         (judge, write(tmp_path / f"{judge}.jsonl", line("a", "fn", judge=judge)))
         for judge in ("m", "lexical")
     ]
-    (found,) = beside(files, "lexical")
-    assert sentence(found.agreement()).endswith(
+    (found,) = judge_pairs(files, "lexical")
+    assert agreement_sentence(found.agreement()).endswith(
         "on 100.0 % of 2 nuggets (Cohen's kappa 1.000, quadratic 1.000)"
     )
 
@@ -104,10 +110,10 @@ def test_scores_that_never_vary_have_no_correlation_to_tell(tmp_path: Path) -> N
 def test_nothing_stands_beside_a_judge_alone(tmp_path: Path) -> None:
     lexical = write(tmp_path / "l.jsonl", line("a", "fn"))
     other = write(tmp_path / "m.jsonl", line("b", "fn"))
-    assert list(beside([("lexical", lexical)], "lexical")) == []
-    assert list(beside([("m", lexical), ("n", lexical)], "lexical")) == []
-    (found,) = beside([("m", other), ("lexical", lexical)], "lexical")
-    assert sentence(found.agreement()) == "lexical and m have judged nothing in common"
+    assert list(judge_pairs([("lexical", lexical)], "lexical")) == []
+    assert list(judge_pairs([("m", lexical), ("n", lexical)], "lexical")) == []
+    (found,) = judge_pairs([("m", other), ("lexical", lexical)], "lexical")
+    assert agreement_sentence(found.agreement()) == "lexical and m have no judged nugget in common"
 
 
 def test_verdicts_on_different_answers_are_not_compared(tmp_path: Path) -> None:
@@ -121,7 +127,7 @@ def test_verdicts_on_different_answers_are_not_compared(tmp_path: Path) -> None:
         tmp_path / "judgments/lexical.jsonl",
         *(line(id, "fn", answer_digest=answer_digest("q", "old")) for id in ("a", "b")),
     )
-    (found,) = beside([("ernie", first), ("lexical", second)], "lexical")
+    (found,) = judge_pairs([("ernie", first), ("lexical", second)], "lexical")
     assert found.pairs == {("full", "full"): 1, ("full", "none"): 1}
     assert len(found.scores) == 1
 

@@ -51,7 +51,7 @@ def test_without_its_gold_an_instance_has_no_texts_of_nuggets_and_it_is_said_why
     (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD).replace("nine", "ten") + "\n")
     one, (note,) = opened(directory)
     assert one.nuggets == {}
-    assert "is not the gold of these runs any more" in note
+    assert "is no longer the gold of these runs" in note
 
 
 def test_a_verdict_on_another_answer_is_not_shown(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from cts_async.protocol.past_usage import Observed, Seen
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.systems import System
 from cts_async.report.forecast import (
-    Comparison,
+    PlannedAndActual,
     budget_warnings,
     compare,
     count,
@@ -117,7 +117,7 @@ def test_unknown_prices_are_named_with_what_to_do(plan: Plan, tmp_path: Path) ->
 
 def test_a_sentence_says_in_words_that_a_cost_is_unknown() -> None:
     planned, took = Effort(20, 900, 100, priced=False), Effort(18, 800, 90, 2.0, priced=False)
-    assert Comparison(planned, 60.0, took, 75.0).line() == (
+    assert PlannedAndActual(planned, 60.0, took, 75.0).line() == (
         "Planned: 20 calls, 1,000 tokens, cost unknown, 1:00. Took: 18 calls, 890 tokens, $2.00+?, 1:15."
     )
 
@@ -126,9 +126,7 @@ def test_a_budget_that_will_not_do_is_told_beforehand(tmp_path: Path) -> None:
     plan = a_plan(tmp_path, budget=BudgetConfig(max_usd=0.5, max_calls=10), runs_dir=tmp_path)
     # 0.3 to come and 0.3 spent; 5 calls to come and 5 spent are just enough.
     said = budget_warnings(plan, Effort(5, 0, 0, 0.3), Effort(5, 0, 0, 0.3))
-    assert said == [
-        "--max-usd 0.5 is less than the $0.6000 it comes to: it would stop before the end (exit 75)."
-    ]
+    assert said == ["--max-usd 0.5 is less than the expected $0.6000: the run would stop early (exit 75)."]
     assert len(budget_warnings(plan, Effort(6), Effort(5))) == 1
 
 

@@ -18,7 +18,7 @@ from made_runs import Row, made_run
 from cts_async.errors import InputError, StorageFull, UsageError
 from cts_async.report.html import report
 from cts_async.report.html.report import Origin
-from cts_async.report.reported import Asked, make_report
+from cts_async.report.reported import ReportOptions, make_report
 from cts_async.report.viewer.run import find_places
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
@@ -29,7 +29,7 @@ HOSTILE = f"{NAME}\x1b[2J"
 def reported(*words: Path, **asked: Any) -> tuple[Any, list[str]]:
     """The page, parsed, and the lines that are told."""
     asked = {"out": words[0].parent / "page.html", **asked}
-    told = list(make_report(Asked(tuple(map(str, words)), **asked), ORIGIN))
+    told = list(make_report(ReportOptions(tuple(map(str, words)), **asked), ORIGIN))
     return html.fromstring(asked["out"].read_text(encoding="utf-8")), told
 
 
@@ -265,7 +265,7 @@ def test_nobody_is_sent_to_judge_a_run_of_failures_alone(tmp_path: Path) -> None
 def test_runs_that_nobody_judged_have_no_scores_but_a_report(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["unknown"])])
     page, told = reported(tmp_path / "runs")
-    assert "None of these runs is judged" in told[1]
+    assert "none of these runs is judged" in told[1]
     assert rows(page, "table_4")[0][-2:] == ["1.000", "0.000"]
 
 
@@ -280,14 +280,14 @@ def test_the_usual_place_is_the_run_or_the_folder_that_runs_have_in_common(tmp_p
     one = made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=60)])
     made_run(tmp_path / "runs", label="gold", rows=[Row("a", score=90)])
     for word in (one, tmp_path / "runs"):
-        list(make_report(Asked((str(word),)), ORIGIN))
+        list(make_report(ReportOptions((str(word),)), ORIGIN))
         assert (word / "report.html").stat().st_size > 100_000
 
 
 def test_a_place_that_cannot_be_written_is_refused_in_a_line(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; name a file in it"):
         reported(runs, out=tmp_path)
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="does not exist"):
         reported(runs, out=tmp_path / "nowhere" / "page.html")
 
 

@@ -163,7 +163,7 @@ def test_a_torn_last_line_is_left_out(run: Path) -> None:
 
 
 def test_no_run_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"run\.json is missing"):
+    with pytest.raises(InputError, match=r"run\.json not found"):
         summarise_run(tmp_path)
 
 
@@ -175,6 +175,6 @@ def test_a_step_that_somebody_broke_is_told_in_one_line(run: Path, field: dict[s
     with (run / "steps.jsonl").open("a") as file:
         file.writelines(json.dumps(record) + "\n" for record in (sound, {**sound, **field}, sound))
     with pytest.raises(
-        InputError, match=r"steps\.jsonl: a step's model, attempts, usage or response is not as"
+        InputError, match=r"steps\.jsonl: a step's model, attempts, usage or response is malformed"
     ):
         summarise_run(run)

@@ -171,8 +171,8 @@ def test_a_further_judge_s_failures_are_listed_and_those_of_its_runs_counted(tmp
     found = judged_again(tmp_path, results="results.jsonl")
     assert told_after(found, "strict") == [
         "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
-        "The same command tries these again.",
-        "Not judged: 1 instance that failed in the runs; the runs' command with --retry-failed tries again.",
+        "The same command retries these.",
+        "Not judged: 1 instance that failed in the runs; the runs' command with --retry-failed retries them.",
     ]
     assert told_after(found, "another")[1:] == []
 
@@ -180,7 +180,7 @@ def test_a_further_judge_s_failures_are_listed_and_those_of_its_runs_counted(tmp
 def test_of_candidates_both_the_results_failures_and_further_judges_are_listed(tmp_path: Path) -> None:
     assert told_after(judged_again(tmp_path, results="per_item.jsonl"), "ernie", "strict") == [
         "failed: made-gpt-k1 q2 at search/turn/1: refused",
-        "The same command with --retry-failed tries these again.",
+        "The same command with --retry-failed retries these.",
         "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
-        "The same command tries these again.",
+        "The same command retries these.",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,7 @@ TABLE = DataTable("scores", "Scores", "judge 100 % ernie", COLUMNS, ROWS)
 
 
 def test_markdown_has_a_row_of_pipes_for_each_row_and_the_best_bold() -> None:
-    assert markdown(TABLE, ["n = 3."]) == (
+    assert markdown(replace(TABLE, remarks=("n = 3.",))) == (
         "**Scores** judge 100 % ernie\n"
         "\n"
         "| system | mean Δ |\n"
@@ -37,7 +38,7 @@ def test_markdown_has_a_row_of_pipes_for_each_row_and_the_best_bold() -> None:
 
 
 def test_latex_is_a_table_with_rules_caption_and_label() -> None:
-    assert latex(TABLE, ["n = 3."]) == (
+    assert latex(replace(TABLE, remarks=("n = 3.",))) == (
         "% needs \\usepackage{booktabs}\n"
         "\\begin{table}\n"
         "\\centering\n"

@@ -95,10 +95,10 @@ def test_questions_asked_of_nobody_are_not_counted_as_unanswered(tmp_path: Path)
     offered = [{"offered": ["when?", "where?"]}]
     alone = made_talk(tmp_path, scheme="cot", mode="at-once", rows={"a": offered}, k=2)
     with pytest.raises(
-        UsageError, match="its questions were asked of nobody; .* type its cts converse again"
+        UsageError, match="no user answered its questions; .* repeat its cts converse command"
     ):
         diagnose_named([str(alone)])
     made_talk(tmp_path, scheme="cot", rows={"a": offered})
     found = read_run_set([str(tmp_path)])
     assert [run.clarifier for run in found.runs] == ["gpt-cot-respond"]
-    assert f"{alone}: its questions were asked of nobody, left out" in found.notes
+    assert f"{alone}: no user answered its questions, left out" in found.notes

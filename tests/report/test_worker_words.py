@@ -53,11 +53,9 @@ def test_one_that_is_lost_and_not_replaced_is_missing() -> None:
 
 
 def test_where_there_is_no_room_only_what_is_more_important_is_said() -> None:
-    there = told(
-        W1, worker("w2", state="idle", in_hand=0), worker("w3", state="ended", in_hand=0, streamed=True)
-    )
+    there = told(W1, worker("w2", state="idle", in_hand=0), worker("w3", state="ended", in_hand=0))
     short = "3 workers on 1 host; 8 pieces in hand, 1 idle, 1 ended"
-    assert workers_line(there) == f"{short}, 1 without shared storage; ray://head:10001"
+    assert workers_line(there) == f"{short}; ray://head:10001"
     assert workers_line(there, len(short)) == short
     assert workers_line(there, 40) == "3 workers on 1 host; 8 pieces in hand"
     assert workers_line(there, 1) == "3 workers on 1 host"
@@ -69,11 +67,10 @@ def test_where_there_is_no_room_only_what_is_more_important_is_said() -> None:
         ({}, "working"),
         ({"heard_s": 5.0}, "working"),
         ({"heard_s": 5.6}, "silent for 6 s"),
-        ({"state": "idle", "streamed": True}, "idle, no shared storage"),
         ({"state": "starting", "heard_s": 9.0}, "starting"),
         ({"state": "ended", "heard_s": 900.0}, "ended"),
         ({"state": "lost", "heard_s": 900.0}, "lost"),
-        ({"state": "lost", "streamed": True, "note": "its process died"}, "lost: its process died"),
+        ({"state": "lost", "note": "its process died"}, "lost: its process died"),
     ],
 )
 def test_each_says_what_it_does_and_why_it_does_nothing(fields: dict[str, object], words: str) -> None:

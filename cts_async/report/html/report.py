@@ -16,7 +16,7 @@ import orjson
 
 from cts_async import __version__
 from cts_async.report.all_tables import Group, Grouped, named_runs, smoke_test
-from cts_async.report.comparison_tables import Told, headline
+from cts_async.report.comparison_tables import headline
 from cts_async.report.gathered import Gathered, OpenedRun
 from cts_async.report.html.element import Element, Node, Program, element, rendered, said
 from cts_async.report.html.instances import run_section, viewer_folder
@@ -123,11 +123,10 @@ MANY_ROWS: Final = 40
 """From so many rows on a table is folded."""
 
 
-def table_section(told: Told) -> Element:
+def table_section(table: DataTable) -> Element:
     """The table under its title, then the remarks; folded where it is long, or is printed for those only who ask."""
-    table = told.table
     anchor = f"table-{table.name}"
-    remarks: list[Node] = [said(remark, "p", class_="remark") for remark in told.remarks]
+    remarks: list[Node] = [said(remark, "p", class_="remark") for remark in table.remarks]
     if len(remarks) > MANY_REMARKS:
         remarks = [element("details", element("summary", f"{len(remarks)} notes"), remarks)]
     whole = table.shown == 0 or len(table.rows) > MANY_ROWS
@@ -321,9 +320,9 @@ def sections(contents: Contents) -> tuple[Section, ...]:
 def _of_group(contents: Contents, group: Group, title: str) -> Section:
     figures = [one for one in contents.drawn.figures if _group_of(one) == group]
     left_out = [one for one in contents.drawn.left_out if _group_of(one) == group]
-    tables = [one.told for one in contents.tables if one.group == group]
+    tables = [one.table for one in contents.tables if one.group == group]
     body: list[Node] = [figure_section(figure) for figure in figures]
-    body += [table_section(told) for told in tables]
+    body += [table_section(table) for table in tables]
     if group == "questions" and contents.gathered.diagnosis:
         body += [_note(note) for note in contents.gathered.diagnosis.notes]
     if group == "conversations" and contents.gathered.talked:

@@ -14,7 +14,7 @@ from cts_async.analysis.resampling import RESAMPLES, Difference, paired_differen
 from cts_async.analysis.stats import Z
 from cts_async.analysis.turn_retrieval import TurnRetrieval
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.diagnosis import Report
+from cts_async.report.diagnosis import DiagnosisReport
 from cts_async.report.plots.figure import Figure, counts, listed
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import printable
@@ -37,7 +37,7 @@ class Material:
     """
 
     compared: RunsCompared | None = None
-    diagnosed: Report | None = None
+    diagnosed: DiagnosisReport | None = None
     summaries: Sequence[RunSummary] = ()
     turns: Sequence[TurnRetrieval] = ()
     """One for each Clarifier of `cts converse`."""

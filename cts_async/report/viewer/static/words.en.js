@@ -102,7 +102,6 @@ export const en = {
   worker_ended: "ended",
   worker_lost: "lost",
   workerSilent: "silent for {time}",
-  noSharedStorage: "no shared storage",
 
   judge: "Judge",
   byJudge: "Scores by judge",

@@ -102,7 +102,6 @@ export const zh = {
   worker_ended: "已结束",
   worker_lost: "已失联",
   workerSilent: "{time}没有消息",
-  noSharedStorage: "无共享存储",
 
   judge: "评判者",
   byJudge: "各评判者的分数",

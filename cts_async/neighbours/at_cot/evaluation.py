@@ -1,0 +1,369 @@
+"""The evaluation of conversations (AT-CoT, SIGIR 2025, tables 5 to 8): their questions, and retrieval by turn."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from cts_async.analysis.conversations import Talk, TalkGroup, read_talk, talk_groups
+from cts_async.analysis.retrieval import (
+    STANDIN,
+    Qrels,
+    count_hopeless,
+    hopeless_note,
+    measure,
+    relevant_from,
+    standin_qrels,
+    standins_have_one_grade,
+)
+from cts_async.analysis.turn_retrieval import TurnRetrieval, queries_of, rankings, retrieve_turns
+from cts_async.config import EvaluationConfig
+from cts_async.datasets.fields import listed
+from cts_async.datasets.instances import Dataset
+from cts_async.datasets.trec import read_facet_qrels
+from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.at_cot.generation import asked_first, retrieved_first, source_of
+from cts_async.neighbours.at_cot.similarity import Scorer, open_scorer
+from cts_async.neighbours.at_cot.tables import PUBLISHED_MEASURE, generation_tables, turn_tables
+from cts_async.protocol.results import read_results
+from cts_async.protocol.run_files import RESULTS
+from cts_async.protocol.run_folders import opened_again
+from cts_async.records import Instance
+from cts_async.report.conversations import TalkReport
+from cts_async.report.summary import RunSummary
+from cts_async.report.tables import DataTable
+from cts_async.search.rankers import Ranker
+
+if TYPE_CHECKING:
+    from cts_async.search.backends.corpus import Corpus
+
+STANDIN_PREFIX = "intent:"
+_STANDIN_DEPTH = 10
+
+
+class Talked(Protocol):
+    """What conversations are about: a plan to hold some, or runs that did."""
+
+    @property
+    def dataset(self) -> Dataset: ...
+
+    def directories(self) -> Sequence[Path]:
+        """Where the runs are, those that have begun and others."""
+
+    def instances(self) -> Iterator[Instance]:
+        """The instances talked about, in the data's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgments:
+    """A corpus with a ranker, and who judges its documents. `caption` says both, for tables."""
+
+    ranker: Ranker
+    caption: str
+    given: Qrels | None = field(repr=False)
+    """Grades by instance id that people gave; None: stand-ins, beside which no published value may stand."""
+    standin_depth: int
+    level: int = 1
+    """The least grade that is relevant, as in `retrieval.evaluate`."""
+
+    def qrels(self, intents: Mapping[str, str]) -> Qrels:
+        """Grades of documents by instance id; `intents` are q* by id."""
+        if self.given is not None:
+            return self.given
+        return standin_qrels(self.ranker, intents, self.standin_depth)
+
+
+def open_judgments(asked: EvaluationConfig, plan: Talked) -> Judgments | None:
+    """Index the corpus and read the judgments; None where there is no corpus to search.
+
+    Raises UsageError for an unknown measure, a relevance level above the only grade of stand-ins, a corpus, re-ranker
+    or qrels that cannot be read, and for qrels that have no judgments of any instance, or of no document that is there.
+    """
+    from cts_async.search.backends.corpus import Corpus
+
+    for name in asked.measures:
+        measure(name)
+    depth = _standin_depth(asked.qrels)
+    if depth is not None and asked.relevance_level > 1:
+        raise UsageError(standins_have_one_grade(asked.relevance_level, asked.qrels))
+    corpus = asked.corpus or plan.dataset.corpus
+    if corpus is None:
+        return None
+    given, judges = None, STANDIN
+    if depth is None:
+        path = Path(asked.qrels)
+        ids = [instance.id for instance in plan.instances()]
+        given = read_facet_qrels(path)
+        judges = f"{_judged(path, given, ids)} of {len(ids)} intents judged in {path.name}"
+    documents = Corpus.open(corpus)
+    if given is not None:
+        _check_documents(Path(asked.qrels), given, documents)
+    ranker = _ranker(documents, asked.reranker)
+    level = asked.relevance_level
+    caption = f"{ranker.name} over {corpus.name}; {judges}{relevant_from(level)}"
+    return Judgments(ranker, caption, given, depth or 0, level)
+
+
+def _standin_depth(qrels: str) -> int | None:
+    """N of "intent:N", 10 for "intent" alone; None for a file."""
+    if qrels == STANDIN_PREFIX.removesuffix(":"):
+        return _STANDIN_DEPTH
+    if not qrels.startswith(STANDIN_PREFIX):
+        return None
+    number = qrels.removeprefix(STANDIN_PREFIX)
+    if not (number.isascii() and number.isdigit() and 0 < int(number) <= 1000):
+        raise UsageError(
+            f"--qrels {qrels}: write intent:N with N from 1 to 1000, or name a file of judgments"
+        )
+    return int(number)
+
+
+def _judged(path: Path, qrels: Qrels, ids: Sequence[str]) -> int:
+    """How many instances have judgments. Raises InputError where none has."""
+    n = sum(1 for id in ids if qrels.get(id))
+    if not n:
+        raise InputError(
+            path,
+            f"has no judgments of any of the {len(ids)} instances: it judges {listed(list(qrels)[:3])}, the "
+            f"instances are {listed(ids[:3])}; what is needed are lines of: instance 0 document grade, or of the "
+            "Web Track's diversity task: topic facet document grade",
+        )
+    return n
+
+
+def _check_documents(path: Path, qrels: Qrels, corpus: Corpus) -> None:
+    """InputError where the corpus has none of the judged documents: every query would score 0, for nothing."""
+    judged = (id for grades in qrels.values() for id in grades)
+    if all(corpus.document(id) is None for id in judged):
+        named = next(id for grades in qrels.values() for id in grades)
+        raise InputError(
+            path,
+            f"judges no document of {corpus.path}: it judges {named!r}, there documents are called "
+            f"{corpus.id_of(0)!r}; ids have to be the same",
+        )
+
+
+def _ranker(corpus: Corpus, reranker: str | None) -> Ranker:
+    from cts_async.search.rankers import Bm25Ranker, CrossEncoderRanker
+
+    base = Bm25Ranker(corpus)
+    return CrossEncoderRanker(base, reranker, corpus) if reranker else base
+
+
+# --- Tables ----------------------------------------------------------------------------------------------
+
+Told: TypeAlias = Callable[[str, int, int], Any]
+"""Called with what is done, how much of it is, and of how much."""
+ALIGNMENT: Final = "generation_and_retrieval"
+"""The name of the table of section 7."""
+NO_QUERIES: Final = (
+    "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
+)
+WEB_TRACK: Final = "qulac"
+"""The dataset whose topics are those of the TREC Web Track 2009-2012, which the paper evaluates on."""
+
+
+def talks_of(directories: Iterable[Path]) -> list[Talk]:
+    """The conversations of those run directories that have begun."""
+    return [read_talk(directory) for directory in directories if (directory / "run.json").exists()]
+
+
+def evaluate_talks(
+    plan: Talked, judgments: Judgments | None, scorer: Scorer, measures: Sequence[str], told: Told
+) -> TalkReport:
+    """Every table there is something for, group of talks by group (`talk_groups`), over the plan's instances."""
+    over = _Over.of(plan)
+    groups = talk_groups(talks_of(plan.directories()))
+    searched = judgments.caption if judgments else ""
+    tables: list[DataTable] = []
+    notes: dict[str, None] = {}
+    retrieved: list[TurnRetrieval] = []
+    for group in groups:
+        found = None
+        of_it: list[DataTable] = []
+        if judgments:
+            found = _retrieved(over, group, judgments, measures, told)
+            retrieved.append(found)
+            of_it += turn_tables(found, searched, beside_paper=_published(plan, judgments))
+            notes |= dict.fromkeys(_notes(found, over, judgments, published=_published(plan, judgments)))
+        generation = _generation(plan, over, group.talks, scorer, found, searched, told)
+        notes |= dict.fromkeys(_sources(generation, group.talks, found))
+        of_it = [*generation, *of_it]
+        tables += _by_name(of_it, group.name) if len(groups) > 1 else of_it
+    if retrieved and not any(found.cells for found in retrieved):
+        notes[NO_QUERIES] = None
+    if not judgments:
+        notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
+    return TalkReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
+
+
+def _by_name(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
+    word = re.sub(r"[/:]|, ", "_", group).replace(" ", "-")
+    for table in tables:
+        yield replace(table, name=f"{table.name}_{word}", title=f"{table.title}: {group}")
+
+
+def _published(plan: Talked, judgments: Judgments) -> bool:
+    """Whether the paper's values may stand beside: people judged, and the topics are the paper's."""
+    return judgments.given is not None and plan.dataset.name == WEB_TRACK
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """The instances that everything is evaluated over: q and q* by id, in the data's order."""
+
+    blurred: Mapping[str, str]
+    intents: Mapping[str, str]
+
+    @classmethod
+    def of(cls, plan: Talked) -> _Over:
+        blurred, intents = {}, {}
+        for instance in plan.instances():
+            blurred[instance.id], intents[instance.id] = instance.blurred_query, instance.fused_query
+        return cls(blurred, intents)
+
+
+def _generation(
+    plan: Talked,
+    over: _Over,
+    talks: Sequence[Talk],
+    scorer: Scorer,
+    found: TurnRetrieval | None,
+    judged_by: str,
+    told: Told,
+) -> list[DataTable]:
+    """Tables 5 to 7 and the correlation; none where nobody annotated the queries, or nobody asked a question."""
+    if plan.dataset.annotations is None or source_of(talks) is None:
+        return []
+    tables = generation_tables(
+        asked_first(talks, over.blurred),
+        plan.dataset.annotations(),
+        scorer,
+        retrieved_first(found, found.measures[0], over.blurred) if found else None,
+        dataset=plan.dataset.name,
+        on_progress=partial(told, "comparing questions"),
+    )
+    return [_judged_by(table, judged_by) if table.name == ALIGNMENT else table for table in tables]
+
+
+def _judged_by(table: DataTable, caption: str) -> DataTable:
+    """The table with who judged what was retrieved, in its rows as well, which may be read without it."""
+    rows = [{**row, "judgments": caption} for row in table.rows]
+    return replace(table, caption=f"{table.caption} Retrieval: {caption}.", rows=rows)
+
+
+def _sources(
+    generation: Sequence[DataTable], talks: Sequence[Talk], found: TurnRetrieval | None
+) -> Iterator[str]:
+    """What tables 5 to 7 and the correlation are made of."""
+    if not generation:
+        return
+    if source_of(talks) == "at-once":
+        k = max(talk.k for talk in talks if talk.mode == "at-once")
+        yield f"Tables 5 to 7 are of {k} questions asked at once about each query, as the paper generates several."
+    else:
+        yield (
+            "Tables 5 to 7 are of the first question of respond; --mode at-once generates several for each query, "
+            "as the paper does."
+        )
+    if any(table.name == ALIGNMENT for table in generation) and found:
+        yield f"Retrieval in the table of section 7 is {found.measures[0]}."
+
+
+def _retrieved(
+    over: _Over, group: TalkGroup, judgments: Judgments, measures: Sequence[str], told: Told
+) -> TurnRetrieval:
+    queries = _counted(queries_of(group.talks, over.blurred), "retrieving", told)
+    ranked = dict(rankings(judgments.ranker, queries, measures))
+    qrels = judgments.qrels(over.intents)
+    return retrieve_turns(
+        group.talks, over.blurred, ranked, qrels, measures, name=group.name, level=judgments.level
+    )
+
+
+def _counted(queries: Sequence[str], what: str, told: Told) -> Iterator[str]:
+    for done, query in enumerate(queries, start=1):
+        yield query
+        told(what, done, len(queries))
+
+
+def _notes(found: TurnRetrieval, over: _Over, judgments: Judgments, *, published: bool) -> Iterator[str]:
+    if not found.cells:
+        return
+    n_judged, n = len(found.without[found.measures[0]]), len(over.blurred)
+    if n_judged < n:
+        yield f"{n - n_judged} of {n} instances have no judgments and are left out."
+    given = judgments.given or {}
+    if hopeless := count_hopeless({id: given.get(id, {}) for id in over.blurred}, level=judgments.level):
+        yield f"{hopeless_note(hopeless, f'{n} instances', judgments.level)}."
+    if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
+        yield (
+            "Conversations that failed or are not held yet count nowhere: where n differs, means are over different "
+            "instances; tests and marks pair those that both have."
+        )
+    everything = (found.without, *(cell.scores for cell in found.cells))
+    if not any(value for scores in everything for by_id in scores.values() for value in by_id.values()):
+        yield "No query found a single relevant document: are these judgments of this corpus?"
+    if judgments.given is None:
+        yield from _standin_notes(found, judgments.standin_depth)
+    if published:
+        yield (
+            f"paper: {PUBLISHED_MEASURE} of AT-CoT's table 8 (TREC Web Track 2009-2012), with Llama-3-8B over "
+            "ClueWeb09-B, BM25 re-ranked by MonoT5, 198 topics with 717 intents."
+        )
+
+
+def _standin_notes(found: TurnRetrieval, depth: int) -> Iterator[str]:
+    """What stand-ins make of a table: they favour the intent's own words, and some measures hardly tell them apart."""
+    yield (
+        "Stand-in judgments show how close queries come to their intent's own words in the same ranker, so a user "
+        "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
+    )
+    rr = [name for name in found.measures if measure(name).startswith("RR")]
+    if rr and depth > 1:
+        yield (
+            f"{', '.join(rr)} is 1 wherever any of an intent's {depth} stand-ins comes first; --qrels intent:1 asks "
+            "for the best of them."
+        )
+
+
+# --- Conversations evaluated again from their files -------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTalks:
+    """Runs of conversations over the same data; what they talked about are the instances that one of them has."""
+
+    dataset: Dataset
+    runs: tuple[Path, ...]
+    ids: frozenset[str]
+
+    def directories(self) -> Sequence[Path]:
+        return self.runs
+
+    def instances(self) -> Iterator[Instance]:
+        return (one for one in self.dataset.instances() if one.id in self.ids)
+
+
+def evaluate_held(runs: Sequence[RunSummary], asked: EvaluationConfig) -> TalkReport:
+    """The tables of `cts converse` over what was held so far; what cannot be evaluated is said.
+
+    Raises UsageError for documents and judgments that cannot be read.
+    """
+    try:
+        dataset = opened_again(runs[0].manifest)
+    except UsageError as error:
+        return TalkReport((), (f"Not evaluated, since the data cannot be read again: {error}.",))
+    directories = tuple(run.directory for run in runs)
+    ids = frozenset(line["id"] for directory in directories for line in read_results(directory / RESULTS))
+    held = HeldTalks(dataset, directories, ids)
+    judgments = open_judgments(asked, held)
+    return evaluate_talks(held, judgments, open_scorer(asked.encoder), asked.measures, _nobody)
+
+
+def _nobody(what: str, done: int, of: int) -> None:
+    """Nobody waits for the progress of this."""
