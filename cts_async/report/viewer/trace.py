@@ -256,11 +256,10 @@ class SearchSteps:
 
     turns: dict[int, Step] = field(default_factory=dict)
     tools: dict[str, Step] = field(default_factory=dict)
-    """By the call's name: "3.1/query/2"; "3.1" for a call recorded as a whole (versions before 0.3)."""
+    """By the call's name: "3.1/query/2"."""
     readings: dict[str, Step] = field(default_factory=dict)
     failures: dict[int, Record] = field(default_factory=dict)
     """By turn, the failures reported to the agent, by piece ("1/query/2")."""
-    whole_calls: dict[ToolCall, Step] = field(default_factory=dict)
     queries: dict[str, Step] = field(default_factory=dict)
     pages: dict[str, Step] = field(default_factory=dict)
     """A query or page is recorded once, under the name of the turn that asked for it first."""
@@ -281,15 +280,10 @@ class SearchSteps:
 
     def _add_tool(self, name: str, step: Step) -> None:
         self.tools[name] = step
-        request = as_object(step.record.get("request"))
-        query, url = request.get("query"), request.get("url")
-        if isinstance(query, list):
-            self.whole_calls[SearchCall(tuple(as_texts(query)))] = step
-        elif isinstance(url, list):
-            self.whole_calls[VisitCall(tuple(as_texts(url)), as_text(request.get("goal")) or "")] = step
-        if isinstance(query, str):
+        query, url = _requested(step.record, "query"), _requested(step.record, "url")
+        if query is not None:
             self.queries[query] = step
-        elif isinstance(url, str):
+        elif url is not None:
             self.pages[url] = step
 
     def query(self, name: str, query: str) -> Step | None:
@@ -374,10 +368,6 @@ class _Search:
             yield Event("invalid", request=call.raw, failed=call.reason)
             return
         name = f"{number}.{i}"
-        whole = self._steps.tools.get(name) or self._steps.whole_calls.get(call)
-        if whole is not None:
-            yield _whole_call(call, whole)
-            return
         if self._times(call, f"{_TURN}{number}") > 2:
             pieces = call.queries if isinstance(call, SearchCall) else call.urls
             yield Event("repeated", request=" | ".join(pieces))
@@ -428,15 +418,6 @@ class _Search:
                 yield Event("visit", request=request, step=page, part=part, failed=failed)
             else:
                 yield Event("visit", request=request, failed=MISSING)
-
-
-def _whole_call(call: SearchCall | VisitCall, step: Step) -> Event:
-    """A call recorded as one text (versions before 0.3)."""
-    searching = isinstance(call, SearchCall)
-    request = " | ".join(call.queries) if isinstance(call, SearchCall) else " ".join(call.urls)
-    failures = as_list(_response(step.record).get("failures"))
-    failed = "; ".join(as_texts([as_object(failure).get("reason") for failure in failures]))
-    return Event("search" if searching else "visit", request=request, step=step, part="text", failed=failed)
 
 
 def _reason(failure: Record | None, name: str = "error") -> str:

@@ -61,7 +61,7 @@ def test_what_was_free_makes_no_figure_of_cost(tmp_path: Path) -> None:
     compared = three_runs(tmp_path)
     spent(tmp_path / "made-orig", 400_000, wall_s=8.0, price=0.0)
     found = figures(Material(compared, summaries=[summarise_run(tmp_path / "made-orig")]))
-    assert [one.reason for one in found.left_out if one.name == "cost"] == ["All calls here were free."]
+    assert [one.reason for one in found.left_out if one.name == "cost"] == ["All calls were free."]
     assert named(found, "time").alt == "orig scores highest, 30.0 at 2.0 seconds per instance."
 
 

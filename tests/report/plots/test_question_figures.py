@@ -64,7 +64,7 @@ def test_unknown_answers_about_regions(found: Drawn) -> None:
     assert lines["gpt-k1"]["y"] == [50.0]
     assert lines["kimi-k2 (smoke test)"]["y"] == [100.0, 100.0]
     assert named(found, "region_unknown_by_turn").alt == (
-        "Of these answers are unknown: least with 50.0% of 2 for gpt-k1, most with 100.0% of 2 for kimi-k2 (smoke test)."
+        "Unknown answers: least 50.0% of 2 for gpt-k1, most 100.0% of 2 for kimi-k2 (smoke test)."
     )
 
 

@@ -148,5 +148,5 @@ def test_beyond_the_bootstrap_intervals_are_normal() -> None:
 
 def test_without_orig_differences_are_left_out_and_it_is_said(found: RunsCompared) -> None:
     left = {one.name: one.reason for one in figures(Material(replace(found, baseline=""))).left_out}
-    assert left["gain_by_instance"] == "There is no run of orig here that differences could refer to."
-    assert left["agreement"].startswith("One judge alone agrees with nobody")
+    assert left["gain_by_instance"] == "These runs include no run of orig to compare with."
+    assert left["agreement"].startswith("There is only one judge")

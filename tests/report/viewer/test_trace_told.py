@@ -192,29 +192,6 @@ def test_a_long_text_is_cut_and_to_be_had_whole(tmp_path: Path) -> None:
             assert same.body.decode()[:4_000] == event["text"]
 
 
-def test_a_call_that_an_older_version_remembered_whole_is_told_whenever_it_was_made(tmp_path: Path) -> None:
-    """Before 0.3 the same call was one step, and the agent was given its text again."""
-    run = made_run(tmp_path, label="orig", rows=[Row("s1", answer="At nine.")])
-    call, asked = search("tide"), {"tool": "search", "query": ["tide"]}
-    steps = [
-        ("search/turn/1", {}, call),
-        ("search/tool/1.1", asked, "found two"),
-        *((f"search/turn/{n}", {"after": f"search/turn/{n - 1}"}, call) for n in (2, 3)),
-        ("search/turn/4", {"after": "search/turn/3"}, ANSWER),
-    ]
-    records = [
-        {"ok": True, "instance": "s1", "step": step, "request": request, "response": {"text": text}}
-        for step, request, text in steps
-    ]
-    (run / "steps.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    with viewer(tmp_path) as asker:
-        events = told(asker, run)
-    assert [(one["request"], one["text"]) for one in events if one["kind"] == "search"] == [
-        ("tide", "found two")
-    ] * 3
-    assert not any(one["failed"] for one in events)
-
-
 def test_a_length_is_what_a_browser_counts(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, "<answer>" + "😀" * 5_000 + "</answer>")
     with viewer(tmp_path) as asker:
