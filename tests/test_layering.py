@@ -7,6 +7,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -76,8 +77,13 @@ def room(module: str) -> str:
     return module.split(".")[1] if "." in module else "__init__"
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and module of every import of ours, wherever in the file it stands."""
+@cache
+def imports(path: Path) -> list[tuple[int, str]]:
+    """Return line and module of every import of ours, wherever in the file it is."""
+    return list(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             for name in node.names:

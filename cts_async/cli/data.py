@@ -59,40 +59,13 @@ for _name, _help in (
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, see cts data list.")]
 Gold = Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL).")]
 
-LIST_HELP = """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
 
-Example: cts data list --json
-"""
-SHOW_HELP = """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
-
-SPEC is whatever --data takes (sample, KIND:PATH, a .csv or .jsonl file), or mimics-duo:DIR for its panes.
-
-Example: cts data show qulac:qulac.json -n 5
-
-Example: cts data show hard518:release --id h001
-"""
-VALIDATE_HELP = """Read a dataset to its end, with all readers there are for it, and say in a line what it holds.
-
-Whatever is wrong ends in one line that names file, line and field, and in exit code 2. Other files with --as:
-gold, candidates (files, patterns, directories), qrels, run (TREC's format), evaluations (JSON), corpus.
-
-Example: cts data validate hard518:release --gold gold.jsonl
-
-Example: cts data validate documents.jsonl --as corpus
-"""
-CONVERT_HELP = """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
-
-With --gold the nuggets of that file are joined first. MIMICS-Duo's panes become JSON Lines, a pane to a line. Qulac's
-questions and answers have commands of their own: see cts data qulac --help.
-
-Example: cts data convert hard518:release --to hard518.jsonl
-
-Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --limit 50
-"""
-
-
-@data.command("list", help=LIST_HELP, short_help="Which datasets there are, and what each is.")
+@data.command("list", short_help="Which datasets there are, and what each is.")
 def list_kinds(as_json: options.AsJson = False) -> None:
+    """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
+
+    Example: cts data list --json
+    """
     from cts_async.datasets.about import ABOUT
 
     if as_json:
@@ -107,7 +80,7 @@ def list_kinds(as_json: options.AsJson = False) -> None:
     print_kinds(Console(), ABOUT.values())
 
 
-@data.command("show", help=SHOW_HELP, short_help="What a dataset holds, and its first instances.")
+@data.command("show", short_help="What a dataset holds, and its first instances.")
 def show(
     spec: Spec,
     n: Annotated[int, typer.Option("-n", min=0, help="So many instances.")] = 3,
@@ -116,6 +89,14 @@ def show(
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
+    """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
+
+    SPEC is whatever --data takes (sample, KIND:PATH, a .csv or .jsonl file), or mimics-duo:DIR for its panes.
+
+    Example: cts data show qulac:qulac.json -n 5
+
+    Example: cts data show hard518:release --id h001
+    """
     from rich.console import Console
 
     from cts_async.datasets.about import ABOUT
@@ -153,9 +134,7 @@ class Kind(StrEnum):
     CORPUS = "corpus"
 
 
-@data.command(
-    "validate", help=VALIDATE_HELP, short_help="Is a file sound? One line says so, or what is wrong where."
-)
+@data.command("validate", short_help="Is a file sound? One line says so, or what is wrong where.")
 def validate(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, or with --as a file.")],
     gold: Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL), and check them too.")] = None,
@@ -163,6 +142,15 @@ def validate(
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
+    """Read a dataset to its end, with all readers there are for it, and say in a line what it holds.
+
+    Whatever is wrong ends in one line that names file, line and field, and in exit code 2. Other files with --as:
+    gold, candidates (files, patterns, directories), qrels, run (TREC's format), evaluations (JSON), corpus.
+
+    Example: cts data validate hard518:release --gold gold.jsonl
+
+    Example: cts data validate documents.jsonl --as corpus
+    """
     from cts_async.errors import UsageError
     from cts_async.report.text import plain
 
@@ -192,7 +180,7 @@ def _contents(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str,
     return shelf.contents().joined(corpus_contents(shelf.dataset.corpus))
 
 
-@data.command("convert", help=CONVERT_HELP, short_help="Write a dataset as a file that --data reads.")
+@data.command("convert", short_help="Write a dataset as a file that --data reads.")
 def convert(
     spec: Spec,
     to: Annotated[Path, typer.Option(metavar="FILE", help="What to write; .jsonl or .csv.")],
@@ -201,6 +189,15 @@ def convert(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     field: options.Fields = None,
 ) -> None:
+    """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
+
+    With --gold the nuggets of that file are joined first. MIMICS-Duo's panes become JSON Lines, a pane to a line.
+    Qulac's questions and answers have commands of their own: see cts data qulac --help.
+
+    Example: cts data convert hard518:release --to hard518.jsonl
+
+    Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --limit 50
+    """
     from cts_async.datasets.contents import counted
     from cts_async.datasets.convert import convert as write
     from cts_async.datasets.shelf import open_shelf

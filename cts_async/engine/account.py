@@ -201,7 +201,6 @@ class Account:
         return  # only a shared account has to pass the demand on
 
     def has_room(self, tokens: float) -> bool:
-        """True if a request of about `tokens` may be sent now."""
         return (self._requests is None or self._requests.has_room(1.0)) and (
             self._tokens is None or self._tokens.has_room(tokens * self._margin)
         )

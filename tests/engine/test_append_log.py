@@ -137,7 +137,7 @@ def test_nothing_is_appended_to_a_file_that_is_no_longer_there(
     asyncio.run(main())
 
 
-def test_line_that_was_lost_silently_is_reported_at_the_end(tmp_path: Path) -> None:
+def test_line_lost_without_a_waiting_caller_is_reported_by_close(tmp_path: Path) -> None:
     async def main() -> None:
         silent = AppendLog(tmp_path / "silent")
         await silent.put({"n": 1})

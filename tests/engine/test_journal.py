@@ -542,7 +542,7 @@ def test_one_damaged_line_is_told_as_one(tmp_path: Path) -> None:
     path.write_bytes(b"garbage\n")
     journal = Journal(path)
     journal.close()
-    assert journal.report.notices(path) == [f"{path}: 1 damaged line is done again (line 1)"]
+    assert journal.report.notices(path) == [f"{path}: 1 damaged line (line 1); their steps are repeated"]
 
 
 @settings(max_examples=60, deadline=None)
@@ -552,7 +552,7 @@ def test_what_is_kept_is_found_and_what_is_forgotten_is_not(numbers: list[int], 
 
     async def main(path: Path) -> None:
         with opened(path) as journal, pytest.MonkeyPatch.context() as patch:
-            patch.setattr("cts_async.engine.journal.KEPT_AT_ONCE", at_once)
+            patch.setattr("cts_async.engine.journal.INDEXED_AT_ONCE", at_once)
             for i, n in enumerate(numbers):
                 key = record(n)["key"]
                 await journal.append(record(n, response=i))
@@ -602,7 +602,7 @@ def test_lines_of_other_processes_are_found_and_told_as_they_are(path: Path, syn
 def test_many_lines_of_other_processes_are_held_in_the_index(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cts_async.engine.journal.KEPT_AT_ONCE", 4)
+    monkeypatch.setattr("cts_async.engine.journal.INDEXED_AT_ONCE", 4)
 
     async def main() -> None:
         with opened(path) as journal:
@@ -634,6 +634,8 @@ def test_refused_lines_of_other_processes_leave_none_of_them(
             monkeypatch.setattr(os, "write", disk_with_room_for(room, errno.ENOSPC))
             with pytest.raises(StorageFull, match="No space left"):
                 await journal.append_lines(list(map(line_of, late)))
+            with pytest.raises(StorageFull):
+                await journal.append(late[1])
             assert journal.find(late[0]["key"]) is None
 
     asyncio.run(main())
