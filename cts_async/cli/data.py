@@ -16,7 +16,7 @@ from cts_async.cli.streams import print_notes
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
-    from cts_async.datasets.contents import Contents
+    from cts_async.datasets.inspect import Contents
 
 SETTINGS: Final[dict[str, Any]] = {
     "no_args_is_help": True,
@@ -59,55 +59,27 @@ for _name, _help in (
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, see cts data list.")]
 Gold = Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL).")]
 
-LIST_HELP = """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
 
-Example: cts data list --json
-"""
-SHOW_HELP = """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
-
-SPEC is whatever --data takes (sample, KIND:PATH, a .csv or .jsonl file), or mimics-duo:DIR for its panes.
-
-Example: cts data show qulac:qulac.json -n 5
-
-Example: cts data show hard518:release --id h001
-"""
-VALIDATE_HELP = """Read a dataset to its end, with all readers there are for it, and say in a line what it holds.
-
-Whatever is wrong ends in one line that names file, line and field, and in exit code 2. Other files with --as:
-gold, candidates (files, patterns, directories), qrels, run (TREC's format), evaluations (JSON), corpus.
-
-Example: cts data validate hard518:release --gold gold.jsonl
-
-Example: cts data validate documents.jsonl --as corpus
-"""
-CONVERT_HELP = """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
-
-With --gold the nuggets of that file are joined first. MIMICS-Duo's panes become JSON Lines, a pane to a line. Qulac's
-questions and answers have commands of their own: see cts data qulac --help.
-
-Example: cts data convert hard518:release --to hard518.jsonl
-
-Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --limit 50
-"""
-
-
-@data.command("list", help=LIST_HELP, short_help="Which datasets there are, and what each is.")
+@data.command("list", short_help="Which datasets there are, and what each is.")
 def list_kinds(as_json: options.AsJson = False) -> None:
-    from cts_async.datasets.about import ABOUT
+    """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
 
+    Example: cts data list --json
+    """
+    from cts_async.datasets.registry import FILE, all_kinds
+
+    kinds = [*all_kinds().values(), FILE]
     if as_json:
-        from dataclasses import asdict
-
-        print_json([asdict(about) for about in ABOUT.values()])
+        print_json([kind.as_json() for kind in kinds])
         return
     from rich.console import Console
 
     from cts_async.report.datasets import print_kinds
 
-    print_kinds(Console(), ABOUT.values())
+    print_kinds(Console(), kinds)
 
 
-@data.command("show", help=SHOW_HELP, short_help="What a dataset holds, and its first instances.")
+@data.command("show", short_help="What a dataset holds, and its first instances.")
 def show(
     spec: Spec,
     n: Annotated[int, typer.Option("-n", min=0, help="So many instances.")] = 3,
@@ -116,28 +88,35 @@ def show(
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
+    """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
+
+    SPEC is whatever --data takes (sample, KIND:PATH, a .csv or .jsonl file), or mimics-duo:DIR for its panes.
+
+    Example: cts data show qulac:qulac.json -n 5
+
+    Example: cts data show hard518:release --id h001
+    """
     from rich.console import Console
 
-    from cts_async.datasets.about import ABOUT
-    from cts_async.datasets.shelf import item_of, open_shelf
+    from cts_async.datasets.inspect import item_of, open_to_inspect
     from cts_async.report.datasets import print_contents, print_item
 
-    shelf = open_shelf(spec, gold, options.read_fields(field))
+    found = open_to_inspect(spec, gold, options.read_fields(field))
     if id is not None:
-        item = item_of(shelf, id)
+        item = item_of(found, id)
         if as_json:
             print_json(item)
         else:
             print_item(Console(), item, whole=True)
         return
-    contents = shelf.contents()
-    items = list(islice(shelf.items(), n))
+    contents = found.contents()
+    items = list(islice(found.items(), n))
     if as_json:
-        found = {"kind": shelf.kind, "files": [*map(str, shelf.paths)], **contents.as_json(), "items": items}
-        print_json(found)
+        row = {"kind": found.kind, "files": [*map(str, found.paths)], **contents.as_json(), "items": items}
+        print_json(row)
         return
     console = Console()
-    print_contents(console, ABOUT[shelf.kind].title, shelf.paths, contents)
+    print_contents(console, found.title, found.paths, contents)
     for item in items:
         print_item(console, item)
 
@@ -153,9 +132,7 @@ class Kind(StrEnum):
     CORPUS = "corpus"
 
 
-@data.command(
-    "validate", help=VALIDATE_HELP, short_help="Is a file sound? One line says so, or what is wrong where."
-)
+@data.command("validate", short_help="Is a file sound? One line says so, or what is wrong where.")
 def validate(
     spec: Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, or with --as a file.")],
     gold: Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL), and check them too.")] = None,
@@ -163,6 +140,15 @@ def validate(
     field: options.Fields = None,
     as_json: options.AsJson = False,
 ) -> None:
+    """Read a dataset to its end, with all readers there are for it, and say in a line what it holds.
+
+    Whatever is wrong ends in one line that names file, line and field, and in exit code 2. Other files with --as:
+    gold, candidates (files, patterns, directories), qrels, run (TREC's format), evaluations (JSON), corpus.
+
+    Example: cts data validate hard518:release --gold gold.jsonl
+
+    Example: cts data validate documents.jsonl --as corpus
+    """
     from cts_async.errors import UsageError
     from cts_async.report.text import plain
 
@@ -178,21 +164,20 @@ def validate(
 
 
 def _contents(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
-    from cts_async.datasets.shelf import open_shelf
-    from cts_async.datasets.soundness import SOUND
+    from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
     from cts_async.report.datasets import corpus_contents
 
     if kind is Kind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
-        return SOUND[kind](spec, fields)
-    shelf = open_shelf(spec, gold, fields)
-    if shelf.dataset is None or shelf.dataset.corpus is None:
-        return shelf.contents()
-    return shelf.contents().joined(corpus_contents(shelf.dataset.corpus))
+        return FILE_READERS[kind](spec, fields)
+    found = open_to_inspect(spec, gold, fields)
+    if found.dataset is None or found.dataset.corpus is None:
+        return found.contents()
+    return found.contents().joined(corpus_contents(found.dataset.corpus))
 
 
-@data.command("convert", help=CONVERT_HELP, short_help="Write a dataset as a file that --data reads.")
+@data.command("convert", short_help="Write a dataset as a file that --data reads.")
 def convert(
     spec: Spec,
     to: Annotated[Path, typer.Option(metavar="FILE", help="What to write; .jsonl or .csv.")],
@@ -201,14 +186,22 @@ def convert(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
     field: options.Fields = None,
 ) -> None:
-    from cts_async.datasets.contents import counted
-    from cts_async.datasets.convert import convert as write
-    from cts_async.datasets.shelf import open_shelf
+    """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
+
+    With --gold the nuggets of that file are joined first. MIMICS-Duo's panes become JSON Lines, a pane to a line.
+    Qulac's questions and answers have commands of their own: see cts data qulac --help.
+
+    Example: cts data convert hard518:release --to hard518.jsonl
+
+    Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --limit 50
+    """
+    from cts_async.datasets.inspect import convert as write
+    from cts_async.datasets.inspect import counted, open_to_inspect
     from cts_async.report.text import plain
 
-    shelf = open_shelf(spec, gold, options.read_fields(field))
-    n = write(shelf, to, limit=limit, force=force)
-    what = counted(n, "pane" if shelf.dataset is None else "instance")
+    found = open_to_inspect(spec, gold, options.read_fields(field))
+    n = write(found, to, limit=limit, force=force)
+    what = counted(n, "pane" if found.dataset is None else "instance")
     typer.echo(plain(f"{to}: {what} from {spec}"), err=True)
-    if shelf.dataset is not None:
-        print_notes(shelf.dataset.notes)
+    if found.dataset is not None:
+        print_notes(found.dataset.notes)

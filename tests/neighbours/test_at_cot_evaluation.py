@@ -12,9 +12,9 @@ import pytest
 from made_talks import made_talk
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.config import ConverseConfig, EvaluationConfig, RunConfig
+from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets import open_dataset
-from cts_async.datasets.annotations import AnnotatedQuery, Annotations
+from cts_async.datasets.instances import AnnotatedQuery, Annotations
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.neighbours.at_cot.evaluation import Judgments, evaluate_talks, open_judgments
@@ -39,8 +39,8 @@ JUDGED = "1-1 0 animal 1\n1-2 0 car 1\n2-1 0 ferry 1\n3-1 0 museum 1\n"
 def plan_of(folder: Path, *talks: Path, qulac: bool = False) -> ConversePlan:
     """A plan whose runs are `talks`, all finished."""
     data, _ = write_talk_world(folder)
-    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    plan = plan_conversations(ConverseConfig(run), load_catalogue(None), {})
+    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    plan = plan_conversations(config, load_catalogue(None), {})
     dataset = replace(plan.dataset, annotations=lambda: PEOPLE, name="qulac" if qulac else "talks")
     return replace(
         plan,
@@ -103,7 +103,7 @@ def test_table_8_of_a_tiny_corpus_by_hand(tmp_path: Path) -> None:
     assert "1 of 5 instances have no judgments and are left out." in report.notes
 
 
-def test_a_relevance_level_changes_binary_measures_and_stands_in_caption_rows_and_notes(
+def test_relevance_level_changes_binary_measures_and_is_in_caption_rows_and_notes(
     tmp_path: Path,
 ) -> None:
     """Of "jaguar", car (grade 1) comes second and animal (grade 2) third; ferry and museum have grade 1 only."""
@@ -122,7 +122,7 @@ def test_a_relevance_level_changes_binary_measures_and_stands_in_caption_rows_an
     assert any("1 of 5 instances have judgments but no relevant document" in note for note in report.notes)
 
 
-def test_tables_5_to_7_and_the_correlation_stand_before_it(tmp_path: Path) -> None:
+def test_tables_5_to_7_and_correlation_precede_table_8(tmp_path: Path) -> None:
     """Words shared: "do you want standard jaguar" and "do you want the animal": 3 of 5 and 5, so F1 = 0.6."""
     report = evaluated(
         plan_of(tmp_path, talk(tmp_path, "standard"), talk(tmp_path, "cot"), talk(tmp_path, "at-cot")),
@@ -147,7 +147,7 @@ def test_tables_5_to_7_and_the_correlation_stand_before_it(tmp_path: Path) -> No
     assert any(note == "Retrieval in the table of section 7 is nDCG@10." for note in report.notes)
 
 
-def test_stand_ins_are_called_so_and_nothing_published_stands_beside(tmp_path: Path) -> None:
+def test_pseudo_judgments_are_labelled_and_have_no_published_values(tmp_path: Path) -> None:
     report = evaluated(plan_of(tmp_path, talk(tmp_path, "cot"), qulac=True), tmp_path)
     table = table_of(report, "turns_nDCG@10")
     assert "not relevance judgments" in table.caption
@@ -159,7 +159,7 @@ def test_stand_ins_are_called_so_and_nothing_published_stands_beside(tmp_path: P
     assert not any(note.startswith("paper:") for note in report.notes)
 
 
-def test_a_reciprocal_rank_of_many_stand_ins_is_easy_and_told(tmp_path: Path) -> None:
+def test_reciprocal_rank_with_many_pseudo_judgments_gives_a_note(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, talk(tmp_path, "cot"))
     told = "MRR@10 is 1 wherever any of an intent's 3 stand-ins comes first; --qrels intent:1 asks for the best of them."
     assert told in evaluated(plan, tmp_path, "intent:3").notes
@@ -167,7 +167,7 @@ def test_a_reciprocal_rank_of_many_stand_ins_is_easy_and_told(tmp_path: Path) ->
     assert not any("stand-ins comes first" in note for note in evaluated(plan, tmp_path, "intent:1").notes)
 
 
-def test_judgments_of_the_web_track_have_the_paper_s_values_beside(tmp_path: Path) -> None:
+def test_web_track_judgments_are_shown_with_published_values(tmp_path: Path) -> None:
     (tmp_path / "qrels").write_text(JUDGED)
     runs = talk(tmp_path, "cot"), talk(tmp_path, "cot", mode="select")
     report = evaluated(plan_of(tmp_path, *runs, qulac=True), tmp_path, str(tmp_path / "qrels"))
@@ -177,7 +177,7 @@ def test_judgments_of_the_web_track_have_the_paper_s_values_beside(tmp_path: Pat
     assert any(note.startswith("paper: nDCG@10 of AT-CoT's table 8") for note in report.notes)
 
 
-def test_a_mean_over_fewer_instances_is_told(tmp_path: Path) -> None:
+def test_mean_over_fewer_instances_gives_a_note(tmp_path: Path) -> None:
     everything, some = talk(tmp_path, "cot"), talk(tmp_path, "at-cot")
     assert not any(
         "where n differs" in note for note in evaluated(plan_of(tmp_path, everything, some), tmp_path).notes
@@ -213,7 +213,7 @@ def test_judgments_of_another_corpus_are_suspected(tmp_path: Path) -> None:
     assert "No query found a single relevant document: are these judgments of this corpus?" in report.notes
 
 
-def test_an_intent_that_nothing_is_relevant_to_counts_0_and_is_told(tmp_path: Path) -> None:
+def test_intent_without_relevant_document_counts_0_with_a_note(tmp_path: Path) -> None:
     """Its document, ferry, is found first: by its grade of 0 that is worth nothing, before and after."""
     (tmp_path / "qrels").write_text(JUDGED.replace("ferry 1", "ferry 0"))
     plan = plan_of(tmp_path, talk(tmp_path, "cot"))
@@ -246,8 +246,8 @@ def test_how_the_conversations_went_is_a_table(tmp_path: Path) -> None:
 
 def planned(folder: Path) -> ConversePlan:
     data, _ = write_talk_world(folder)
-    run = RunConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
-    return plan_conversations(ConverseConfig(run), load_catalogue(None), {})
+    config = ConverseConfig(models=("local",), schemes=("cot",), modes=("select",), data=str(data))
+    return plan_conversations(config, load_catalogue(None), {})
 
 
 def opened(folder: Path, qrels: str, **evaluation: object) -> Judgments | None:
@@ -256,7 +256,7 @@ def opened(folder: Path, qrels: str, **evaluation: object) -> Judgments | None:
     return open_judgments(EvaluationConfig(**asked), plan)  # type: ignore[arg-type]
 
 
-def test_the_intent_s_own_words_stand_in_for_judgments(tmp_path: Path) -> None:
+def test_pseudo_judgments_come_from_the_intent_text(tmp_path: Path) -> None:
     found = opened(tmp_path, "intent:1")
     assert found is not None
     assert (found.given, found.caption) == (
@@ -267,10 +267,10 @@ def test_the_intent_s_own_words_stand_in_for_judgments(tmp_path: Path) -> None:
     assert found.qrels({"1-2": "a jaguar car dealer", "9": "zebra"}) == {"1-2": {"car": 1}}
     by_default = opened(tmp_path, "intent")
     assert by_default is not None
-    assert by_default.standin_depth == 10
+    assert by_default.pseudo_depth == 10
 
 
-def test_stand_ins_have_no_higher_relevance_level(tmp_path: Path) -> None:
+def test_pseudo_judgments_with_relevance_level_2_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--relevance-level 2: intent:1 has grade 1 only; name a file"):
         opened(tmp_path, "intent:1", relevance_level=2)
 
@@ -293,18 +293,18 @@ def test_judgments_of_something_else_are_refused(tmp_path: Path) -> None:
 
 def test_judgments_of_another_corpus_are_refused_before_anything_is_paid_for(tmp_path: Path) -> None:
     (tmp_path / "web.qrels").write_text("1 1 clueweb09-en0000 2\n1 2 clueweb09-en0001 1\n")
-    told = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', there documents are called"
+    told = r"web.qrels: judges no document of .*pages.jsonl: it judges 'clueweb09-en0000', the corpus has"
     with pytest.raises(InputError, match=told):
         opened(tmp_path, str(tmp_path / "web.qrels"))
 
 
 @pytest.mark.parametrize("qrels", ["intent:0", "intent:", "intent:ten", "intent:²", "intent:5000"])
-def test_a_depth_that_is_none_is_refused(tmp_path: Path, qrels: str) -> None:
+def test_invalid_depth_is_refused(tmp_path: Path, qrels: str) -> None:
     with pytest.raises(UsageError, match="write intent:N with N from 1 to 1000"):
         opened(tmp_path, qrels)
 
 
-def test_what_cannot_be_opened_is_named_at_once(tmp_path: Path) -> None:
+def test_unreadable_corpus_or_reranker_is_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="missing.qrels"):
         opened(tmp_path, str(tmp_path / "missing.qrels"))
     with pytest.raises(InputError, match="nowhere.jsonl"):
@@ -365,13 +365,13 @@ def test_runs_of_fewer_and_of_more_turns_have_tables_of_their_own(tmp_path: Path
     assert set(others) == {"w/o clarification"}  # and no scheme against itself
 
 
-def test_without_documents_it_says_what_is_missing(tmp_path: Path) -> None:
+def test_evaluation_without_documents_notes_what_is_missing(tmp_path: Path) -> None:
     data, _ = write_talk_world(tmp_path)
     found = evaluate_held([held(tmp_path, spec=str(data))], EvaluationConfig())
     assert found.notes == ("Nothing was retrieved: name documents with --corpus FILE.jsonl.",)
 
 
-def test_without_the_data_nothing_is_evaluated_and_it_is_said_why(tmp_path: Path) -> None:
+def test_evaluation_without_data_notes_the_reason(tmp_path: Path) -> None:
     found = evaluate_held([held(tmp_path)], EvaluationConfig())
     assert found.tables == ()
     assert found.notes == (

@@ -60,7 +60,7 @@ def of(**schemes: Mapping[str, Sequence[str]]) -> GeneratedQuestions:
 MATRIX = {("g1", "a1"): 0.2, ("g1", "a2"): 0.7, ("g2", "a1"): 0.9, ("g2", "a2"): 0.1}
 
 
-def test_a_query_scores_the_greatest_of_the_whole_matrix() -> None:
+def test_query_scores_the_greatest_of_the_whole_matrix() -> None:
     found = score_queries(of(cot={"q": ["g1", "g2"]}), {"q": ["a1", "a2"]}, Made(MATRIX))
     best = found["cot"]["q"]
     assert (best.points, best.question, best.annotated) == (pytest.approx(90.0), "g2", "a1")
@@ -73,7 +73,7 @@ def test_schemes_that_ask_the_same_share_its_comparison() -> None:
     assert sorted(made.asked) == sorted(MATRIX)
 
 
-def test_what_nobody_annotated_or_asked_is_left_out_and_counted() -> None:
+def test_queries_without_annotation_or_question_are_left_out_and_counted() -> None:
     generated = of(cot={"q": ["g1"], "nobody wrote": ["g1"], "nothing asked": [" "]})
     scores = score_queries(
         generated, {"q": ["a2"], "nothing asked": ["a1"], "nobody wrote": []}, Made(MATRIX)
@@ -82,7 +82,7 @@ def test_what_nobody_annotated_or_asked_is_left_out_and_counted() -> None:
     assert (row.n, row.left_out, row.mean) == (1, 2, pytest.approx(70.0))
 
 
-def test_a_scheme_without_any_score_has_no_mean() -> None:
+def test_scheme_without_any_score_has_no_mean() -> None:
     generated = of(cot={"q": ["g1"]})
     (row,) = scheme_scores(score_queries(generated, {}, Made({})), generated)
     assert (row.n, row.left_out, row.mean) == (0, 1, None)
@@ -115,7 +115,7 @@ def test_table_5_by_hand() -> None:
     assert not at_cot.improves_on("cot")
 
 
-def test_a_significant_loss_is_no_improvement() -> None:
+def test_significant_loss_is_no_improvement() -> None:
     generated, scores = two_schemes()
     renamed = {"cot": scores["standard"], "standard": scores["at-cot"]}
     cot, _ = scheme_scores(renamed, generated)
@@ -138,7 +138,7 @@ def test_table_6_takes_the_queries_of_each_level() -> None:
     assert [(row.n, row.left_out) for row in found[1]] == [(1, 0), (1, 0)]
 
 
-def test_progress_is_told_after_each_query() -> None:
+def test_progress_is_reported_after_each_query() -> None:
     told: list[tuple[int, int]] = []
     generated = of(cot={"q": ["g1"], "r": ["g2"]})
     score_queries(
@@ -148,7 +148,7 @@ def test_progress_is_told_after_each_query() -> None:
 
 
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=5), st.randoms())
-def test_the_order_of_questions_changes_no_score(points: list[int], random: Any) -> None:
+def test_order_of_questions_changes_no_score(points: list[int], random: Any) -> None:
     questions = [f"g{n}" for n in range(len(points))]
     made = Made({(question, "x"): one / 100 for question, one in zip(questions, points, strict=True)})
     random.shuffle(questions)
@@ -189,13 +189,13 @@ def test_no_predictions_have_no_shares() -> None:
     assert {one.share for one in type_distribution({"d": PREDICTED["d"]})} == {None}
 
 
-def test_the_papers_own_tables_give_another_correlation_than_it_prints() -> None:
+def test_papers_own_tables_give_another_correlation_than_it_prints() -> None:
     """Table 5 (Qulac) and table 8 (TREC 09-12, respond, turn 1); printed are r = 0.92 and p = 0.08."""
     found = pearson([77.9, 77.0, 79.2, 80.6], [0.232, 0.230, 0.238, 0.244])
     assert (found.n, round(found.r or 0, 3), round(found.p or 0, 3)) == (4, 0.994, 0.006)
 
 
-def test_what_is_printed_fits_itself() -> None:
+def test_published_r_and_p_are_consistent() -> None:
     """With n = 4 the t distribution has 2 degrees of freedom, where p = 1 - |r|: 0.92 goes with 0.08."""
     found = pearson([0, 1, 2, 3], [0, 3, 1, 2])
     assert (found.r, found.p) == (pytest.approx(0.4), pytest.approx(0.6))
@@ -239,7 +239,7 @@ def talk(folder: Path, scheme: str, mode: str, asked: dict[str, list[str]]) -> T
     return read_talk(made_talk(folder, scheme=scheme, mode=mode, rows=rows, queries=BLURRED))
 
 
-def test_the_first_intent_that_was_talked_about_speaks_for_its_query(tmp_path: Path) -> None:
+def test_first_intent_that_was_talked_about_speaks_for_its_query(tmp_path: Path) -> None:
     asked = {"2-1": ["When?"], "1-2": ["Which?", "Why?"]}
     cot = talk(tmp_path, "cot", "respond", asked)
     assert asked_first([cot], BLURRED) == {

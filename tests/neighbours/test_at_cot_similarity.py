@@ -22,21 +22,21 @@ def test_two_shared_words_of_three_and_five_by_hand() -> None:
     assert found.tolist() == [[pytest.approx(0.5), 1.0]]
 
 
-def test_a_word_counts_as_often_as_both_have_it() -> None:
+def test_word_counts_as_often_as_both_have_it() -> None:
     """new x 2 and york against new x 1 and york x 1: two shared of 3 + 2."""
     assert TokenF1().scores(["new new york"], ["new york"]).tolist() == [[pytest.approx(0.8)]]
 
 
-def test_the_matrix_has_a_row_for_each_generated_question() -> None:
+def test_matrix_has_a_row_for_each_generated_question() -> None:
     assert TokenF1().scores(["a", "b", "c"], ["a", "b"]).shape == (3, 2)
     assert TokenF1().scores([], ["a"]).shape == (0, 1)
 
 
-def test_a_text_without_words_scores_nothing_even_against_itself() -> None:
+def test_text_without_words_scores_nothing_even_against_itself() -> None:
     assert TokenF1().scores(["?"], ["?", "map"]).tolist() == [[0.0, 0.0]]
 
 
-def test_its_name_says_that_it_is_not_bertscore() -> None:
+def test_token_f1_name_denies_bertscore() -> None:
     assert "not BERTScore" in TokenF1.name
     assert not TokenF1.is_bertscore
 
@@ -72,7 +72,7 @@ TEXTS = ["are you interested in dinosaurs", "do you want pictures of dinosaurs",
 
 
 @pytest.mark.skipif(HERE, reason="the extra [bertscore] is installed")
-def test_without_the_extra_the_error_says_how_to_install_it() -> None:
+def test_missing_extra_error_gives_install_command() -> None:
     with pytest.raises(UsageError, match=r"pip install 'cts-async\[bertscore\]'"):
         BertScore("somewhere")
 
@@ -123,7 +123,7 @@ def by_hand(encoder: Path, layer: int, a: str, b: str) -> float:
 
 
 @needs_package
-def test_the_matrix_is_that_of_the_equations(encoder: Path) -> None:
+def test_matrix_is_that_of_the_equations(encoder: Path) -> None:
     scores = BertScore(str(encoder)).scores(TEXTS[:2], TEXTS)
     expected = [[by_hand(encoder, 3, a, b) for b in TEXTS] for a in TEXTS[:2]]
     assert scores.tolist() == [pytest.approx(row, abs=1e-5) for row in expected]
@@ -131,7 +131,7 @@ def test_the_matrix_is_that_of_the_equations(encoder: Path) -> None:
 
 
 @needs_package
-def test_an_unknown_encoder_is_read_three_quarters_up_and_its_name_says_so(encoder: Path) -> None:
+def test_unknown_encoder_uses_layer_three_quarters_up(encoder: Path) -> None:
     scorer = BertScore(str(encoder))
     assert scorer.layer == 3
     assert scorer.name == "BERTScore F1 (tiny, layer 3 of 4, not rescaled)"
@@ -146,6 +146,6 @@ def test_blank_text_scores_nothing_and_long_text_is_cut(encoder: Path) -> None:
 
 
 @needs_package
-def test_an_encoder_that_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
+def test_encoder_that_cannot_be_loaded_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be loaded"):
         BertScore(str(tmp_path))

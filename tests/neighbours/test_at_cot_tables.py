@@ -13,7 +13,7 @@ from rich.console import Console
 from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
-from cts_async.datasets.annotations import AnnotatedQuery, Annotations
+from cts_async.datasets.instances import AnnotatedQuery, Annotations
 from cts_async.neighbours.at_cot.generation import Generated, GeneratedQuestions, pearson, published
 from cts_async.neighbours.at_cot.similarity import TokenF1
 from cts_async.neighbours.at_cot.tables import MARKS, generation_tables, turn_tables
@@ -71,7 +71,7 @@ def test_table_5_has_scores_marks_and_the_published_values() -> None:
     assert "† at-standard" not in printed(table)
 
 
-def test_a_baseline_that_asked_nothing_is_no_test_of_the_family() -> None:
+def test_baseline_that_asked_nothing_is_no_test_of_the_family() -> None:
     """Holm's correction over one test leaves its p as it is."""
     asked = {**generated(), "cot": dict.fromkeys(QUERIES, Generated(()))}
     at_cot = named(generation_tables(asked, annotations(), Lengths()))["generation"].rows[2]
@@ -79,7 +79,7 @@ def test_a_baseline_that_asked_nothing_is_no_test_of_the_family() -> None:
     assert at_cot["over_standard_p_holm"] == at_cot["over_standard_p"]
 
 
-def test_other_data_and_other_measures_stand_beside_nothing_published() -> None:
+def test_other_data_or_measures_have_no_published_values() -> None:
     for dataset, scorer in (("sample", Lengths()), ("qulac", TokenF1())):
         tables = named(generation_tables(generated(), annotations(), scorer, dataset=dataset))
         assert not any("published" in key for row in tables["generation"].rows for key in row)
@@ -92,7 +92,7 @@ def test_token_f1_is_named_in_every_table() -> None:
     assert all("token F1, not BERTScore" in table.caption for table in tables)
 
 
-def test_table_6_needs_levels_and_puts_clariqs_values_beside() -> None:
+def test_table_6_needs_levels_and_shows_published_clariq_values() -> None:
     levels = {"a": 1, "b": 4, "c": 4}
     tables = named(generation_tables(generated(), annotations(levels), Lengths(), dataset="clariq"))
     rows = tables["generation_by_level"].rows
@@ -117,12 +117,12 @@ def test_table_7_has_shares_in_percent_and_the_gain_over_cot() -> None:
     assert (generalize["share"], generalize["gain"]) == (0.0, None)
 
 
-def test_without_predictions_there_is_no_table_7() -> None:
+def test_table_7_is_absent_without_predictions() -> None:
     tables = generation_tables(generated({"cot": (1, 2, 3, 4)}), annotations(), Lengths())
     assert "ambiguity_types" not in named(tables)
 
 
-def test_section_7_says_what_the_papers_tables_give() -> None:
+def test_section_7_caption_gives_r_of_the_published_tables() -> None:
     retrieval = {
         "standard": {"a": [0.1], "b": [0.2]},
         "cot": {"a": [0.3, 0.1], "b": [0.3]},
@@ -180,7 +180,7 @@ def turns_printed(found: TurnRetrieval, *, beside_paper: bool = False) -> list[s
     return out.getvalue().splitlines()
 
 
-def test_the_table_has_q_first_then_schemes_turn_by_turn(found: TurnRetrieval) -> None:
+def test_table_has_q_first_then_schemes_turn_by_turn(found: TurnRetrieval) -> None:
     """q finds cat second: 1/2. AT-CoT finds it first in both modes, standard finds it at turn 1 as q does."""
     rows = [" ".join(line.split()) for line in turns_printed(found)]
     assert "Retrieval by turn, MRR@10 (table 8)" in rows
@@ -201,7 +201,7 @@ def test_it_fits_80_columns_with_the_paper_s_values(found: TurnRetrieval) -> Non
     assert sum("paper" in row for row in rows) == 1  # beside nDCG@10 only
 
 
-def test_tests_are_in_the_data_and_not_in_print(found: TurnRetrieval, tmp_path: Path) -> None:
+def test_turn_tests_are_in_rows_but_not_printed(found: TurnRetrieval, tmp_path: Path) -> None:
     *_, tests = turn_tables(found, "caption")
     assert not any("Paired t-tests" in line for line in turns_printed(found))
     row = next(r for r in tests.rows if (r["measure"], r["turn"], r["other"]) == ("MRR@10", 1, "standard"))
@@ -212,7 +212,7 @@ def test_tests_are_in_the_data_and_not_in_print(found: TurnRetrieval, tmp_path: 
     assert header == "measure,mode,turn,scheme,other,n,difference,t,p,p_holm,judgments"
 
 
-def test_every_row_says_who_judged_for_a_file_has_no_caption(found: TurnRetrieval) -> None:
+def test_every_row_names_its_judgments(found: TurnRetrieval) -> None:
     tables = list(turn_tables(found, "bm25 over made.jsonl; stand-in judgments"))
     assert len(tables) == 3
     for table in tables:
@@ -220,14 +220,14 @@ def test_every_row_says_who_judged_for_a_file_has_no_caption(found: TurnRetrieva
         assert {row["judgments"] for row in table.rows} == {"bm25 over made.jsonl; stand-in judgments"}
 
 
-def test_rows_say_unrounded_what_was_improved_on(found: TurnRetrieval) -> None:
+def test_rows_are_unrounded_and_list_improved_schemes(found: TurnRetrieval) -> None:
     table = next(turn_tables(found, "caption"))
     row = next(r for r in table.rows if (r["turn"], r["scheme"]) == (2, "at-cot"))
     assert (row["respond"], row["respond_n"], row["respond_over"]) == (1.0, 3, ["standard"])
     assert (row["select"], row["select_over"]) == (0.0, [])
 
 
-def test_the_published_values_are_those_of_the_paper() -> None:
+def test_published_values_are_those_of_the_paper() -> None:
     """AT-CoT leads every turn and mode of TREC 2009-2012 but turn 3 of respond, where CoT does."""
     values = dict(published()["table_8"])
     assert values.pop(NOBODY_ASKED) == [[0.123, 0.123]]

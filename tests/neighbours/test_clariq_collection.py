@@ -10,7 +10,7 @@ import pytest
 from made_clariq import BANK, HEADER, REWORDED, ROWS, clariq_file
 
 from cts_async.datasets import open_dataset, sha256_of
-from cts_async.datasets.annotations import AnnotatedQuery
+from cts_async.datasets.instances import AnnotatedQuery
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.clariq.collection import (
     clariq_files,
@@ -39,7 +39,7 @@ def refusal(path: Path) -> InputError:
 # -- rows ---------------------------------------------------------------------------------------------
 
 
-def test_a_row_is_a_facet_with_a_question_and_its_answer(tmp_path: Path) -> None:
+def test_row_is_a_facet_with_a_question_and_its_answer(tmp_path: Path) -> None:
     path = clariq_file(tmp_path / "dev.tsv")
     row = next(read_clariq(path))
     assert (row.topic_id, row.request, row.topic_desc, row.need) == (
@@ -51,7 +51,7 @@ def test_a_row_is_a_facet_with_a_question_and_its_answer(tmp_path: Path) -> None
     assert (row.facet_id, row.question_id, row.answer) == ("F01", "Q00010", "at night")
 
 
-def test_a_topic_needs_no_description(tmp_path: Path) -> None:
+def test_topic_needs_no_description(tmp_path: Path) -> None:
     header = HEADER.replace("topic_desc\t", "")
     rows = tuple("\t".join(cell for i, cell in enumerate(row.split("\t")) if i != 2) for row in ROWS)
     assert [row.topic_desc for row in read_clariq(clariq_file(tmp_path / "dev.tsv", rows, header))] == [
@@ -60,7 +60,7 @@ def test_a_topic_needs_no_description(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("request_column", ["initial request", "initial_request", "query"])
-def test_a_file_without_labels_is_a_list_of_topics(write: Write, request_column: str) -> None:
+def test_file_without_labels_is_a_list_of_topics(write: Write, request_column: str) -> None:
     path = write("test.tsv", f"topic_id\t{request_column}\n201\traspberry pi\n")
     found = read_collection([path])
     assert (found.topics["201"].request, found.topics["201"].need, found.facets) == ("raspberry pi", None, {})
@@ -83,16 +83,16 @@ def test_a_file_without_labels_is_a_list_of_topics(write: Write, request_column:
             ("\t4\tF02", "\t3\tF02"),
             6,
             "clarification_need",
-            "topic '7' stands earlier with another clarification_need",
+            "topic '7' occurs earlier with another clarification_need",
         ),
         (("F03\t", "\t"), 8, "facet_id", "is empty"),
-        (("F03\t", "F02\t"), 8, "facet_id", "facet 'F02' stands earlier with another topic"),
+        (("F03\t", "F02\t"), 8, "facet_id", "facet 'F02' occurs earlier with another topic"),
         (("Q00010\twhich time of day", "Q00010\t"), 2, "question", "Q00010 is not Q00001 (no question)"),
         (("\tat night", ""), 2, None, "has 8 cells where the header names 9"),
         (("\tat night", '\t"at night'), 2, None, "is not valid TSV"),
     ],
 )
-def test_what_is_wrong_with_a_row_is_located(
+def test_invalid_row_is_located(
     tmp_path: Path, change: tuple[str, str], line: int, field: str | None, says: str
 ) -> None:
     path = clariq_file(tmp_path / "dev.tsv")
@@ -118,7 +118,7 @@ def test_another_encoding_and_an_endless_line_are_located(tmp_path: Path) -> Non
     assert peak < 8 << 20
 
 
-def test_the_first_of_several_request_texts_is_used_and_a_single_note_says_where(tmp_path: Path) -> None:
+def test_first_of_several_request_texts_is_used_with_one_note(tmp_path: Path) -> None:
     path = clariq_file(tmp_path / "test_with_labels.tsv", REWORDED)
     found = read_collection([path])
     assert found.topics["7"].request == "ferries"
@@ -144,18 +144,18 @@ def test_data_with_one_request_text_a_topic_has_no_note(tmp_path: Path) -> None:
     assert open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')}").notes == ()
 
 
-def test_topics_without_labels_stand_once(write: Write) -> None:
+def test_repeated_topic_without_labels_is_refused(write: Write) -> None:
     error = refusal(write("test.tsv", "topic_id\tinitial request\n1\ta\n2\tb\n1\ta\n"))
-    assert (error.line, error.problem) == (4, "'1' stands twice")
+    assert (error.line, error.problem) == (4, "'1' occurs twice")
 
 
-def test_a_file_without_rows_is_refused(write: Write) -> None:
+def test_file_without_rows_is_refused(write: Write) -> None:
     assert refusal(write("dev.tsv", HEADER + "\n")).problem == "holds no topics"
 
 
-def test_a_topic_belongs_to_one_file(tmp_path: Path) -> None:
+def test_topic_belongs_to_one_file(tmp_path: Path) -> None:
     train, dev = clariq_file(tmp_path / "train.tsv"), clariq_file(tmp_path / "dev.tsv", ROWS[:1])
-    with pytest.raises(InputError, match=f"dev.tsv:2: field 'topic_id': topic '7' stands in {train} already"):
+    with pytest.raises(InputError, match=f"dev.tsv:2: field 'topic_id': topic '7' already occurs in {train}"):
         read_collection([train, dev])
 
 
@@ -171,7 +171,7 @@ def test_no_question_is_a_question_of_the_bank_without_text(write: Write) -> Non
 @pytest.mark.parametrize(
     ("content", "line", "field", "says"),
     [
-        ("question_id\tquestion\nQ1\ta\nQ2\tb\nQ1\tc\n", 4, "question_id", "'Q1' stands twice"),
+        ("question_id\tquestion\nQ1\ta\nQ2\tb\nQ1\tc\n", 4, "question_id", "'Q1' occurs twice"),
         ("question_id\tquestion\nQ1\t\n", 2, "question", "is empty"),
         ("question_id\ttext\nQ1\ta\n", 2, "question", "the column is missing"),
         ("question_id\tquestion\n", None, "question_id", "holds no questions"),
@@ -179,7 +179,7 @@ def test_no_question_is_a_question_of_the_bank_without_text(write: Write) -> Non
         ("question_id\tquestion\nQ1\t" + "x" * 300, 2, None, "longer than 200 bytes"),
     ],
 )
-def test_a_broken_bank_is_located(
+def test_broken_bank_is_located(
     write: Write, content: str | bytes, line: int | None, field: str | None, says: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -191,12 +191,12 @@ def test_a_broken_bank_is_located(
 # -- as a dataset ---------------------------------------------------------------------------------------
 
 
-def test_an_instance_is_a_facet_and_not_a_row(tmp_path: Path) -> None:
+def test_instance_is_a_facet_and_not_a_row(tmp_path: Path) -> None:
     found = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')}")
     assert (found.name, found.count, list(found.instances())) == ("clariq", 3, [*FERRIES, ADA])
 
 
-def test_a_folder_stands_for_its_files_with_facets(tmp_path: Path) -> None:
+def test_folder_is_read_as_its_files_with_facets(tmp_path: Path) -> None:
     train = clariq_file(tmp_path / "data" / "train.tsv", ROWS[:6])
     test = clariq_file(tmp_path / "data" / "test_with_labels.tsv", ROWS[6:])
     clariq_file(train.with_name("test.tsv"), ("201\traspberry pi",), "topic_id\tinitial request")
@@ -211,7 +211,7 @@ def test_a_folder_stands_for_its_files_with_facets(tmp_path: Path) -> None:
         clariq_files(tmp_path / "empty")
 
 
-def test_the_digest_of_one_file_is_that_of_its_bytes(tmp_path: Path) -> None:
+def test_digest_of_one_file_is_that_of_its_bytes(tmp_path: Path) -> None:
     path = clariq_file(tmp_path / "dev.tsv")
     assert open_dataset(f"clariq:{path}").sha256() == sha256_of(path)
 
@@ -225,7 +225,7 @@ def test_the_digest_of_one_file_is_that_of_its_bytes(tmp_path: Path) -> None:
         ("need=1-4", "clariq", [*FERRIES, ADA]),
     ],
 )
-def test_requests_are_chosen_by_their_need_and_the_name_says_so(
+def test_need_selects_requests_and_is_in_the_dataset_name(
     tmp_path: Path, choice: str, name: str, instances: list[Instance]
 ) -> None:
     found = open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')},{choice}")
@@ -238,7 +238,7 @@ def test_another_need_is_bad_usage(tmp_path: Path, choice: str) -> None:
         open_dataset(f"clariq:{clariq_file(tmp_path / 'dev.tsv')},need={choice}")
 
 
-def test_a_file_that_is_called_like_a_choice_is_a_file(tmp_path: Path) -> None:
+def test_file_that_is_called_like_a_choice_is_a_file(tmp_path: Path) -> None:
     path = clariq_file(tmp_path / "dev,need=4")
     assert open_dataset(f"clariq:{path}").name == "clariq"
 

@@ -31,13 +31,13 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_the_group_is_a_command() -> None:
+def test_group_is_a_command() -> None:
     assert isinstance(app, typer.Typer)
     for name in ("figures", "questions", "documents", "need"):
         assert f"Example: cts data clariq {name}" in ran(name, "--help")
 
 
-def test_figures_are_counted_by_file_beside_what_is_published(dev: Path) -> None:
+def test_figures_are_counted_by_file_with_published_values(dev: Path) -> None:
     clariq_file(dev.with_name("train.tsv"), (ROWS[6].replace("9\t", "8\t").replace("F03", "F09"),))
     rows = {row["figure"]: row for row in json.loads(ran("figures", dev.parent, "--json"))["figures"]}
     assert rows["topics"] == {
@@ -65,7 +65,7 @@ def test_question_relevance_is_printed_and_written_as_officially(dev: Path, tmp_
     assert list(written) == ["Recall5", "Recall10", "Recall20", "Recall30"]
     assert written["Recall30"] == {"7": pytest.approx(1 / 3), "9": 0.0}
     assert "1 of them are not in the run" in ran("questions", dev, run)
-    with pytest.raises(UsageError, match="this file is read here; name another"):
+    with pytest.raises(UsageError, match="is an input file of this command; choose another name"):
         ran("questions", dev, run, "--out", run)
 
 
@@ -83,7 +83,7 @@ def test_repeated_questions_of_a_run_are_counted_and_take_ranks(dev: Path, tmp_p
     assert (found["documents"][0]["value"], len(found["notes"])) == (0.5, 1)
 
 
-def test_a_second_request_text_is_noted_once_by_every_command(tmp_path: Path) -> None:
+def test_second_request_text_is_noted_once_by_every_command(tmp_path: Path) -> None:
     tsv = clariq_file(tmp_path / "test_with_labels.tsv", REWORDED)
     run = write(tmp_path / "run", "7 Q0 Q00010 0 2.0 mine\n")
     facets = {"F01": {"Q00010": {"with_answer": 0.5}, "MIN": {"with_answer": 0.25}}}
@@ -127,7 +127,7 @@ def test_conversations_are_evaluated_by_context_and_question_text(tmp_path: Path
     assert rows == [{"metric": "P1", "value": 0.5, "facets": 2}]
 
 
-def test_the_need_for_clarification_is_weighted_by_label(dev: Path, tmp_path: Path) -> None:
+def test_need_for_clarification_is_weighted_by_label(dev: Path, tmp_path: Path) -> None:
     rows = json.loads(ran("need", dev, write(tmp_path / "need", "7 4\n9 4\n"), "--json"))["need"]
     assert [(row["metric"], row["value"]) for row in rows] == [
         ("precision", 0.25),
@@ -136,7 +136,7 @@ def test_the_need_for_clarification_is_weighted_by_label(dev: Path, tmp_path: Pa
     ]
 
 
-def test_a_list_of_topics_is_refused_where_labels_are_needed(tmp_path: Path) -> None:
+def test_list_of_topics_is_refused_where_labels_are_needed(tmp_path: Path) -> None:
     topics = clariq_file(tmp_path / "test.tsv", ("1\ta",), "topic_id\tinitial request")
     with pytest.raises(
         InputError, match="has topics without labels; train.tsv, dev.tsv, test_with_labels.tsv"
@@ -144,12 +144,12 @@ def test_a_list_of_topics_is_refused_where_labels_are_needed(tmp_path: Path) -> 
         ran("need", topics, write(tmp_path / "need", "1 1\n"))
 
 
-def test_a_run_of_other_topics_is_refused_and_never_a_score_of_0(dev: Path, tmp_path: Path) -> None:
+def test_run_of_other_topics_is_refused_and_never_a_score_of_0(dev: Path, tmp_path: Path) -> None:
     run = write(tmp_path / "run", "99 Q0 Q00010 0 2.0 mine\n")
     labels = write(tmp_path / "labels", "99 3\n")
     judged = write(tmp_path / "eval.json", json.dumps({"P1": {"F01": {"MIN": {"with_answer": 0.5}}}}))
     said = (
-        "none of its topics is in .*dev.tsv: its first is '99', there they are called '7'; is it of another"
+        "none of its topics is in .*dev.tsv: its first is '99', the ids there are like '7'; is it of another"
     )
     for words in (
         ("questions", dev, run),

@@ -29,7 +29,7 @@ from cts_async.neighbours.clariq.tasks import (
 # -- task 2: question relevance -------------------------------------------------------------------------
 
 
-def test_recall_is_the_share_of_a_topic_s_questions_that_stand_on_top() -> None:
+def test_recall_is_share_of_topic_questions_in_top_k() -> None:
     relevant = {"7": frozenset({"Q1", "Q2", "Q3", "Q00001"}), "9": frozenset({"Q4"})}
     run = [("7", "Q3", 1.0), ("7", "Q1", 3.0), ("7", "Q9", 2.0), ("9", "Q4", 0.5)]
     found = question_relevance(relevant, run, cutoffs=(1, 2, 3))
@@ -49,14 +49,14 @@ def test_of_equal_scores_the_first_is_kept_and_the_others_take_no_place() -> Non
     assert found.mean(2) == 0.5
 
 
-def test_a_repeated_question_takes_a_rank_each_time_and_is_found_once() -> None:
+def test_repeated_question_takes_a_rank_each_time_and_is_found_once() -> None:
     # By falling score: a a b (5.0 again: dropped as a tie) c. At 2 only a is found, at 3 a and b, at 4 all three.
     run = [("1", "a", 9.0), ("1", "a", 7.0), ("1", "b", 5.0), ("1", "a", 5.0), ("1", "c", 1.0)]
     found = question_relevance({"1": frozenset("abc")}, run, (2, 3, 4))
     assert [found.mean(k) for k in (2, 3, 4)] == [1 / 3, 2 / 3, 1.0]
 
 
-def test_a_topic_that_is_not_in_the_run_counts_zero_and_a_foreign_one_nothing() -> None:
+def test_topic_that_is_not_in_the_run_counts_zero_and_a_foreign_one_nothing() -> None:
     relevant = {"7": frozenset({"Q1"}), "9": frozenset({"Q4"})}
     found = question_relevance(relevant, [("7", "Q1", 1.0), ("11", "Q4", 1.0)])
     assert (found.mean(5), found.unranked) == (0.5, ("9",))
@@ -83,7 +83,7 @@ EVALUATION = {
 TOPICS = {"F01": "7", "F02": "7", "F03": "9"}
 
 
-def test_the_question_on_top_is_asked_and_of_equal_ones_the_last() -> None:
+def test_question_on_top_is_asked_and_of_equal_ones_the_last() -> None:
     run = [("7", "Q1", 1.0), ("7", "Q2", 3.0), ("7", "Q3", 3.0), ("7", "Q4", 2.0), ("9", "Q4", -1.0)]
     assert selected(run) == {"7": "Q3", "9": "Q4"}
 
@@ -96,14 +96,14 @@ def test_one_question_is_asked_for_every_facet_of_its_topic() -> None:
 
 
 @pytest.mark.parametrize("question", ["Q9", "", "MIN", "MAX"])
-def test_what_nobody_judged_and_what_asks_for_the_maximum_count_as_the_worst(question: str) -> None:
+def test_unjudged_question_and_max_count_as_the_worst(question: str) -> None:
     found = document_relevance(EVALUATION, {"7": question, "9": "Q4"}, TOPICS)
     assert found is not None
     assert found.values["MRR100"] == {"F01": 0.25, "F02": 0.0, "F03": 1.0}
     assert found.unjudged == (() if question.startswith("M") else ("F01", "F02"))
 
 
-def test_a_topic_without_a_question_counts_zero() -> None:
+def test_topic_without_a_question_counts_zero() -> None:
     found = document_relevance(EVALUATION, {"7": "Q1"}, TOPICS)
     assert found is not None
     assert (found.values["MRR100"]["F03"], found.unasked) == (0.0, ("F03",))
@@ -133,7 +133,7 @@ def test_labels_are_averaged_by_how_many_topics_have_them() -> None:
     assert found.f1 == pytest.approx((2 * 2 / 3 + 1 / 2) / 4)
 
 
-def test_a_missing_prediction_is_the_label_that_no_topic_has() -> None:
+def test_missing_prediction_is_the_label_that_no_topic_has() -> None:
     found = label_agreement({"a": 1, "b": 1}, {"a": 1})
     assert (found.precision, found.recall, found.f1) == (1.0, 0.5, pytest.approx(2 / 3))
     assert (found.n, found.n_missing) == (2, 1)
@@ -141,7 +141,7 @@ def test_a_missing_prediction_is_the_label_that_no_topic_has() -> None:
 
 @settings(deadline=None, max_examples=30)  # the first example imports scikit-learn
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 5)), min_size=1))
-def test_the_averages_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+def test_averages_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not here")
     truth, guesses = zip(*pairs, strict=True)
     expected = metrics.precision_recall_fscore_support(truth, guesses, average="weighted", zero_division=0)
@@ -153,12 +153,12 @@ def test_the_averages_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) ->
 Write = Callable[..., Path]
 
 
-def test_a_run_is_lines_of_topic_question_and_score(write: Write) -> None:
+def test_run_is_lines_of_topic_question_and_score(write: Write) -> None:
     path = write("run", "170 Q0 Q00380 0 6.5 mine\n\n171\t0  Q00934 1 -1e-3 mine")
     assert list(read_run(path)) == [RunLine("170", "Q00380", 6.5), RunLine("171", "Q00934", -0.001)]
 
 
-def test_a_run_of_conversations_quotes_its_questions(write: Write) -> None:
+def test_run_of_conversations_quotes_its_questions(write: Write) -> None:
     path = write("run", '784 0 "are you looking for \'reviews\'" 0 13 best\n785 0 "" 0 13 best\n')
     lines = list(read_run(path))
     assert [line.question for line in lines] == ["are you looking for 'reviews'", ""]
@@ -180,7 +180,7 @@ def test_a_run_of_conversations_quotes_its_questions(write: Write) -> None:
         ("1 0 Q1 0 2 " + "x" * 300, 1, None, "longer than 200 bytes"),
     ],
 )
-def test_a_broken_run_is_located(
+def test_broken_run_is_located(
     write: Write, content: str | bytes, line: int | None, field: str | None, says: str
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -205,7 +205,7 @@ def test_predictions_are_labels_by_topic(write: Write) -> None:
     [
         ("171\n", 1, None, "has 1 cells, not 2: topic label is expected"),
         ("171 x\n", 1, "label", "must be a whole number from 0, is 'x'"),
-        ("171 1\n171 2\n", 2, "topic", "'171' stands twice"),
+        ("171 1\n171 2\n", 2, "topic", "'171' occurs twice"),
         ("", None, None, "holds no lines"),
         (b"\xb5 1\n", 1, None, "not UTF-8"),
         ("171 " + "1" * 300, 1, None, "longer than 200 bytes"),
@@ -227,14 +227,14 @@ def pair(value: Any) -> dict[str, Any]:
     return {"no_answer": 0.1, "with_answer": value}
 
 
-def test_an_evaluation_is_read_with_its_answers(write: Write) -> None:
+def test_evaluation_is_read_with_its_answers(write: Write) -> None:
     table = {"NDCG3": {"F01": {"Q00010": pair(0.5), "MAX": pair(1), "MIN": pair(0.25)}}}
     found = read_clariq_evaluation(write("eval.json", table))
     assert found == {"NDCG3": {"F01": {"Q00010": 0.5, "MAX": 1.0, "MIN": 0.25}}}
 
 
 @pytest.mark.parametrize("name", ["eval.json", "eval.pkl"])
-def test_a_pickle_is_refused_whatever_it_is_called(write: Write, name: str) -> None:
+def test_pickle_is_refused_whatever_it_is_called(write: Write, name: str) -> None:
     with pytest.raises(InputError, match="is a pickle, not JSON: reading a pickle runs whatever code"):
         read_clariq_evaluation(write(name, pickle.dumps({"P1": {"F01": {}}})))
 
@@ -255,13 +255,13 @@ def test_a_pickle_is_refused_whatever_it_is_called(write: Write, name: str) -> N
         ),
         ({"P1": {"F01": {"MIN": pair(True)}}}, None, "P1.F01.MIN.with_answer", "is true or false"),
         ({"P1": {"F01": {"MIN": pair(1.5)}}}, None, "P1.F01.MIN.with_answer", "must be from 0 to 1, is 1.5"),
-        (b'{"P1": {},\n"P1": {}}', 2, "P1", "the key stands twice"),
+        (b'{"P1": {},\n"P1": {}}', 2, "P1", "the key"),
         (b'{"P1":\n}', 2, None, "is not valid JSON"),
         (b'{"P1":\n"\xb5"}', 2, None, "is not UTF-8"),
         (b'{"P1": "' + b"x" * 600 + b'"}', None, None, "is larger than 500 bytes"),
     ],
 )
-def test_a_broken_evaluation_is_located(
+def test_broken_evaluation_is_located(
     write: Write, content: Any, line: int | None, field: str | None, says: str
 ) -> None:
     raw = content if isinstance(content, bytes) else json.dumps(content)

@@ -63,7 +63,7 @@ def test_one_label_trains_and_another_tests(tmp_path: Path) -> None:
     assert found["rankers"][0]["p_at_1"] == 0
 
 
-def test_a_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
+def test_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
     folder = duo(tmp_path)
     table = ltr(
         folder / "Mimics-ClickExploreSampling.tsv",
@@ -91,7 +91,7 @@ def test_labels_rankers_and_empty_columns_are_refused_in_one_line(tmp_path: Path
         ltr(empty, "--label", "rating")
 
 
-def test_the_random_ranker_on_the_real_panes_is_the_published_one(shared_data: Path) -> None:
+def test_random_ranker_on_the_real_panes_is_the_published_one(shared_data: Path) -> None:
     """Table 7, all panes: P@1 0.332. On stars, the label that stands beside other panes', a ranker does better."""
     asked = (shared_data / "mimics-duo", "--ranker", "rankboost", "--json")
     engagement, rating = (json.loads(ltr(*asked, "--label", label)) for label in ("engagement", "rating"))
@@ -118,7 +118,7 @@ def folder(tmp_path: Path) -> Path:
     return write_panes(tmp_path / "MIMICS-Duo", PANES)
 
 
-def test_panes_come_out_and_go_in_again_with_scores(folder: Path) -> None:
+def test_panes_written_by_command_can_be_scored_and_reranked(folder: Path) -> None:
     done = mimics_duo(folder.parent, "panes")
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(line["query"], line["pane"]) for line in lines] == [
@@ -158,7 +158,7 @@ def test_tables_are_printed_in_80_columns(folder: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_is_one_line(folder: Path, words: list[str], said: str) -> None:
+def test_mistake_is_one_line(folder: Path, words: list[str], said: str) -> None:
     done = mimics_duo(folder.parent, *words)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert said in done.stderr

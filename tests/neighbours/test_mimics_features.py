@@ -37,7 +37,7 @@ def test_table_5_names_the_columns() -> None:
         assert named in FEATURES
 
 
-def test_a_pane_is_its_question_with_all_options_and_with_each() -> None:
+def test_pane_is_its_question_with_all_options_and_with_each() -> None:
     words = words_of(PANE)
     question = ("which", "win", "do", "you", "run")
     assert words.query == ("win", "10")
@@ -52,7 +52,7 @@ def test_a_pane_is_its_question_with_all_options_and_with_each() -> None:
     assert (words.options, words.is_question) == (2, True)
 
 
-def test_a_sixth_option_is_refused() -> None:
+def test_sixth_option_is_refused() -> None:
     with pytest.raises(ValueError, match="at most 5"):
         words_of(PaneText("q", "s", ("o",) * 6))
 
@@ -84,7 +84,7 @@ def test_matching_terms_by_hand() -> None:
     assert matching_terms(["ab"], ["xy"]) == 0
 
 
-def test_a_missing_option_scores_nothing() -> None:
+def test_missing_option_scores_nothing() -> None:
     words = words_of(PANE)
     row = dict(zip(FEATURES, features([words], collections([words]))[0], strict=True))
     for name, value in row.items():

@@ -45,7 +45,7 @@ def panes_of(queries: int) -> tuple[list[PaneText], list[float]]:
     return panes, [float(n) for n in counts]
 
 
-def test_what_decides_is_found_on_queries_never_seen() -> None:
+def test_deciding_feature_is_learned_for_unseen_queries() -> None:
     panes, labels = panes_of(30)
     found = cross_validate(LabelledPanes(panes, labels, labels), chosen(["rankboost", NAME]))
     for name in ("rankboost", NAME):
@@ -54,7 +54,7 @@ def test_what_decides_is_found_on_queries_never_seen() -> None:
     assert (len(found.queries), found.panes, found.tied) == (30, 90, 0)
 
 
-def test_random_and_worst_stand_beside() -> None:
+def test_random_and_worst_rankers_are_included() -> None:
     """One ideal pane of three: 1/3 and 11/18 at random, 0 and 1/3 at worst."""
     panes, labels = panes_of(10)
     found = cross_validate(LabelledPanes(panes, labels, labels), {})
@@ -74,7 +74,7 @@ def test_labels_without_meaning_teach_nothing() -> None:
         assert abs(found.precision[name].mean() - 1 / 3) < 3 * 0.047
 
 
-def test_a_query_s_own_labels_never_reach_its_ranking() -> None:
+def test_query_s_own_labels_never_reach_its_ranking() -> None:
     """Labels to train on are turned round for one fold's queries: theirs is the only fold that ranks as before."""
     panes, labels = panes_of(20)
     fold = folds_of(20, 5, 0)
@@ -109,7 +109,7 @@ def test_held_out_words_never_reach_the_features() -> None:
         assert set(np.unique(rows.max(axis=0))) <= {0, 1}
 
 
-def test_panes_of_a_query_may_stand_apart() -> None:
+def test_panes_of_a_query_need_not_be_contiguous() -> None:
     panes, labels = panes_of(12)
     order = np.random.default_rng(1).permutation(len(panes))
     # The first pane of each query keeps its place among first panes, so that queries fall into the same folds.
@@ -174,7 +174,7 @@ class Recorded:
 A, B = PaneText("q", "s", ("a", "b")), PaneText("q", "s", ("b", "a"))
 
 
-def test_a_repeated_pane_keeps_the_labels_of_one_of_its_rows() -> None:
+def test_repeated_pane_keeps_the_labels_of_one_of_its_rows() -> None:
     data = LabelledPanes([A, B, A, A], [1, 2, 3, 4], [10, 20, 30, 40])
     kept = [one_of_each(data, seed) for seed in range(30)]
     assert all(one.panes == [A, B] for one in kept)
@@ -191,7 +191,7 @@ def test_every_pane_needs_both_labels() -> None:
 VALUES = {"a": np.array([2.0, 4, 7]), "b": np.array([1.0, 2, 4]), "c": np.array([1.0, 2, 4])}
 
 
-def test_a_family_is_corrected_as_one() -> None:
+def test_family_is_corrected_as_one() -> None:
     """a - b is 1, 2, 3: p = 1 - sqrt(12 / 14), the smaller of two, so doubled; b and c are the same."""
     first, second = t_tests(VALUES, [("a", "b"), ("b", "c")])
     assert (first.left, first.right, second.left, second.right) == ("a", "b", "b", "c")
@@ -237,7 +237,7 @@ def rows_of(one: PaneRanking, table: str) -> list[dict[str, Any]]:
     )
 
 
-def test_the_tables_fit_80_columns_and_say_what_they_are_of() -> None:
+def test_ltr_tables_fit_80_columns_and_name_their_data() -> None:
     said = printed(ranking("mart", "rankboost", test="quality"))
     assert max(map(len, said.splitlines())) <= 80
     for words in (
@@ -249,7 +249,7 @@ def test_the_tables_fit_80_columns_and_say_what_they_are_of() -> None:
         assert words in said
 
 
-def test_means_stand_beside_the_random_ranker_and_the_worst_case() -> None:
+def test_rankers_table_includes_random_ranker_and_worst_case() -> None:
     rows = {row["ranker"]: row for row in rows_of(ranking("mart", "rankboost"), "rankers")}
     assert [(rows[name]["p_at_1"], rows[name]["mrr"]) for name in rows] == [
         (0.75, 0.875),
@@ -270,7 +270,7 @@ def test_pairs_are_tested_over_queries() -> None:
     assert len(tests) == 2 * (2 + 1)
 
 
-def test_features_come_by_the_size_of_their_weight() -> None:
+def test_features_are_ordered_by_absolute_weight() -> None:
     weighed = [row for row in rows_of(ranking("mart", "rankboost"), "features") if row["ranker"] == "mart"]
     assert [(row["feature"], row["weight"]) for row in weighed[:2]] == [
         (FEATURES[5], -0.75),
@@ -283,7 +283,7 @@ def test_one_ranker_has_no_matrix() -> None:
     assert "Do they differ?" not in printed(ranking("rankboost"))
 
 
-def test_no_published_value_is_claimed_and_what_was_left_out_is_told() -> None:
+def test_notes_name_left_out_panes_and_claim_no_published_value() -> None:
     assert [note[:30] for note in notes(ranking("mart"))] == ["The paper's tables 3 to 5 are "]
     assert [note.split(".")[0] for note in notes(ranking("mart", unlabelled=1200, repeated=3))][:2] == [
         "Left out for want of a label: 1,200 panes",

@@ -41,7 +41,7 @@ def refusal(folder: Path, file: str, line: int | None) -> str:
     return str(caught.value)
 
 
-def test_panes_come_back_as_they_were_written(tmp_path: Path) -> None:
+def test_read_panes_returns_written_panes(tmp_path: Path) -> None:
     assert list(read_panes(write_panes(tmp_path, PANES))) == PANES
 
 
@@ -58,27 +58,27 @@ def test_columns_are_found_as_the_readme_spells_them_too(tmp_path: Path) -> None
     assert list(read_panes(write_tables(tmp_path, files))) == PANES
 
 
-def test_the_last_row_may_lack_the_columns_without_a_name(tmp_path: Path) -> None:
+def test_last_row_may_lack_the_columns_without_a_name(tmp_path: Path) -> None:
     """As the released file does."""
     files = tables(PANES)
     files[QUALITY][-1] = files[QUALITY][-1][:-8]
     assert list(read_panes(write_tables(tmp_path, files))) == PANES
 
 
-def test_a_directory_that_is_not_there_says_what_to_name(tmp_path: Path) -> None:
+def test_missing_directory_error_says_what_to_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such directory; name the one with Mimics-Click"):
         list(read_panes(tmp_path / "none"))
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
+def test_missing_file_is_named(tmp_path: Path, name: str) -> None:
     (write_panes(tmp_path, PANES) / name).unlink()
     assert "no such file" in refusal(tmp_path, name, None)
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("column", [0, 4, 7])
-def test_a_missing_column_is_named(tmp_path: Path, name: str, column: int) -> None:
+def test_missing_column_is_named(tmp_path: Path, name: str, column: int) -> None:
     files = tables(PANES)
     lost = files[name][0][column]
     files[name] = [row[:column] + row[column + 1 :] for row in files[name]]
@@ -88,7 +88,7 @@ def test_a_missing_column_is_named(tmp_path: Path, name: str, column: int) -> No
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_row_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
+def test_row_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
     files = tables(PANES)
     files[name][2] = files[name][2][:6]
     assert "has 6 cells where the header names" in refusal(write_tables(tmp_path, files), name, 3)
@@ -103,7 +103,7 @@ def test_a_row_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
         (b"x" * 5000, "longer than 1000 bytes"),
     ],
 )
-def test_a_line_that_is_no_text_is_named(tmp_path: Path, name: str, content: bytes, says: str) -> None:
+def test_line_that_is_no_text_is_named(tmp_path: Path, name: str, content: bytes, says: str) -> None:
     file = write_panes(tmp_path, PANES) / name
     lines = file.read_bytes().split(b"\n")
     file.write_bytes(b"\n".join([*lines[:2], content, *lines[2:]]))
@@ -114,7 +114,7 @@ def test_a_line_that_is_no_text_is_named(tmp_path: Path, name: str, content: byt
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_endless_line_is_refused_without_being_read(tmp_path: Path, name: str) -> None:
+def test_endless_line_is_refused_without_being_read(tmp_path: Path, name: str) -> None:
     with (write_panes(tmp_path, PANES) / name).open("r+b") as file:
         file.truncate(1 << 30)  # sparse: the last line is a gigabyte long
     tracemalloc.start()
@@ -136,7 +136,7 @@ def test_rows_in_another_order_are_refused_with_both_lines(tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("name", FILES[1:])
-def test_an_option_that_differs_is_named(tmp_path: Path, name: str) -> None:
+def test_option_that_differs_is_named(tmp_path: Path, name: str) -> None:
     files = tables(PANES)
     files[name][3][4] = "Z"
     says = refusal(write_tables(tmp_path, files), name, 4)
@@ -144,7 +144,7 @@ def test_an_option_that_differs_is_named(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_that_ends_too_early_is_named(tmp_path: Path, name: str) -> None:
+def test_file_that_ends_too_early_is_named(tmp_path: Path, name: str) -> None:
     files = tables(PANES)
     files[name].pop()
     other = RATING if name == ONLINE else ONLINE
@@ -152,14 +152,14 @@ def test_a_file_that_ends_too_early_is_named(tmp_path: Path, name: str) -> None:
     assert f"ends too early: {other} goes on at line 4" in says
 
 
-def test_a_pane_that_stands_twice_is_named(tmp_path: Path) -> None:
+def test_repeated_pane_is_refused_with_both_lines(tmp_path: Path) -> None:
     says = refusal(write_panes(tmp_path, [*PANES[:2], PANES[0]]), ONLINE, 4)
     assert "is the same pane as line 2" in says
 
 
-def test_a_query_whose_panes_stand_apart_is_named(tmp_path: Path) -> None:
+def test_query_with_separated_panes_is_refused(tmp_path: Path) -> None:
     says = refusal(write_panes(tmp_path, [PANES[0], PANES[2], PANES[1]]), ONLINE, 4)
-    assert "field 'query': the panes of 'q1' do not stand together: they begin at line 2" in says
+    assert "field 'query': the panes of 'q1' are not contiguous: they begin at line 2" in says
 
 
 def test_files_without_rows_are_refused(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_files_without_rows_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", [["a", "", "", "", ""], ["a", "", "b", "", ""], ["", "", "", "", ""]])
-def test_options_must_be_two_at_least_without_a_gap(tmp_path: Path, option: list[str]) -> None:
+def test_fewer_than_two_options_or_a_gap_is_refused(tmp_path: Path, option: list[str]) -> None:
     files = tables(PANES)
     for rows in files.values():
         rows[1][2:7] = option
@@ -191,21 +191,21 @@ def test_options_must_be_two_at_least_without_a_gap(tmp_path: Path, option: list
         (ASPECTS, 10, "3.5", "field 'Importance Order': must be a label from 1 to 5, is '3.5'"),
     ],
 )
-def test_a_cell_out_of_range_is_named(tmp_path: Path, name: str, column: int, cell: str, says: str) -> None:
+def test_cell_out_of_range_is_named(tmp_path: Path, name: str, column: int, cell: str, says: str) -> None:
     files = tables(PANES)
     files[name][1][column] = cell
     assert says in refusal(write_tables(tmp_path, files), name, 2)
 
 
 @needs_mimics
-def test_the_release_is_1034_panes_of_306_queries() -> None:
+def test_release_is_1034_panes_of_306_queries() -> None:
     panes = list(read_panes(SHARED))
     assert (len(panes), len({one.query for one in panes})) == (1034, 306)
     assert sum('""' in one.question for one in panes) == 4
     assert sum(len(one.options) for one in panes) == 3709
 
 
-def test_a_cell_of_a_million_characters_is_not_told_whole(tmp_path: Path) -> None:
+def test_huge_cell_is_shortened_in_the_error(tmp_path: Path) -> None:
     files = tables(PANES)
     files[RATING][2][1] = "x" * 1_000_000
     with pytest.raises(InputError) as caught:
@@ -239,13 +239,13 @@ def test_panes_are_numbered_within_their_query() -> None:
     assert [number for number, _ in numbered(SCORED)] == [1, 2, 1]
 
 
-def test_a_record_begins_with_what_names_the_pane() -> None:
+def test_pane_record_starts_with_query_and_number() -> None:
     record = next(iter(as_records(SCORED)))
     assert list(record)[:4] == ["query", "pane", "question", "options"]
     assert (record["query"], record["pane"], record["options"]) == ("q1", 1, ("a", "b"))
 
 
-def test_scores_come_in_the_order_of_the_panes(write: Write) -> None:
+def test_scores_are_returned_in_pane_order(write: Write) -> None:
     assert read_pane_scores(write("s.jsonl", ROWS), SCORED) == [2.5, 0.5, -1.0]
 
 
@@ -255,7 +255,7 @@ def test_tables_are_read_too(write: Write, name: str, sign: str) -> None:
     assert read_pane_scores(write(name, "\n".join(lines)), SCORED) == [2.5, 0.5, -1.0]
 
 
-def test_a_question_names_a_pane_where_its_query_asks_it_once(write: Write) -> None:
+def test_question_names_a_pane_where_its_query_asks_it_once(write: Write) -> None:
     rows = [*ROWS[1:], {"query": "q2", "question": "Who?", "score": 7}]
     assert read_pane_scores(write("s.jsonl", rows), SCORED) == [2.5, 0.5, 7.0]
 
@@ -284,7 +284,7 @@ def test_a_question_names_a_pane_where_its_query_asks_it_once(write: Write) -> N
         ({"query": "q2", "pane": 1, "score": 1}, "scores the pane of line 1 again"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_named(write: Write, row: dict[str, Any], says: str) -> None:
+def test_line_that_cannot_be_used_is_named(write: Write, row: dict[str, Any], says: str) -> None:
     error = scores_refusal(write("s.jsonl", [ROWS[0], row]))
     assert error.line == 2
     assert says in str(error)
@@ -305,7 +305,7 @@ def test_panes_without_a_score_are_named(write: Write) -> None:
         ("s.csv", b"query,pane,score\n" + 2000 * b"x", "longer than 1000 bytes"),
     ],
 )
-def test_a_broken_file_is_refused(write: Write, name: str, content: bytes, says: str) -> None:
+def test_broken_file_is_refused(write: Write, name: str, content: bytes, says: str) -> None:
     assert says in str(scores_refusal(write(name, content), max_line_bytes=1000))
 
 
@@ -323,24 +323,24 @@ def table_refusal(path: Path, *labels: str, max_line_bytes: int = 10_000) -> str
     return message.removeprefix(str(path))
 
 
-def test_a_row_is_a_pane_with_the_labels_asked_for(write: Write) -> None:
+def test_row_is_a_pane_with_the_labels_asked_for(write: Write) -> None:
     path = write("panes.tsv", HEADER + ROW)
     row = LabelledRow("q", 'Which "aco" do you mean?', ("a", "b", "", "", ""), (7.0, 7.0))
     assert list(read_pane_table(path, ("engagement", "engagement"))) == [row]
 
 
-def test_labels_stand_where_mimics_manual_and_duo_have_them(write: Write) -> None:
+def test_labels_are_read_from_columns_of_manual_and_duo(write: Write) -> None:
     for column in ("options_overall_label", "OverallClarificationPaneQuality"):
         path = write("panes.tsv", (HEADER + ROW).replace("engagement_level", column))
         assert [row.labels for row in read_pane_table(path, ("quality",))] == [(7.0,)]
 
 
-def test_a_label_may_be_missing(write: Write) -> None:
+def test_label_may_be_missing(write: Write) -> None:
     path = write("panes.tsv", HEADER + ROW.replace("7", ""))
     assert [row.labels for row in read_pane_table(path, ("engagement",))] == [(None,)]
 
 
-def test_a_missing_column_is_named_with_those_that_are_there(write: Write) -> None:
+def test_missing_column_is_named_with_those_that_are_there(write: Write) -> None:
     path = write("panes.tsv", HEADER + ROW)
     said = table_refusal(path, "quality")
     assert said.startswith(":1: field 'options_overall_label or OverallClarificationPaneQuality': is missing")
@@ -348,20 +348,20 @@ def test_a_missing_column_is_named_with_those_that_are_there(write: Write) -> No
 
 
 @pytest.mark.parametrize("label", ["high", "nan", "inf"])
-def test_a_label_that_is_no_number_is_refused(write: Write, label: str) -> None:
+def test_label_that_is_no_number_is_refused(write: Write, label: str) -> None:
     path = write("panes.tsv", HEADER + ROW + ROW.replace("7", label))
     assert table_refusal(path) == f":3: field 'engagement_level': must be a number, is '{label}'"
 
 
-def test_an_empty_query_is_refused(write: Write) -> None:
+def test_empty_query_is_refused(write: Write) -> None:
     assert table_refusal(write("panes.tsv", HEADER + ROW[1:])) == ":2: field 'query': is empty"
 
 
-def test_a_row_too_short_is_refused(write: Write) -> None:
+def test_row_too_short_is_refused(write: Write) -> None:
     assert table_refusal(write("panes.tsv", HEADER + "q\tw\n")) == ":2: has 2 cells where the header names 9"
 
 
-def test_a_file_without_rows_is_refused(write: Write) -> None:
+def test_file_without_rows_is_refused(write: Write) -> None:
     assert table_refusal(write("panes.tsv", HEADER)) == ": has no rows"
 
 
@@ -371,7 +371,7 @@ def test_another_encoding_is_named_with_its_line(write: Write) -> None:
     ).startswith(":2: ")
 
 
-def test_a_line_without_end_costs_no_memory(tmp_path: Path) -> None:
+def test_line_without_end_costs_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "panes.tsv"
     with path.open("wb") as file:
         file.write(HEADER.encode())

@@ -41,7 +41,7 @@ def mrr(ranking: LearnedRanking, lists: RankingLists) -> float:
 
 
 @pytest.mark.parametrize("name", RANKERS)
-def test_the_feature_that_decides_is_found(name: str) -> None:
+def test_feature_that_decides_is_found(name: str) -> None:
     lists = lists_of(40)
     ranking = RANKERS[name].fit(lists, 0)
     assert mrr(ranking, lists) > 0.97
@@ -50,7 +50,7 @@ def test_the_feature_that_decides_is_found(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RANKERS)
-def test_the_same_lists_and_seed_give_the_same_ranking(name: str) -> None:
+def test_same_lists_and_seed_give_the_same_ranking(name: str) -> None:
     lists = lists_of(15)
     first, second = (RANKERS[name].fit(lists, 3) for _ in range(2))
     assert first.scores(lists.features).tolist() == second.scores(lists.features).tolist()
@@ -58,7 +58,7 @@ def test_the_same_lists_and_seed_give_the_same_ranking(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ranknet", "rankboost", "coordinate-ascent", "pairwise-logistic"])
-def test_a_feature_that_speaks_against_an_item_weighs_below_nothing(name: str) -> None:
+def test_feature_that_speaks_against_an_item_weighs_below_nothing(name: str) -> None:
     lists = lists_of(40, rising=False)
     ranking = RANKERS[name].fit(lists, 0)
     assert mrr(ranking, lists) > 0.97
@@ -95,7 +95,7 @@ def test_rank_net_descends_along_its_loss() -> None:
         assert gradient[place] == pytest.approx((up - down) / 2e-6, abs=1e-6)
 
 
-def test_rank_net_learns_what_no_line_can() -> None:
+def test_rank_net_learns_a_nonlinear_ranking() -> None:
     """The item in the middle is best: no weight of the one feature ranks it first, a hidden layer does."""
     features = np.tile([[0.0], [0.5], [1.0]], (10, 1))
     lists = RankingLists(features, np.tile([0, 1, 0], 10), np.repeat(np.arange(10), 3))
@@ -128,7 +128,9 @@ def test_rankers_are_chosen_by_name() -> None:
         chosen(["svm"])
 
 
-def test_a_missing_package_says_how_to_get_it_and_what_works_without(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_error_gives_install_command_and_alternatives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(rankers, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
         chosen(["rankboost", "lambdamart"])
@@ -154,7 +156,7 @@ def test_tied_queries_and_single_items_decide_nothing() -> None:
     assert decided(np.zeros(0), np.zeros(0, int)).tolist() == []
 
 
-def test_pairs_are_of_one_query_and_better_comes_first() -> None:
+def test_preferences_pair_items_of_one_query_better_first() -> None:
     better, worse = preferences(LABELS, QUERY)
     assert sorted(zip(better.tolist(), worse.tolist(), strict=True)) == [(2, 3), (4, 3)]
 
@@ -162,12 +164,12 @@ def test_pairs_are_of_one_query_and_better_comes_first() -> None:
 def test_lists_have_a_row_for_each_item_and_queries_together() -> None:
     with pytest.raises(ValueError, match="a row for each item"):
         RankingLists(np.zeros((2, 1)), np.zeros(2), np.zeros(3, int))
-    with pytest.raises(ValueError, match="stand together"):
+    with pytest.raises(ValueError, match="must be contiguous"):
         RankingLists(np.zeros((3, 1)), np.zeros(3), np.array([0, 1, 0]))
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12))
-def test_every_pair_is_told_once(items: list[tuple[int, int]]) -> None:
+def test_every_preference_pair_occurs_once(items: list[tuple[int, int]]) -> None:
     items = sorted(items, key=lambda item: item[0])
     query, labels = (np.array([item[place] for item in items], int) for place in (0, 1))
     wanted = [

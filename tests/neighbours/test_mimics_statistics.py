@@ -69,7 +69,7 @@ def test_tables_without_chance_reproduce_in_every_cell(tables: Tables, name: str
 
 
 @needs_mimics
-def test_table_10_reproduces_but_for_the_cells_of_engagement(tables: Tables) -> None:
+def test_table_10_reproduces_except_engagement_cells(tables: Tables) -> None:
     wrong = verdicts(tables["10"], "differs")
     assert len(wrong) == 7
     assert all(ENGAGEMENT in key for key in wrong)
@@ -83,7 +83,7 @@ def test_those_seven_reproduce_with_engagement_sorted_within_each_query(tables: 
 
 
 @needs_mimics
-def test_the_cells_of_table_7_that_no_tie_touches_reproduce(tables: Tables) -> None:
+def test_cells_of_table_7_that_no_tie_touches_reproduce(tables: Tables) -> None:
     assert len(verdicts(tables["7"], "same")) == 9
     for key in [
         ("Offline Rating", "queries untied"),
@@ -105,7 +105,7 @@ def test_three_cells_of_table_7_are_beyond_chance(tables: Tables) -> None:
 
 
 @needs_mimics
-def test_the_random_rankers_p_at_1_is_the_mean_of_k_of_n(tables: Tables) -> None:
+def test_random_rankers_p_at_1_is_the_mean_of_k_of_n(tables: Tables) -> None:
     chance = tables["7"]["Random Ranker", "P@1 all"].chance
     assert chance is not None
     assert (chance.exact, chance.exact_sd) == (
@@ -121,7 +121,7 @@ def test_table_11_is_within_the_spread_of_single_draws(tables: Tables) -> None:
 
 
 @needs_mimics
-def test_section_5_2_reproduces_but_for_the_correlation_with_clicks(tables: Tables) -> None:
+def test_section_5_2_reproduces_except_click_correlation(tables: Tables) -> None:
     assert verdicts(tables["5.2"], "differs") == [("Options by quality", "r, clicks")]
     assert tables["5.2"]["Options by quality", "P@1 clicks"].z == 0
 
@@ -151,7 +151,7 @@ def test_draws_lie_around_the_exact_expectations(tables: Tables) -> None:
 
 
 @needs_mimics
-def test_the_same_seed_gives_the_same_digits(panes: Sequence[Pane], tables: Tables) -> None:
+def test_same_seed_gives_the_same_digits(panes: Sequence[Pane], tables: Tables) -> None:
     again = [cell.as_row() for cell in mimics_table("11", panes)]
     assert again == [cell.as_row() for cell in tables["11"].values()]
     assert again != [cell.as_row() for cell in mimics_table("11", panes, seed=1)]
@@ -189,22 +189,22 @@ def test_below_the_expectation_z_is_negative() -> None:
     assert Cell("row", "column", drawn(0.394, 0.005), "0.382").z == pytest.approx(-2.3)
 
 
-def test_a_printed_value_that_rounds_to_the_expectation_has_no_distance() -> None:
+def test_printed_value_that_rounds_to_the_expectation_has_no_distance() -> None:
     assert Cell("row", "column", drawn(0.3823, 0.005), "0.382").z == 0
 
 
-def test_a_mean_of_many_draws_has_to_be_nearer() -> None:
+def test_mean_of_many_draws_must_be_nearer() -> None:
     once, often = (Cell("row", "column", drawn(0.370, 0.005), "0.382", repeats) for repeats in (1, 100))
     assert (once.verdict, often.verdict) == ("ties", "differs")
     assert often.z == pytest.approx(23)
 
 
-def test_a_measure_that_no_tie_touches_has_no_chance_in_it() -> None:
+def test_measure_that_no_tie_touches_has_no_chance_in_it() -> None:
     cell = Cell("row", "column", Measured(0.273, 0.0, 0.273, 0.0), "0.273")
     assert (cell.chance, cell.verdict, cell.value) == (None, "same", 0.273)
 
 
-def test_a_row_for_programs_is_unrounded() -> None:
+def test_row_for_programs_is_unrounded() -> None:
     assert Cell("a", "x", drawn(0.25, 0.125), "0.3").as_row() == {
         "row": "a",
         "column": "x",
@@ -259,7 +259,7 @@ LABELLED = [
 ]
 
 
-def test_the_second_number_is_the_variance_not_its_root() -> None:
+def test_second_number_is_the_variance_not_its_root() -> None:
     """Labels 1, 3, 5: mean 3, variance (4 + 0 + 4) / 2 = 4, and a third each."""
     figures = quality_distributions(LABELLED)
     assert figures["Candidate Ans. #1", "mean"] == 3
@@ -273,14 +273,14 @@ def test_the_second_number_is_the_variance_not_its_root() -> None:
     ]
 
 
-def test_an_option_that_is_missing_is_left_out() -> None:
+def test_option_that_is_missing_is_left_out() -> None:
     """The third option is there twice, with labels 2 and 4."""
     figures = quality_distributions(LABELLED)
     assert figures["Candidate Ans. #3", "mean"] == 3
     assert figures["Candidate Ans. #3", "var"] == 2
 
 
-def test_a_position_that_no_pane_has_gives_no_row() -> None:
+def test_position_that_no_pane_has_gives_no_row() -> None:
     rows = {row for row, _ in quality_distributions(LABELLED)}
     assert rows == {"Clarification Pane", *(f"Candidate Ans. #{i}" for i in (1, 2, 3, 4))}
 
@@ -313,7 +313,7 @@ def test_r_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [([1, 1], [1, 2]), ([1, 2], [3, 3]), ([1], [2]), ([], [])])
-def test_what_does_not_vary_has_no_correlation(a: list[int], b: list[int]) -> None:
+def test_constant_column_has_no_correlation(a: list[int], b: list[int]) -> None:
     assert math.isnan(pearson(np.array(a), np.array(b)))
 
 
@@ -377,7 +377,7 @@ def test_untied_queries_have_one_top_pane_in_both_lists(table: Figures) -> None:
     )
 
 
-def test_a_rating_tied_at_the_top_is_right_half_the_time(table: Figures) -> None:
+def test_rating_tied_at_the_top_is_right_half_the_time(table: Figures) -> None:
     """First for sure, first in half of the orders, and third: P@1 (1 + 1/2 + 0) / 3; MRR (1 + 3/4 + 1/3) / 3."""
     assert exact(table, "Offline Rating", "P@1 all") == pytest.approx(0.5)
     assert exact(table, "Offline Rating", "MRR all") == pytest.approx(25 / 36)
@@ -396,18 +396,18 @@ def test_quality_without_ties_is_certain(table: Figures) -> None:
     assert exact(table, "Quality Labelling", "P@1 untied") == 0.5
 
 
-def test_the_random_ranker_finds_k_of_n(table: Figures) -> None:
+def test_random_ranker_finds_k_of_n(table: Figures) -> None:
     """1/3, 1/3 and 2/4."""
     assert exact(table, "Random Ranker", "P@1 all") == pytest.approx(7 / 18)
     assert exact(table, "Random, by quality", "P@1 untied") == pytest.approx(1 / 3)
 
 
-def test_the_spread_of_the_draws_stands_behind_their_mean(table: Figures) -> None:
+def test_spread_of_draws_follows_their_mean(table: Figures) -> None:
     """One query of three panes: P@1 is 1 with chance 1/3, sd sqrt(2)/3."""
     assert exact(table, "Random, by rating", "sd of P@1 untied") == pytest.approx(2**0.5 / 3)
 
 
-def test_the_worst_case_has_the_ideal_panes_last(table: Figures) -> None:
+def test_worst_case_has_the_ideal_panes_last(table: Figures) -> None:
     """Ranks 3, 3 and, of two ideal panes in the last two places, 3. Untied by quality: 3 and 3."""
     assert exact(table, "Worst Possible Case", "P@1 all") == 0
     assert exact(table, "Worst Possible Case", "MRR all") == pytest.approx(1 / 3)
@@ -424,7 +424,7 @@ def aspects(**labels: list[int]) -> list[Pane]:
     return panes_of("q", [0, 9, 0], pane_quality=[5, 5, 1], offline_rating=[1, 2, 3], **labels)
 
 
-def test_each_aspect_meets_three_ideal_rankings() -> None:
+def test_each_aspect_is_ranked_against_three_ideal_rankings() -> None:
     """Coverage puts the second pane first: the most engaging one, one of the two best, second by rating."""
     table = aspect_reranking(aspects(coverage=[2, 3, 1]), draws=20)
     assert exact(table, "Coverage", "P@1 engagement") == 1
@@ -433,7 +433,7 @@ def test_each_aspect_meets_three_ideal_rankings() -> None:
     assert exact(table, "Coverage", "MRR rating") == pytest.approx(1 / 3)
 
 
-def test_an_aspect_that_says_nothing_is_the_random_ranker() -> None:
+def test_constant_aspect_equals_random_ranker() -> None:
     table = aspect_reranking(aspects(), draws=20)
     for name in ("P@1 engagement", "MRR quality"):
         assert exact(table, "Diversity", name) == exact(table, "Random Ranker", name)

@@ -47,12 +47,12 @@ def printed(panes: Sequence[Pane], names: Sequence[str]) -> str:
     return output.getvalue()
 
 
-def test_a_drawn_figure_stands_with_print_spread_expectation_and_z() -> None:
+def test_drawn_figure_shows_published_spread_expectation_and_z() -> None:
     cells = [Cell("Coverage", "P@1 rating", Measured(0.374, 0.021, 0.3737, 0.0213), "0.369")]
     assert lines_of(as_table("11", cells))[-2:] == ["Coverage P@1 rating 0.369 0.374 0.021 0.374 -0.2 ~", ""]
 
 
-def test_a_ranking_is_named_once() -> None:
+def test_ranking_is_named_once() -> None:
     cells = [
         Cell("Coverage", name, Measured(0.5, 0.1, 0.5, 0.1), "0.9") for name in ("P@1 rating", "MRR rating")
     ]
@@ -63,7 +63,7 @@ def test_a_ranking_is_named_once() -> None:
     ]
 
 
-def test_print_stands_above_what_is_found_with_its_mark() -> None:
+def test_published_row_precedes_computed_row_with_mark() -> None:
     cells = [Cell("Coverage", "mean", 3.78, "3.78"), Cell("Coverage", "var", 1.2, "1.18")]
     assert lines_of(as_table("9", cells))[-3:] == [
         "Coverage paper   3.78  1.18",
@@ -72,7 +72,7 @@ def test_print_stands_above_what_is_found_with_its_mark() -> None:
     ]
 
 
-def test_correlations_stand_in_the_order_of_the_paper() -> None:
+def test_correlations_are_in_the_paper_s_order() -> None:
     cells = [
         Cell("Offline Rating", "# of Can. Ans.", 0.262, "0.262"),
         Cell("Diversity", "Coverage", 0.421, None),
@@ -116,7 +116,7 @@ def test_csv_has_a_file_for_each_table(tmp_path: Path) -> None:
 
 
 @needs_mimics
-def test_the_released_tables_fit_80_columns_and_say_what_differs() -> None:
+def test_released_tables_fit_80_columns_and_explain_differences() -> None:
     text = printed(list(read_panes(SHARED)), TABLES)
     assert max(len(line) for line in text.splitlines()) <= 80
     flat = " ".join(text.split())
@@ -134,7 +134,7 @@ def test_the_released_tables_fit_80_columns_and_say_what_differs() -> None:
 
 
 @needs_mimics
-def test_a_published_cell_under_two_readings_is_counted_once() -> None:
+def test_published_cell_under_two_readings_is_counted_once() -> None:
     tables = mimics_tables(list(read_panes(SHARED)), ("7", "10"), draws=20, seed=0)
     twice = [
         (name, cell.row, cell.column) for name, found in tables.cells.items() for cell in found if cell.again
@@ -152,7 +152,7 @@ def test_a_published_cell_under_two_readings_is_counted_once() -> None:
     assert tables_json(tables)["verdicts"] == {"same": 9 + 21, "ties": 17, "differs": 2 + 7}
 
 
-def test_a_ranking_stands_beside_random_and_worst() -> None:
+def test_reranking_includes_random_and_worst() -> None:
     """By these scores q1's ideal pane is first for sure; in q2 the third pane, which is not ideal."""
     rows = rerank_panes(PANES, [3, 1, 2, 0, 1, 2], "engagement", draws=20, seed=0)
     table = reranked_table(rows, "engagement", 20)
@@ -186,7 +186,7 @@ def test_without_an_untied_query_its_line_is_empty() -> None:
 
 
 @needs_mimics
-def test_the_numbers_in_the_note_on_the_worst_case_are_those_of_the_data() -> None:
+def test_numbers_in_the_note_on_the_worst_case_are_those_of_the_data() -> None:
     of_query: dict[str, list[int]] = {}
     for pane in read_panes(SHARED):
         of_query.setdefault(pane.query, []).append(pane.engagement_level)
@@ -208,7 +208,7 @@ def one_over_rank(scores: Sequence[int], labels: Sequence[int]) -> float:
 
 
 @needs_mimics
-def test_the_notes_on_table_11_say_what_its_data_do() -> None:
+def test_table_11_notes_agree_with_its_data() -> None:
     of_query: dict[str, list[Pane]] = {}
     for pane in read_panes(SHARED):
         of_query.setdefault(pane.query, []).append(pane)

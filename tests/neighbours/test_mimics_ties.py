@@ -95,7 +95,7 @@ def test_without_ties_every_draw_is_the_same(ideal: Ideal) -> None:
     assert (set(seen.p_at_1), set(seen.mrr)) == ({0.5}, {0.75})
 
 
-def test_the_same_seed_gives_the_same_draws_and_another_gives_others() -> None:
+def test_same_seed_gives_the_same_draws_and_another_gives_others() -> None:
     lists = some_lists([[(0, 1), (0, 0), (0, 0)]] * 20)
     again = [drawn(lists, "any", seed=seed).mrr for seed in (1, 1, 2)]
     assert (again[0] == again[1]).all()
@@ -118,13 +118,13 @@ def test_memory_does_not_grow_with_the_draws() -> None:
 
 
 @pytest.mark.parametrize("draws", [0, 5])
-def test_nothing_to_draw_is_refused(draws: int) -> None:
+def test_drawing_without_lists_or_draws_is_refused(draws: int) -> None:
     lists = some_lists([[(0, 1), (0, 0)]])
     with pytest.raises(ValueError, match="a list and a draw"):
         drawn(lists if draws == 0 else lists.untied(), "any", draws=draws)
 
 
-def test_a_reranking_has_draws_and_expectations_side_by_side() -> None:
+def test_reranking_has_draws_and_expectations_side_by_side() -> None:
     """A pair of tied items: the ideal one is first in half of the orders, else second."""
     found = rerank(some_lists([[(0, 1), (0, 0)]]), draws=1000)
     assert found is not None
@@ -174,15 +174,15 @@ def test_chances_are_of_some_rank_for_sure(above: int, tied: int, data: st.DataO
     assert math.fsum(chance for _, chance in rank_chances(above, tied, wanted)) == pytest.approx(1)
 
 
-def test_a_clear_first_place_is_certain() -> None:
+def test_clear_first_place_is_certain() -> None:
     assert of([3, 2, 1], [9, 1, 1]) == (1.0, 1.0)
 
 
-def test_the_ideal_pane_in_last_place_has_a_third() -> None:
+def test_ideal_pane_in_last_place_has_a_third() -> None:
     assert of([1, 2, 3], [9, 1, 1]) == (0.0, pytest.approx(1 / 3))
 
 
-def test_a_random_order_of_three_finds_one_ideal_pane_first_in_a_third() -> None:
+def test_random_order_of_three_finds_one_ideal_pane_first_in_a_third() -> None:
     """1/3 each for ranks 1, 2 and 3: (1 + 1/2 + 1/3) / 3 = 11/18."""
     assert of([0, 0, 0], [9, 1, 1]) == (pytest.approx(1 / 3), pytest.approx(11 / 18))
 
@@ -197,7 +197,7 @@ def test_one_ideal_pane_drawn_of_two_is_as_good_as_one() -> None:
     assert (found.p_at_1, found.mrr) == (pytest.approx(1 / 3), pytest.approx(11 / 18))
 
 
-def test_a_mean_over_queries_has_the_variance_of_its_parts() -> None:
+def test_mean_over_queries_has_the_variance_of_its_parts() -> None:
     """Two lists of two tied items: P@1 1/2 each, variance (1/4 + 1/4) / 4 = 1/8."""
     found = expected(tied_lists([0, 0, 0, 0], [1, 0, 1, 0], np.array([2, 2])), "any")
     assert (found.p_at_1, found.p_at_1_sd) == (0.5, pytest.approx(math.sqrt(1 / 8)))
@@ -220,7 +220,7 @@ def reached(scores: list[float], labels: list[float], query: list[int]) -> tuple
     return precision.tolist(), reciprocal.tolist()
 
 
-def test_the_ideal_item_first_and_third() -> None:
+def test_ideal_item_first_and_third() -> None:
     assert reached([3, 2, 1, 3, 2, 1], [5, 1, 1, 0, 0, 9], [0, 0, 0, 1, 1, 1]) == (
         [1, 0],
         [1, pytest.approx(1 / 3)],
@@ -231,7 +231,7 @@ def test_two_ideal_items_count_by_the_first() -> None:
     assert reached([3, 2, 1], [1, 4, 4], [0, 0, 0]) == ([0], [0.5])
 
 
-def test_a_tie_is_the_mean_over_its_orders() -> None:
+def test_tie_is_the_mean_over_its_orders() -> None:
     """The ideal item is first, second or third of three: P@1 1/3, (1 + 1/2 + 1/3) / 3 = 11/18."""
     assert reached([7, 7, 7], [2, 1, 1], [0, 0, 0]) == ([pytest.approx(1 / 3)], [pytest.approx(11 / 18)])
 
@@ -264,9 +264,7 @@ def test_it_is_the_mean_over_all_orders_that_respect_the_scores(items: list[tupl
 
 
 @given(ITEMS, ITEMS)
-def test_the_means_are_those_of_tie_chances(
-    first: list[tuple[int, int]], second: list[tuple[int, int]]
-) -> None:
+def test_means_are_those_of_tie_chances(first: list[tuple[int, int]], second: list[tuple[int, int]]) -> None:
     items, each = [*first, *second], np.array([len(first), len(second)])
     scores, labels = [s for s, _ in items], [y for _, y in items]
     precision, reciprocal = reached(scores, labels, np.repeat([0, 1], each).tolist())

@@ -10,8 +10,8 @@ import orjson
 import pytest
 from qulac_rows import SMALL, qulac_row, qulac_table
 
-from cts_async.datasets.annotations import AnnotatedQuery
 from cts_async.datasets.gold import read_gold
+from cts_async.datasets.instances import AnnotatedQuery
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import (
     Facet,
@@ -46,19 +46,19 @@ def test_topics_hold_facets_and_facets_hold_pairs_in_file_order(write: Write) ->
     assert (eleven.kind, eleven.facets[0].description) == ("faceted", 'Say "hi", it\'s late')
 
 
-def test_a_row_without_a_question_makes_a_facet_and_no_pair(write: Write) -> None:
+def test_row_without_a_question_makes_a_facet_and_no_pair(write: Write) -> None:
     (topic,) = read_qulac(write("qulac.json", qulac_table(qulac_row("1-1-X")))).topics
     assert (topic.facets[0].id, topic.facets[0].pairs, topic.questions) == ("1-1", (), ())
 
 
-def test_an_id_with_two_answers_is_two_pairs_and_reported(write: Write) -> None:
+def test_id_with_two_answers_is_two_pairs_and_reported(write: Write) -> None:
     qulac = read_qulac(write("qulac.json", SMALL))
     assert qulac.topics[1].facets[0].pairs == (Pair(1, "q one", "yes"), Pair(1, "q one", "no"))
     assert qulac.topics[1].facets[0].by_number == {1: Pair(1, "q one", "yes")}
     assert qulac.repeated == (Repeated("11-1-1", ("6", "7")),)
 
 
-def test_the_slip_inv_is_informational_and_reported(write: Write) -> None:
+def test_slip_inv_is_informational_and_reported(write: Write) -> None:
     assert read_qulac(write("qulac.json", SMALL)).slips == ("2-3",)
 
 
@@ -85,17 +85,17 @@ def test_questions_by_number_rise_although_the_file_sorts_them_as_text(write: Wr
         ({"question": ""}, "question", "is empty"),
         ({"answer": None}, "answer", "must be text, is null"),
         ({"topic_facet_question_id": "1-1-X"}, "question", "must be empty, since the row's id ends in -X"),
-        ({"topic_desc": "other"}, "topic_id", "the topic 1 stands earlier with another"),
-        ({"facet_desc": "other"}, "topic_facet_id", "the facet '1-1' stands earlier with another"),
+        ({"topic_desc": "other"}, "topic_id", "the topic 1 occurs earlier with another"),
+        ({"facet_desc": "other"}, "topic_facet_id", "the facet '1-1' occurs earlier with another"),
         ({"topic_facet_question_id": "1-1-1"}, "topic_facet_question_id", "row 0 with another question"),
         (
             {"topic_facet_question_id": "1-1-1", "question": "q", "answer": "a"},
             "topic_facet_question_id",
-            "'1-1-1' already stands on row 0 with the same answer",
+            "'1-1-1' already occurs on row 0 with the same answer",
         ),
     ],
 )
-def test_what_is_wrong_is_located_by_row_and_column(
+def test_invalid_table_is_located_by_row_and_column(
     write: Write, changes: dict[str, Any], field: str, says: str
 ) -> None:
     rows = [qulac_row("1-1-1", "q", "a"), qulac_row("1-1-2", "r", "b") | changes]
@@ -118,7 +118,7 @@ def test_columns_have_the_same_rows(write: Write) -> None:
     assert (error.field, error.problem) == ("answer", "has 1 rows that do not match the 9 of 'topic_id'")
 
 
-def test_a_row_that_stands_twice_in_a_column_is_refused(write: Write) -> None:
+def test_repeated_row_key_is_refused(write: Write) -> None:
     error = refusal(write("qulac.json", '{"topic_id": {"0": 1,\n"0": 2}}'))
     assert (error.line, error.field) == (2, "0")
 
@@ -164,7 +164,7 @@ def test_annotations_are_not_read_before_they_are_asked_for(write: Write) -> Non
         dataset.annotations()
 
 
-def test_the_real_file_holds_its_published_pairs(shared_data: Path) -> None:
+def test_real_file_holds_its_published_pairs(shared_data: Path) -> None:
     qulac = read_qulac(shared_data / "qulac.json")
     facets = [facet for topic in qulac.topics for facet in topic.facets]
     assert (len(qulac.topics), len(facets), sum(len(facet.pairs) for facet in facets)) == (198, 762, 10_277)
@@ -192,7 +192,7 @@ def instances_refusal(path: Path) -> InputError:
     return caught.value
 
 
-def test_an_instance_is_a_facet_not_a_row_in_order_of_appearance(write: Write) -> None:
+def test_instance_is_a_facet_not_a_row_in_order_of_appearance(write: Write) -> None:
     rows = [
         ("10-2", "toilet", "Find parts."),
         ("1-1", "obama", "Find photos."),
@@ -234,11 +234,11 @@ def test_gold_that_joins_nowhere_is_refused(write: Write) -> None:
         (
             {"topic_facet_id": {"0": "1-1", "1": "1-1"}},
             "topic_facet_id",
-            "row 1: the facet '1-1' stands earlier",
+            "row 1: the facet '1-1' occurs earlier",
         ),
     ],
 )
-def test_what_is_wrong_is_located_by_column_and_row(
+def test_invalid_instance_columns_are_located(
     write: Write, change: dict[str, Any], field: str, says: str
 ) -> None:
     error = instances_refusal(write("qulac.json", table(("1-1", "t", "d"), ("1-2", "t", "e")) | change))
@@ -246,13 +246,13 @@ def test_what_is_wrong_is_located_by_column_and_row(
     assert says in str(error)
 
 
-def test_a_missing_column_is_refused_with_those_there_are(write: Write) -> None:
+def test_missing_column_is_refused_with_those_there_are(write: Write) -> None:
     error = instances_refusal(write("qulac.json", {"topic_facet_id": {}, "topic": {}}))
     assert error.field == "facet_desc"
     assert "the columns are 'topic_facet_id', 'topic'" in str(error)
 
 
-def test_a_table_without_rows_or_columns_is_no_qulac(write: Write, tmp_path: Path) -> None:
+def test_table_without_rows_or_columns_is_no_qulac(write: Write, tmp_path: Path) -> None:
     assert "has no rows" in str(instances_refusal(write("a.json", table())))
     assert "must be an object of columns, is a list" in str(instances_refusal(write("b.json", "[]")))
     broken = instances_refusal(write("c.json", "{\n,"))
@@ -263,7 +263,7 @@ def test_a_table_without_rows_or_columns_is_no_qulac(write: Write, tmp_path: Pat
 
 
 @needs_qulac
-def test_the_real_file_has_762_facets() -> None:
+def test_real_file_has_762_facets() -> None:
     dataset = open_qulac(str(SHARED), None, {})
     instances = list(dataset.instances())
     assert dataset.count == len(instances) == len({i.id for i in instances}) == 762
@@ -309,7 +309,7 @@ def test_every_figure_is_counted_as_defined() -> None:
     }
 
 
-def test_a_figure_is_reproduced_where_it_agrees_to_the_digits_published() -> None:
+def test_figure_is_reproduced_where_it_agrees_to_the_digits_published() -> None:
     assert Figure("x", 3.85, 3.8484, 2).reproduced
     assert not Figure("x", 3.85, 3.844, 2).reproduced
     assert Figure("x", 4, 4.0).reproduced
@@ -317,11 +317,11 @@ def test_a_figure_is_reproduced_where_it_agrees_to_the_digits_published() -> Non
     assert not Figure("x", 4, 4.5).reproduced
 
 
-def test_nothing_has_averages_of_zero() -> None:
+def test_averages_of_empty_collection_are_zero() -> None:
     assert {figure.value for figure in qulac_figures([])} == {0}
 
 
-def test_the_real_file_reproduces_the_whole_table(shared_data: Path) -> None:
+def test_real_file_reproduces_the_whole_table(shared_data: Path) -> None:
     figures = qulac_figures(read_qulac(shared_data / "qulac.json").topics)
     assert len(figures) == 12
     assert [figure for figure in figures if not figure.reproduced] == []

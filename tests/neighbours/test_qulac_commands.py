@@ -53,7 +53,7 @@ def test_figures_are_printed_and_given_as_json(path: Path, tmp_path: Path) -> No
     assert (tmp_path / "csv" / "figures.csv").read_text().splitlines()[1].startswith("topics,198,2,False")
 
 
-def test_conversations_stream_to_standard_output(path: Path) -> None:
+def test_conversations_are_streamed_to_standard_output(path: Path) -> None:
     lines = cts("conversations", path, "--turns", "2", "--topic", "2").splitlines()
     assert len(lines) == 6
     assert json.loads(lines[0]) == {
@@ -81,7 +81,7 @@ def test_conversations_go_to_a_file_and_are_counted(path: Path, tmp_path: Path) 
         (["--topic", "7"], r"--topic 7: no such topic; there are 2 from 1 to 2"),
     ],
 )
-def test_what_there_is_not_is_refused(path: Path, options: list[str], says: str) -> None:
+def test_unknown_turns_topic_and_output_are_refused(path: Path, options: list[str], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         cts("conversations", path, *options)
     with pytest.raises(UsageError, match="is an input file of this command"):
@@ -109,7 +109,7 @@ def test_every_command_has_help_with_an_example() -> None:
         assert "Example: cts data qulac" in (command.help or "")
 
 
-def test_a_reader_that_has_seen_enough_ends_the_stream_quietly(tmp_path: Path) -> None:
+def test_reader_that_has_seen_enough_ends_the_stream_quietly(tmp_path: Path) -> None:
     """60 questions give 60 + 60 * 59 + 60 * 59 * 58 / 2 conversations: far more than a pipe holds."""
     path = tmp_path / "qulac.json"
     path.write_text(json.dumps(table(60)))
@@ -171,7 +171,7 @@ def run(world: Path, qrels: str = "intent:1", **changes: Any) -> None:
     retrieve(world / "qulac.json", world / "docs.jsonl", qrels, world / "eval.json", **changes)
 
 
-def test_a_dictionary_is_written_and_its_gains_say_what_they_rest_on(world: Path) -> None:
+def test_retrieve_writes_dictionary_and_gains_show_its_notes(world: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(world), "PYTHONPATH": OURS, "COLUMNS": "120"}
 
     def cts(*words: str) -> subprocess.CompletedProcess[str]:
@@ -213,9 +213,7 @@ def test_judgments_of_a_file_are_taken_by_facet(world: Path, capsys: pytest.Capt
     assert not any(record.startswith("1-2") for record in found["P1"])
 
 
-def test_a_relevance_level_is_used_and_recorded_beside_the_dictionary(
-    world: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_relevance_level_is_used_and_recorded(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (world / "qrels").write_text("1 1 cat 2\n1 2 car 1\n")
     run(world, str(world / "qrels"), metric=["MRR100", "NDCG1"], relevance_level=2, as_json=True)
     notes = json.loads(capsys.readouterr().out)["notes"]
@@ -230,7 +228,9 @@ def test_a_relevance_level_is_used_and_recorded_beside_the_dictionary(
     assert (about["relevance_level"], about["notes"]) == (2, notes)
 
 
-def test_a_facet_that_nothing_is_relevant_to_is_told(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_facet_without_relevant_document_gives_a_note(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (world / "qrels").write_text("1 1 cat 2\n1 2 car 0\n1 2 mac -2\n")
     run(world, str(world / "qrels"), as_json=True)
     assert json.loads(capsys.readouterr().out)["notes"] == [
@@ -242,7 +242,7 @@ def test_a_facet_that_nothing_is_relevant_to_is_told(world: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("qrels", "problem"),
     [
-        ("3 1 cat 1\n", "qrels: judges no facet of these topics; it has '3-1', they are called '1-1'"),
+        ("3 1 cat 1\n", "qrels: judges no facet of these topics; it has '3-1', their ids are like '1-1'"),
         ("1 1 dog 1\n", "qrels: none of its 1 documents is in the corpus"),
         ("1 1 cat\n", "qrels:1: has 3 fields instead of 4"),
     ],
@@ -268,14 +268,14 @@ def test_judgments_of_something_else_are_refused(world: Path, qrels: str, proble
         ("intent", {"relevance_level": 2}, "--relevance-level 2: intent has grade 1 only"),
     ],
 )
-def test_a_wrong_option_is_one_line(world: Path, qrels: str, changes: dict[str, Any], problem: str) -> None:
+def test_wrong_option_is_one_line(world: Path, qrels: str, changes: dict[str, Any], problem: str) -> None:
     with pytest.raises(UsageError) as caught:
         run(world, qrels, **changes)
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_what_is_read_is_not_written_over(world: Path) -> None:
+def test_input_file_as_output_is_refused(world: Path) -> None:
     with pytest.raises(UsageError, match="is an input file of this command"):
         retrieve(world / "qulac.json", world / "docs.jsonl", "intent", world / "docs.jsonl")
 
@@ -290,7 +290,7 @@ def test_ctrl_c_leaves_no_half_of_a_file(world: Path, monkeypatch: pytest.Monkey
     assert {path.name for path in world.iterdir()} == {"cache", "docs.jsonl", "qulac.json"}
 
 
-def test_an_evaluation_that_exists_is_replaced_only_with_force(world: Path) -> None:
+def test_evaluation_that_exists_is_replaced_only_with_force(world: Path) -> None:
     (world / "eval.json").write_text("hours of work")
     with pytest.raises(UsageError, match=r"--out .*eval\.json: exists already; --force replaces it"):
         run(world, metric=["P1"])

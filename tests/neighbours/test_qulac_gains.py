@@ -51,7 +51,7 @@ def test_best_mean_and_worst_are_of_a_facet_and_then_averaged_over_facets() -> N
     assert row.gain == pytest.approx(0.25)
 
 
-def test_a_facet_with_several_histories_counts_once() -> None:
+def test_facet_with_several_histories_counts_once() -> None:
     """After 1 the best is 0.8 and after 2 it is 0.4: 0.6 for 1-1; with 1.0 for 1-2 that is 0.8, not 11/15."""
     evaluated = [
         *values("1-1", "1>2 .8", "1>3 .2", "2>1 .4", original=0.0),
@@ -73,7 +73,7 @@ def test_lengths_of_history_are_kept_apart() -> None:
     ]
 
 
-def test_a_question_gains_over_none_with_its_answer_and_without() -> None:
+def test_question_gain_is_over_no_question_with_and_without_answer() -> None:
     gains = question_gains(values("1-1", "1 .7 .2", "2 .1", original=0.3))
     assert gains.against_original
     first, second = gains.questions
@@ -84,7 +84,7 @@ def test_a_question_gains_over_none_with_its_answer_and_without() -> None:
     assert (second.without_answer, second.gain_without_answer) == (None, None)
 
 
-def test_a_question_after_several_histories_has_the_mean_over_them() -> None:
+def test_question_after_several_histories_has_the_mean_over_them() -> None:
     gains = question_gains(values("1-1", "1>3 .4 .1", "2>3 .8 .3", original=0.5))
     assert gains.questions == (
         QuestionGain(
@@ -107,7 +107,7 @@ def test_without_the_original_query_gains_are_against_the_question_without_its_a
     assert {one.gain_without_answer for one in gains.questions} == {None}
 
 
-def test_one_facet_without_the_original_query_changes_what_all_are_against() -> None:
+def test_missing_original_query_of_one_facet_changes_all_baselines() -> None:
     """Means over facets that stand against different things would mean nothing."""
     evaluated = [*values("1-1", "1 .5 .1", original=0.0), *values("1-2", "1 .3 .2")]
     gains = question_gains(evaluated)
@@ -115,7 +115,7 @@ def test_one_facet_without_the_original_query_changes_what_all_are_against() -> 
     assert gains.oracle[0].gain == pytest.approx((0.4 + 0.1) / 2)
 
 
-def test_the_t_test_pairs_best_and_none_by_facet() -> None:
+def test_t_test_pairs_best_and_none_by_facet() -> None:
     """Differences 0.1, 0.2, 0.3: mean 0.2, sd 0.1, t = 0.2 / (0.1 / sqrt(3)) = 3.4641."""
     evaluated = [one for i in (1, 2, 3) for one in values(f"1-{i}", f"1 {0.5 + i / 10}", original=0.5)]
     test = question_gains(evaluated, test=True).oracle[0].test
@@ -124,7 +124,7 @@ def test_the_t_test_pairs_best_and_none_by_facet() -> None:
     assert test.p == pytest.approx(0.0742, abs=1e-4)
 
 
-def test_without_an_answered_question_there_is_nothing_to_gain() -> None:
+def test_gains_without_answered_question_are_empty() -> None:
     gains = question_gains([Evaluated("1-1", (), None, False, 0.5), Evaluated("1-1", (), 1, False, 0.5)])
     assert (gains.oracle, gains.questions, gains.without_original) == ((), (), ())
 
@@ -164,7 +164,7 @@ def printed(table: DataTable) -> list[list[str]]:
     return [line.split() for line in out.getvalue().splitlines() if line.strip()]
 
 
-def test_record_ids_say_what_was_evaluated() -> None:
+def test_record_ids_decode_into_evaluated_records() -> None:
     assert list(evaluated(VALUES)) == [
         Evaluated("1-1", (), None, False, 0.5),
         Evaluated("1-1", (), 1, True, 0.7),
@@ -174,7 +174,7 @@ def test_record_ids_say_what_was_evaluated() -> None:
     ]
 
 
-def test_a_figure_stands_beside_the_published_one_with_its_digits() -> None:
+def test_figure_is_shown_with_published_digits() -> None:
     table = figures_table([Figure("a", 2_639, 2_639), Figure("b", 8.21, 8.2121, 2), Figure("c", 4, 4.5)])
     assert printed(table)[-3:] == [
         ["a", "2,639", "2,639", "ok"],
@@ -188,7 +188,7 @@ def test_conversations_are_counted_by_length_and_together() -> None:
     assert printed(counts_table({1: 1_000, 2: 5}))[-3:] == [["1", "1,000"], ["2", "5"], ["all", "1,005"]]
 
 
-def test_the_oracle_s_row_has_no_question_worst_mean_best_and_gain() -> None:
+def test_oracle_s_row_has_no_question_worst_mean_best_and_gain() -> None:
     table = oracle_table({"P1": question_gains(evaluated(VALUES))})
     assert printed(table)[-2:] == [
         ["P1", "0", "1", "0.5000", "0.1000", "0.4000", "0.7000", "+0.2000"],
@@ -209,7 +209,7 @@ def test_p_values_of_all_metrics_are_corrected_together() -> None:
     )
 
 
-def test_questions_come_from_the_best_to_the_worst() -> None:
+def test_questions_are_ordered_from_best_to_worst() -> None:
     table = questions_table("P1", question_gains(evaluated(VALUES)))
     assert table.name == "questions_P1"
     assert printed(table)[-3:] == [
@@ -219,7 +219,7 @@ def test_questions_come_from_the_best_to_the_worst() -> None:
     ]
 
 
-def test_without_the_original_query_the_tables_and_a_note_say_what_gains_are_over() -> None:
+def test_missing_original_query_is_in_tables_and_note() -> None:
     found = {"P1": question_gains(evaluated(WITHOUT)), "P3": question_gains(evaluated(VALUES))}
     table = oracle_table(found)
     assert [row["against"] for row in table.rows] == [
@@ -236,7 +236,7 @@ def test_without_the_original_query_the_tables_and_a_note_say_what_gains_are_ove
     assert [row["gain"] for row in questions.rows] == [pytest.approx(0.45), None]
 
 
-def test_facets_that_gain_leaves_out_are_told() -> None:
+def test_facets_left_out_of_gain_give_a_note() -> None:
     values = {"1-1-1-1": 0.5, "1-1-1-0": 0.2, "1-2-1-1": 0.9}
     found = {"P1": question_gains(evaluated(values))}
     (row,) = oracle_table(found).rows

@@ -50,19 +50,19 @@ UNASKED = st.builds(RecordId, NUMBERS, NUMBERS, st.just(()), st.just(0), st.just
         ("18-2-0-0", RecordId(18, 2, (), 0, False)),
     ],
 )
-def test_the_readme_s_examples_decode(text: str, record: RecordId) -> None:
+def test_readme_s_examples_decode(text: str, record: RecordId) -> None:
     assert decode_record_id(text) == record
     assert encode_record_id(record) == text
 
 
 @given(ASKED | UNASKED)
-def test_what_is_encoded_decodes_to_itself(record: RecordId) -> None:
+def test_record_id_survives_encoding_and_decoding(record: RecordId) -> None:
     assert decode_record_id(encode_record_id(record)) == record
     assert decode_facet_id(record.facet_id) == (record.topic, record.facet)
 
 
 @given(st.from_regex(r"[0-9X-]{1,14}", fullmatch=True) | st.text(max_size=9))
-def test_what_decodes_is_what_would_be_written(text: str) -> None:
+def test_decoded_record_id_encodes_to_same_text(text: str) -> None:
     try:
         record = decode_record_id(text)
     except ValueError:
@@ -94,7 +94,7 @@ def test_anything_else_is_no_record_id(text: str) -> None:
         decode_record_id(text)
 
 
-def test_a_facet_and_a_history_have_ids_of_their_own() -> None:
+def test_facet_and_a_history_have_ids_of_their_own() -> None:
     record = RecordId(18, 2, (1, 2), 10, True)
     assert (record.facet_id, record.history_id) == ("18-2", "18-2-1-2")
     assert RecordId(18, 2, (), 10, True).history_id == "18-2"
@@ -109,7 +109,7 @@ def test_ids_sort_by_their_numbers() -> None:
     assert sorted(ids, key=decode_record_id) == ["9-1-1-0", "18-2-9-1", "18-2-10-1", "18-10-1-1"]
 
 
-def test_a_record_that_no_id_stands_for_cannot_be_made() -> None:
+def test_invalid_record_id_is_refused() -> None:
     for topic, history, question, answered in [(0, (), 1, True), (1, (0,), 1, True), (1, (), 0, True)]:
         with pytest.raises(ValueError):
             RecordId(topic, 1, history, question, answered)
@@ -133,7 +133,7 @@ def ids(*topics: Topic, turns: tuple[int, ...] = TURNS) -> list[str]:
     return [encode_record_id(conversation.id) for conversation in conversations(topics, turns)]
 
 
-def test_a_facet_with_three_questions_has_three_six_and_three() -> None:
+def test_facet_with_three_questions_has_three_six_and_three() -> None:
     """n C(n-1, h) at n = 3: 3, 3 * 2 and 3 * 1. Histories rise; the current question is any other one."""
     assert ids(topic(5, 3), turns=(1,)) == ["5-1-1-1", "5-1-2-1", "5-1-3-1"]
     assert ids(topic(5, 3), turns=(2,)) == [
@@ -143,7 +143,7 @@ def test_a_facet_with_three_questions_has_three_six_and_three() -> None:
     assert count_conversations([topic(5, 3)]) == {1: 3, 2: 6, 3: 3}
 
 
-def test_a_record_has_what_the_readme_says(write: Write) -> None:
+def test_record_has_the_fields_of_the_readme(write: Write) -> None:
     topics = read_qulac(write("qulac.json", SMALL)).topics
     records = {record["id"]: record for record in (c.as_record() for c in conversations(topics))}
     assert records["2-1-1-10-2-1"] == {
@@ -160,23 +160,23 @@ def test_a_record_has_what_the_readme_says(write: Write) -> None:
     assert (records["2-1-2-1"]["history_id"], records["2-1-2-1"]["history_list"]) == ("2-1", [])
 
 
-def test_of_two_answers_under_one_id_the_first_stands(write: Write) -> None:
+def test_first_of_two_answers_under_one_id_is_used(write: Write) -> None:
     (conversation,) = conversations(read_qulac(write("qulac.json", SMALL)).topics[1:])
     assert conversation.current == Pair(1, "q one", "yes")
 
 
-def test_a_length_that_there_is_not_is_refused() -> None:
+def test_unknown_conversation_length_is_refused() -> None:
     with pytest.raises(ValueError, match="1 to 3 turns, not 4"):
         list(conversations([], (1, 4)))
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=3))
-def test_the_formula_counts_what_is_made_and_no_id_occurs_twice(facets: list[int]) -> None:
+def test_formula_counts_conversations_and_ids_are_unique(facets: list[int]) -> None:
     made = ids(topic(1, *facets))
     assert sum(count_conversations([topic(1, *facets)]).values()) == len(made) == len(set(made))
 
 
-def test_the_first_come_without_making_the_others() -> None:
+def test_first_conversations_are_generated_lazily() -> None:
     """Of endlessly many topics with 10^8 conversations each nobody could wait for more than a few."""
 
     def endless() -> Iterator[Topic]:
@@ -192,7 +192,7 @@ def test_the_first_come_without_making_the_others() -> None:
     assert sum(count_conversations([topic(1, 600)]).values()) == 600 + 600 * 599 + 600 * 599 * 598 // 2
 
 
-def test_the_real_file_gives_922_114_with_the_readme_s_examples_among_them(shared_data: Path) -> None:
+def test_real_file_gives_922_114_with_the_readme_s_examples_among_them(shared_data: Path) -> None:
     topics = read_qulac(shared_data / "qulac.json").topics
     assert count_conversations(topics) == {1: 10_274, 2: 130_670, 3: 781_170}
     records = {
@@ -227,7 +227,7 @@ def refusal(path: Path) -> InputError:
     return caught.value
 
 
-def test_a_dictionary_is_read_as_it_stands(write: Write) -> None:
+def test_dictionary_is_read_in_file_order(write: Write) -> None:
     assert read_evaluations(write("eval.json", README)) == README
 
 
@@ -265,7 +265,7 @@ def test_dictionaries_are_read_as_they_are(
         ({"P1": {"1-1-1-1": 1}, "P3": {"1-1-1-1": 1, "x": 1}}, "P3", "the record id 'x' must be"),
     ],
 )
-def test_what_is_wrong_is_located_by_metric_and_record(
+def test_invalid_dictionary_is_located_by_metric_and_record(
     write: Write, table: Any, field: str | None, says: str
 ) -> None:
     path = write("eval.json", json.dumps(table))
@@ -274,7 +274,7 @@ def test_what_is_wrong_is_located_by_metric_and_record(
     assert says in str(error)
 
 
-def test_a_record_that_stands_twice_is_named_with_its_line(write: Write) -> None:
+def test_repeated_record_is_named_with_its_line(write: Write) -> None:
     error = refusal(write("eval.json", '{"P1": {"1-1-1-1": 0,\n "1-1-1-1": 1}}'))
     assert (error.line, error.field) == (2, "1-1-1-1")
 
@@ -301,7 +301,7 @@ class Bomb:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_a_pickle_is_refused_unopened_with_a_way_to_convert_it(tmp_path: Path, protocol: int) -> None:
+def test_pickle_is_refused_unopened_with_a_way_to_convert_it(tmp_path: Path, protocol: int) -> None:
     mark, path = tmp_path / "mark", tmp_path / "eval_hist012_dict.pkl"
     path.write_bytes(pickle.dumps(Bomb(mark), protocol))
     error = str(refusal(path))
@@ -312,7 +312,7 @@ def test_a_pickle_is_refused_unopened_with_a_way_to_convert_it(tmp_path: Path, p
     assert "is a pickle" in str(refusal(path.with_suffix(".json")))
 
 
-def test_an_archive_is_refused_too(write: Write) -> None:
+def test_archive_is_refused_too(write: Write) -> None:
     for name, content in [
         ("eval_dict.tar.gz", b"\x1f\x8b\x08"),
         ("e.json", b"\x1f\x8b\x08"),
@@ -337,7 +337,7 @@ def test_records_are_written_metric_by_metric(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
-def test_an_interruption_leaves_the_old_file_and_nothing_else(
+def test_interruption_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, error: type[BaseException]
 ) -> None:
     (tmp_path / "eval.json").write_text("old")
@@ -354,14 +354,14 @@ def test_an_interruption_leaves_the_old_file_and_nothing_else(
 
 def test_no_record_is_no_file(tmp_path: Path) -> None:
     with (
-        pytest.raises(UsageError, match="no record to write"),
+        pytest.raises(UsageError, match="there are no records"),
         evaluations_written(tmp_path / "eval.json", ["P1"]),
     ):
         pass
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_said_before_anything_is_computed(tmp_path: Path) -> None:
+def test_unwritable_output_is_refused_before_computing(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match="cannot write"),
         evaluations_written(tmp_path / "none" / "eval.json", ["P1"]),
@@ -369,19 +369,19 @@ def test_a_place_that_cannot_be_written_is_said_before_anything_is_computed(tmp_
         pytest.fail("it began")
 
 
-def test_settings_and_notes_stand_beside_the_dictionary(tmp_path: Path) -> None:
+def test_settings_and_notes_are_written_beside_dictionary(tmp_path: Path) -> None:
     path = tmp_path / "eval.json"
     write_about(path, {"mu": 1500.0}, ["stand-ins"])
     assert orjson.loads((tmp_path / "eval.about.json").read_bytes()) == {"mu": 1500.0, "notes": ["stand-ins"]}
     assert read_notes(path) == ["stand-ins"]
 
 
-def test_a_dictionary_from_elsewhere_has_no_notes(tmp_path: Path) -> None:
+def test_dictionary_from_elsewhere_has_no_notes(tmp_path: Path) -> None:
     assert read_notes(tmp_path / "eval.json") == []
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"notes": "one"}', '{"notes": [1]}', "{}", '"\xe9"'])
-def test_a_broken_one_is_refused_by_name(tmp_path: Path, content: str) -> None:
+def test_broken_one_is_refused_by_name(tmp_path: Path, content: str) -> None:
     path = about_path(tmp_path / "eval.json")
     path.write_bytes(content.encode("latin-1"))
     with pytest.raises(InputError, match=r"eval\.about\.json"):

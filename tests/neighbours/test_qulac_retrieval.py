@@ -25,7 +25,7 @@ FACET = Facet("7-1", "inf", "about", PAIRS)
 TOPIC = Topic(7, "topic", "faceted", "", (FACET, Facet("7-10", "inf", "", ()), Facet("7-2", "inf", "", ())))
 
 
-def test_the_topic_alone_then_every_question_without_its_answer_and_with_it() -> None:
+def test_topic_alone_then_every_question_without_its_answer_and_with_it() -> None:
     assert facet_records(TOPIC, FACET, [1]) == {
         "7-1-0-0": Conversation("topic"),
         "7-1-2-0": Conversation("topic", ("two",)),
@@ -45,7 +45,7 @@ def test_past_questions_have_their_answers_and_order_makes_no_difference() -> No
     assert list(records)[:4] == ["7-1-0-0", "7-1-2-3-0", "7-1-2-3-1", "7-1-2-10-0"]
 
 
-def test_facets_with_judgments_come_by_number() -> None:
+def test_facets_with_judgments_are_yielded_by_number() -> None:
     judged = {"7-10": {"d": 1}, "7-2": {"d": 1}, "3-1": {"d": 0}, "7-1": {}}
     other = Topic(3, "t", "faceted", "", (Facet("3-1", "inf", "", ()),))
     assert [facet.id for _, facet in walk_facets([TOPIC, other], judged)] == ["3-1", "7-2", "7-10"]
@@ -68,19 +68,19 @@ def test_means_over_facets_are_those_of_all_at_once() -> None:
     assert (oracle.best, oracle.gain, oracle.n) == pytest.approx((at_once.best, at_once.gain, at_once.n))
 
 
-def test_a_facet_without_a_question_counts_nowhere_in_the_gains() -> None:
+def test_facet_without_a_question_counts_nowhere_in_the_gains() -> None:
     means = FacetMeans()
     means.add({"P1": {"1-1-0-0": 0.5}})
     assert means.gains() == {}
 
 
-def test_the_metrics_are_the_eleven_of_the_readme() -> None:
+def test_metrics_are_the_eleven_of_the_readme() -> None:
     assert sorted(METRICS) == sorted(
         ["MRR100", *(f"{family}{depth}" for family in ("NDCG", "P") for depth in (1, 3, 5, 10, 20))]
     )
 
 
-def test_on_real_topics_answers_come_closer_to_what_was_meant(shared_data: Path) -> None:
+def test_answers_improve_retrieval_on_real_topics(shared_data: Path) -> None:
     """With stand-in judgments: asking at random is better than not asking, the best question much better."""
     topics = read_qulac(shared_data / "qulac.json").topics[:12]
     documents = islice(Corpus.open(shared_data / "wiki_en.jsonl").documents(), 4000)
@@ -111,7 +111,7 @@ class Counting(QueryLikelihoodRanker):
         return super().rank_conversation(said, limit)
 
 
-def test_an_answer_finds_what_was_meant() -> None:
+def test_answer_improves_retrieval() -> None:
     """The question alone finds the car first; the cat is meant, and holds one of the two words, as cows do not."""
     said = {
         "1-1-1-0": Conversation("jaguar", ("the car",)),
@@ -121,7 +121,7 @@ def test_an_answer_finds_what_was_meant() -> None:
     assert found == {"P1": {"1-1-1-0": 0.0, "1-1-1-1": 1.0}, "MRR100": {"1-1-1-0": 0.5, "1-1-1-1": 1.0}}
 
 
-def test_the_same_words_are_ranked_once_as_deep_as_the_measures_look() -> None:
+def test_same_words_are_ranked_once_as_deep_as_the_measures_look() -> None:
     ranker, one, other = Counting(), Conversation("jaguar"), Conversation("jaguar", ("car",))
     found = evaluate_conversations(ranker, {"d0": 1}, {"a": one, "b": other, "c": one}, ["P1", "NDCG200"])
     assert list(found["P1"]) == ["a", "b", "c"]
@@ -131,12 +131,12 @@ def test_the_same_words_are_ranked_once_as_deep_as_the_measures_look() -> None:
     assert [depth for _, depth in ranker.asked[2:]] == [100, 1000]
 
 
-def test_an_intent_without_a_relevant_document_counts_zero() -> None:
+def test_intent_without_a_relevant_document_counts_zero() -> None:
     found = evaluate_conversations(Counting(), {"d0": 0, "d1": -2}, {"a": Conversation("jaguar")}, ["P1"])
     assert found == {"P1": {"a": 0.0}}
 
 
-def test_a_value_does_not_depend_on_the_other_measures() -> None:
+def test_value_does_not_depend_on_the_other_measures() -> None:
     """The query ties two documents, and trec_eval puts d1 before d0."""
     tied, judged = {"a": Conversation("jaguar")}, {"d1": 1}
     alone = evaluate_conversations(Counting(), judged, tied, ["P1"])

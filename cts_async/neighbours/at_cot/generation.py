@@ -23,7 +23,7 @@ from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
 
 @cache
 def published() -> Mapping[str, Any]:
-    """What the paper prints: published.toml."""
+    """The paper's printed values, from published.toml."""
     content = files("cts_async.neighbours.at_cot").joinpath("published.toml").read_text(encoding="utf-8")
     return tomllib.loads(content)
 
@@ -35,16 +35,16 @@ _SOURCES: Final[tuple[Mode, Mode]] = ("at-once", "respond")
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What a scheme made of one query: its questions, and the ambiguity types it said apply ("at-cot" only)."""
+    """The output of a scheme for one query: its questions, and the ambiguity types it named ("at-cot" only)."""
 
     questions: tuple[str, ...]
     types: tuple[AmbiguityType, ...] = ()
 
 
 GeneratedQuestions: TypeAlias = Mapping[str, Mapping[str, Generated]]
-"""Scheme -> the underspecified query's text -> what was generated."""
+"""Scheme -> text of the underspecified query -> generated questions."""
 AnnotatedQuestions: TypeAlias = Mapping[str, Sequence[str]]
-"""The underspecified query's text -> the questions that people wrote."""
+"""Text of the underspecified query -> the questions that people wrote."""
 
 
 def source_of(talks: Sequence[Talk]) -> Mode | None:
@@ -275,7 +275,7 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class SchemePoint:
-    """A scheme's two means, over what each of them has, and the correlation over its queries that have both."""
+    """A scheme's two means, each over all its values, and the correlation over the queries that have both."""
 
     scheme: str
     generation: float

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cts_async.analysis.stats import holm
 from cts_async.analysis.turn_retrieval import ALPHA, NOBODY_ASKED, Cell, SchemeTest, TurnRetrieval, mean_of
-from cts_async.datasets.annotations import Annotations
+from cts_async.datasets.instances import Annotations
 from cts_async.neighbours.at_cot.generation import (
     BASELINES,
     Alignment,
@@ -40,7 +40,7 @@ def generation_tables(
     dataset: str = "",
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> list[DataTable]:
-    """Every table there is something for; the last, a row for each query, is for JSON and CSV alone.
+    """All tables that have rows; the last, with a row for each query, is for JSON and CSV only.
 
     Published values are shown where `dataset` is "qulac" or "clariq" and the scorer is BERTScore.
     `on_progress(done, of)` is called as queries are scored, which takes minutes with a large encoder.
@@ -327,7 +327,7 @@ def _published_turn(turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, 
 
 
 def _marked(mode: str) -> Show:
-    """A mean, and behind it room for three marks so that the numbers stand below each other."""
+    """A mean, padded to the width of three marks so that numbers align."""
 
     def show(row: Row) -> str:
         if row[mode] is None:

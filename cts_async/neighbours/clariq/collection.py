@@ -18,13 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.annotations import AnnotatedQuery, Annotations
-from cts_async.datasets.contents import Contents, Fact, contents_of, counted
-from cts_async.datasets.dataset import Dataset, make_dataset
 from cts_async.datasets.fields import listed, short
 from cts_async.datasets.gold import GoldIndex, read_gold
-from cts_async.datasets.lines import MAX_LINE_BYTES
-from cts_async.datasets.rows import Row, read_tsv
+from cts_async.datasets.inspect import Contents, Fact, contents_of, counted
+from cts_async.datasets.instances import AnnotatedQuery, Annotations, Dataset, make_dataset
+from cts_async.datasets.io import MAX_LINE_BYTES, Row, read_tsv
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance
@@ -65,7 +63,7 @@ class ClariqRow:
 def read_clariq(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[ClariqRow]:
     """Stream the rows in file order, backslashes before quotes undone in descriptions.
 
-    InputError names file, line and field: a missing column, an empty cell where there must be something, and a
+    InputError names file, line and field: a missing column, an empty cell in a required column, and a
     clarification need that is no whole number from 1 to 4.
     """
     for line, row in read_tsv(path, quoting=True, max_line_bytes=max_line_bytes):
@@ -85,7 +83,7 @@ def read_question_bank(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> d
         cells = _Cells(path, line, row)
         id = cells.text("question_id")
         if id in bank:
-            raise InputError(path, f"{short(id)} stands twice", line=line, field="question_id")
+            raise InputError(path, f"{short(id)} occurs twice", line=line, field="question_id")
         bank[id] = cells.cell("question") if id == NO_QUESTION else cells.text("question")
     if not bank:
         raise InputError(path, "holds no questions", field="question_id")
@@ -124,7 +122,7 @@ class _Cells:
     row: Row
 
     def cell(self, name: str) -> str:
-        """The cell without outer white space; InputError where there is no such column."""
+        """The stripped cell; InputError if there is no such column."""
         if name not in self.row:
             raise self.wrong(name, f"the column is missing; the columns are {listed(self.row)}")
         return str(self.row[name]).strip()
@@ -163,7 +161,7 @@ class Topic:
     request: str
     need: int | None
     path: Path
-    """The file it stands in."""
+    """The file that has it."""
     questions: dict[str, str] = field(default_factory=dict)
     """Texts by id in file order, that of no question among them."""
 
@@ -192,7 +190,7 @@ class Clariq:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """One notice that says where a topic has a second request text; none where no topic has."""
+        """A note on topics with a second request text, if there are any."""
         if not self.rewordings:
             return ()
         id, row = next(iter(self.rewordings.items()))
@@ -205,10 +203,10 @@ class Clariq:
         """Add a row; the topic keeps its first request text. InputError where it contradicts an earlier row."""
         topic = self.topics.setdefault(row.topic_id, Topic(row.topic_id, row.request, row.need, row.path))
         if topic.path != row.path:
-            problem = f"topic {short(row.topic_id)} stands in {topic.path} already"
+            problem = f"topic {short(row.topic_id)} already occurs in {topic.path}"
             raise InputError(row.path, problem, line=row.line, field="topic_id")
         if topic.need != row.need:
-            problem = f"topic {short(row.topic_id)} stands earlier with another clarification_need"
+            problem = f"topic {short(row.topic_id)} occurs earlier with another clarification_need"
             raise InputError(row.path, problem, line=row.line, field="clarification_need")
         if topic.request != row.request:
             self.rewordings.setdefault(row.topic_id, row)
@@ -220,7 +218,7 @@ class Clariq:
         self.n_rows += 1
         facet = self.facets.setdefault(row.facet_id, Facet(row.facet_id, row.topic_id, row.facet_desc))
         if (facet.topic_id, facet.description) != (row.topic_id, row.facet_desc):
-            problem = f"facet {short(row.facet_id)} stands earlier with another topic or facet_desc"
+            problem = f"facet {short(row.facet_id)} occurs earlier with another topic or facet_desc"
             raise InputError(row.path, problem, line=row.line, field="facet_id")
         if row.question_id != NO_QUESTION:
             facet.pairs.append((row.question, row.answer))
@@ -234,7 +232,7 @@ def read_collection(paths: Sequence[Path]) -> Clariq:
         bare: set[str] = set()
         for row in read_clariq(path):
             if not row.facet_id and row.topic_id in bare:
-                raise InputError(path, f"{short(row.topic_id)} stands twice", line=row.line, field="topic_id")
+                raise InputError(path, f"{short(row.topic_id)} occurs twice", line=row.line, field="topic_id")
             bare.add(row.topic_id)
             found.add(row)
         if row is None:
@@ -274,7 +272,7 @@ def open_clariq(
 
 
 def _chosen(target: str) -> tuple[str, tuple[int, ...]]:
-    """The path, and the clarification needs to keep. A file that is called so is a file."""
+    """The path, and the clarification needs to keep; an existing file of the whole name wins."""
     match = _CHOICE.fullmatch(target)
     if match is None or Path(target).expanduser().exists():
         return target, NEEDS
@@ -290,11 +288,11 @@ def _chosen(target: str) -> tuple[str, tuple[int, ...]]:
 def _instances(
     found: Clariq, path: Path, gold: GoldIndex | None, needs: Collection[int]
 ) -> Iterator[Instance]:
-    """The facets of topics with one of `needs`, in file order. InputError, about `path`, where there are none."""
+    """The facets of topics with one of `needs`, in file order. InputError, naming `path`, if there are none."""
     facets = [facet for facet in found.facets.values() if found.topics[facet.topic_id].need in needs]
     if not facets:
-        kept = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
-        raise InputError(path, f"has no facets{kept}; {', '.join(FILES)} have them", field="facet_id")
+        chosen = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
+        raise InputError(path, f"has no facets{chosen}; {', '.join(FILES)} have them", field="facet_id")
     if gold is not None:
         gold.require_join(path, COLUMNS, ((facet.id, facet.description) for facet in facets))
     for facet in facets:
@@ -322,7 +320,7 @@ def _annotations(found: Clariq) -> Annotations:
 
 
 def clariq_contents(dataset: Dataset, fields: Mapping[str, str] | None) -> Contents:
-    """What the instances hold, and the question bank and test topics beside the file. Raises InputError."""
+    """Contents of the instances, and of the question bank and test topics in the same folder. Raises InputError."""
     found, folder = contents_of(dataset, fields), dataset.path.parent
     bank, test = folder / "question_bank.tsv", folder / "test.tsv"
     facts = list(found.facts)

@@ -25,32 +25,16 @@ Out = Annotated[
     Path | None, typer.Option(help="Also write every topic's values, as the official tool does (JSON).")
 ]
 
-_FIGURES: Final = """Count topics, facets, questions and answers, beside what is published.
 
-Example: cts data clariq figures ClariQ/data
-"""
-_QUESTIONS: Final = """Recall@5, 10, 20 and 30 of a run's questions, among those that people wrote for each topic.
-
-Example: cts data clariq questions ClariQ/data/dev.tsv ClariQ/sample_runs/dev_bm25
-"""
-_DOCUMENTS: Final = """What the question on top of a run is worth to retrieval, once it is answered.
-
-The evaluation is that of the release as JSON; its pickles are refused, with a way to convert them. A run of
-conversations has contexts in place of topics and the texts of questions: it takes question_bank.tsv as its TSV.
-
-Example: cts data clariq documents dev.tsv my_run --evaluation single_turn_train_eval.json
-"""
-_NEED: Final = """Weighted precision, recall and F1 of predicted clarification needs: lines `topic label`.
-
-Example: cts data clariq need ClariQ/data/dev.tsv my_labels
-"""
-
-
-@app.command("figures", help=_FIGURES, short_help="What its files hold, beside what is published.")
+@app.command("figures", short_help="What its files hold, beside what is published.")
 def figures(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A TSV, or the folder of the release.")],
     as_json: AsJson = False,
 ) -> None:
+    """Count topics, facets, questions and answers, beside what is published.
+
+    Example: cts data clariq figures ClariQ/data
+    """
     from cts_async.neighbours.clariq.collection import clariq_files, figures_table, read_collection
     from cts_async.report.output import show_tables
 
@@ -60,8 +44,12 @@ def figures(
     show_tables([figures_table(parts, found)], notes=found.notes, as_json=as_json)
 
 
-@app.command("questions", help=_QUESTIONS, short_help="Recall of the questions that people wrote.")
+@app.command("questions", short_help="Recall of the questions that people wrote.")
 def questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False) -> None:
+    """Recall@5, 10, 20 and 30 of a run's questions, among those that people wrote for each topic.
+
+    Example: cts data clariq questions ClariQ/data/dev.tsv ClariQ/sample_runs/dev_bm25
+    """
     from cts_async.neighbours.clariq.tasks import question_relevance, questions_table, read_run, recall_json
     from cts_async.report.output import show_tables
 
@@ -72,7 +60,7 @@ def questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False) -> N
     show_tables([questions_table(found)], notes=[*data.notes, *_repeated(run, repeats)], as_json=as_json)
 
 
-@app.command("documents", help=_DOCUMENTS, short_help="What the question on top is worth to retrieval.")
+@app.command("documents", short_help="What the question on top is worth to retrieval.")
 def documents(
     tsv: Tsv,
     run: Run,
@@ -84,6 +72,13 @@ def documents(
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
+    """What the question on top of a run is worth to retrieval, once it is answered.
+
+    The evaluation is that of the release as JSON; its pickles are refused, with a way to convert them. A run of
+    conversations has contexts in place of topics and the texts of questions: it takes question_bank.tsv as its TSV.
+
+    Example: cts data clariq documents dev.tsv my_run --evaluation single_turn_train_eval.json
+    """
     from cts_async.neighbours.clariq.collection import read_question_bank
     from cts_async.neighbours.clariq.tasks import (
         document_relevance,
@@ -114,12 +109,16 @@ def documents(
     show_tables([documents_table(found)], notes=[*notes, *_repeated(run, repeats)], as_json=as_json)
 
 
-@app.command("need", help=_NEED, short_help="F1 of predicted clarification needs.")
+@app.command("need", short_help="F1 of predicted clarification needs.")
 def need(
     tsv: Tsv,
     predictions: Annotated[Path, typer.Argument(metavar="PREDICTIONS", help="Lines `topic label`.")],
     as_json: AsJson = False,
 ) -> None:
+    """Weighted precision, recall and F1 of predicted clarification needs: lines `topic label`.
+
+    Example: cts data clariq need ClariQ/data/dev.tsv my_labels
+    """
     from cts_async.neighbours.clariq.tasks import label_agreement, need_table, read_predictions
     from cts_async.report.output import show_tables
 
@@ -133,7 +132,7 @@ def need(
 
 
 def _joined(run: Path, lines: Iterable[RunLine], topics: Collection[str], tsv: Path) -> Iterator[RunLine]:
-    """The lines as they come; InputError after the last where none was of one of the topics."""
+    """Pass the lines on; raise InputError after the last if none was of a known topic."""
     first, known = "", False
     for line in lines:
         first, known = first or line.topic, known or line.topic in topics
@@ -142,14 +141,14 @@ def _joined(run: Path, lines: Iterable[RunLine], topics: Collection[str], tsv: P
 
 
 def _check_joined(path: Path, first: str, topics: Collection[str], tsv: Path, *, known: bool) -> None:
-    """Zeros for every topic would be no measurement: it is another part of the data, or other ids."""
+    """Refuse files without a known topic: zeros for all topics would look like a measurement."""
     if not known:
-        problem = f"none of its topics is in {tsv}: its first is {first[:40]!r}, there they are called {min(topics)!r}"
+        problem = f"none of its topics is in {tsv}: its first is {first[:40]!r}, the ids there are like {min(topics)!r}"
         raise InputError(path, f"{problem}; is it of another part of the data?")
 
 
 def _repeated(run: Path, repeats: Sequence[int]) -> list[str]:
-    """How many lines of a run repeat a question; none where no line does."""
+    """A note on the lines of a run that repeat a question, if any do."""
     if not repeats:
         return []
     lines = "1 line repeats" if len(repeats) == 1 else f"{len(repeats):,} lines repeat"
@@ -160,7 +159,7 @@ def _repeated(run: Path, repeats: Sequence[int]) -> list[str]:
 
 
 def _labelled(tsv: Path) -> Clariq:
-    """A file's topics and facets; InputError where it is one without labels."""
+    """The topics and facets of a file; InputError if it has no labels."""
     from cts_async.neighbours.clariq.collection import FILES, read_collection
 
     found = read_collection([tsv])
@@ -170,7 +169,7 @@ def _labelled(tsv: Path) -> Clariq:
 
 
 def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
-    """Write JSON, over none of the files in `spare`."""
+    """Write JSON, but not over one of the files in `spare`."""
     import orjson
 
     from cts_async.safe_files import atomic_writer
@@ -178,6 +177,6 @@ def _write(out: Path | None, value: Any, *, spare: tuple[Path, ...]) -> None:
     if out is None:
         return
     if out.exists() and any(out.samefile(path) for path in spare):
-        raise UsageError(f"--out {out}: this file is read here; name another")
+        raise UsageError(f"--out {out}: is an input file of this command; choose another name")
     with atomic_writer(out) as file:
         file.write(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))

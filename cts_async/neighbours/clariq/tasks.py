@@ -15,9 +15,7 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cts_async.datasets.fields import kind_of, short
-from cts_async.datasets.json_file import parse_json, read_bytes
-from cts_async.datasets.lines import MAX_LINE_BYTES, byte_lines, decode
-from cts_async.datasets.unique import FirstLines
+from cts_async.datasets.io import MAX_LINE_BYTES, byte_lines, decode, earlier_line, parse_json, read_bytes
 from cts_async.errors import InputError
 from cts_async.neighbours.qulac.records import refuse_pickle
 from cts_async.report.tables import Column, DataTable, number, text
@@ -46,14 +44,14 @@ def read_run(
     `repeats` collects the numbers of lines whose question occurs earlier for its topic. InputError names file, line and
     field: other than six cells, a rank or score that is no number, and a file without lines.
     """
-    seen = FirstLines()
+    seen: dict[str, int] = {}
     line = 0
     for line, cells in _run_lines(path, RUN_COLUMNS, max_line_bytes):
         topic, _, question, rank, score, _ = cells
         if not rank.isdecimal():
             problem = f"must be a whole number from 0, is {short(rank)}"
             raise InputError(path, problem, line=line, field="rank")
-        if seen.add(f"{topic} {question}", line) is not None and repeats is not None:
+        if earlier_line(seen, f"{topic} {question}", line) is not None and repeats is not None:
             repeats.append(line)
         yield RunLine(topic, question, _read_score(path, line, score))
     if not line:
@@ -65,7 +63,7 @@ def read_predictions(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dic
     found: dict[str, int] = {}
     for line, (topic, label) in _run_lines(path, PREDICTION_COLUMNS, max_line_bytes):
         if topic in found:
-            raise InputError(path, f"{short(topic)} stands twice", line=line, field="topic")
+            raise InputError(path, f"{short(topic)} occurs twice", line=line, field="topic")
         if not label.isdecimal() or len(label) > 4:
             problem = f"must be a whole number from 0, is {short(label)}"
             raise InputError(path, problem, line=line, field="label")
@@ -134,7 +132,7 @@ def read_clariq_evaluation(path: Path, *, max_bytes: int = MAX_BYTES) -> ClariqE
     in JSON. A context is a facet (`F0513`) for single turns, else a number. The release has pickles, which are refused.
     Values without answers are ignored.
 
-    InputError for a pickle, a file larger than `max_bytes`, what is no JSON, a key that stands twice, and, with
+    InputError for a pickle, a file larger than `max_bytes`, invalid JSON, a key that occurs twice, and, with
     the place in the dictionary as its field, another shape, a context without "MIN", or a value beyond 0 to 1.
     """
     refuse_pickle(path)
@@ -219,7 +217,7 @@ def label_agreement(truth: Mapping[str, int], predicted: Mapping[str, int]) -> L
     right = Counter(label for label, guess in pairs if label == guess)
     of_truth, of_guess = Counter(label for label, _ in pairs), Counter(guess for _, guess in pairs)
     n = len(pairs)
-    # A label that nobody has weighs nothing, so those of the truth are enough.
+    # Labels without topics have weight 0, so those of the truth are enough.
     return LabelAgreement(
         precision=sum(count * _share(right[label], of_guess[label]) for label, count in of_truth.items()) / n,
         recall=sum(right.values()) / n,

@@ -18,43 +18,8 @@ HERE: Final = Path("MIMICS-Duo")
 Draws = Annotated[int, typer.Option(min=2, max=100_000, help="How often ties are broken at random.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the draws: the same one gives the same numbers.")]
 
-TABLES_HELP = """Tables 6 to 11 and section 5.2, computed and set beside the published values.
 
-Each cell is marked: = reproduced, ~ within the spread of ties broken at random (z says how far), ≠ differs, and the
-notes say why.
-
-Example: cts data mimics-duo tables ../shared/data/mimics-duo
-
-Example: cts data mimics-duo tables MIMICS-Duo --table 10 --json
-"""
-PANES_HELP = """The panes as JSON Lines: the four files joined, one object a pane.
-
-`pane` is its number among its query's, from 1.
-
-Example: cts data mimics-duo panes MIMICS-Duo > panes.jsonl
-"""
-RERANK_HELP = """Rank each query's panes by your scores: P@1 and MRR, beside the random ranker and the worst case.
-
-The scores are JSON Lines, CSV or TSV with `query`, `pane` (its number among the query's, from 1; see `panes`) and
-`score`, higher is better; every pane needs one. Equal scores are broken at random, and what that spreads is shown.
-
-Example: cts data mimics-duo rerank MIMICS-Duo --scores scores.jsonl
-
-Example: cts data mimics-duo rerank MIMICS-Duo --scores scores.tsv --ideal quality --json
-"""
-LTR_HELP = """Learn to rank clarification panes: cross-validated P@1 and MRR, tests of every pair, top features.
-
-DATA is a directory with MIMICS-Duo's four files, or one TSV in the format of MIMICS (query, question, option_1 to
-option_5 and a label's column), such as MIMICS-ClickExplore.tsv. A label is engagement, quality or rating; with
---test-label rankers are trained on one and tested on another.
-
-Example: cts data mimics-duo ltr MIMICS-Duo/
-
-Example: cts data mimics-duo ltr MIMICS-Duo/ --label engagement --test-label quality --features-of mart --json
-"""
-
-
-@app.command("tables", help=TABLES_HELP, short_help="Tables 6 to 11 beside the published values.")
+@app.command("tables", short_help="Tables 6 to 11 beside the published values.")
 def tables(
     folder: Folder = HERE,
     table: Annotated[
@@ -65,6 +30,15 @@ def tables(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
+    """Tables 6 to 11 and section 5.2, computed and set beside the published values.
+
+    Each cell is marked: = reproduced, ~ within the spread of ties broken at random (z says how far), ≠ differs, and the
+    notes say why.
+
+    Example: cts data mimics-duo tables ../shared/data/mimics-duo
+
+    Example: cts data mimics-duo tables MIMICS-Duo --table 10 --json
+    """
     from rich.console import Console
 
     from cts_async.neighbours.mimics_duo.panes import read_panes
@@ -84,8 +58,14 @@ def tables(
         print_tables(Console(), found)
 
 
-@app.command("panes", help=PANES_HELP, short_help="The four files joined, as JSON Lines.")
+@app.command("panes", short_help="The four files joined, as JSON Lines.")
 def panes(folder: Folder = HERE, out: Out = "-", force: Force = False) -> None:
+    """The panes as JSON Lines: the four files joined, one object a pane.
+
+    `pane` is its number among its query's, from 1.
+
+    Example: cts data mimics-duo panes MIMICS-Duo > panes.jsonl
+    """
     from cts_async.neighbours.mimics_duo.panes import FILES, as_records, read_panes
     from cts_async.report.output import STDOUT, write_jsonl
 
@@ -98,7 +78,7 @@ def panes(folder: Folder = HERE, out: Out = "-", force: Force = False) -> None:
         typer.echo(f"{out}: {n:,} panes", err=True)
 
 
-@app.command("rerank", help=RERANK_HELP, short_help="P@1 and MRR of panes ranked by your scores.")
+@app.command("rerank", short_help="P@1 and MRR of panes ranked by your scores.")
 def rerank(
     scores: Annotated[Path, typer.Option(metavar="FILE", help="The scores: .jsonl, .csv or .tsv.")],
     folder: Folder = HERE,
@@ -110,6 +90,15 @@ def rerank(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
+    """Rank each query's panes by your scores: P@1 and MRR, beside the random ranker and the worst case.
+
+    The scores are JSON Lines, CSV or TSV with `query`, `pane` (its number among the query's, from 1; see `panes`) and
+    `score`, higher is better; every pane needs one. Equal scores are broken at random, and what that spreads is shown.
+
+    Example: cts data mimics-duo rerank MIMICS-Duo --scores scores.jsonl
+
+    Example: cts data mimics-duo rerank MIMICS-Duo --scores scores.tsv --ideal quality --json
+    """
     from cts_async.neighbours.mimics_duo.panes import read_pane_scores, read_panes
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
     from cts_async.neighbours.mimics_duo.tables import rerank_panes, reranked_table
@@ -123,7 +112,7 @@ def rerank(
     show_tables([reranked_table(rows, label, draws)], as_json=as_json, csv=csv)
 
 
-@app.command("ltr", help=LTR_HELP, short_help="Learning to rank panes, cross-validated.")
+@app.command("ltr", short_help="Learning to rank panes, cross-validated.")
 def ltr(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="MIMICS-Duo's directory, or a TSV of panes.")],
     label: Annotated[str, typer.Option(help="Train on this: engagement, quality or rating.")] = "engagement",
@@ -144,6 +133,16 @@ def ltr(
     as_json: AsJson = False,
     csv: Csv = None,
 ) -> None:
+    """Learn to rank clarification panes: cross-validated P@1 and MRR, tests of every pair, top features.
+
+    DATA is a directory with MIMICS-Duo's four files, or one TSV in the format of MIMICS (query, question, option_1 to
+    option_5 and a label's column), such as MIMICS-ClickExplore.tsv. A label is engagement, quality or rating; with
+    --test-label rankers are trained on one and tested on another.
+
+    Example: cts data mimics-duo ltr MIMICS-Duo/
+
+    Example: cts data mimics-duo ltr MIMICS-Duo/ --label engagement --test-label quality --features-of mart --json
+    """
     from cts_async.neighbours.mimics_duo.ltr import learn_ranking, notes, ranking_tables
     from cts_async.neighbours.mimics_duo.rankers import chosen
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS

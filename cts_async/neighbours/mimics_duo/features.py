@@ -41,7 +41,7 @@ FEATURES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PaneText:
-    """What a pane says. An option that is missing is the empty string, or left out at the end."""
+    """The text of a pane. A missing option is the empty string, or left out at the end."""
 
     query: str
     question: str

@@ -74,14 +74,14 @@ def _rows_of_duo(folder: Path, labels: tuple[str, str]) -> Iterator[LabelledRow]
 
 
 def one_of_each(data: LabelledPanes, seed: int) -> LabelledPanes:
-    """Each pane once, at the place where it first stands, with the labels of one of its rows at random."""
+    """Each pane once, at its first place, with the labels of one of its rows at random."""
     places: dict[PaneText, list[int]] = {}
     for place, pane in enumerate(data.panes):
         places.setdefault(pane, []).append(place)
     rng = np.random.default_rng(seed)
-    kept = [rows[int(rng.integers(len(rows)))] if len(rows) > 1 else rows[0] for rows in places.values()]
+    chosen = [rows[int(rng.integers(len(rows)))] if len(rows) > 1 else rows[0] for rows in places.values()]
     return LabelledPanes(
-        list(places), [data.train[place] for place in kept], [data.test[place] for place in kept]
+        list(places), [data.train[place] for place in chosen], [data.test[place] for place in chosen]
     )
 
 
@@ -90,7 +90,7 @@ def one_of_each(data: LabelledPanes, seed: int) -> LabelledPanes:
 FOLDS: Final = 5
 RANDOM: Final = "random"
 WORST: Final = "worst"
-"""What stands beside the rankers: all panes in random order, and the ideal ones last."""
+"""References for the rankers: all panes in random order, and the ideal ones last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class CrossValidated:
     panes: int
     """How many panes these queries have."""
     tied: int
-    """Queries that are not tested on: all their panes have the same label, or there is only one."""
+    """Queries that are not tested: all their panes have the same label, or they have only one."""
     precision: Mapping[str, Array]
     reciprocal: Mapping[str, Array]
     weights: Mapping[str, Array]
@@ -297,7 +297,7 @@ def ranking_tables(ranking: PaneRanking, features_of: str) -> list[DataTable]:
 
 
 def notes(ranking: PaneRanking) -> Iterator[str]:
-    """What to know beside the tables."""
+    """Notes on the tables."""
     if ranking.unlabelled:
         yield f"Left out for want of a label: {ranking.unlabelled:,} panes."
     if ranking.repeated:

@@ -1,7 +1,7 @@
 """Clarification panes with labels: MIMICS-Duo (Tavakoli et al., SIGIR 2022), and tables in the format of MIMICS.
 
 MIMICS-Duo is four TSV files with a row for each pane in each. The n-th row of each file is the same query, question and
-options, and the rows of a query stand together. Cells are read without quoting. An empty option is missing, and then so
+options, and the rows of a query are contiguous. Cells are read without quoting. An empty option is missing, and then so
 are its quality label and its clicks. Column names are compared by their letters and digits: the README and the files
 differ in them, and the README has the descriptions of pane and option quality the wrong way round.
 """
@@ -18,12 +18,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from cts_async.datasets.contents import Contents, Fact, Span, counted
 from cts_async.datasets.fields import kind_of, listed, short
-from cts_async.datasets.lines import MAX_LINE_BYTES
-from cts_async.datasets.rows import TSV_SUFFIXES, Row, read_rows, read_tsv
-from cts_async.datasets.shelf import Item, Shelf
-from cts_async.datasets.unique import FirstLines
+from cts_async.datasets.inspect import Contents, Fact, Inspected, Item, Span, counted
+from cts_async.datasets.io import MAX_LINE_BYTES, TSV_SUFFIXES, Row, earlier_line, read_rows, read_tsv
 from cts_async.errors import InputError, UsageError
 
 Impression: TypeAlias = Literal["low", "medium", "high"]
@@ -31,10 +28,10 @@ Impression: TypeAlias = Literal["low", "medium", "high"]
 
 @dataclass(frozen=True, slots=True)
 class Pane:
-    """A clarification pane that a search engine showed for a query, with what its users and workers made of it.
+    """A clarification pane that a search engine showed for a query, with its online signals and workers' labels.
 
     MIMICS-Duo (Tavakoli et al., SIGIR 2022): the first three numbers are online signals, the others labels from
-    1 to 5 by majority vote. What belongs to the options stands in their order, from left to right.
+    1 to 5 by majority vote. Values of the options are in their order, from left to right.
     """
 
     query: str
@@ -48,7 +45,7 @@ class Pane:
     click_probabilities: tuple[float, ...]
     """Of each option, given that the pane was clicked, in [0, 1]."""
     offline_rating: int
-    """Stars beside the query's other panes (task 1)."""
+    """Stars, given in comparison with the query's other panes (task 1)."""
     pane_quality: int
     """From very bad to very good (task 2)."""
     option_qualities: tuple[int, ...]
@@ -57,7 +54,7 @@ class Pane:
     diversity: int
     understandability: int
     importance_order: int
-    """The options stand in the order of their importance."""
+    """The options are in the order of their importance."""
 
 
 # --- MIMICS-Duo ------------------------------------------------------------------------------------------
@@ -97,8 +94,8 @@ T = TypeVar("T")
 def read_panes(folder: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[Pane]:
     """Stream the panes of a directory with the four files, in file order.
 
-    UsageError where there is no such directory; InputError, with file and line, for a file or column that is
-    missing, rows that differ between the files, a pane that stands twice, a query whose panes stand apart, fewer
+    UsageError if there is no such directory; InputError, with file and line, for a file or column that is
+    missing, rows that differ between the files, a pane that occurs twice, a query whose panes are not contiguous, fewer
     than two options, or a label, level or probability out of its range.
     """
     if not folder.is_dir():
@@ -192,20 +189,21 @@ def _aligned(paths: list[Path], row: tuple[_Cells | None, ...]) -> list[_Cells]:
 
 
 class _Seen:
-    """Refuses a pane that stands twice, and a query whose panes do not stand together."""
+    """Refuses repeated panes, and queries whose panes are not contiguous."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._panes, self._queries = FirstLines(), FirstLines()
+        self._panes: dict[str, int] = {}
+        self._queries: dict[str, int] = {}
         self._query: str | None = None
 
     def check(self, cells: _Cells) -> None:
         key = "\t".join(cells.row[column] for column in _KEY)
-        if (first := self._panes.add(key, cells.line)) is not None:
+        if (first := earlier_line(self._panes, key, cells.line)) is not None:
             raise cells.error(None, f"is the same pane as line {first}")
         query = cells.row["query"]
-        if query != self._query and (first := self._queries.add(query, cells.line)) is not None:
-            problem = f"the panes of {short(query)} do not stand together: they begin at line {first}"
+        if query != self._query and (first := earlier_line(self._queries, query, cells.line)) is not None:
+            problem = f"the panes of {short(query)} are not contiguous: they begin at line {first}"
             raise cells.error("query", problem)
         self._query = query
 
@@ -451,10 +449,16 @@ def _number(path: Path, line: int, column: str, cell: str) -> float | None:
 # --- `cts data show | validate | convert mimics-duo:DIR` -------------------------------------------------
 
 
-def open_panes(folder: Path) -> Shelf:
-    """The panes as items to look at; there are no instances among them."""
+def open_panes(target: str, gold: Path | None = None) -> Inspected:
+    """Open the panes in the folder `target` as items to inspect; there are no instances among them."""
+    if not target:
+        raise UsageError("mimics-duo needs a path: mimics-duo:DIR, the folder with its four TSV files")
+    if gold is not None:
+        raise UsageError("--gold: mimics-duo has no instances that nuggets could belong to")
+    folder = Path(target).expanduser()
     paths = tuple(folder / name for name in FILES)
-    return Shelf("mimics-duo", paths, partial(pane_contents, folder), partial(_pane_items, folder))
+    contents, items = partial(pane_contents, folder), partial(_pane_items, folder)
+    return Inspected("mimics-duo", "MIMICS-Duo", paths, contents, items)
 
 
 def pane_contents(folder: Path) -> Contents:

@@ -34,7 +34,7 @@ class RankingLists:
         if not len(self.features) == len(self.labels) == len(self.query):
             raise ValueError("features, labels and query must have a row for each item")
         if (np.diff(self.query) < 0).any():
-            raise ValueError("the items of a query must stand together, queries in rising order")
+            raise ValueError("the items of a query must be contiguous, queries in rising order")
 
 
 def decided(labels: Array, query: Array) -> Array:
@@ -202,7 +202,7 @@ STARTS: Final = 5
 """Even weights, then random ones: as many as RankLib."""
 PASSES: Final = 25
 TOLERANCE: Final = 1e-3
-"""A pass has to gain so much MRR to be followed by another."""
+"""The MRR that a pass must gain to be followed by another."""
 _STEPS: Final = 0.05 * 2.0 ** np.arange(7)
 _CHANGES: Final = np.concatenate([-_STEPS[::-1], _STEPS])
 
@@ -211,8 +211,8 @@ def coordinate_ascent(lists: RankingLists, seed: int = 0) -> LearnedRanking:
     """Coordinate ascent on a linear ranking (Metzler & Croft 2007); weights whose sizes sum to 1.
 
     One weight is changed at a time, to the value among a few that gives the training lists the highest MRR, until no
-    pass over the weights brings more. The measure itself is climbed, not a smooth stand-in, so there are several starts.
-    Features are of about unit size.
+    pass over the weights gains more. The measure itself is maximised, not a smooth substitute, so several starts are
+    needed. Features are of about unit size.
     """
     rng = np.random.default_rng(seed)
     columns = lists.features.shape[1]

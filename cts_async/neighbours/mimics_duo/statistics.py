@@ -1,4 +1,4 @@
-"""The statistics of MIMICS-Duo (SIGIR 2022): tables 6 to 11 and section 5.2, each value beside the printed one.
+"""The statistics of MIMICS-Duo (SIGIR 2022): tables 6 to 11 and section 5.2, each value compared with the printed one.
 
 A value without chance in it is reproduced where it rounds to what is printed. One that depends on how ties fell is
 judged by z: how many standard deviations the printed value lies from the exact expectation, the rounding of print
@@ -35,10 +35,10 @@ Key: TypeAlias = tuple[str, str]
 """A cell's row and column."""
 Figures: TypeAlias = Mapping[Key, float | Measured]
 Printed: TypeAlias = Mapping[Key, str]
-"""What is in print, as it is printed: its digits say how exact it is."""
+"""Printed values as text: the number of digits says how exact they are."""
 
 
-# --- A value beside the printed one ----------------------------------------------------------------------
+# --- A value and the printed one -------------------------------------------------------------------------
 
 Verdict: TypeAlias = Literal["same", "ties", "differs"]
 VERDICTS: Final[Mapping[Verdict, str]] = {
@@ -167,7 +167,7 @@ PANE_LABELS: Final[Mapping[PaneLabel, str]] = {
     "quality": "pane_quality",
     "rating": "offline_rating",
 }
-"""What an ideal ranking of panes can be by (table 11), and the field of a pane that holds it."""
+"""The labels that define an ideal ranking (table 11), and the fields of a pane that hold them."""
 ASPECTS: Final[Mapping[str, str]] = {
     "Coverage": "coverage",
     "Diversity": "diversity",
@@ -183,7 +183,7 @@ def column(panes: Sequence[Pane], field: str) -> Array:
 
 
 def query_sizes(panes: Sequence[Pane]) -> Array:
-    """How many panes each query has, shape (queries,): a query's panes stand together."""
+    """How many panes each query has, shape (queries,): a query's panes are contiguous."""
     return np.array([len(list(group)) for _, group in groupby(panes, key=attrgetter("query"))], int)
 
 
@@ -246,7 +246,7 @@ def _distributions(rows: dict[str, Array]) -> Figures:
 
 ENGAGEMENT: Final = "Eng. Level"
 MISALIGNED: Final = "Eng. Level, sorted"
-"""Engagement in descending order within each query beside labels in file order."""
+"""Engagement in descending order within each query, against labels in file order."""
 _MEASURES: Final[Mapping[str, str]] = {
     **ASPECTS,
     "Quality Labelling": "pane_quality",

@@ -1,4 +1,4 @@
-"""The tables of MIMICS-Duo beside the published ones, and a ranking by somebody's scores: for people and as JSON."""
+"""The tables of MIMICS-Duo with the published values, and a ranking by given scores: for the terminal, JSON and CSV."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def write_tables(folder: Path, tables: MimicsTables) -> None:
 
 
 def as_table(name: str, found: Sequence[Cell]) -> DataTable:
-    """Print beside ours: a cell to a line where ties were drawn, else in the shape that the paper has."""
+    """A table with printed and computed values: one cell a line where ties were drawn, else in the paper's shape."""
     if name in _GRIDS:
         return _matrix(name, found)
     measure = Column("" if name == "6" else "measure", text("column"), numeric=False)
@@ -197,7 +197,7 @@ def _print_verdicts(console: Console, tables: MimicsTables) -> None:
         console.print(Text(tables.warning, style="yellow"))
 
 
-# --- A ranking by somebody's scores ----------------------------------------------------------------------
+# --- A ranking by given scores ---------------------------------------------------------------------------
 
 _READINGS: Final[tuple[tuple[str, Ideal], ...]] = (("all", "any"), ("all", "one"), ("untied", "any"))
 

@@ -18,14 +18,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Final, Literal, TypeVar, cast
 
-from cts_async.datasets.annotations import AnnotatedQuery, Annotations
-from cts_async.datasets.columns import Columns, read_columns
-from cts_async.datasets.contents import Contents, Fact, contents_of, counted
-from cts_async.datasets.dataset import Dataset, make_dataset
 from cts_async.datasets.fields import short
 from cts_async.datasets.gold import GoldIndex, read_gold
-from cts_async.datasets.json_file import MAX_FILE_BYTES
+from cts_async.datasets.inspect import Contents, Fact, contents_of, counted
+from cts_async.datasets.instances import AnnotatedQuery, Annotations, Dataset, make_dataset
+from cts_async.datasets.io import MAX_FILE_BYTES
 from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.qulac.columns import Columns, read_columns
 from cts_async.records import Instance
 from cts_async.report.tables import Column, DataTable, Row, text
 
@@ -100,7 +99,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Qulac:
-    """The file: topics in file order; ids that stand on several rows; facets whose type was a slip."""
+    """The file: topics in file order, ids that occur on several rows, and facets whose type was a slip."""
 
     topics: tuple[Topic, ...] = field(repr=False)
     repeated: tuple[Repeated, ...] = ()
@@ -209,7 +208,7 @@ class _Reading:
     def _add(self, row: str, known: dict[K, V], key: K, about: V, name: str, what: str) -> None:
         if known.setdefault(key, about) != about:
             raise self._columns.error(
-                name, row, f"{what} {short(key)} stands earlier with another text, type or desc"
+                name, row, f"{what} {short(key)} occurs earlier with another text, type or desc"
             )
 
     def _pair(self, row: str, number: int) -> Pair:
@@ -229,7 +228,7 @@ class _Reading:
         for earlier, other in asked:
             if other.question != pair.question or other.answer == pair.answer:
                 what = "the same answer" if other.question == pair.question else "another question"
-                problem = f"{short(id)} already stands on row {earlier} with {what}"
+                problem = f"{short(id)} already occurs on row {earlier} with {what}"
                 raise self._columns.error("topic_facet_question_id", row, problem)
         asked.append((row, pair))
 
@@ -270,7 +269,7 @@ def read_annotations(path: Path) -> Annotations:
     """What people wrote about each topic and facet; errors as `qulac_table.read_qulac`.
 
     A topic's questions are its distinct ones, of all its facets; a facet's pairs are all of its own, so that a
-    question asked twice stands there with both answers.
+    question asked twice is there with both answers.
     """
     topics = read_qulac(path).topics
     same_text: dict[str, list[Topic]] = {}
@@ -296,7 +295,7 @@ def _facets(columns: Columns) -> list[Instance]:
         facet_id, topic, description = (columns.text(name, row) for name in COLUMNS)
         facet = Instance(facet_id, unescape(description), unescape(topic))
         if facets.setdefault(facet_id, facet) != facet:
-            problem = f"the facet {short(facet_id)} stands earlier with another topic or facet_desc"
+            problem = f"the facet {short(facet_id)} occurs earlier with another topic or facet_desc"
             raise columns.error("topic_facet_id", row, problem)
     if not facets:
         raise InputError(columns.path, "has no rows", field="topic_facet_id")

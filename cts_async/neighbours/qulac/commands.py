@@ -24,45 +24,13 @@ app: Final = typer.Typer(rich_markup_mode=None)
 
 QulacPath = Annotated[Path, typer.Argument(metavar="PATH", help="The file qulac.json.")]
 
-FIGURES_HELP = """Count what Qulac's README publishes about the collection, beside the published figures.
 
-Example: cts data qulac figures qulac.json
-"""
-CONVERSATIONS_HELP = """Make the artificial conversations of one to three turns, as JSON Lines.
-
-Each has a current question and a history of none, one or two other questions of the same facet, in the order
-of their numbers: {"id", "history_id", "history_list": [{"question", "answer"}], "query", "question", "answer"}.
-The published file gives 922,114 of them. They are streamed: memory does not grow with their number.
-
-Example: cts data qulac conversations qulac.json --turns 1,2 --topic 18 --out conversations.jsonl
-
-Example: cts data qulac conversations qulac.json --count
-"""
-GAINS_HELP = """What each question gains over no question, and what the best and the worst one would.
-
-EVAL is an evaluation dictionary in JSON, {metric: {record id: value}}. Record ids are
-topic-facet-history-question-answerflag; the original query alone is TOPIC-FACET-0-0. Where that is missing,
-gains are over the same question without its answer. Best, mean and worst are taken among the questions of
-a facet after a history, then averaged over histories and facets.
-
-Example: cts data qulac gains evaluations.json --metric NDCG20 --test
-"""
-RETRIEVE_HELP = """Retrieve with query, questions and answers after every conversation, and evaluate.
-
-Query likelihood with Dirichlet smoothing: the query has the weight --alpha, what was asked and answered the rest.
-Every conversation is a record with its last answer (flag 1) and one without (flag 0); TOPIC-FACET-0-0 is the query
-alone. EVAL is an evaluation dictionary, {metric: {record id: value}}, that cts data qulac gains reads.
-
-QRELS are judgments by facet: diversity qrels of the TREC Web Track (topic facet document grade), or qrels whose
-topics are called 12-3. Without any for the corpus, intent:N takes the N documents that a facet's description ranks
-best for relevant: stand-ins, and no relevance judgments.
-
-Example: cts data qulac retrieve qulac.json --corpus wiki.jsonl --qrels intent:10 --out eval.json
-"""
-
-
-@app.command("figures", help=FIGURES_HELP, short_help="The published figures, counted again.")
+@app.command("figures", short_help="The published figures, counted again.")
 def figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
+    """Count what Qulac's README publishes about the collection, beside the published figures.
+
+    Example: cts data qulac figures qulac.json
+    """
     from cts_async.neighbours.qulac.collection import figures_table, qulac_figures, read_qulac
     from cts_async.report.output import show_tables
 
@@ -71,7 +39,7 @@ def figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False) -> None:
     show_tables([table], notes=_oddities(found), as_json=as_json, csv=csv)
 
 
-@app.command("conversations", help=CONVERSATIONS_HELP, short_help="Artificial conversations of 1-3 turns.")
+@app.command("conversations", short_help="Artificial conversations of 1-3 turns.")
 def conversations(
     path: QulacPath,
     turns: Annotated[str, typer.Option(metavar="LENGTHS", help="How many turns: some of 1,2,3.")] = "1,2,3",
@@ -83,6 +51,16 @@ def conversations(
     count: Annotated[bool, typer.Option("--count", help="Only say how many there are.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --count: as JSON.")] = False,
 ) -> None:
+    """Make the artificial conversations of one to three turns, as JSON Lines.
+
+    Each has a current question and a history of none, one or two other questions of the same facet, in the order
+    of their numbers: {"id", "history_id", "history_list": [{"question", "answer"}], "query", "question", "answer"}.
+    The published file gives 922,114 of them. They are streamed: memory does not grow with their number.
+
+    Example: cts data qulac conversations qulac.json --turns 1,2 --topic 18 --out conversations.jsonl
+
+    Example: cts data qulac conversations qulac.json --count
+    """
     from cts_async.neighbours.qulac import records
     from cts_async.neighbours.qulac.collection import read_qulac
     from cts_async.report.output import STDOUT, show_tables, write_jsonl
@@ -103,7 +81,7 @@ def conversations(
         typer.echo(f"{n:,} conversations in {out}", err=True)
 
 
-@app.command("gains", help=GAINS_HELP, short_help="What each question gains over none.")
+@app.command("gains", short_help="What each question gains over none.")
 def gains(
     evaluations: Annotated[Path, typer.Argument(metavar="EVAL.json", help="An evaluation dictionary.")],
     metric: Annotated[
@@ -114,6 +92,15 @@ def gains(
     csv: Csv = None,
     as_json: AsJson = False,
 ) -> None:
+    """What each question gains over no question, and what the best and the worst one would.
+
+    EVAL is an evaluation dictionary in JSON, {metric: {record id: value}}. Record ids are
+    topic-facet-history-question-answerflag; the original query alone is TOPIC-FACET-0-0. Where that is missing,
+    gains are over the same question without its answer. Best, mean and worst are taken among the questions of
+    a facet after a history, then averaged over histories and facets.
+
+    Example: cts data qulac gains evaluations.json --metric NDCG20 --test
+    """
     from cts_async.datasets.fields import listed
     from cts_async.neighbours.qulac.gains import (
         evaluated,
@@ -139,7 +126,7 @@ def gains(
     show_tables(tables, notes=[*read_notes(evaluations), *gain_notes(found)], as_json=as_json, csv=csv)
 
 
-@app.command("retrieve", help=RETRIEVE_HELP, short_help="Retrieval after every conversation, evaluated.")
+@app.command("retrieve", short_help="Retrieval after every conversation, evaluated.")
 def retrieve(
     path: QulacPath,
     corpus: Annotated[Path, typer.Option(help="Documents: JSON Lines of id, url, title, text.")],
@@ -176,6 +163,18 @@ def retrieve(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     as_json: AsJson = False,
 ) -> None:
+    """Retrieve with query, questions and answers after every conversation, and evaluate.
+
+    Query likelihood with Dirichlet smoothing: the query has the weight --alpha, what was asked and answered the rest.
+    Every conversation is a record with its last answer (flag 1) and one without (flag 0); TOPIC-FACET-0-0 is the query
+    alone. EVAL is an evaluation dictionary, {metric: {record id: value}}, that cts data qulac gains reads.
+
+    QRELS are judgments by facet: diversity qrels of the TREC Web Track (topic facet document grade), or qrels whose
+    topics are called 12-3. Without any for the corpus, intent:N takes the N documents that a facet's description ranks
+    best for relevant: stand-ins, and no relevance judgments.
+
+    Example: cts data qulac retrieve qulac.json --corpus wiki.jsonl --qrels intent:10 --out eval.json
+    """
     from dataclasses import replace
 
     from cts_async.analysis.retrieval import STANDIN

@@ -93,7 +93,7 @@ class Gains:
 
     @property
     def against_original(self) -> bool:
-        """Whether gains are against the original query alone."""
+        """True if gains are against the original query alone."""
         return not self.without_original
 
 
@@ -168,7 +168,7 @@ def _answered(asked: Sequence[_Asked]) -> list[float]:
 
 
 def _unanswered(histories: Mapping[History, Sequence[_Asked]]) -> float | None:
-    """The best questions without their answers; None where one of them was not evaluated so."""
+    """The mean value of the best questions without their answers; None if one has no such value."""
     found = [_best(asked).unanswered for asked in histories.values()]
     known = [value for value in found if value is not None]
     return fmean(known) if len(known) == len(found) else None

@@ -16,10 +16,9 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import orjson
 
-from cts_async.datasets.contents import Contents, Fact, counted
 from cts_async.datasets.fields import kind_of, short
-from cts_async.datasets.json_file import parse_json, read_bytes
-from cts_async.datasets.lines import unreadable
+from cts_async.datasets.inspect import Contents, Fact, counted
+from cts_async.datasets.io import parse_json, read_bytes, unreadable
 from cts_async.errors import InputError, UsageError, write_error
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, encode_facet_id
 from cts_async.report.tables import Column, DataTable, number
@@ -177,7 +176,7 @@ def _checked_turns(turns: Collection[int]) -> list[int]:
 
 
 def counts_table(counts: Mapping[int, int]) -> DataTable:
-    """How many conversations of each length there are."""
+    """The numbers of conversations by length."""
     rows: list[dict[str, Any]] = [{"turns": turns, "conversations": count} for turns, count in counts.items()]
     rows.append({"turns": "all", "conversations": sum(counts.values())})
     columns = (
@@ -191,8 +190,8 @@ def counts_table(counts: Mapping[int, int]) -> DataTable:
 # --- Evaluation dictionaries: {metric: {record id: value}}, in JSON --------------------------------------
 #
 # Qulac's README ("eval_hist012_dict") names eleven metrics: NDCG1, 3, 5, 10, 20; P1, 3, 5, 10, 20; MRR100. The
-# dictionaries published there are Python pickles. Reading a pickle runs whatever code its author put into it, so none is
-# ever opened here.
+# dictionaries published there are Python pickles. Reading a pickle runs whatever code its author put into it, so none
+# is ever opened here.
 
 Evaluations: TypeAlias = Mapping[str, Mapping[str, float]]
 """Metric -> record id -> value in [0, 1]."""
@@ -215,7 +214,7 @@ _CONVERT: Final = (
 def read_evaluations(path: Path, *, max_bytes: int = MAX_EVALUATIONS_BYTES) -> dict[str, dict[str, float]]:
     """Read a dictionary, metrics and records in file order.
 
-    InputError for a pickle or an archive, a file larger than `max_bytes`, broken JSON, a key that stands twice, a
+    InputError for a pickle or an archive, a file larger than `max_bytes`, broken JSON, a key that occurs twice, a
     name that is no metric, an id that does not decode, and a value that is no number from 0 to 1.
     """
     refuse_pickle(path)
@@ -283,7 +282,7 @@ def refuse_pickle(path: Path) -> None:
 
 
 def evaluations_contents(path: str, fields: Mapping[str, str]) -> Contents:
-    """What an evaluation dictionary holds. Raises InputError, for a pickle too."""
+    """Contents of an evaluation dictionary. Raises InputError, also for a pickle."""
     found = read_evaluations(Path(path))
     values = sum(map(len, found.values()))
     facts = (
@@ -338,7 +337,7 @@ def evaluations_written(path: Path, metrics: Sequence[str]) -> Iterator[Evaluati
         writer = EvaluationWriter(path, columns)
         yield writer
         if not writer.records:
-            raise UsageError(f"{path}: not written, for there is no record to write")
+            raise UsageError(f"{path}: not written: there are no records")
         with atomic_writer(path) as file:
             _put_together(file, columns)
 
@@ -358,7 +357,7 @@ def _put_together(file: BinaryIO, columns: Mapping[str, BinaryIO]) -> None:
 # --- EVAL.about.json: how a dictionary was made, for which its own format has no room --------------------
 
 NOTES: Final = "notes"
-"""The key of the remarks that a reader of the numbers needs, a list of sentences."""
+"""The key of the notes for readers of the numbers, a list of sentences."""
 _MAX_BYTES: Final = 1 << 20
 
 
@@ -368,7 +367,7 @@ def about_path(evaluations: Path) -> Path:
 
 
 def write_about(evaluations: Path, settings: Mapping[str, Any], notes: list[str]) -> None:
-    """Write settings and notes beside the dictionary. UsageError where nothing can be written."""
+    """Write settings and notes to the file beside the dictionary. UsageError if it cannot be written."""
     with atomic_writer(about_path(evaluations)) as file:
         file.write(
             orjson.dumps({**settings, NOTES: notes}, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
@@ -376,7 +375,7 @@ def write_about(evaluations: Path, settings: Mapping[str, Any], notes: list[str]
 
 
 def read_notes(evaluations: Path) -> list[str]:
-    """Give the notes on a dictionary; none where there is no such file. InputError for one that is broken."""
+    """The notes on a dictionary; none without such a file. InputError for a broken one."""
     path = about_path(evaluations)
     if not path.exists():
         return []

@@ -164,15 +164,14 @@ def _from_file(path: Path, facets: Collection[str], documents: Collection[str]) 
     found = read_facet_qrels(path)
     judged = {facet: found[facet] for facet in facets if facet in found}
     if not judged:
-        problem = (
-            f"judges no facet of these topics; it has {next(iter(found))!r}, they are called {min(facets)!r}"
-        )
+        problem = f"judges no facet of these topics; it has {next(iter(found))!r}, their ids are like {min(facets)!r}"
         raise InputError(path, problem)
     named = {document for grades in judged.values() for document in grades}
     if absent := len(named.difference(documents)):
         if absent == len(named):
             raise InputError(
-                path, f"none of its {absent:,} documents is in the corpus; ids have to be the same"
+                path,
+                f"none of its {absent:,} documents is in the corpus; document ids must be the same in both",
             )
         return judged, [f"{absent:,} of {len(named):,} judged documents are not in the corpus"]
     return judged, []
