@@ -160,7 +160,7 @@ def test_without_a_word_it_is_about_the_folder_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no runs/ here"):
+    with pytest.raises(UsageError, match="no folder runs/"):
         status()
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50.0)])
     status()
