@@ -13,7 +13,7 @@ from cts_async.analysis.runs import data_of
 from cts_async.analysis.selection import ORIG, check_same_data, find_all, orig_beside
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.config import EvaluationConfig
-from cts_async.datasets.dataset import sha256_of
+from cts_async.datasets.io import sha256_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results

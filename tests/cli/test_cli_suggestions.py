@@ -12,7 +12,7 @@ from made_runs import Row, made_run
 from typed_commands import Cts, typed
 
 from cts_async.analysis.runs import read_judged, read_run
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import EXIT_OK, EXIT_USAGE, InputError, UsageError
 from cts_async.llm.catalog import load_catalogue

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from cts_async.cli.main import app
 from cts_async.config import JudgeConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
