@@ -213,7 +213,7 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
         f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if run.n_missing
     ]
     runs += [run for run in others if not run.n_missing]
-    _check_all_same_data(runs)
+    check_same_data([run.directory for run in runs])
     asked = [run for run in runs if run.clarifier and not run.unanswered]
     notes += [f"{run.directory}: {run.unanswered}, left out" for run in runs if run.unanswered]
     if not asked:
@@ -269,24 +269,6 @@ def _nothing_asked(paths: Sequence[str], runs: Sequence[FinishedRun], others: Se
     return f"{where}: none of its {len(others)} runs has finished; name one of them to see how far it got"
 
 
-def _check_all_same_data(runs: Sequence[FinishedRun]) -> None:
-    for run in runs[1:]:
-        if differing := [key for key in _IDENTITY if not _agree(runs[0].data.get(key), run.data.get(key))]:
-            one, other = (_describe_data(each, differing) for each in (runs[0], run))
-            raise UsageError(f"runs over different data cannot be read together: {one}, but {other}")
-
-
-def _agree(one: Any, other: Any) -> bool:
-    return one is None or other is None or one == other
-
-
-def _describe_data(run: FinishedRun, differing: Sequence[str]) -> str:
-    if "name" in differing:
-        return f"{run.directory} is over {run.data.get('name')}"
-    what, key = ("data", "sha256") if "sha256" in differing else ("gold", "gold_sha256")
-    return f"{run.directory} is over {run.data.get('name')} with {what} {str(run.data.get(key))[:12]}"
-
-
 def _find_orig(
     explicit: Path | None, runs: Sequence[FinishedRun], asked: Sequence[FinishedRun]
 ) -> tuple[FinishedRun | None, list[str]]:
@@ -297,7 +279,7 @@ def _find_orig(
             raise UsageError(
                 f"--orig {explicit}: a Clarifier's run ({found.label}), not the run of the queries as they are"
             )
-        _check_all_same_data([asked[0], found])
+        check_same_data([asked[0].directory, found.directory])
         return found, _unfinished(found)
     among = [run for run in runs if run.label == ORIG and not run.clarifier]
     if len(among) > 1:

@@ -1,6 +1,6 @@
-"""Ctrl-C: once finishes what is in flight and writes everything, twice stops now.
+"""Signals: the first Ctrl-C finishes what is in flight and writes everything, the second stops at once.
 
-SIGTERM counts as one, and so does SIGHUP, the end of the terminal, unless somebody had it ignored (nohup).
+SIGTERM counts as a Ctrl-C, and so does SIGHUP (the terminal was closed) unless it is ignored (nohup).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from cts_async.errors import CTSError, RunStopped
 
 
 def stop_signals() -> list[signal.Signals]:
-    """What stops a run."""
+    """The signals that stop a run."""
     hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
     return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
 
 
 class Stoppable(Protocol):
-    """Whoever works: a Runner, or the head of many."""
+    """A Runner, or the head of a cluster."""
 
     def stop(self, reason: RunStopped) -> None:
         """Start nothing new; what is in flight is finished."""
 
 
 class Stopper:
-    """Turns signals into a stop of the runner it watches, or of everything while there is none yet."""
+    """Turns signals into a stop of the runner it watches; cancels everything while there is none yet."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
@@ -53,7 +53,7 @@ class Stopper:
 
 @asynccontextmanager
 async def stoppable() -> AsyncIterator[Stopper]:
-    """Run a block that signals can stop; raises Interrupted after it if one cut it short."""
+    """Run a block that signals can stop; raises Interrupted after it if a signal cut it short."""
     error: CTSError | None = None
     finished = False
     async with anyio.create_task_group() as group:
@@ -76,25 +76,25 @@ async def _listen(
     stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     hung_up = False
-    with _arriving() as signals:
+    with _signal_queue() as signals:
         task_status.started()
         while True:
             number = await signals.get()
-            repeated = number == signal.SIGHUP and hung_up  # the shell repeats what the terminal says
+            repeated = number == signal.SIGHUP and hung_up  # terminal and shell both send one
             hung_up |= number == signal.SIGHUP
             if not repeated:
                 stopper.signal()
 
 
 @contextmanager
-def _arriving() -> Iterator[asyncio.Queue[int]]:
-    """Signals as they come, each once: uvloop's own handlers may hear the second of two twice."""
+def _signal_queue() -> Iterator[asyncio.Queue[int]]:
+    """Signals as they arrive, each once: uvloop's own handlers may deliver the second of two twice."""
     loop, signals = asyncio.get_running_loop(), asyncio.Queue[int]()
 
-    def hear(number: int, frame: object) -> None:
+    def receive(number: int, frame: object) -> None:
         loop.call_soon_threadsafe(signals.put_nowait, number)
 
-    before = {number: signal.signal(number, hear) for number in stop_signals()}
+    before = {number: signal.signal(number, receive) for number in stop_signals()}
     try:
         yield signals
     finally:

@@ -1,7 +1,7 @@
-"""The model catalogue: names a user may ask for, and what is known about each.
+"""The model catalogue: the names that a user may give, and what is known about each model.
 
-Facts live in models.toml, and a user's cts.toml adds to them or corrects them field by field. TOML is
-validated here once; a `ModelSpec` is what the rest of the program sees.
+The data are in models.toml; a user's cts.toml adds to them or overrides them field by field. TOML is validated here
+once; the rest of the program sees `ModelSpec`.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ Structured = Literal["none", "json_schema", "llama"]
 PromptSize = Literal["full", "small"]
 
 MAX_CONCURRENCY: Final = 256
-"""Where nobody says more: how far concurrency may rise where it finds its level by itself."""
+"""The default ceiling of concurrency where it finds its level by itself."""
 JUDGE_NUGGETS: Final = 20
-"""Nuggets a judge labels in one call where nobody says otherwise. The paper asks about all of an intent's at once, the
-AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") about ten: golds of usual size stay whole."""
+"""The default number of nuggets that a judge labels in one call. The paper's judge labels all of an intent's at once,
+the AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") ten: golds of usual size stay whole."""
 ROLES: Final = ("support", "judge", "agent", "extractor", "model", "visit")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
@@ -50,11 +50,11 @@ _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model at one endpoint, with everything needed to call it well; holds no key.
+    """One model at one endpoint, with everything needed to call it; holds no key.
 
-    A limit of None is not known, a price of None neither. Entries with the same `account` share limits.
-    `params` are request parameters, `agent` settings of the deep-search agent. `base_url` is empty for an
-    embedded model; its server has an address only when it runs.
+    Limits and prices of None are unknown. Entries with the same `account` share limits. `params` are request
+    parameters, `agent` settings of the deep-search agent. `base_url` is empty for an embedded model, whose server has
+    an address only while it runs.
     """
 
     name: str
@@ -69,19 +69,19 @@ class ModelSpec:
     limit: Limit = "paced"
     window_s: float = 60.0
     timeout_s: float = 120.0
-    """For the whole answer; `idle_timeout_s` for each pause within it (by default the same)."""
+    """For the complete response; `idle_timeout_s` for each pause within it (by default the same)."""
     idle_timeout_s: float | None = None
     limits_fixed: bool = False
-    """The user set the limits: a provider's headers may lower them, not raise them."""
+    """True if the user set the limits: a provider's headers may lower them, not raise them."""
     rate_limit_words: tuple[str, ...] = ()
-    """Error codes that mean a rate limit here and a used-up quota elsewhere."""
+    """Error codes that mean a rate limit at this provider and an exhausted quota at others."""
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     text_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Further parameters where the reply is free text: a penalty on repetition would spoil JSON."""
+    """Further parameters for replies in free text: a repetition penalty, say, would spoil JSON."""
     drops: tuple[str, ...] = ()
-    """Request parameters that this model refuses: they are never sent, whoever asks for them."""
+    """Request parameters that this model refuses: they are never sent."""
     max_tokens_field: MaxTokensField = "max_tokens"
     structured: Structured = "none"
     base_url_env: str | None = None
@@ -90,23 +90,23 @@ class ModelSpec:
     context_tokens: int | None = None
     agent: Mapping[str, Any] = field(default_factory=dict, hash=False)
     agent_prompt: AgentPrompt = "query"
-    """Which prompt it gets as the deep-search agent; "native" for a model trained on WebDancer's format."""
+    """The prompt that it gets as the deep-search agent; "native" for a model trained on WebDancer's format."""
     judge_nuggets: int = JUDGE_NUGGETS
-    """As a judge it labels at most so many nuggets in one call."""
+    """The most nuggets that it labels in one call as a judge."""
     note: str = ""
 
     @property
     def prompt_size(self) -> PromptSize:
-        """Which prompts suit it: the embedded model is tiny and gets the short ones."""
+        """The prompts that suit it: the embedded model is tiny and gets the short ones."""
         return "small" if self.embedded else "full"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of it determines its replies: two runs of one name must agree on it."""
+        """The fields that determine its replies: two runs of one name must agree on them."""
         return {"model": self.model, "api": self.api, "params": dict(self.sent(self.text_params))}
 
     def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The request parameters as they are sent: its own, `params` over them, without what it refuses."""
+        """The request parameters as they are sent: its own, overridden by `params`, without those that it refuses."""
         own = {**self.params, **params} if params else self.params
         return {name: own[name] for name in own if name not in self.drops} if self.drops else own
 
@@ -119,10 +119,10 @@ class Catalogue:
     roles: Mapping[str, str] = field(default_factory=dict)
 
     def resolve(self, name: str, environ: Mapping[str, str]) -> ModelSpec:
-        """Give the model called `name`: an alias, or `alias:model-id` for another model at its endpoint.
+        """The model called `name`: an alias, or `alias:model-id` for another model at its endpoint.
 
-        The environment's overrides are applied; a model id in `name` wins over them. A model other than
-        the catalogue's has no known price. UsageError if the name is unknown or there is no address.
+        The environment's overrides are applied; a model id in `name` wins over them. A model other than the
+        catalogue's has no known price. Raises UsageError if the name is unknown or there is no address.
         """
         spec, model = self._find(name)
         model = model or environment_override(spec.model_env, environ) or spec.model
@@ -135,7 +135,7 @@ class Catalogue:
         return missing_key(spec, environ)
 
     def missing_variables(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """All variables that have to be set before the model called `name` can be used: address and key."""
+        """All environment variables that are missing before the model called `name` can be used: address and key."""
         spec, _ = self._find(name)
         address = spec.base_url or spec.embedded or environment_override(spec.base_url_env, environ)
         lacks = (None if address else spec.base_url_env, missing_key(spec, environ))
@@ -147,7 +147,7 @@ class Catalogue:
         return (lacks,) if lacks else ()
 
     def _find(self, name: str) -> tuple[ModelSpec, str]:
-        """The entry that `name` means and the model id it asks for, "" if it asks for none."""
+        """The entry that `name` means and the model id in it, "" if it has none."""
         alias, colon, model = name.partition(":")
         if alias not in self.models:
             by_id = [known for known, spec in self.models.items() if spec.model.lower() == name.lower()]
@@ -163,7 +163,7 @@ class Catalogue:
 
 
 def missing_key(spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
-    """The variable that has to be set before `spec` can be called; None if nothing is missing."""
+    """The environment variable that has to be set before `spec` can be called; None if nothing is missing."""
     if spec.key_env is None or environ.get(spec.key_env, "").strip():
         return None
     return spec.key_env
@@ -172,7 +172,7 @@ def missing_key(spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
 def load_catalogue(user_file: Path | None = None) -> Catalogue:
     """Read the shipped catalogue and, over it, the `[models.NAME]` and `[roles]` tables of `user_file`.
 
-    InputError names the file, line and field of anything that is not understood.
+    Raises InputError with file, line and field of the first mistake.
     """
     shipped = read_tables(SHIPPED)
     rows: dict[str, dict[str, Any]] = shipped["models"]
@@ -232,7 +232,7 @@ class _Row(BaseModel):
 
 
 def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
-    """Validate one merged table; InputError blames `path`."""
+    """Validate one merged table. Raises InputError that names `path`."""
     table = f"models.{name}"
     check_table_name(name, "a model's", path)
     check_values(table, row, path)
@@ -272,7 +272,7 @@ def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[s
 
 
 def _addressed(spec: ModelSpec, environ: Mapping[str, str]) -> ModelSpec:
-    """`spec` with the address that the environment gives it, if it gives one; UsageError without any."""
+    """`spec` with its address from the environment where that has one. Raises UsageError without any."""
     url = environment_override(spec.base_url_env, environ) or spec.base_url
     where = spec.base_url_env if url != spec.base_url else None
     if not url and not spec.embedded:

@@ -1,4 +1,8 @@
-"""What work takes: calls, tokens and dollars, and how long its steps are."""
+"""Estimates of a system's steps before any was made: prompts rendered over real instances, and assumed replies.
+
+How long replies are and how many turns a search takes only a run can show: these are constants here, and `said` lists
+them in the forecast.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,13 @@ from typing import Any
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import FIRST_PER_BYTE, PER_MESSAGE, Message, input_tokens
 from cts_async.llm.model import prices_of
-from cts_async.protocol.conversation import QUERIES_OFFERED, numbered, offering_of, prompt_of, told
+from cts_async.protocol.conversation import (
+    QUERIES_OFFERED,
+    conversation_text,
+    numbered,
+    offering_of,
+    prompt_of,
+)
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.past_usage import Observed
 from cts_async.protocol.plan import Plan
@@ -22,14 +32,14 @@ from cts_async.protocol.visit import page_tokens
 from cts_async.records import Instance, language_of
 
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
-"""A call takes so long, and longer by its reply at so many tokens a second."""
+"""Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
-"""Steps of a kind that have to be seen before they stand for the others."""
+"""Observed steps of a kind from which their averages replace the estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Calls, tokens and dollars. Unless `priced`, some model's price is unknown: then it costs more than that."""
+    """Calls, tokens and dollars. Unless `priced`, some model's price is unknown and `cost_usd` is a lower bound."""
 
     calls: float = 0.0
     input_tokens: float = 0.0
@@ -47,7 +57,7 @@ class Effort:
         )
 
     def times(self, n: float) -> Effort:
-        """The same, `n` times over."""
+        """This effort, `n` times."""
         tokens = self.input_tokens * n, self.output_tokens * n
         return Effort(self.calls * n, *tokens, self.cost_usd * n, self.priced)
 
@@ -56,7 +66,7 @@ class Effort:
         return self.input_tokens + self.output_tokens
 
     def as_json(self) -> dict[str, Any]:
-        """Whole calls and tokens; `cost_usd` is None unless all of it is known."""
+        """Rounded calls and tokens; `cost_usd` is None if any price is unknown."""
         return {
             "calls": round(self.calls),
             "input_tokens": round(self.input_tokens),
@@ -67,7 +77,7 @@ class Effort:
 
 
 def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens: float) -> Effort:
-    """What so many calls and tokens of one model come to."""
+    """The effort of so many calls and tokens of one model."""
     prices = prices_of(spec)
     if prices is None:
         return Effort(calls, input_tokens, output_tokens, priced=False)
@@ -77,20 +87,20 @@ def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The steps of one kind that one system has one model do."""
+    """The steps of one kind that a model does for a system."""
 
     system: str
     kind: str
     model: str
     steps: float
-    """Of all instances that are left."""
+    """Number of steps, over all instances that are left."""
     each: Effort
-    """What one step takes."""
+    """The effort of one step."""
     latency_s: float
     in_a_row: float
-    """How many of them an instance waits for, one after the other."""
+    """How many of them are sequential within one instance."""
     observed: int = 0
-    """Steps that this was observed in; 0 where it is assumed."""
+    """Observed steps behind these numbers; 0: estimated."""
 
     @property
     def effort(self) -> Effort:
@@ -98,21 +108,21 @@ class Work:
 
 
 def total_of(work: Iterable[Work]) -> Effort:
-    """All of it together."""
+    """The sum of all efforts."""
     return sum((one.effort for one in work), Effort())
 
 
-# --- The pieces that assumptions about steps are made of: prompts as they will be sent, and texts of a length.
+# --- Prompts as they will be sent, and texts of a given length
 
 
 AROUND = 10.0
-"""Tokens of the JSON around a list."""
+"""Tokens of the JSON syntax around a list."""
 
 
 def work_of(
     plan: Plan, system: System, kind: str, model: str, inputs: Sequence[float], output: float
 ) -> Work:
-    """One step of an instance: `inputs` are its prompts' tokens over a sample, `output` its reply's."""
+    """One step of an instance; `inputs` are the tokens of its prompts over a sample, `output` those of its reply."""
     each = effort_of(plan.specs[model], 1.0, fmean(inputs) if inputs else 0.0, output)
     return Work(system.label, kind, model, 1.0, each, SENDING_S + output / TOKENS_PER_S, in_a_row=1.0)
 
@@ -120,7 +130,7 @@ def work_of(
 def prompt_tokens(
     plan: Plan, model: str, name: str, instance: Instance, *, language_from: str = "", **fields: object
 ) -> float:
-    """Tokens of a role's prompt, rendered; its language is that of q, or of `language_from`."""
+    """Tokens of a rendered prompt in the language of q, or of `language_from`."""
     language = language_of(language_from or instance.blurred_query)
     prompt = plan.prompts.get(name, language, plan.specs[model].prompt_size)
     messages: tuple[Message, ...] = prompt.render(**fields)
@@ -128,27 +138,27 @@ def prompt_tokens(
 
 
 def filler(tokens: float, like: str) -> str:
-    """Text of so many tokens in the language of `like`."""
+    """A text of about so many tokens in the language of `like`."""
     letter = "字" if language_of(like) == "zh" else "x"
     return letter * round(tokens / per_char(like))
 
 
 def per_char(like: str) -> float:
-    """Tokens of a character in the language of `like`."""
+    """Tokens per character in the language of `like`."""
     return FIRST_PER_BYTE * (3 if language_of(like) == "zh" else 1)
 
 
-# --- What a forecast assumes of the steps before the search: the questions, the user's replies, the query they make.
+# --- Steps before the search
 
 
 QUESTION, ANSWER, REWRITE = 25.0, 10.0, 40.0
 REASONING, OFFER, CHOICE = 80.0, 15.0, 8.0
-"""Tokens of a reply: a question, an answer to it, a rewritten query; what a scheme thinks before it asks, a
-reformulated query on offer, the number of the one that is chosen."""
+"""Tokens of a reply: a question, an answer, a rewritten query; a scheme's reasoning, a reformulated query on offer, the
+number of the chosen one."""
 
 
 def before_search(plan: Plan, system: System, sample: list[Instance]) -> list[Work]:
-    """The steps over one instance of a system that clarifies, as they are on average over the sample."""
+    """The steps before the search, per instance, averaged over the sample; none for reference points."""
     if system.kind != "clarify":
         return []
     if system.mode == "respond":
@@ -161,7 +171,7 @@ def before_search(plan: Plan, system: System, sample: list[Instance]) -> list[Wo
 
 
 def said_of_talk(plan: Plan) -> str:
-    """Assumed lengths of replies, in words."""
+    """The assumed lengths of replies, for the user."""
     usual = f"{QUESTION:g} a question, {ANSWER:g} an answer, {REWRITE:g} a rewritten query"
     more = f"{REASONING:g} a scheme's reasoning, {OFFER:g} an offered query, {CHOICE:g} a choice"
     return f"{usual}, {more}" if any(system.converses for system in plan.systems) else usual
@@ -240,7 +250,7 @@ def _select(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work
 
 
 def _clarifying(plan: Plan, system: System, sample: list[Instance], offered: float) -> Work:
-    """A turn of the Clarifier by an AT-CoT scheme, on average over its turns; what it offers has `offered` tokens."""
+    """A turn of the Clarifier by an AT-CoT scheme, averaged over its turns; its offer has `offered` tokens."""
     model, many = plan.players(system)["clarifier"], system.mode == "at-once"
     n = system.k if many else QUERIES_OFFERED if system.mode == "select" else 1
     asks = [
@@ -265,12 +275,14 @@ def _in_turns(work: Work, k: int) -> Work:
 
 
 def _told(system: System, query: str, turns: int) -> str:
-    """A conversation of so many turns."""
+    """The prompt text of a conversation with so many turns."""
     if system.mode == "select":
         exchange = Exchange((filler(OFFER, query),) * QUERIES_OFFERED, filler(OFFER, query))
     else:
         exchange = Exchange((filler(QUESTION, query),), filler(ANSWER, query))
-    return told(Conversation(query, (exchange,) * turns), offering_of(system.mode), language_of(query))
+    return conversation_text(
+        Conversation(query, (exchange,) * turns), offering_of(system.mode), language_of(query)
+    )
 
 
 def _rewrite_prompt(plan: Plan, model: str, instance: Instance, k: int) -> float:
@@ -280,24 +292,22 @@ def _rewrite_prompt(plan: Plan, model: str, instance: Instance, k: int) -> float
     return prompt_tokens(plan, model, "rewrite", instance, blurred_query=query, qa_pairs=asked)
 
 
-# --- What a forecast assumes of a system's steps before any was made: prompts rendered over real data, and replies.
-#
-# How long replies are and how many turns a search takes only a run can tell: it is assumed, and `said`.
+# --- Search and judging
 
 
 TURN, FINAL = 250.0, 500.0
 PER_NUGGET = 12.0
-"""Tokens of a reply: a thought with its tool call, the agent's answer; a nugget's label."""
+"""Tokens of a reply: a turn of the agent (thought and tool call), its answer; the label of a nugget."""
 PAGE, EVIDENCE = 4000.0, 350.0
-"""Tokens of a page that a model reads for a goal, and of what it says about it."""
+"""Tokens of a page that a model reads for a goal, and of its reply."""
 LINK_CHARS, VISIT_CHARS = 80, 300
-"""Characters around a result's snippet, and around a page's evidence."""
+"""Characters of syntax around a result's snippet, and around a page's evidence."""
 FEWEST_TURNS = 4
-"""Turns that a search takes at least, as far as it may: half of those allowed, where that is more."""
+"""The assumed minimum of turns per search, if so many are allowed; half of those allowed, if that is more."""
 
 
 def turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
-    """Model calls of a search: as seen, else half of those allowed, or a few where only a few are."""
+    """Model calls of a search: as observed, else as assumed from the number allowed."""
     runs = list(runs)
     searches, turns = sum(run.searches for run in runs), sum(run.turns for run in runs)
     return turns / searches if searches >= FEWEST_STEPS else _usual_turns(plan.settings.max_turns)
@@ -308,7 +318,7 @@ def _usual_turns(allowed: int) -> int:
 
 
 def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) -> list[Work]:
-    """The system's steps over one instance, as they are on average over the sample."""
+    """All steps of a system, per instance, averaged over the sample."""
     players = plan.players(system)
     work = before_search(plan, system, sample)
     work.append(_search(plan, system, players["agent"], sample, turns))
@@ -325,7 +335,7 @@ def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) ->
 
 
 def _search(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
-    """A call of the agent: each reads again what all turns before it said and were given."""
+    """The agent's calls: each one reads all earlier turns and tool results again."""
     turn, final = _agent_tokens(plan)
     inputs = []
     for instance in sample:
@@ -340,7 +350,7 @@ def _search(plan: Plan, system: System, model: str, sample: list[Instance], turn
 
 
 def _visits(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
-    """Pages that a model reads: one for every other call of a tool."""
+    """Pages that a model reads: one for every second tool call."""
     page = min(PAGE, page_tokens(plan.specs[model]))
     asks = []
     for instance in sample:
@@ -352,12 +362,12 @@ def _visits(plan: Plan, system: System, model: str, sample: list[Instance], turn
 
 
 def visited(turns: float) -> float:
-    """Pages that a search visits, and as many queries: every turn but the last calls a tool."""
+    """Pages that a search visits, and queries: every turn but the last calls a tool, half of them each."""
     return (turns - 1) / 2
 
 
 def _agent_tokens(plan: Plan) -> tuple[float, float]:
-    """Tokens of a turn and of the answer; a constrained model's are bounded by its settings."""
+    """Tokens of a turn and of the answer; those of a grammar-constrained model are bounded by its settings."""
     if plan.specs[plan.roles.agent].structured != "llama":
         return TURN, FINAL
     settings = plan.settings
@@ -369,14 +379,14 @@ def _agent_tokens(plan: Plan) -> tuple[float, float]:
 
 
 def _tool_chars(plan: Plan) -> float:
-    """Characters that a tool gives back: half the calls search one query, the others visit one page."""
+    """Characters of a tool result: half of the calls search one query, the others visit one page."""
     settings = plan.settings
     found = settings.results_per_query * (settings.snippet_chars + LINK_CHARS)
     return (found + settings.page_chars + VISIT_CHARS) / 2
 
 
 def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
-    """Tokens of each call that one answer takes."""
+    """Tokens of each call that judging one answer takes."""
     intent = instance.fused_query
     answer = filler(_agent_tokens(plan)[1], intent)
     return [
@@ -394,11 +404,11 @@ def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
     ]
 
 
-# --- Said in words
+# --- The assumptions in words
 
 
 def said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterable[str]:
-    """The assumptions in words, and what was seen in their place; `sampled` instances were rendered."""
+    """The assumptions, and what was observed instead, for the user; prompts of `sampled` instances were rendered."""
     work = list(work)
     yield (
         f"prompts: rendered over {sampled} of {plan.n_instances} instances, {FIRST_PER_BYTE:g} tokens a byte "

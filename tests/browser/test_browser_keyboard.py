@@ -118,7 +118,7 @@ def test_choices_of_the_filter_follow_the_arrow_keys(page: Page, viewer: Viewer)
     page.get_by_label("Failures").focus()
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
-    expect(page.get_by_text(f"Fitting: 12 of {N_LISTED} instances")).to_be_visible()
+    expect(page.get_by_text(f"Matching: 12 of {N_LISTED} instances")).to_be_visible()
     expect(page.get_by_label("Failures")).to_be_focused()
 
 

@@ -117,7 +117,7 @@ def test_somebody_else_s_gold_ends_in_2(priced: Remote, tmp_path: Path, cts: Cts
     done = cts(*GOLD)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "cts: --out GOLD.jsonl: line 1 was not written by this build; name another file, or replace it with --force\n"
+        "cts: --out GOLD.jsonl: line 1 was not written by this build; use another file, or --force to replace it\n"
     )
     assert cts(*GOLD, "--force", "-q").code == 0
 

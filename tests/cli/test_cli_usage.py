@@ -382,7 +382,10 @@ def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
 def test_a_run_stays_in_the_folder_of_runs(tmp_path: Path, name: str) -> None:
     for command in (("run",), ("gold", "--out", "g.jsonl")):
         said = refused(tmp_path, *command, "--all", "local", "--name", name)
-        assert said == f"cts: --name {name}: has to be the name of one folder; --runs-dir says where it is\n"
+        assert (
+            said
+            == f"cts: --name {name}: must be the name of a single folder; use --runs-dir for its location\n"
+        )
 
 
 def test_a_model_by_its_id_and_a_folder_for_a_dataset_are_understood_and_corrected(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
-from cts_async.protocol.conversation import ModelRespondent, Talk, converse
+from cts_async.protocol.conversation import ModelRespondent, Participants, converse
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.roles import ModelAnswerer, Role
 from cts_async.protocol.systems import System
@@ -60,7 +60,7 @@ def talk_with(
     """The turns of one conversation, or the error that ended it."""
     ended: list[Any] = []
     role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
-    talk = Talk(
+    talk = Participants(
         **{
             "answerer": ModelAnswerer(role),
             "respondent": ModelRespondent(role),

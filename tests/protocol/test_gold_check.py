@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.datasets.gold import read_gold
-from cts_async.protocol.gold.check import MAX_PROBLEMS, check_gold, gold_json, told
+from cts_async.protocol.gold.check import MAX_PROBLEMS, check_gold, gold_json, problems_text
 from cts_async.protocol.gold.sources import NumberedSource
 from cts_async.records import Nugget
 
@@ -176,7 +176,7 @@ def test_everything_that_is_wrong_is_listed_at_once() -> None:
 
 def test_a_flood_of_problems_is_cut_short() -> None:
     # Twenty weights, and nineteen repetitions of the first text.
-    sentence = told(problems(gold(nuggets=[{**N1, "id": f"N{n}", "weight": 9} for n in range(20)])))
+    sentence = problems_text(problems(gold(nuggets=[{**N1, "id": f"N{n}", "weight": 9} for n in range(20)])))
     assert sentence.count("weight must be") == MAX_PROBLEMS
     assert sentence.endswith("; and 27 more problems")
 

@@ -53,7 +53,7 @@ def test_a_line_that_somebody_broke_is_named_and_nothing_is_written(
     tmp_path: Path, broken: dict[str, Any]
 ) -> None:
     results = directory(tmp_path, done("a"), done("b", **broken))
-    told = "results.jsonl: the line of 'b' is not as a build writes it: remove it"
+    told = "results.jsonl: the line of 'b' is damaged: remove it"
     with pytest.raises(InputError, match=told):
         write_gold(tmp_path / "GOLD.jsonl", gold_lines(results, [(id, (id,)) for id in "ab"]))
     assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]

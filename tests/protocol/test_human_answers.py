@@ -12,7 +12,7 @@ from made_clariq import clariq_file
 
 from cts_async.config import RunConfig
 from cts_async.datasets import open_dataset
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from cts_async.cli.main import app
 from cts_async.config import JudgeConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
@@ -111,7 +111,7 @@ def test_a_result_whose_answer_somebody_broke_is_named_and_nothing_is_judged(
     (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in whole))
     asked = len(provider.seen())
     with pytest.raises(
-        InputError, match=f"results.jsonl: field 'answer': of '{whole[2]['id']}' there is no text"
+        InputError, match=f"results.jsonl: field 'answer': instance '{whole[2]['id']}' has no answer text"
     ):
         cts("judge", run, "--judge", "mine", "-q")
     assert len(provider.seen()) == asked
@@ -301,7 +301,7 @@ def test_dollars_without_a_price_start_nothing(here: Path, provider: Remote) -> 
 @pytest.mark.parametrize(
     ("last", "problem"),
     [
-        ('{"id": "s01", "answer": "x"}', r"cand\.jsonl:6: field 'id': 's01' already stands on line 1"),
+        ('{"id": "s01", "answer": "x"}', r"cand\.jsonl:6: field 'id': 's01' is also the id of line 1"),
         ('{"id": "s99"', r"cand\.jsonl:6: is not valid JSON"),
         ('{"id": "s99"}', r"cand\.jsonl:6: field 'answer': is missing"),
     ],
@@ -350,6 +350,6 @@ def test_a_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(here: Pat
     plan = plan_judging(config, load_catalogue(here / "cts.toml"), {})
     with (here / "cand.jsonl").open("a") as out:
         out.write("{")
-    with pytest.raises(RunStopped, match=r"cand\.jsonl:6: .*changed since it was checked"):
+    with pytest.raises(RunStopped, match=r"cand\.jsonl:6: .*changed while it was being judged"):
         asyncio.run(run_judging(plan, {}, Events()))
     assert len(lines(here / "out/per_item.jsonl")) == N

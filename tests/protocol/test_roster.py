@@ -9,7 +9,7 @@ import pytest
 
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, load_catalogue
-from cts_async.protocol.systems import Entry, as_json, entry, roster
+from cts_async.protocol.systems import Entry, as_json, entry, model_list
 
 MINE = """
 [models.mine]
@@ -41,7 +41,7 @@ def by_name(entries: list[Entry]) -> dict[str, Entry]:
 
 
 def test_all_names_are_listed_with_what_each_lacks(shipped: Catalogue) -> None:
-    found = by_name(roster(shipped, {"OPENAI_API_KEY": "sk-1"}))
+    found = by_name(model_list(shipped, {"OPENAI_API_KEY": "sk-1"}))
     names = "gpt claude gemini ernie qwen deepseek kimi local webdancer"
     assert list(found) == names.split()
     assert (found["gpt"].ready, found["gpt"].key_set, found["gpt"].missing) == (True, True, ())
@@ -50,13 +50,13 @@ def test_all_names_are_listed_with_what_each_lacks(shipped: Catalogue) -> None:
 
 
 def test_the_roles_are_the_paper_s(shipped: Catalogue) -> None:
-    found = by_name(roster(shipped, {}))
+    found = by_name(model_list(shipped, {}))
     roles = {name: entry.roles for name, entry in found.items() if entry.roles}
     assert roles == {"ernie": ("support", "judge"), "local": ("clarifier",), "webdancer": ("agent",)}
 
 
 def test_a_file_of_one_s_own_adds_models_and_roles(own: Catalogue) -> None:
-    found = by_name(roster(own, {}))
+    found = by_name(model_list(own, {}))
     assert list(found)[-2:] == ["mine", "gpt:gpt-4.1"]
     assert (found["mine"].roles, found["gpt:gpt-4.1"].roles) == (("agent",), ("judge",))
     assert found["gpt:gpt-4.1"].spec.model == "gpt-4.1"
@@ -70,7 +70,7 @@ def test_the_environment_s_address_and_model_id_are_shown(shipped: Catalogue) ->
 
 
 def test_an_address_that_is_none_is_a_problem_and_not_the_end_of_the_list(own: Catalogue) -> None:
-    found = by_name(roster(own, {"MINE_URL": "nowhere"}))["mine"]
+    found = by_name(model_list(own, {"MINE_URL": "nowhere"}))["mine"]
     assert not found.ready
     assert found.problem == "MINE_URL is not an http(s) address"
 

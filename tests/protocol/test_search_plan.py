@@ -92,7 +92,7 @@ def test_private_addresses_are_for_direct_fetches_and_part_of_what_a_run_is() ->
     assert allowed.identity["visit"]["allow"] == ["10.0.0.0/8", "wiki.lan"]
     through_jina = searching(JINA, search="serper", allow_addresses=("wiki.lan",))
     assert through_jina.reader.allow == ("wiki.lan",)
-    with pytest.raises(UsageError, match="--allow-address is for pages of the web, and --visit is corpus"):
+    with pytest.raises(UsageError, match="--allow-address applies to web pages only, but --visit is corpus"):
         searching(search="corpus", allow_addresses=("wiki.lan",))
     with pytest.raises(UsageError, match="--allow-address: .*neither a host nor a network"):
         searching(search="serper", allow_addresses=("10.0.0.0/99",))

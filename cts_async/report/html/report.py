@@ -182,7 +182,7 @@ def figure_section(figure: Figure) -> Element:
     numbers = numbers_of(figure)
     folded = element(
         "details",
-        element("summary", "Its numbers"),
+        element("summary", "Show data"),
         said(figure.alt, "p"),
         table_box(numbers, f"{anchor}-title") if numbers.rows else None,
         class_="numbers",
