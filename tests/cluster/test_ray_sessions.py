@@ -19,11 +19,7 @@ from recorded_work import PLACES
 
 from cts_async.engine.journal import read_jsonl
 
-# One process has all sessions: with xdist the whole module runs in one worker.
-pytestmark = [
-    pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here"),
-    pytest.mark.xdist_group("ray"),
-]
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
 HERE = Path(__file__).parent
 LABELS = {f"i{i}/{step}" for i in range(N) for step in ("a", "b")}
 
