@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cts_async.report.html.report import MOST_POINTS, numbers_of, script_json
+from cts_async.report.html.report import MAX_POINTS, numbers_of, script_json
 from cts_async.report.plots import Figure
 
 
@@ -42,7 +42,7 @@ def test_of_very_many_points_some_are_taken_and_it_is_said() -> None:
     trace = {"name": "gain", "hovertext": [f"q{i}<br>{i}" for i in range(1_000)]}
     found = numbers_of(figure(trace))
     assert (found.shown, found.caption) == (
-        MOST_POINTS,
+        MAX_POINTS,
         f"Scores: {MOST_POINTS} of 1,000 points, evenly taken",
     )
 
