@@ -1,10 +1,10 @@
-"""TREC's two text formats: judgments (qrels) and rankings (runs), read and written.
+"""TREC's text formats, read and written: relevance judgements (qrels) and rankings (runs).
 
     qrels            topic 0 document grade
     diversity qrels  topic facet document grade      (TREC Web Track 2009-2014)
     run              topic Q0 document rank score tag
 
-Fields stand between white space; lines may come in any order. Topics and documents are text.
+Fields are separated by white space; lines may come in any order. Topics and documents are text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from cts_async.datasets.fields import short
-from cts_async.datasets.lines import byte_lines, decode
+from cts_async.datasets.io import byte_lines, decode
 from cts_async.errors import InputError, UsageError
 from cts_async.safe_files import atomic_writer
 
@@ -31,19 +31,18 @@ _SCORE: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+
 
 
 def read_qrels(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, dict[str, int]]:
-    """Give topic -> document -> grade, in file order; the second field says nothing.
+    """Return topic -> document -> grade, in file order; the second field is ignored.
 
-    InputError with the line for a wrong number of fields, a grade that is no integer or not in `GRADES`, and a
-    document that stands twice in a topic; also for a file without judgments.
+    InputError with the line for a wrong number of fields, a grade that is not an integer in `GRADES`, and a document
+    that is repeated in a topic; also for a file without judgements.
     """
     return _judgments(path, _qrel_rows(path, max_line_bytes))
 
 
 def read_facet_qrels(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, dict[str, int]]:
-    """The same by facet: "topic-facet" -> document -> grade, the keys being Qulac's facet ids.
+    """Return "topic-facet" -> document -> grade; the keys are Qulac's facet ids. Errors as `read_qrels`.
 
-    Lines with the facet 0 have their topic as it is for a key, so judgments whose topics are called "12-3" are
-    read as well.
+    Lines with facet 0 have their topic as key, so that judgements with topics such as "12-3" are read too.
     """
     rows = _qrel_rows(path, max_line_bytes)
     keyed = (
@@ -54,25 +53,25 @@ def read_facet_qrels(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dic
 
 
 def read_run(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, list[tuple[str, float]]]:
-    """Give topic -> (document, score), highest score first, equal ones in file order; ranks say nothing.
+    """Return topic -> (document, score), highest score first, ties in file order; ranks are ignored.
 
-    InputError with the line for a wrong number of fields, a score that is no finite number and a document that
-    stands twice in a topic; also for a file without a line.
+    InputError with the line for a wrong number of fields, a score that is not finite, and a document that is repeated
+    in a topic; also for an empty file.
     """
     found: dict[str, dict[str, float]] = {}
     for number, fields in _fields(path, _RUN, max_line_bytes):
         topic, _, document, _, score, _ = fields
         documents = found.setdefault(topic, {})
         if document in documents:
-            raise _twice(path, number, topic, document)
+            raise _repeated(path, number, topic, document)
         documents[document] = _score(path, number, score)
     if not found:
-        raise InputError(path, f"holds no ranking; its lines are: {_RUN}")
+        raise InputError(path, f"contains no ranking; lines must be: {_RUN}")
     return {topic: sorted(found[topic].items(), key=lambda one: -one[1]) for topic in found}
 
 
 def write_qrels(path: Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
-    """Write judgments, by topic or facet, so that a reader sees all of them or the old file. Raises UsageError."""
+    """Write judgements by topic or facet, atomically. Raises UsageError."""
     _write(
         path,
         (
@@ -84,7 +83,7 @@ def write_qrels(path: Path, qrels: Mapping[str, Mapping[str, int]]) -> None:
 
 
 def write_run(path: Path, run: Mapping[str, Sequence[tuple[str, float]]], tag: str) -> None:
-    """Write rankings, best first, with ranks from 1 and scores that read back as they are. Raises UsageError."""
+    """Write rankings, best first, atomically, with ranks from 1 and exact scores. Raises UsageError."""
     _write(
         path,
         (
@@ -110,10 +109,10 @@ def _judgments(path: Path, rows: Iterable[_QrelRow]) -> dict[str, dict[str, int]
         grades = found.setdefault(key, {})
         if document in grades:
             hint = "" if facet in _NO_FACET or "-" in key else " (these are diversity qrels, judged by facet)"
-            raise _twice(path, number, key, document, hint)
+            raise _repeated(path, number, key, document, hint)
         grades[document] = grade
     if not found:
-        raise InputError(path, f"holds no judgments; its lines are: {_QRELS}")
+        raise InputError(path, f"contains no judgements; lines must be: {_QRELS}")
     return found
 
 
@@ -144,14 +143,14 @@ def _score(path: Path, number: int, text: str) -> float:
     return float(text)
 
 
-def _twice(path: Path, number: int, topic: str, document: str, hint: str = "") -> InputError:
-    problem = f"{short(document)} stands already in topic {short(topic)}{hint}"
+def _repeated(path: Path, number: int, topic: str, document: str, hint: str = "") -> InputError:
+    problem = f"{short(document)} is repeated in topic {short(topic)}{hint}"
     return InputError(path, problem, line=number, field="document")
 
 
 def _word(text: str) -> str:
     if not text or text.split() != [text]:
-        raise UsageError(f"{short(text)} cannot stand in a TREC file: white space separates its fields")
+        raise UsageError(f"{short(text)} cannot be written to a TREC file: white space separates its fields")
     return text
 
 

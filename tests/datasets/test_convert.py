@@ -13,10 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from qulac_rows import SMALL
 
-from cts_async.datasets.convert import convert
-from cts_async.datasets.dataset import Dataset
-from cts_async.datasets.kinds import open_dataset
-from cts_async.datasets.shelf import Shelf, open_shelf
+from cts_async.datasets.inspect import Inspected, convert, open_to_inspect
+from cts_async.datasets.instances import Dataset
+from cts_async.datasets.registry import open_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget
 
@@ -46,9 +45,9 @@ INSTANCES = st.lists(
 )
 
 
-def shelf_of(instances: list[Instance]) -> Shelf:
+def shelf_of(instances: list[Instance]) -> Inspected:
     dataset = Dataset("made", Path("made"), None, None, lambda: iter(instances), len(instances))
-    return Shelf("file", (), lambda: None, lambda: iter(()), dataset)  # type: ignore[arg-type, return-value]
+    return Inspected("file", "A file", (), lambda: None, lambda: iter(()), dataset)  # type: ignore[arg-type, return-value]
 
 
 @settings(deadline=None, max_examples=60)
@@ -63,7 +62,7 @@ def test_whatever_the_texts_they_come_back(instances: list[Instance], suffix: st
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv"])
 def test_the_sample_comes_back_with_its_nuggets(tmp_path: Path, suffix: str) -> None:
     to = tmp_path / f"sample{suffix}"
-    shelf = open_shelf("sample")
+    shelf = open_to_inspect("sample")
     assert convert(shelf, to) == 28
     assert shelf.dataset is not None
     assert list(open_dataset(str(to)).instances()) == list(shelf.dataset.instances())
@@ -72,7 +71,7 @@ def test_the_sample_comes_back_with_its_nuggets(tmp_path: Path, suffix: str) -> 
 
 def test_qulac_with_gold_joined(write: Write, tmp_path: Path) -> None:
     gold = write("gold.jsonl", [{"id": "2-1", "nuggets": [{"text": "n", "weight": 2}]}])
-    convert(open_shelf(f"qulac:{write('qulac.json', SMALL)}", gold), tmp_path / "q.jsonl", limit=2)
+    convert(open_to_inspect(f"qulac:{write('qulac.json', SMALL)}", gold), tmp_path / "q.jsonl", limit=2)
     first, second = map(orjson.loads, (tmp_path / "q.jsonl").read_bytes().splitlines())
     assert first == {
         "id": "2-1",
@@ -87,7 +86,7 @@ def test_panes_become_json_lines_and_no_csv(tmp_path: Path) -> None:
     folder = tmp_path / "duo"
     folder.mkdir()
     made_panes.write_panes(folder, made_panes.panes_of("one", [0, 3]))
-    shelf = open_shelf(f"mimics-duo:{folder}")
+    shelf = open_to_inspect(f"mimics-duo:{folder}")
     assert convert(shelf, tmp_path / "panes.jsonl", limit=1) == 1
     pane = orjson.loads((tmp_path / "panes.jsonl").read_bytes())
     assert (pane["id"], pane["query"], pane["options"]) == ("1", "one", ["a0", "b"])
@@ -97,7 +96,7 @@ def test_panes_become_json_lines_and_no_csv(tmp_path: Path) -> None:
 
 def test_nothing_is_replaced_unasked_and_no_other_format_guessed(write: Write) -> None:
     source, to = write("q.csv", "fused_query,blurred_query\nf,b\n"), write("there.jsonl", "old")
-    shelf = open_shelf(str(source))
+    shelf = open_to_inspect(str(source))
     with pytest.raises(UsageError, match="--force"):
         convert(shelf, to)
     assert to.read_text() == "old"
@@ -111,10 +110,10 @@ def test_nothing_is_replaced_unasked_and_no_other_format_guessed(write: Write) -
 def test_a_mistake_on_the_way_leaves_the_old_file_and_no_half_one(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cts_async.datasets.dataset._WALKED_WHEN_OPENED_BYTES", 1)
+    monkeypatch.setattr("cts_async.datasets.instances._COUNTED_BYTES", 1)
     source, to = write("q.csv", "fused_query,blurred_query\nf,b\ng,\n"), write("there.jsonl", "old")
     with pytest.raises(InputError) as caught:
-        convert(open_shelf(str(source)), to, force=True)
+        convert(open_to_inspect(str(source)), to, force=True)
     assert (caught.value.line, caught.value.field) == (3, "blurred_query")
     assert to.read_text() == "old"
     assert sorted(path.name for path in to.parent.iterdir()) == ["q.csv", "there.jsonl"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.asked import Asked, read_asked
+from cts_async.datasets.question_files import QuestionedInstance, read_question_file
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]
@@ -18,76 +18,85 @@ def test_lists_in_cells_are_read_as_json_and_as_python_prints_them(write: Write)
         'id,clarification_questions,ua_answers\na,"[""which year?"",""where?""]","[""2024"",""unknown""]"\n'
     )
     text += "b,\"['who?', 'why?']\",\"['unknown', 'it''s late']\"\n".replace("it''s", "it is")
-    assert read_asked(write("k2.csv", text)) == [
-        Asked("a", ("which year?", "where?"), ("2024", "unknown")),
-        Asked("b", ("who?", "why?"), ("unknown", "it is late")),
+    assert read_question_file(write("k2.csv", text)) == [
+        QuestionedInstance("a", ("which year?", "where?"), ("2024", "unknown")),
+        QuestionedInstance("b", ("who?", "why?"), ("unknown", "it is late")),
     ]
 
 
 def test_a_single_question_needs_no_list(write: Write) -> None:
     text = "blurred_query,question,answer\nferry times,which day?,Monday\n"
-    assert read_asked(write("k1.csv", text)) == [Asked("ferry times", ("which day?",), ("Monday",))]
+    assert read_question_file(write("k1.csv", text)) == [
+        QuestionedInstance("ferry times", ("which day?",), ("Monday",))
+    ]
 
 
 @pytest.mark.parametrize("word", ["", "False", "nan", "None"])
 def test_a_table_says_in_several_ways_that_there_was_no_error(write: Write, word: str) -> None:
     path = write("k1.csv", f"id,question,answer,error\na,when?,now,{word}\nb,when?,now,timeout\n")
-    assert read_asked(path) == [Asked("a", ("when?",), ("now",)), Asked("b", (), ())]
+    assert read_question_file(path) == [
+        QuestionedInstance("a", ("when?",), ("now",)),
+        QuestionedInstance("b", (), ()),
+    ]
 
 
 @pytest.mark.parametrize("header", ["question1,question2,answer1,answer2", "Q_1,Q_2,A_1,A_2"])
 def test_numbered_columns_are_turns(write: Write, header: str) -> None:
     text = f"id,{header}\na,when?,where?,now,unknown\nb,when?,,now,\n"
-    assert read_asked(write("k2.csv", text)) == [
-        Asked("a", ("when?", "where?"), ("now", "unknown")),
-        Asked("b", ("when?",), ("now",)),
+    assert read_question_file(write("k2.csv", text)) == [
+        QuestionedInstance("a", ("when?", "where?"), ("now", "unknown")),
+        QuestionedInstance("b", ("when?",), ("now",)),
     ]
 
 
 def test_rows_of_the_same_id_are_turns_in_their_order(write: Write) -> None:
     text = "id,question,answer\na,when?,now\nb,what?,unknown\na,where?,here\n"
-    assert read_asked(write("long.csv", text)) == [
-        Asked("a", ("when?", "where?"), ("now", "here")),
-        Asked("b", ("what?",), ("unknown",)),
+    assert read_question_file(write("long.csv", text)) == [
+        QuestionedInstance("a", ("when?", "where?"), ("now", "here")),
+        QuestionedInstance("b", ("what?",), ("unknown",)),
     ]
 
 
 def test_json_lines_are_read_too(write: Write) -> None:
     rows = [{"id": 7, "questions": ["when?"], "answers": ["now"]}]
-    assert read_asked(write("k1.jsonl", rows)) == [Asked("7", ("when?",), ("now",))]
+    assert read_question_file(write("k1.jsonl", rows)) == [QuestionedInstance("7", ("when?",), ("now",))]
 
 
 @pytest.mark.parametrize(
     "cells", ['"[]","[]"', "when?,", ',"now"', '"[""when?"",""where?""]","[""now"",""""]"']
 )
 def test_a_question_without_answer_is_a_failed_instance_and_no_unknown(write: Write, cells: str) -> None:
-    assert read_asked(write("k.csv", f"id,questions,answers\na,{cells}\n")) == [Asked("a", (), ())]
+    assert read_question_file(write("k.csv", f"id,questions,answers\na,{cells}\n")) == [
+        QuestionedInstance("a", (), ())
+    ]
 
 
 def test_missing_columns_are_refused_with_those_there_are(write: Write) -> None:
     with pytest.raises(
         InputError, match=r"k1.csv:2: field 'answers': is missing; .* 'id', 'question', 'ergebnis'"
     ):
-        read_asked(write("k1.csv", "id,question,ergebnis\na,when?,now\n"))
+        read_question_file(write("k1.csv", "id,question,ergebnis\na,when?,now\n"))
     fields = {"answers": "ergebnis"}
-    assert read_asked(write("k1.csv", "id,question,ergebnis\na,when?,now\n"), fields)[0].answers == ("now",)
+    assert read_question_file(write("k1.csv", "id,question,ergebnis\na,when?,now\n"), fields)[0].answers == (
+        "now",
+    )
 
 
 @pytest.mark.parametrize(
     ("cells", "problem"),
     [
-        ('"[""when?"",""where?""]",now', "'answers': 1 where there are 2 questions"),
-        ("[when?,now", "'questions': begins like a list, and is none"),
-        ("[__import__('os')],now", "begins like a list, and is none"),
+        ('"[""when?"",""where?""]",now', "'answers': the numbers of answers .1. and questions .2. differ"),
+        ("[when?,now", "'questions': begins like a list, but is not one"),
+        ("[__import__('os')],now", "begins like a list, but is not one"),
         ("[1],now", "must be text, is a number"),
     ],
 )
 def test_what_cannot_be_understood_is_refused_with_its_place(write: Write, cells: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem) as refused:
-        read_asked(write("k.csv", f"id,questions,answers\na,{cells}\n"))
+        read_question_file(write("k.csv", f"id,questions,answers\na,{cells}\n"))
     assert refused.value.line == 2
 
 
 def test_an_empty_file_is_refused(write: Write) -> None:
-    with pytest.raises(InputError, match="holds no questions"):
-        read_asked(write("k.csv", "id,question,answer\n"))
+    with pytest.raises(InputError, match="contains no questions"):
+        read_question_file(write("k.csv", "id,question,answer\n"))

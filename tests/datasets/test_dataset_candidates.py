@@ -167,5 +167,5 @@ def test_what_matches_nothing_is_refused_at_once(tmp_path: Path) -> None:
         read_candidates(str(tmp_path / "*.jsonl"))
     with pytest.raises(InputError, match="directory without"):
         read_candidates(tmp_path)
-    with pytest.raises(InputError, match="no file was named"):
+    with pytest.raises(InputError, match="no file is named"):
         read_candidates([])

@@ -89,7 +89,7 @@ def test_a_weight_missing_among_others_is_an_error(write: Write, rows: list[list
         ({"nuggets": ["text only"]}, "gold.nuggets[0]", "must be an object, is text"),
         ({"nuggets": [N1, N1]}, "gold.nuggets", "two nuggets have the id 'N1'"),
         ({"nuggets": [{**N1, "id": "N" * 99}] * 2}, "gold.nuggets", f"the id '{'N' * 59}…'"),
-        ({"nuggets": [N1, {"id": "N2", "weight": 1}]}, "gold.nuggets[1].text", "'id', 'weight'"),
+        ({"nuggets": [N1, {"id": "N2", "weight": 1}]}, "gold.nuggets[1].nugget_text", "'id', 'weight'"),
         ({"nuggets": [{**N1, "text": " "}]}, "gold.nuggets[0].text", "is empty"),
         ({"nuggets": [{**N1, "text": 5}]}, "gold.nuggets[0].text", "must be text, is a number"),
         ({"nuggets": [{**N1, "weight": 0}]}, "gold.nuggets[0].weight", "above 0"),
@@ -98,7 +98,7 @@ def test_a_weight_missing_among_others_is_an_error(write: Write, rows: list[list
         ({"nuggets": [{**N1, "weight": "core"}]}, "gold.nuggets[0].weight", "must be a number, is 'core'"),
         ({"nuggets": [{**N1, "weight": True}]}, "gold.nuggets[0].weight", "is true or false"),
         ({"nuggets": [{**N1, "id": []}]}, "gold.nuggets[0].id", "must be text or a whole number"),
-        ({"nuggets": [{**N1, "source_ids": [{}]}]}, "gold.nuggets[0].source_ids", "holds an object"),
+        ({"nuggets": [{**N1, "source_ids": [{}]}]}, "gold.nuggets[0].source_ids", "contains an object"),
     ],
 )
 def test_what_is_wrong_with_a_nugget_is_located(write: Write, gold: Any, field: str, says: str) -> None:
@@ -117,13 +117,13 @@ def test_a_record_needs_nuggets_and_something_to_join_it_by(write: Write) -> Non
 
 
 def test_a_file_without_records_is_no_gold(write: Write) -> None:
-    assert "holds no gold records" in str(refusal(write("gold.jsonl", "\n")))
+    assert "contains no gold records" in str(refusal(write("gold.jsonl", "\n")))
 
 
 def test_a_key_twice_with_other_nuggets_names_both_lines(write: Write) -> None:
     by_id = refusal(write("a.jsonl", [record([N1]), record([N2], fused_query="other")]))
     assert (by_id.line, by_id.field) == (2, "id")
-    assert "already stands on line 1" in str(by_id)
+    assert "is already used on line 1" in str(by_id)
     by_query = refusal(write("b.jsonl", [record([N1], id=None), record([N2], id=None)]))
     assert (by_query.line, by_query.field) == (2, "fused_query")
 

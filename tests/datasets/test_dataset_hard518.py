@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.hard518 import open_hard518, queries_file, read_instances
+from cts_async.datasets.kinds.hard518 import open_hard518, queries_file
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget
 
@@ -20,7 +20,7 @@ GOLD = [{"fused_query": "f2", "gold": {"nuggets": [{"id": "N1", "text": "x", "we
 def test_the_release_folder_its_data_folder_and_the_file_are_all_understood(write: Write) -> None:
     path = write("release/data/hard_518_queries.csv", QUERIES)
     assert {queries_file(p) for p in (path, path.parent, path.parent.parent)} == {path}
-    assert [i.id for i in read_instances(path.parent.parent)] == ["q0001", "q0002"]
+    assert [i.id for i in open_hard518(str(path.parent.parent), None, {}).instances()] == ["q0001", "q0002"]
 
 
 def test_the_gold_beside_the_queries_is_used(write: Write) -> None:
@@ -45,8 +45,8 @@ def test_without_any_gold_there_are_no_nuggets(write: Write) -> None:
 
 
 def test_a_folder_without_the_queries_says_what_is_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"holds neither data/hard_518_queries\.csv nor") as caught:
-        read_instances(tmp_path)
+    with pytest.raises(InputError, match=r"contains neither data/hard_518_queries\.csv nor") as caught:
+        open_hard518(str(tmp_path), None, {})
     assert caught.value.path == str(tmp_path)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import cts_async.datasets as datasets
-from cts_async.datasets import KINDS, open_dataset, sha256_of
-from cts_async.datasets import dataset as dataset_module
+from cts_async.datasets import all_kinds, open_dataset, sha256_of
+from cts_async.datasets import instances as dataset_module
 from cts_async.errors import InputError, UsageError
 
 Write = Callable[..., Path]
@@ -58,7 +58,7 @@ def test_a_path_without_its_kind_is_corrected(write: Write, name: str, meant: st
 def test_an_unknown_kind_is_refused_with_those_there_are(spec: str) -> None:
     with pytest.raises(UsageError) as caught:
         open_dataset(spec)
-    assert all(kind in str(caught.value) for kind in KINDS)
+    assert all(name in str(caught.value) for name, kind in all_kinds().items() if kind.taken)
 
 
 def test_a_file_with_a_colon_in_its_name_is_a_file(
@@ -76,7 +76,7 @@ def test_what_is_wrong_with_a_small_file_comes_when_it_is_opened(write: Write) -
 
 
 def test_a_large_file_is_streamed_and_not_counted(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_module, "_WALKED_WHEN_OPENED_BYTES", 10)
+    monkeypatch.setattr(dataset_module, "_COUNTED_BYTES", 10)
     assert open_dataset(str(write("q.csv", QUERIES))).count is None
 
 
@@ -112,5 +112,5 @@ def test_every_public_name_is_there() -> None:
 
 
 def test_no_spec_at_all_is_not_taken_for_a_directory() -> None:
-    with pytest.raises(UsageError, match=r"^'' is no dataset: give a \.csv or \.jsonl file"):
+    with pytest.raises(UsageError, match=r"^'' is not a dataset: give a \.csv or \.jsonl file"):
         open_dataset("")

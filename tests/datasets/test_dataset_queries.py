@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cts_async.datasets.gold import read_gold
-from cts_async.datasets.queries import read_queries
+from cts_async.datasets.instances import read_queries
 from cts_async.errors import InputError
 from cts_async.records import Instance, Nugget
 
@@ -75,7 +75,7 @@ def test_a_file_that_joins_nowhere_is_refused_with_the_fields_of_both(write: Wri
 def test_an_id_twice_names_both_lines(write: Write) -> None:
     error = refusal(write("q.csv", "qid,oq,bq\n1,f,b\n2,f,b\n1,g,c\n"))
     assert (error.line, error.field) == (4, "qid")
-    assert "'1' already stands on line 2" in str(error)
+    assert "'1' is already used on line 2" in str(error)
 
 
 def test_an_endless_id_makes_no_endless_error(write: Write) -> None:
@@ -111,8 +111,8 @@ def test_a_mapping_helps(write: Write) -> None:
 
 
 def test_a_file_without_rows_is_refused(write: Write) -> None:
-    assert "holds no queries" in str(refusal(write("q.csv", "fused_query,blurred_query\n")))
-    assert "holds no queries" in str(refusal(write("q.jsonl", "")))
+    assert "contains no queries" in str(refusal(write("q.csv", "fused_query,blurred_query\n")))
+    assert "contains no queries" in str(refusal(write("q.jsonl", "")))
 
 
 def test_instances_stream(write: Write) -> None:

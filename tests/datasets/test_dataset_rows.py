@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.datasets.lines import byte_lines, decode
-from cts_async.datasets.rows import read_csv, read_jsonl, read_rows, read_tsv
+from cts_async.datasets.io import byte_lines, decode, read_csv, read_jsonl, read_rows, read_tsv
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import cts_async
-from cts_async.datasets.sample import open_sample, sample_dir
+from cts_async.datasets.kinds.sample import open_sample, sample_dir
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]

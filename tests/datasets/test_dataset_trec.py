@@ -44,7 +44,7 @@ def test_diversity_judgments_are_read_by_facet(file: Path) -> None:
 def test_diversity_judgments_read_as_plain_ones_are_told_from_a_repetition(file: Path) -> None:
     problem = refusal(read_qrels, file, "1 2 d1 1\n1 3 d1 0\n")
     assert problem == (
-        ":2: field 'document': 'd1' stands already in topic '1' (these are diversity qrels, judged by facet)"
+        ":2: field 'document': 'd1' is repeated in topic '1' (these are diversity qrels, judged by facet)"
     )
 
 
@@ -61,16 +61,16 @@ def test_a_run_is_read_best_first_whatever_its_ranks_say(file: Path) -> None:
         (read_qrels, QREL + "1 0 d2 x\n", ":2: field 'grade': must be an integer, is 'x'"),
         (read_qrels, QREL + "1 0 d2 1.0\n", ":2: field 'grade': must be an integer, is '1.0'"),
         (read_qrels, QREL + "1 0 d2 5\n", ":2: field 'grade': must be from -2 to 4, is 5"),
-        (read_qrels, QREL + QREL, ":2: field 'document': 'd1' stands already in topic '1'"),
-        (read_facet_qrels, "1 1 d 1\n1 1 d 0\n", ":2: field 'document': 'd' stands already in topic '1-1'"),
+        (read_qrels, QREL + QREL, ":2: field 'document': 'd1' is repeated in topic '1'"),
+        (read_facet_qrels, "1 1 d 1\n1 1 d 0\n", ":2: field 'document': 'd' is repeated in topic '1-1'"),
         (read_run, RUN + QREL, ":2: has 4 fields instead of 6: topic Q0 document rank score tag"),
         (read_run, RUN + "1 Q0 d2 1 high t\n", ":2: field 'score': must be a finite number, is 'high'"),
         (read_run, RUN + "1 Q0 d2 1 nan t\n", ":2: field 'score': must be a finite number, is 'nan'"),
         (read_run, RUN + "1 Q0 d2 1 1e999 t\n", ":2: field 'score': must be a finite number, is '1e999'"),
         (read_run, RUN + "1 Q0 d2 1 1_0 t\n", ":2: field 'score': must be a finite number, is '1_0'"),
-        (read_run, RUN + RUN, ":2: field 'document': 'd1' stands already in topic '1'"),
-        (read_qrels, "\n", ": holds no judgments; its lines are: topic 0 document grade"),
-        (read_run, "", ": holds no ranking; its lines are: topic Q0 document rank score tag"),
+        (read_run, RUN + RUN, ":2: field 'document': 'd1' is repeated in topic '1'"),
+        (read_qrels, "\n", ": contains no judgements; lines must be: topic 0 document grade"),
+        (read_run, "", ": contains no ranking; lines must be: topic Q0 document rank score tag"),
     ],
 )
 def test_a_bad_line_is_named(file: Path, read: Read, content: str, problem: str) -> None:

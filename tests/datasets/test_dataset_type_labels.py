@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cts_async.datasets.type_labels import read_type_labels
+from cts_async.datasets.question_files import read_type_labels
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]
@@ -28,18 +28,18 @@ def test_types_are_joined_in_any_usual_way(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"question,type\nwhen?,{'z' * 99}\n", f"'{'z' * 59}…' is no type"),
+        (f"question,type\nwhen?,{'z' * 99}\n", f"'{'z' * 59}…' is not a type"),
         (
             "question,type\nwhen?,zeit\n",
-            r":2: field 'type': 'zeit' is no type; the types are time, region, other",
+            r":2: field 'type': 'zeit' is not a type; the types are time, region, other",
         ),
         ("question,type\nwhen?,\n", r":2: field 'type': is empty"),
         (
             "question,kind\nwhen?,time\n",
             r":2: field 'type': is missing; the fields here are 'question', 'kind'",
         ),
-        ("question,type\nx,time\nx,region\n", r":3: field 'question': this question stands earlier"),
-        ("question,type\n", "holds no labels"),
+        ("question,type\nx,time\nx,region\n", r":3: field 'question': this question has another type"),
+        ("question,type\n", "contains no labels"),
     ],
 )
 def test_labels_that_cannot_be_used_are_refused_with_their_place(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.datasets.json_file import parse_json, read_bytes
+from cts_async.datasets.io import parse_json, read_bytes
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]
@@ -51,7 +51,7 @@ def test_a_file_at_the_bound_is_read(write: Write) -> None:
         (b'{"a": NaN}', 1, "is not valid JSON"),
         (b"[" * 2000, 1, "is not valid JSON"),
         (b'{"a":\n"\xff"}', 2, "is not UTF-8: byte 0xff at byte 7"),
-        (b'{"a": "\0"}', 1, "holds a NUL byte"),
+        (b'{"a": "\0"}', 1, "contains a NUL byte"),
         ('{"a": 1}'.encode("utf-16"), 1, "is UTF-16, not UTF-8"),
     ],
 )

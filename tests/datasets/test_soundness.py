@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from cts_async.datasets.soundness import SOUND
+from cts_async.datasets.inspect import FILE_READERS
 from cts_async.errors import InputError
 
 Write = Callable[..., Path]
 
 
 def facts(kind: str, path: Path | str) -> dict[str, Any]:
-    return SOUND[kind](str(path), {}).as_json()
+    return FILE_READERS[kind](str(path), {}).as_json()
 
 
 def test_gold_is_counted_by_record(write: Write) -> None:
@@ -42,7 +42,7 @@ def test_judgments_rankings_and_evaluations(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "says"), [("candidates", "holds no candidate answers"), ("gold", "holds no gold")]
+    ("kind", "says"), [("candidates", "contains no candidate answers"), ("gold", "contains no gold")]
 )
 def test_an_empty_file_is_not_sound(write: Write, kind: str, says: str) -> None:
     with pytest.raises(InputError, match=says):

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.datasets.fields import Fields
-from cts_async.datasets.gold import normalise
-from cts_async.datasets.nuggets import NuggetReader
-from cts_async.datasets.rows import CSV_SUFFIXES, read_csv
-from cts_async.datasets.sample import GOLD as SAMPLE_GOLD
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.gold import NuggetReader, normalise
+from cts_async.datasets.io import CSV_SUFFIXES, read_csv
+from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.records import language_of
 from cts_async.report.added_words import segments

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cts_async.datasets.fields import kind_of, listed
-from cts_async.datasets.json_file import MAX_FILE_BYTES, parse_json, read_bytes
+from cts_async.datasets.io import MAX_FILE_BYTES, parse_json, read_bytes
 from cts_async.errors import InputError
 
 
