@@ -1,10 +1,12 @@
-"""HTML of elements: text is text."""
+"""The report as one HTML file: elements, data of figures, contrast."""
 
 from __future__ import annotations
 
 import ast
 import re
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,8 @@ from lxml import html
 
 import cts_async.report.html as package
 from cts_async.report.html.element import Program, element, rendered, said
+from cts_async.report.html.report import MAX_POINTS, numbers_of, own_text, script_json
+from cts_async.report.plots import Figure
 from cts_async.report.text import visible
 
 PLOTLYS_LINE_BREAK = "<br>"
@@ -62,7 +66,7 @@ def test_attributes_that_a_report_must_not_have_are_refused(attributes: dict[str
 
 @pytest.mark.parametrize("text", ["</script>", "a</STYLE >", "<!-- x"])
 def test_a_program_cannot_end_its_element(text: str) -> None:
-    with pytest.raises(ValueError, match="before its end"):
+    with pytest.raises(ValueError, match="would end its element"):
         Program(text)
 
 
@@ -95,3 +99,78 @@ _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
 def test_a_generator_is_run_when_the_element_is_made() -> None:
     rows = [element("tr", (element("td", cell) for _ in "x")) for cell in "ab"]
     assert written(*rows) == "<tr><td>a</td></tr><tr><td>b</td></tr>"
+
+
+def figure(*traces: dict[str, Any], **layout: Any) -> Figure:
+    return Figure("scores", "Scores", "", "", {"data": list(traces), "layout": layout})
+
+
+def test_a_point_is_told_line_by_line_as_it_is_when_pointed_at() -> None:
+    trace = {
+        "name": "k = 1",
+        "x": [1],
+        "y": [0],
+        "hovertext": ["a&lt;br&gt;b<br>64.8 [63, 66]<br>n = 3<br>x"],
+    }
+    assert numbers_of(figure(trace)).rows == [
+        {"series": "k = 1", "point": "a<br>b", "value": "64.8 [63, 66]", "details": "n = 3; x"}
+    ]
+
+
+def test_a_point_that_tells_nothing_has_the_name_of_its_row_and_its_x() -> None:
+    trace = {"name": "mean", "x": [65.5, None], "y": [0.9, 1], "hoverinfo": "x+name"}
+    found = numbers_of(figure(trace, yaxis={"tickvals": [0, 1], "ticktext": ["orig", "gpt-<br>k1"]}))
+    assert found.rows == [{"series": "mean", "point": "gpt- k1", "value": "65.5", "details": ""}]
+
+
+def test_guides_are_no_points_and_cells_of_a_heat_map_are_once_each() -> None:
+    guide = {"x": [0], "y": [0], "hoverinfo": "skip"}
+    cells = {"z": [[1, 2]], "hovertext": [["a and b<br>0.7", "a and b<br>0.7"]]}
+    found = numbers_of(figure(guide, cells))
+    assert [row["point"] for row in found.rows] == ["a and b"]
+    assert [column.heading for column in found.columns] == ["point", "value"]
+
+
+def test_of_very_many_points_some_are_taken_and_it_is_said() -> None:
+    trace = {"name": "gain", "hovertext": [f"q{i}<br>{i}" for i in range(1_000)]}
+    found = numbers_of(figure(trace))
+    assert (found.shown, found.caption) == (
+        MAX_POINTS,
+        f"Scores: {MAX_POINTS} of 1,000 points, evenly taken",
+    )
+
+
+def test_nothing_in_the_data_of_a_script_ends_the_script() -> None:
+    assert script_json({"a": "</script>&\u2028"}) == r'{"a":"\u003c/script\u003e\u0026\u2028"}'
+
+
+THEMES = [
+    dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in own_text("page.css").split(":root")[1:]
+]
+PAIRS = [
+    *product(("text", "soft", "accent", "full", "partial", "none"), ("ground", "raised")),
+    ("text", "mark"),
+    ("text", "warn"),
+]
+
+
+def luminance(colour: str) -> float:
+    """WCAG's relative luminance of #rrggbb."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_contrast_is_reckoned_as_wcag_does() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=["light", "dark", "print"])
+def test_text_stands_out_from_its_ground(theme: dict[str, str]) -> None:
+    assert [(of, on) for of, on in PAIRS if contrast(theme[of], theme[on]) < 4.5] == []

@@ -1,9 +1,11 @@
-"""Leaderboard, gains and distributions: what is drawn are the numbers worked out by hand."""
+"""Figures of scores and of judges."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ from made_runs import Row, made_run
 
 from cts_async.analysis.resampling import Difference
 from cts_async.report.comparison import RunsCompared, compare_runs
-from cts_async.report.plots import Material, figures
+from cts_async.report.plots import Drawn, Figure, Material, figures
 from cts_async.report.plots.material import Scored, means_with_intervals, versus
 from cts_async.report.plots.scores import binned, leaderboard
+from cts_async.report.summary import summarise_run
 
 
 @pytest.fixture
@@ -150,3 +153,94 @@ def test_without_orig_differences_are_left_out_and_it_is_said(found: RunsCompare
     left = {one.name: one.reason for one in figures(Material(replace(found, baseline=""))).left_out}
     assert left["gain_by_instance"] == "These runs include no run of orig to compare with."
     assert left["agreement"].startswith("There is only one judge")
+
+
+def labelled(*words: tuple[str, str]) -> list[Row]:
+    return [Row(f"q{i}", labels={"ernie": ernie, "<b>gpt": gpt}) for i, (ernie, gpt) in enumerate(words)]
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Drawn:
+    made_run(tmp_path, label="orig", rows=labelled(("nn", "nn"), ("np", "pp"), ("pn", "pn")))
+    made_run(tmp_path, label="gpt-k1", rows=labelled(("fn", "ff"), ("pp", "pp"), ("ff", "ff")))
+    return figures(Material(compare_runs([str(tmp_path)])))
+
+
+def test_means_by_judge(judged: Drawn) -> None:
+    """ernie: gpt-k1 50 50 100, orig 0 25 25; the other: 100 50 100 and 0 50 25."""
+    figure = named(judged, "judges")
+    ernie, gpt = traces(figure)
+    assert figure.spec["layout"]["yaxis"]["ticktext"] == ["gpt-k1", "orig"]
+    assert ernie["x"] == [pytest.approx(200 / 3), pytest.approx(50 / 3)]
+    assert gpt["x"] == [pytest.approx(250 / 3), 25.0]
+    assert gpt["name"] == "&lt;b&gt;gpt"
+    assert figure.alt.endswith("All judges order the systems alike.")
+    assert figure.caption.endswith("; n = 3 scored instances.")
+
+
+def test_kappa_stands_in_the_cells(judged: Drawn) -> None:
+    """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47) = 73 / 97."""
+    figure = named(judged, "agreement")
+    (heat,) = traces(figure)
+    assert heat["z"] == [[None, pytest.approx(73 / 97)], [pytest.approx(73 / 97), None]]
+    assert heat["text"] == [["–", "0.75"], ["0.75", "–"]]
+    assert "Krippendorff's alpha of all judges is 0." in figure.caption
+    assert figure.caption.endswith(" n = 12 nuggets of a pair.")
+    assert figure.alt == "ernie and <b>gpt agree with a kappa of 0.75 on 12 nuggets."
+
+
+def spent(directory: Path, tokens: int, *, wall_s: float, price: float | None) -> None:
+    """Give a run one call of so many tokens, at dollars per million."""
+    manifest: dict[str, Any] = json.loads((directory / "run.json").read_text())
+    manifest |= {"sessions": [{"wall_s": wall_s}], "prices": {"m": {"input": price}}}
+    (directory / "run.json").write_text(json.dumps(manifest))
+    step = {"key": "k", "instance": "q0", "step": "clarify", "model": "m", "usage": {"input": tokens}}
+    (directory / "steps.jsonl").write_text(json.dumps(step) + "\n")
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> Drawn:
+    compared = three_runs(tmp_path)
+    spent(tmp_path / "made-orig", 400_000, wall_s=8.0, price=1.0)
+    spent(tmp_path / "made-gpt-k1", 4_000_000, wall_s=0.0, price=2.0)
+    spent(tmp_path / "made-local-k3", 1, wall_s=2.0, price=None)
+    summaries = [summarise_run(path) for path in sorted(tmp_path.iterdir())]
+    return figures(Material(compared, summaries=summaries))
+
+
+def test_dollars_are_those_of_an_instance(priced: Drawn) -> None:
+    """orig: 0.40 dollars for four instances; gpt-k1: 8 for four, a failed one among them, which costs as well."""
+    orig, gpt = traces(named(priced, "cost"))
+    assert (orig["x"], orig["y"]) == ([pytest.approx(0.1)], [30.0])
+    assert (gpt["x"], gpt["y"]) == ([pytest.approx(2.0)], [pytest.approx(100 / 3)])
+    assert orig["text"] == ["orig"]
+
+
+def test_a_wide_range_has_a_logarithmic_axis(priced: Drawn) -> None:
+    axis = named(priced, "cost").spec["layout"]["xaxis"]
+    assert axis["type"] == "log"
+    assert {"0.1", "0.5", "2"} <= set(axis["ticktext"])
+
+
+def test_what_has_no_price_is_left_out_and_named(priced: Drawn) -> None:
+    figure: Figure = named(priced, "cost")
+    assert figure.caption.endswith("no call is recorded: local-k3 (smoke test).")
+
+
+def test_time_is_wall_time_by_instance(priced: Drawn) -> None:
+    orig, local = traces(named(priced, "time"))
+    assert (orig["x"], local["x"]) == ([2.0], [0.5])
+    assert named(priced, "time").caption.endswith("their time is not recorded: gpt-k1.")
+
+
+def test_what_was_free_makes_no_figure_of_cost(tmp_path: Path) -> None:
+    compared = three_runs(tmp_path)
+    spent(tmp_path / "made-orig", 400_000, wall_s=8.0, price=0.0)
+    priced = figures(Material(compared, summaries=[summarise_run(tmp_path / "made-orig")]))
+    assert [one.reason for one in priced.left_out if one.name == "cost"] == ["All calls were free."]
+    assert named(priced, "time").alt == "orig scores highest, 30.0 at 2.0 seconds per instance."
+
+
+def test_without_any_price_there_is_no_figure(tmp_path: Path) -> None:
+    left = [one.name for one in figures(Material(three_runs(tmp_path))).left_out]
+    assert {"cost", "time"} <= set(left)

@@ -1,14 +1,20 @@
-"""Lists of instances and single ones, over HTTP: filtered, sorted, searched, and while their files change."""
+"""Lists of instances, judged answers, and search for text."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_runs import Row, made_run
 from viewer_server import Asker, viewer
+
+from cts_async.protocol.results import answer_digest
+from cts_async.report.viewer.pages import Needle, searched
 
 ROWS = [
     Row("a", ["q?", "r?"], ["yes", "no"], labels={"ernie": "ff", "gpt": "nn"}, rewritten_query="Tide Tables"),
@@ -228,3 +234,127 @@ def test_hostile_ids_are_ids_and_nothing_else(tmp_path: Path) -> None:
         for name in HOSTILE:
             assert asker.api("instances", run=name).json == {"error": "no such run"}
         assert asker.api("instance", run=run.name, id="etc").status == 404
+
+
+KEY = "0" * 32
+
+
+def written(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def verdict(id: str, label: str, **more: Any) -> dict[str, Any]:
+    score = {"full": 100.0, "partial": 50.0, "none": 0.0}[label]
+    nuggets = [{"id": "N1", "weight": 1.0, "coverage": label}]
+    return {"id": id, "fused_query": f"intent {id}", "judge": "ernie", "nuggets": nuggets, **more} | {
+        "restore_score_100": score
+    }
+
+
+def judged(folder: Path, system: str, lines: Sequence[Mapping[str, Any]], **manifest: Any) -> Path:
+    directory = folder / system
+    written(directory / "per_item.jsonl", lines)
+    identity = {
+        "system": system,
+        "candidates": f"{system}.jsonl",
+        "gold_sha256": "g" * 64,
+        "judges": ["ernie"],
+    }
+    (directory / "run.json").write_text(
+        json.dumps({"identity": identity, "n_expected": len(lines), **manifest})
+    )
+    return directory
+
+
+def test_the_steps_of_several_files_stand_in_one_journal_above_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for system in ("ebk1", "ebk2"):
+        judged(out, system, [verdict("a", "full", answer="x")], journal="../steps.jsonl")
+    (out / "run.json").write_text(json.dumps({"identity": {}, "systems": ["ebk1", "ebk2"]}))
+    steps = [
+        {"key": KEY, "ok": True, "instance": f"{one}/a", "step": "judge/ernie"} for one in ("ebk1", "ebk2")
+    ]
+    written(out / "steps.jsonl", steps)
+    with viewer(tmp_path) as asker:
+        assert [row["name"] for row in asker.get("runs")["runs"]] == ["out/ebk1", "out/ebk2"]
+        download = asker.api("download", run="out/ebk2", id="a")
+        assert json.loads(download.body) == steps[1]
+        assert asker.get("instance", run="out/ebk1", id="a")["steps"] == 1
+    with viewer(out / "ebk1") as asker:
+        assert asker.get("instance", run="ebk1", id="a")["steps"] == 0
+
+
+def test_a_journal_is_nowhere_but_where_ours_lie(tmp_path: Path) -> None:
+    written(tmp_path / "secret.jsonl", [{"key": KEY, "ok": True, "instance": "ebk1/a", "step": "x"}])
+    judged(tmp_path / "out", "ebk1", [verdict("a", "full")], journal="../../secret.jsonl")
+    with viewer(tmp_path / "out") as asker:
+        assert asker.get("instance", run="ebk1", id="a")["steps"] == 0
+        assert asker.api("step", run="ebk1", at=0).status == 404
+
+
+def test_a_verdict_on_an_answer_that_changed_does_not_count(tmp_path: Path) -> None:
+    run = judged(tmp_path, "ebk1", [verdict("a", "full", answer="new"), verdict("b", "none", answer="same")])
+    digests = {"a": answer_digest("intent a", "old"), "b": answer_digest("intent b", "same")}
+    written(
+        run / "judgments" / "gpt.jsonl",
+        [
+            {**verdict(id, "partial"), "judge": "gpt", "answer_digest": digest}
+            for id, digest in digests.items()
+        ],
+    )
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+        assert [(one["judge"], one["n_scored"], one["mean"]) for one in row["scores"]] == [
+            ("ernie", 2, 50.0),
+            ("gpt", 1, 50.0),
+        ]
+        changed, same = (asker.get("instance", run="ebk1", id=id)["scores"] for id in "ab")
+    assert [one["judge"] for one in changed] == ["ernie"]
+    assert [one["judge"] for one in same] == ["ernie", "gpt"]
+
+
+def test_a_file_of_somebody_elses_program_is_a_run_too(tmp_path: Path) -> None:
+    written(tmp_path / "theirs" / "per_item.jsonl", [{"fused_query": "why", "restore_score_100": 40.0}])
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+        page = asker.get("instance", run="theirs", id="why")
+    assert (row["kind"], row["system"], row["scores"][0]["mean"]) == ("judged", "theirs", 40.0)
+    assert (page["fused_query"], page["turns"], page["trace_turns"]) == ("why", [], 0)
+
+
+letters = st.text(st.sampled_from('aBkKiIİ\u212asſß é汉字"\\/\n\u2028\x00😀'), max_size=8)
+
+
+@given(letters, letters.filter(bool), st.booleans())
+def test_no_line_is_passed_over_that_has_the_text(text: str, needle: str, ascii: bool) -> None:
+    line = json.dumps({"id": "1", "answer": text}, ensure_ascii=ascii).encode()
+    assert Needle(needle).in_line(line) == (needle.lower() in text.lower() or needle == "1")
+
+
+@pytest.mark.parametrize("needle", ["coverage", "full", "rewritten", "13.5", "steps"])
+def test_names_of_fields_labels_and_numbers_are_no_text(needle: str) -> None:
+    line = {
+        "id": "a",
+        "rewritten_query": "x",
+        "nuggets": [{"id": "N1", "coverage": "full"}],
+        "restore_score_100": 13.5,
+        "search": {"steps": 1},
+    }
+    assert not Needle(needle).in_line(json.dumps(line).encode())
+
+
+def test_what_is_searched_is_what_was_asked_answered_and_failed() -> None:
+    line = {
+        "id": "a",
+        "fused_query": "b",
+        "questions": ["c"],
+        "turns": [{"offered": ["d"], "chosen": 1, "reasoning": "e"}],
+        "error": {"step": "f", "kind": "g", "message": "h"},
+        "judge": "no",
+    }
+    assert "".join(searched(line)) == "abcdefgh"
+
+
+def test_damage_matches_nothing() -> None:
+    assert not Needle("x").in_line(b'{"answer":"x')

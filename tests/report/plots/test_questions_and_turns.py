@@ -1,20 +1,24 @@
-"""Figures of questions and answers, from runs written by hand."""
+"""Figures of questions and of turns."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from made_figures import named, traces
 from made_runs import Row, made_run
+from talked_turns import INTENTS, QRELS, RANKED, three_talks
 
 from cts_async.analysis.ask_or_not import Frontier, Point
 from cts_async.analysis.resampling import Difference
 from cts_async.analysis.stats import wilson
+from cts_async.analysis.turn_retrieval import TurnRetrieval, retrieve_turns
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.plots import Drawn, Material, figures
 from cts_async.report.plots.questions import thinned
+from cts_async.report.plots.style import N_COLOURS
 
 CITY, YEAR, U = "您想查哪个城市？", "您想查哪一年？", "unknown"
 
@@ -125,3 +129,45 @@ def test_calibration_is_over_all_questions(found: Drawn) -> None:
     (points,) = traces(figure)
     assert "n = 7 questions" in figure.caption
     assert all(0 <= share <= 100 for share in points["x"])
+
+
+@pytest.fixture
+def turned(tmp_path: Path) -> TurnRetrieval:
+    return retrieve_turns(three_talks(tmp_path), INTENTS, RANKED, QRELS, ["MRR@10"])
+
+
+def test_lines_are_means_by_turn(turned: TurnRetrieval) -> None:
+    """q finds cat second: 1/2; good finds it first, bad never."""
+    figure = named(figures(Material(turns=[turned])), "turns_MRR-10")
+    standard, at_cot, select = traces(figure)
+    assert [(line["name"], line["yaxis"]) for line in (standard, at_cot, select)] == [
+        ("standard", "y"),
+        ("at-cot", "y"),
+        ("at-cot", "y2"),
+    ]
+    assert (standard["y"], at_cot["y"], select["y"]) == ([0.5, 0.0], [1.0, 1.0], [1.0, 0.0])
+    assert [shape["y0"] for shape in figure.spec["layout"]["shapes"]] == [0.5, 0.5]
+    assert figure.alt.startswith("The highest MRR@10 is 1.000, of at-cot in mode respond after turn 1")
+
+
+def test_who_judged_and_that_it_is_a_smoke_test_stand_with_the_figure(
+    turned: TurnRetrieval,
+) -> None:
+    material = Material(turns=[turned], judgments="bm25, stand-ins", embedded_talks=frozenset({"gpt"}))
+    figure = named(figures(material), "turns_MRR-10")
+    assert figure.title == "MRR@10 by turn (smoke test)"
+    assert figure.spec["layout"]["yaxis"]["title"]["text"] == "MRR@10 (smoke test)"
+    assert figure.caption.endswith(" Retrieval: bm25, stand-ins.")
+
+
+def test_two_clarifiers_have_figures_of_their_own(turned: TurnRetrieval) -> None:
+    other = replace(turned, clarifier="通义/max", name="通义/max")
+    names = [figure.name for figure in figures(Material(turns=[turned, other])).figures]
+    assert names == ["turns_MRR-10_1-gpt", "turns_MRR-10_2-通义-max"]
+
+
+def test_a_scheme_has_one_colour_and_one_name_in_all_panels(turned: TurnRetrieval) -> None:
+    data = named(figures(Material(turns=[turned])), "turns_MRR-10").spec["data"]
+    places = [place for place, trace in enumerate(data) if trace.get("name") == "at-cot"]
+    assert [place % N_COLOURS for place in places] == [1, 1]
+    assert [data[place]["showlegend"] for place in places] == [True, False]

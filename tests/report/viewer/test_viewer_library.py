@@ -1,4 +1,4 @@
-"""The runs of a folder, as the viewer's server tells of them over HTTP."""
+"""All runs of a folder, and leaderboards."""
 
 from __future__ import annotations
 
@@ -8,14 +8,187 @@ import shutil
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from made_runs import Row, made_run
 from made_talks import made_talk
-from viewer_server import viewer
+from viewer_server import Asker, viewer
 
+from cts_async.report.comparison import compare_runs
 from cts_async.report.live import LIVE
 from cts_async.report.summary import summarise_run, write_summary
+from cts_async.report.viewer.leaderboards import leaderboards_of
+from cts_async.report.viewer.library import MAX_OPEN, Found, Library
+from cts_async.report.viewer.run import MAX_DEPTH, find_places
+
+
+def test_only_so_many_runs_are_open_the_latest_used_among_them(tmp_path: Path) -> None:
+    names = [
+        made_run(tmp_path, label="orig", name=f"r{n:02}", rows=[Row("a")]).name for n in range(MAX_OPEN + 2)
+    ]
+    library = Library(tmp_path)
+    first = library.open(names[0])
+    assert library.open(names[0]) is first
+    for name in names[1:MAX_OPEN]:
+        library.open(name)
+    library.open(names[0])
+    for name in names[MAX_OPEN:]:
+        library.open(name)
+    assert library.open(names[0]) is first
+    again = [library.open(name) for name in names[1:3]]
+    assert all(run is not None and len(run.results.lines()) == 0 for run in again)
+
+
+def test_a_run_that_nobody_named_so_is_not_opened(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("a")])
+    library = Library(tmp_path / ".")
+    assert library.open("made-orig/../made-orig") is None
+    assert library.open(str(tmp_path / "made-orig")) is None
+
+
+def test_runs_lie_some_levels_deep_and_not_in_hidden_folders(tmp_path: Path) -> None:
+    for folder in ("a/b/c", "a/b/c/d/e", ".hidden", "judgments"):
+        made_run(tmp_path / folder, label="orig", rows=[])
+    assert [place.name for place in find_places(tmp_path).found] == ["a/b/c/made-orig"]
+    assert MAX_DEPTH == 4
+
+
+def test_what_vanishes_while_it_is_looked_at_is_no_run(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    library = Library(tmp_path)
+    opened = library.open(run.name)
+    assert opened is not None
+    opened.advance(1)
+    shutil.rmtree(run)
+    opened.advance(1)
+    assert (len(opened.results.lines()), opened.ready) == (0, 1.0)
+    assert find_places(tmp_path / "nothing").found == []
+
+
+def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(tmp_path: Path) -> None:
+    """Half a second of looking is followed by (0.5 - 0.1) * 9 = 3.6 seconds without."""
+    now, looks = 100.0, []
+    library = Library(tmp_path)
+
+    def look() -> Found:
+        nonlocal now
+        looks.append(now)
+        now += 0.5
+        return Found()
+
+    with patch.object(time, "monotonic", lambda: now), patch.object(library, "_look", look):
+        library.find()
+        for moment in (104.0, 104.2, 108.0):
+            now = moment
+            library.find()
+    assert looks == [100.0, 104.2]
+
+
+def test_it_is_said_where_there_are_more_folders_than_are_looked_into(tmp_path: Path) -> None:
+    for name in "abc":
+        made_run(tmp_path, label="orig", name=name, rows=[])
+    assert Library(tmp_path).find().damaged == ()
+    with patch("cts_async.report.viewer.run.MAX_FOLDERS", 3):
+        found = Library(tmp_path).find()
+    assert list(found.runs) == ["a", "b"]
+    assert "only" in found.damaged[0]
+
+
+def test_run_younger_than_the_last_search_is_found_by_name(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    with patch("cts_async.report.viewer.library.FOUND_S", 3600.0):
+        assert library.find().runs == {}
+        made_run(tmp_path, label="orig", rows=[Row("a")])
+        assert library.open("made-orig") is not None
+
+
+def rows(*labels: str) -> list[Row]:
+    return [Row(f"i{n}", labels={"ernie": one, "gpt": "ff"}) for n, one in enumerate(labels)]
+
+
+def board(asker: Asker) -> Any:
+    sha = asker.get("runs")["runs"][0]["data_sha"]
+    return asker.until("leaderboard", lambda said: not said["computing"], data=sha)
+
+
+def test_systems_stand_in_order_with_their_difference_to_orig(tmp_path: Path) -> None:
+    orig = made_run(tmp_path, label="orig", rows=[*rows("nn", "fn"), Row("i2", error="search/turn/1")])
+    made_run(tmp_path, label="gpt-k1", rows=rows("ff", "ff", "fn"), embedded=True, n_expected=4)
+    compared = compare_runs([str(tmp_path)])
+    with viewer(tmp_path) as asker:
+        found = board(asker)
+    assert (found["problem"], found["data"]) == ("", "made")
+    first, second = found["boards"]
+    assert [(first["judge"], first["baseline"]), (second["judge"], second["baseline"])] == [
+        ("ernie", "orig"),
+        ("gpt", "orig"),
+    ]
+    one, other = first["standings"]
+    assert one == {
+        "run": orig.name,
+        "system": "orig",
+        "smoke_test": False,
+        "n_scored": 2,
+        "n_expected": 3,
+        "n_failed": 1,
+        "mean": 25.0,
+        "p50": 25.0,
+        "p90": 45.0,
+        "delta": None,
+        "delta_low": None,
+        "delta_high": None,
+    }
+    assert (other["run"], other["smoke_test"], other["n_scored"], other["n_expected"]) == (
+        "made-gpt-k1",
+        True,
+        3,
+        4,
+    )
+    delta = compared.judged[0].standings[1].delta
+    assert delta is not None
+    assert (other["delta"], other["delta_low"], other["delta_high"]) == (75.0, delta.low, delta.high)
+
+
+def test_it_is_worked_out_again_when_results_have_come(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="gpt-k1", rows=rows("ff"))
+    with viewer(tmp_path) as asker:
+        assert board(asker)["boards"][0]["standings"][0]["mean"] == 100.0
+        made_run(tmp_path / "later", label="gpt-k1", rows=rows("ff", "nn"))
+        (tmp_path / "later" / run.name / "results.jsonl").replace(run / "results.jsonl")
+        (tmp_path / "later" / run.name / "run.json").unlink()
+        assert board(asker)["boards"][0]["standings"][0]["mean"] == 50.0
+
+
+def test_without_orig_there_is_nothing_to_differ_from(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="gpt-k1", rows=rows("ff"))
+    (one,) = leaderboards_of({"one": run})["boards"][0]["standings"]
+    assert (leaderboards_of({"one": run})["boards"][0]["baseline"], one["delta"], one["run"]) == (
+        None,
+        None,
+        "one",
+    )
+
+
+@pytest.mark.parametrize("labels", [("ff", "fff"), ()])
+def test_what_cannot_be_compared_says_why_without_naming_paths(
+    tmp_path: Path, labels: tuple[str, ...]
+) -> None:
+    runs = {}
+    for number, one in enumerate(labels or ("", "")):
+        made = [Row("i", labels={"ernie": one})] if one else [Row("i")]
+        runs[f"run {number}"] = made_run(tmp_path / str(number), label="gpt-k1", rows=made)
+    said = leaderboards_of(runs)
+    assert said["boards"] == []
+    assert said["problem"]
+    assert str(tmp_path) not in said["problem"]
+
+
+def test_data_that_nobody_ran_over_has_none(tmp_path: Path) -> None:
+    with viewer(tmp_path) as asker:
+        assert asker.api("leaderboard", data="").status == 404
+        assert asker.api("leaderboard", data="../..").status == 404
+
 
 ROWS = [
     Row("a", ["q1?", "q2?"], ["yes", "unknown"], labels={"ernie": "ff", "gpt": "fn"}),
