@@ -274,7 +274,7 @@ def test_judged_candidates_are_judged_again_by_their_own_command(tmp_path: Path)
     assert cts_in(tmp_path, *command.split()[1:]).returncode == 0
     (tmp_path / "cts.toml").write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n')
     said = refused(tmp_path, "judge", "judged", "--judge", "m")
-    assert said.startswith("cts: judged: candidates that cts judge has judged, no run; for another judge")
+    assert said.startswith("cts: judged: holds candidates judged by cts judge, not a run; for another judge")
     assert said.rstrip().endswith(f"one more --judge: {command}")
 
 
