@@ -83,7 +83,7 @@ def relevant_from(level: int) -> str:
 def hopeless_note(hopeless: int, of: str, level: int) -> str:
     """Explain `count_hopeless`; `of` names the total: "198 facets"."""
     where = " except in nDCG" if level > 1 else ""
-    return f"{hopeless:,} of {of} have judgments but no relevant document: they count 0{where}, whatever the query"
+    return f"{hopeless:,} of {of} have judgments but no relevant document: they count 0{where}, whatever is asked"
 
 
 def _relevant(grades: Mapping[str, int]) -> dict[str, int]:

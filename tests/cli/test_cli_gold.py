@@ -95,7 +95,7 @@ def test_a_failure_is_listed_and_ends_in_1(priced: Remote, tmp_path: Path, cts: 
     write_world(tmp_path, (*QUERIES, ("q9", "zzz qqq", "zzz")))
     done = cts(*GOLD, "-q")
     assert done.code == 1
-    assert "failed: q9 at search: the search found no sources" in done.out
+    assert "q9 at search: the search found no sources" in done.out
     assert "--retry-failed" in done.out
     assert len(lines_of(tmp_path / "GOLD.jsonl")) == 3
 

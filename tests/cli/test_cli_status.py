@@ -79,7 +79,7 @@ def test_of_a_run_on_a_cluster_its_workers_are_told(
     status([tmp_path])
     running, _, everyone, first, second = capsys.readouterr().out.splitlines()
     assert running.endswith("0 tokens, 1 of 2 workers")
-    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 pieces in hand; ray://head:10001"
+    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 tasks in hand; ray://head:10001"
     assert first == "w1 (node-a:7): working, 3 in hand, 4 done, 0 calls/min"
     assert second.startswith("w2 (node-b:8): lost: its process died, ")
     status([tmp_path], as_json=True)

@@ -20,6 +20,7 @@ from recorded_work import RecordedWork
 from cts_async.cluster.head import Head
 from cts_async.cluster.messages import Task
 from cts_async.cluster.ray_session import cluster_spec, connect
+from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.protocol.run_files import RunFiles
 
@@ -40,15 +41,7 @@ async def session(
     events: list[Event] = []
     files = RunFiles(folder)
     work = RecordedWork(folder / "log", key)
-    head = Head(
-        [files],
-        [tasks()],
-        work,
-        cluster.hire,
-        workers=cluster.workers,
-        events=Events(events.append),
-        gone=cluster.gone,
-    )
+    head = Head(cluster, [files], [tasks()], work, RunConfig(), None, Events(events.append))
     beside = [asyncio.ensure_future(meanwhile(cluster, folder))] if meanwhile else []
     error = ""
     try:

@@ -136,7 +136,7 @@ REMOTE = cluster(
 def test_workers_have_a_line_for_all_and_one_each() -> None:
     told = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
     assert drawn(told)[3:] == [
-        "2 workers on 2 hosts, 1 lost and replaced; 8 pieces in hand, 1 idle",
+        "2 workers on 2 hosts, 1 lost and replaced; 8 tasks in hand, 1 idle",
         "worker  host    in hand     done  calls/min  state",
         "w1      node-a        8      120        180  working",
         "w2      node-b        0      12k        180  idle",
@@ -149,7 +149,7 @@ def test_workers_have_a_line_for_all_and_one_each() -> None:
 def test_workers_of_this_machine_are_told_apart_by_their_processes() -> None:
     told = live([part("a", 4)], **cluster([worker("w1", pid=17), worker("w2", pid=0, state="starting")], 2))
     assert drawn(told)[1:4] == [
-        "1 of 2 workers on this machine, 1 starting; 16 pieces in hand",
+        "1 of 2 workers on this machine, 1 starting; 16 tasks in hand",
         "worker  pid   in hand     done  calls/min  state",
         "w1      17          8      120        180  working",
     ]
@@ -170,7 +170,7 @@ def test_sixty_four_workers_are_one_line_and_fit_with_systems_and_providers_80_b
     told = live(parts, lanes, **cluster(workers, 64, "ray://head:10001"))
     lines = drawn(told)
     assert len(lines) <= 23
-    assert "64 workers on 8 hosts; 252 pieces in hand; ray://head:10001" in lines
+    assert "64 workers on 8 hosts; 252 tasks in hand; ray://head:10001" in lines
     assert sum("123/518" in line for line in lines) == 12
     assert len(drawn(told, width=200, height=500)) == len(lines)
 

@@ -1,4 +1,4 @@
-"""The processes that share a command's work, in words: the same on a screen, in plain lines, and in another shell."""
+"""The workers of a cluster run: their part of `live.json`, and how screens, plain lines and `cts status` put it."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Final
 
 from rich.cells import cell_len
 
+from cts_async.engine.events import WorkersInUse
+from cts_async.engine.worker_status import WorkerStatus
 from cts_async.report.live import LiveCluster, LiveWorker
+from cts_async.report.pace import LastMinute
 
 SILENT_S: Final = 5.0
-"""One that works says something several times a second."""
+"""A worker is silent after this time: a healthy one reports several times a second."""
 MANY: Final = 64
-"""So many are never told one by one: only those that are not well."""
+"""So many workers are not listed one by one, but for silent and lost ones."""
 FEW: Final = 3
-"""Of those that are not well no more are told one by one; all are counted."""
+"""Silent and lost workers that are listed; all are counted."""
 
 
 def workers_of(live: LiveCluster) -> list[LiveWorker]:
-    """All there are or were; none where the command has no others."""
+    """All workers that there are or were; empty without a cluster."""
     return live.get("workers", [])
 
 
 def is_silent(worker: LiveWorker) -> bool:
-    """Whether it should have said something by now."""
+    """Whether a worker should have reported by now."""
     return worker["state"] in ("working", "idle") and worker["heard_s"] > SILENT_S
 
 
 def one_by_one(live: LiveCluster, room: int) -> list[LiveWorker]:
-    """Those with a line of their own where there is room for so many: all that are there, with the last that were lost.
-
-    Where they are too many, some of those that are not well.
-    """
+    """The workers that are listed in `room` lines: all, with the last lost ones; if too many, some that are not well."""
     room = max(0, room)
     there = [worker for worker in workers_of(live) if worker["state"] != "lost"]
     lost = [worker for worker in workers_of(live) if worker["state"] == "lost"]
@@ -48,7 +48,7 @@ def _last(workers: Sequence[LiveWorker], n: int) -> list[LiveWorker]:
 
 
 def worker_count(live: LiveCluster) -> str:
-    """`8 workers`; `6 of 8 workers` where some are not there (yet)."""
+    """`8 workers`, or `6 of 8 workers` while some have not started or were lost."""
     wanted = live.get("workers_wanted", 0)
     there = sum(worker["state"] not in ("starting", "lost") for worker in workers_of(live))
     if there < wanted:
@@ -57,9 +57,9 @@ def worker_count(live: LiveCluster) -> str:
 
 
 def workers_line(live: LiveCluster, width: float = inf) -> str:
-    """All of them: `62 of 64 workers on 8 hosts, 2 lost; 412 pieces in hand`, and less important things that fit.
+    """All workers: `62 of 64 workers on 8 hosts, 2 lost; 412 tasks in hand`, and less important parts that fit.
 
-    Only what stands first may be longer than `width`.
+    Only the first part may be longer than `width`.
     """
     line = worker_count(live) + _place(live)
     for piece in _further(live):
@@ -76,7 +76,7 @@ def _place(live: LiveCluster) -> str:
 
 
 def _further(live: LiveCluster) -> Iterator[str]:
-    """What there is to say of them besides, the most important first."""
+    """Further parts of the line, the most important first."""
     workers = workers_of(live)
     there = [worker for worker in workers if worker["state"] != "lost"]
     states = Counter(worker["state"] for worker in workers)
@@ -87,7 +87,7 @@ def _further(live: LiveCluster) -> Iterator[str]:
         yield f", {silent} silent"
     if states["starting"]:
         yield f", {states['starting']} starting"
-    yield f"; {_n(sum(worker['in_hand'] for worker in there), 'piece')} in hand"
+    yield f"; {_n(sum(worker['in_hand'] for worker in there), 'task')} in hand"
     for state in ("idle", "ended"):
         if states[state]:
             yield f", {states[state]} {state}"
@@ -96,13 +96,13 @@ def _further(live: LiveCluster) -> Iterator[str]:
 
 
 def worker_state(worker: LiveWorker) -> str:
-    """What it does, and what a person should know of it."""
+    """A worker's state, with its note."""
     state = f"silent for {worker['heard_s']:.0f} s" if is_silent(worker) else worker["state"]
     return f"{state}: {worker['note']}" if worker["note"] else state
 
 
 def worker_lines(live: LiveCluster) -> Iterator[str]:
-    """A plain line for all of them, and one each; none where there are none."""
+    """A plain line for all workers, and one for each; none without a cluster."""
     if not workers_of(live):
         return
     yield workers_line(live)
@@ -114,3 +114,34 @@ def worker_lines(live: LiveCluster) -> Iterator[str]:
 
 def _n(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+class WorkersView:
+    """The workers' part of `live.json`, with each worker's pace of the last minute."""
+
+    def __init__(self, event: WorkersInUse) -> None:
+        self._event = event
+        self._calls: dict[str, LastMinute] = {}
+
+    def live(self, now: float) -> LiveCluster:
+        """The state at `now`, in seconds that never decrease."""
+        statuses = self._event.ask()
+        # A worker that is new made all its calls since the last look.
+        self._calls = {one.name: self._calls.get(one.name) or LastMinute(now, 0) for one in statuses}
+        workers = [_live_worker(one, self._calls[one.name].grown(now, one.calls)) for one in statuses]
+        return {"workers": workers, "workers_wanted": self._event.wanted, "cluster": self._event.address}
+
+
+def _live_worker(status: WorkerStatus, calls_per_min: float) -> LiveWorker:
+    return {
+        "name": status.name,
+        "host": status.host,
+        "pid": status.pid,
+        "state": status.state,
+        "in_hand": status.in_hand,
+        "done": status.ended,
+        "calls": status.calls,
+        "calls_per_min": calls_per_min,
+        "heard_s": status.heard_s,
+        "note": status.note,
+    }

@@ -7,7 +7,7 @@ from made_live import cluster, live, part, worker
 
 from cts_async.report.live import LiveFile, LiveWorker
 from cts_async.report.live_words import line_of, lines_of
-from cts_async.report.worker_words import MANY, one_by_one, worker_state, workers_line, workers_of
+from cts_async.report.workers import MANY, one_by_one, worker_state, workers_line, workers_of
 
 
 def told(*workers: LiveWorker, wanted: int = 2, address: str = "ray://head:10001") -> LiveFile:
@@ -33,31 +33,31 @@ def test_a_plain_line_has_one_word_about_workers() -> None:
 
 
 def test_all_of_them_are_one_line() -> None:
-    assert workers_line(told(W1, W2)) == "2 workers on 2 hosts; 12 pieces in hand; ray://head:10001"
-    assert workers_line(told(W1, W1, address="")) == "2 workers on this machine; 16 pieces in hand"
+    assert workers_line(told(W1, W2)) == "2 workers on 2 hosts; 12 tasks in hand; ray://head:10001"
+    assert workers_line(told(W1, W1, address="")) == "2 workers on this machine; 16 tasks in hand"
 
 
 def test_those_that_are_not_well_are_counted_and_what_they_had_in_hand_is_nobodys() -> None:
     silent = worker("w3", heard_s=7.3, in_hand=1)
     line = workers_line(told(LOST, W1, silent, address="ray"))
-    assert line == "2 workers on 1 host, 1 lost and replaced, 1 silent; 9 pieces in hand; ray"
+    assert line == "2 workers on 1 host, 1 lost and replaced, 1 silent; 9 tasks in hand; ray"
 
 
 def test_one_that_is_lost_and_not_replaced_is_missing() -> None:
     late = worker("w3", state="starting", host="", in_hand=0)
     assert (
-        workers_line(told(LOST, W1, address="")) == "1 of 2 workers on this machine, 1 lost; 8 pieces in hand"
+        workers_line(told(LOST, W1, address="")) == "1 of 2 workers on this machine, 1 lost; 8 tasks in hand"
     )
     line = workers_line(told(LOST, W1, late, address=""))
-    assert line == "1 of 2 workers on this machine, 1 lost and replaced, 1 starting; 8 pieces in hand"
+    assert line == "1 of 2 workers on this machine, 1 lost and replaced, 1 starting; 8 tasks in hand"
 
 
 def test_where_there_is_no_room_only_what_is_more_important_is_said() -> None:
     there = told(W1, worker("w2", state="idle", in_hand=0), worker("w3", state="ended", in_hand=0))
-    short = "3 workers on 1 host; 8 pieces in hand, 1 idle, 1 ended"
+    short = "3 workers on 1 host; 8 tasks in hand, 1 idle, 1 ended"
     assert workers_line(there) == f"{short}; ray://head:10001"
     assert workers_line(there, len(short)) == short
-    assert workers_line(there, 40) == "3 workers on 1 host; 8 pieces in hand"
+    assert workers_line(there, 40) == "3 workers on 1 host; 8 tasks in hand"
     assert workers_line(there, 1) == "3 workers on 1 host"
 
 
@@ -81,7 +81,7 @@ def test_plain_lines_have_one_for_each_worker() -> None:
     starting = worker("w3", state="starting", host="", pid=0, in_hand=0, done=0, calls_per_min=0.0)
     lines = list(lines_of(told(LOST, W1, starting, address="")))
     assert lines[2:] == [
-        "1 of 2 workers on this machine, 1 lost and replaced, 1 starting; 8 pieces in hand",
+        "1 of 2 workers on this machine, 1 lost and replaced, 1 starting; 8 tasks in hand",
         "w1 (node-a:4242): working, 8 in hand, 120 done, 180 calls/min",
         "w3: starting, 0 in hand, 0 done, 0 calls/min",
         "w0 (node-a:4242): lost: its process died, 5 in hand, 120 done, 180 calls/min",
