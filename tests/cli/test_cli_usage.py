@@ -276,7 +276,7 @@ def test_judge_on_judged_candidates_suggests_their_command(tmp_path: Path) -> No
     assert cts_in(tmp_path, *command.split()[1:]).returncode == 0
     (tmp_path / "cts.toml").write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n')
     said = refused(tmp_path, "judge", "judged", "--judge", "m")
-    assert said.startswith("cts: judged: candidates that cts judge has judged, no run; for another judge")
+    assert said.startswith("cts: judged: holds candidates judged by cts judge, not a run; for another judge")
     assert said.rstrip().endswith(f"one more --judge: {command}")
 
 
