@@ -18,13 +18,13 @@ from cts_async.protocol.results import checked_results
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, results_of
 from cts_async.protocol.run_folders import (
     Tell,
+    is_conversation,
     is_gold_build,
-    is_talk,
     matching,
-    named,
+    paths_named,
+    without_conversations,
     without_gold_builds,
     without_reports,
-    without_talks,
 )
 
 ORIG: Final = "orig"
@@ -46,15 +46,15 @@ def find_runs(words: Sequence[str], tell: Tell) -> list[Path]:
     are left out and reported to `tell`; one that is named itself stays, for its reader to refuse. Raises InputError for
     a word that names nothing, UsageError if there are only conversations.
     """
-    scored = without_talks(find_all(words, tell))
-    if scored and is_talk(scored[0]):
+    scored = without_conversations(find_all(words, tell))
+    if scored and is_conversation(scored[0]):
         raise UsageError(f"{scored[0]}: conversations without scores (cts converse) cannot be compared")
     return scored
 
 
 def find_all(words: Sequence[str], tell: Tell) -> list[Path]:
     """Like `find_runs`, but with conversations without an answer."""
-    paths = named(words, "no such run, folder or file")
+    paths = paths_named(words, "no such run, folder or file")
     found = [run for path in paths for run in _runs_at(path, tell)]
     by_path = {path.resolve(): path for path in without_gold_builds(found)}
     return [by_path[resolved] for resolved in sorted(by_path)]
@@ -108,7 +108,7 @@ def _check_readable(directory: Path) -> None:
     """Raise the InputError that reading a run's manifest, results and judgments would raise."""
     if read_manifest(directory) is None:
         read_judged(directory / results_of(directory))
-    elif is_talk(directory):
+    elif is_conversation(directory):
         read_talk(directory)
     elif not is_gold_build(directory):
         for path in (directory / results_of(directory), *(directory / JUDGMENTS).glob("*.jsonl")):

@@ -26,7 +26,7 @@ from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.results import HASHES, LatestLines, answer_digest, first_repetition, mark_of
 from cts_async.protocol.run_files import MANIFEST, RESULTS
-from cts_async.protocol.run_folders import is_talk
+from cts_async.protocol.run_folders import is_conversation
 from cts_async.records import Instance, Nugget
 from cts_async.scorer import lacks_answer
 from cts_async.values import value
@@ -110,7 +110,7 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
     manifest = read_manifest(run)
     if manifest is None:
         raise InputError(run, "not a run directory: run.json not found")
-    if is_talk(run):
+    if is_conversation(run):
         raise UsageError(f"{run}: a run of cts converse has no answers to judge")
     data = manifest.get("data")
     command = command_of(manifest)

@@ -121,13 +121,13 @@ async def _at_once(
 ) -> ConversationTurn:
     q = instance.blurred_query
     view = TurnView(q, Conversation(q), system.k)
-    asked = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
+    offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
     if people.answerer is None:
-        return ConversationTurn(asked.offered, asked.types, asked.reasoning)
-    answers = await answer_each(ctx, people.answerer, instance, asked.offered)
-    pairs = tuple((question, reply.text) for question, reply in zip(asked.offered, answers, strict=True))
+        return ConversationTurn(offer.offered, offer.types, offer.reasoning)
+    answers = await answer_each(ctx, people.answerer, instance, offer.offered)
+    pairs = tuple((question, reply.text) for question, reply in zip(offer.offered, answers, strict=True))
     q_hat = await rewrite(ctx, people.reformulator, RewriterView(q, pairs))
-    return ConversationTurn(asked.offered, asked.types, asked.reasoning, answers, query=q_hat)
+    return ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat)
 
 
 async def _respond(
@@ -142,16 +142,16 @@ async def _respond(
     q, turns = instance.blurred_query, list[ConversationTurn]()
     history = Conversation(q)
     for turn in range(1, system.k + 1):
-        asked = await clarify_turn(ctx, clarifier, TurnView(q, history, 1), system.scheme, system.mode, turn)
-        (question,) = asked.offered
+        offer = await clarify_turn(ctx, clarifier, TurnView(q, history, 1), system.scheme, system.mode, turn)
+        (question,) = offer.offered
         reply = await people.respondent.answer(
             ctx, AnswererView(instance.fused_query, question, history), turn
         )
-        history = Conversation(q, (*history.exchanges, Exchange(asked.offered, reply.text)))
+        history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply.text)))
         query = ""
         if every_turn or turn == system.k:
             query = await reformulate(ctx, people.reformulator, ReformulatorView(history), turn)
-        turns.append(ConversationTurn(asked.offered, asked.types, asked.reasoning, (reply,), query=query))
+        turns.append(ConversationTurn(offer.offered, offer.types, offer.reasoning, (reply,), query=query))
     return tuple(turns)
 
 

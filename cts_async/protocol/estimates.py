@@ -1,13 +1,14 @@
 """Estimates of a system's steps before any was made: prompts rendered over real instances, and assumed replies.
 
-How long replies are and how many turns a search takes only a run can show: these are constants here, and `said` lists
-them in the forecast.
+Only a run can show how long replies are and how many turns a search takes: here they are constants, which
+`assumptions_of` lists in the forecast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from statistics import fmean
 from typing import Any
@@ -157,139 +158,123 @@ REASONING, OFFER, CHOICE = 80.0, 15.0, 8.0
 number of the chosen one."""
 
 
-def before_search(plan: Plan, system: System, sample: list[Instance]) -> list[Work]:
-    """The steps before the search, per instance, averaged over the sample; none for reference points."""
-    if system.kind != "clarify":
-        return []
-    if system.mode == "respond":
-        steps = _respond(plan, system, sample)
-    elif system.mode == "select":
-        steps = _select(plan, system, sample)
-    else:
-        steps = _at_once(plan, system, sample)
-    return [work for work in steps if work.kind != "answer" or plan.config.answers is None]
-
-
-def said_of_talk(plan: Plan) -> str:
+def reply_lengths(plan: Plan) -> str:
     """The assumed lengths of replies, for the user."""
     usual = f"{QUESTION:g} a question, {ANSWER:g} an answer, {REWRITE:g} a rewritten query"
     more = f"{REASONING:g} a scheme's reasoning, {OFFER:g} an offered query, {CHOICE:g} a choice"
     return f"{usual}, {more}" if any(system.converses for system in plan.systems) else usual
 
 
-def _at_once(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
-    players, k = plan.players(system), system.k
-    if system.scheme == "cts":
-        asks = [
-            prompt_tokens(plan, players["clarifier"], "clarify", i, blurred_query=i.blurred_query, k=k)
-            for i in sample
-        ]
-        yield work_of(plan, system, "clarify", players["clarifier"], asks, k * QUESTION + AROUND)
+def before_search(plan: Plan, system: System, sample: list[Instance]) -> list[Work]:
+    """The steps before the search, per instance, averaged over the sample; none for reference points."""
+    if system.kind != "clarify":
+        return []
+    support, k = plan.players(system)["support"], system.k
+    step = partial(_step, plan, system, sample)
+    clarify = _clarify(plan, system, sample)
+    if system.mode == "at-once":
+        answer = replace(step("answer", support, "answer", ANSWER, _question), steps=k)
+        steps = [clarify, answer, step("rewrite", support, "rewrite", REWRITE, partial(_pairs, k=k))]
+    elif system.mode == "respond":
+        answer = step("answer", support, "respond", ANSWER, partial(_turn_question, system), turns=k)
+        reformulate = step(
+            "reformulate",
+            support,
+            "reformulate",
+            REWRITE,
+            lambda i, _: {"conversation": _history(system, i, k)},
+        )
+        steps = [_in_turns(clarify, k), _in_turns(answer, k), reformulate]
     else:
-        yield _clarifying(plan, system, sample, k * QUESTION)
-    asks = [
-        prompt_tokens(
-            plan,
-            players["support"],
-            "answer",
-            i,
-            language_from=i.fused_query,
-            clear_query=i.fused_query,
-            clarification_question=filler(QUESTION, i.fused_query),
-        )
-        for i in sample
-    ]
-    yield replace(work_of(plan, system, "answer", players["support"], asks, ANSWER), steps=k)
-    asks = [_rewrite_prompt(plan, players["support"], i, k) for i in sample]
-    yield work_of(plan, system, "rewrite", players["support"], asks, REWRITE)
+        select = step("select", support, "select_query", CHOICE, partial(_offer, system), turns=k)
+        steps = [_in_turns(clarify, k), _in_turns(select, k)]
+    return [work for work in steps if work.kind != "answer" or plan.config.answers is None]
 
 
-def _respond(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
-    support, k = plan.players(system)["support"], system.k
-    yield _in_turns(_clarifying(plan, system, sample, QUESTION), k)
-    asks = [
-        prompt_tokens(
-            plan,
-            support,
-            "respond",
-            i,
-            language_from=i.fused_query,
-            clear_query=i.fused_query,
-            conversation=_told(system, i.blurred_query, turn),
-            clarification_question=filler(QUESTION, i.fused_query),
-        )
-        for i in sample
-        for turn in range(k)
-    ]
-    yield _in_turns(work_of(plan, system, "answer", support, asks, ANSWER), k)
-    asks = [
-        prompt_tokens(plan, support, "reformulate", i, conversation=_told(system, i.blurred_query, k))
-        for i in sample
-    ]
-    yield work_of(plan, system, "reformulate", support, asks, REWRITE)
+Fields = dict[str, object]
 
 
-def _select(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
-    support, k = plan.players(system)["support"], system.k
-    yield _in_turns(_clarifying(plan, system, sample, QUERIES_OFFERED * OFFER), k)
-    asks = [
-        prompt_tokens(
-            plan,
-            support,
-            "select_query",
-            i,
-            language_from=i.fused_query,
-            clear_query=i.fused_query,
-            conversation=_told(system, i.blurred_query, turn),
-            offered_queries=numbered((filler(OFFER, i.blurred_query),) * QUERIES_OFFERED),
-        )
-        for i in sample
-        for turn in range(k)
-    ]
-    yield _in_turns(work_of(plan, system, "select", support, asks, CHOICE), k)
+def _step(
+    plan: Plan,
+    system: System,
+    sample: list[Instance],
+    kind: str,
+    model: str,
+    prompt: str,
+    output: float,
+    fields: Callable[[Instance, int], Fields],
+    *,
+    turns: int = 1,
+) -> Work:
+    """One step; `fields` gives those of its prompt for an instance and a turn (from 0), over which it is averaged."""
+    prompts = []
+    for instance in sample:
+        for turn in range(turns):
+            values = fields(instance, turn)
+            # A prompt with the intent is written in its language, any other in the language of q.
+            language_from = instance.fused_query if "clear_query" in values else ""
+            prompts.append(
+                prompt_tokens(plan, model, prompt, instance, language_from=language_from, **values)
+            )
+    return work_of(plan, system, kind, model, prompts, output)
 
 
-def _clarifying(plan: Plan, system: System, sample: list[Instance], offered: float) -> Work:
-    """A turn of the Clarifier by an AT-CoT scheme, averaged over its turns; its offer has `offered` tokens."""
-    model, many = plan.players(system)["clarifier"], system.mode == "at-once"
-    n = system.k if many else QUERIES_OFFERED if system.mode == "select" else 1
-    asks = [
-        prompt_tokens(
-            plan,
-            model,
-            prompt_of(system.scheme, system.mode),
-            i,
-            conversation=_told(system, i.blurred_query, turn),
-            blurred_query=i.blurred_query,
-            k=n,
-        )
-        for i in sample
-        for turn in range(1 if many else system.k)
-    ]
+def _clarify(plan: Plan, system: System, sample: list[Instance]) -> Work:
+    """A turn of the Clarifier, averaged over its turns."""
+    model, k, at_once = plan.players(system)["clarifier"], system.k, system.mode == "at-once"
+    step = partial(_step, plan, system, sample, "clarify", model, prompt_of(system.scheme, system.mode))
+    if system.scheme == "cts":
+        return step(k * QUESTION + AROUND, lambda i, _: {"blurred_query": i.blurred_query, "k": k})
+    n = k if at_once else QUERIES_OFFERED if system.mode == "select" else 1
+    offered = n * (OFFER if system.mode == "select" else QUESTION)
     thought = REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
-    return work_of(plan, system, "clarify", model, asks, thought + offered + AROUND)
+    return step(
+        thought + offered + AROUND,
+        lambda i, turn: {
+            "conversation": _history(system, i, turn),
+            "blurred_query": i.blurred_query,
+            "k": n,
+        },
+        turns=1 if at_once else k,
+    )
+
+
+def _question(instance: Instance, turn: int) -> Fields:
+    intent = instance.fused_query
+    return {"clear_query": intent, "clarification_question": filler(QUESTION, intent)}
+
+
+def _turn_question(system: System, instance: Instance, turn: int) -> Fields:
+    return {**_question(instance, turn), "conversation": _history(system, instance, turn)}
+
+
+def _offer(system: System, instance: Instance, turn: int) -> Fields:
+    return {
+        "clear_query": instance.fused_query,
+        "conversation": _history(system, instance, turn),
+        "offered_queries": numbered((filler(OFFER, instance.blurred_query),) * QUERIES_OFFERED),
+    }
+
+
+def _pairs(instance: Instance, turn: int, *, k: int) -> Fields:
+    query = instance.blurred_query
+    pairs = ((filler(QUESTION, query), filler(ANSWER, query)),) * k
+    return {"blurred_query": query, "qa_pairs": qa_pairs(RewriterView(query, pairs), language_of(query))}
 
 
 def _in_turns(work: Work, k: int) -> Work:
     return replace(work, steps=k, in_a_row=k)
 
 
-def _told(system: System, query: str, turns: int) -> str:
+def _history(system: System, instance: Instance, turns: int) -> str:
     """The prompt text of a conversation with so many turns."""
+    query = instance.blurred_query
     if system.mode == "select":
         exchange = Exchange((filler(OFFER, query),) * QUERIES_OFFERED, filler(OFFER, query))
     else:
         exchange = Exchange((filler(QUESTION, query),), filler(ANSWER, query))
-    return conversation_text(
-        Conversation(query, (exchange,) * turns), offering_of(system.mode), language_of(query)
-    )
-
-
-def _rewrite_prompt(plan: Plan, model: str, instance: Instance, k: int) -> float:
-    query = instance.blurred_query
-    pairs = ((filler(QUESTION, query), filler(ANSWER, query)),) * k
-    asked = qa_pairs(RewriterView(query, pairs), language_of(query))
-    return prompt_tokens(plan, model, "rewrite", instance, blurred_query=query, qa_pairs=asked)
+    conversation = Conversation(query, (exchange,) * turns)
+    return conversation_text(conversation, offering_of(system.mode), language_of(query))
 
 
 # --- Search and judging
@@ -317,7 +302,7 @@ def _usual_turns(allowed: int) -> int:
     return max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))
 
 
-def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) -> list[Work]:
+def estimate(plan: Plan, system: System, sample: list[Instance], turns: float) -> list[Work]:
     """All steps of a system, per instance, averaged over the sample."""
     players = plan.players(system)
     work = before_search(plan, system, sample)
@@ -326,11 +311,11 @@ def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) ->
         work.append(_visits(plan, system, players["visit"], sample, turns))
     for role, name in players.items():
         if role.startswith("judge "):
-            asks = [tokens for instance in sample for tokens in _judge_prompts(plan, name, instance)]
+            prompts = [tokens for instance in sample for tokens in _judge_prompts(plan, name, instance)]
             n_nuggets = sum(len(instance.nuggets) for instance in sample)
-            output = n_nuggets / max(1, len(asks)) * PER_NUGGET + AROUND
-            one = work_of(plan, system, "judge", name, asks, output)
-            work.append(replace(one, steps=len(asks) / max(1, len(sample))))
+            output = n_nuggets / max(1, len(prompts)) * PER_NUGGET + AROUND
+            one = work_of(plan, system, "judge", name, prompts, output)
+            work.append(replace(one, steps=len(prompts) / max(1, len(sample))))
     return work
 
 
@@ -352,12 +337,12 @@ def _search(plan: Plan, system: System, model: str, sample: list[Instance], turn
 def _visits(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
     """Pages that a model reads: one for every second tool call."""
     page = min(PAGE, page_tokens(plan.specs[model]))
-    asks = []
+    prompts = []
     for instance in sample:
         query = instance.blurred_query
         fields = {"goal": query, "page": filler(page, query)}
-        asks.append(prompt_tokens(plan, model, "visit", instance, **fields))
-    work = work_of(plan, system, "visit", model, asks, EVIDENCE)
+        prompts.append(prompt_tokens(plan, model, "visit", instance, **fields))
+    work = work_of(plan, system, "visit", model, prompts, EVIDENCE)
     return replace(work, steps=visited(turns), in_a_row=visited(turns))
 
 
@@ -407,7 +392,7 @@ def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
 # --- The assumptions in words
 
 
-def said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterable[str]:
+def assumptions_of(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterable[str]:
     """The assumptions, and what was observed instead, for the user; prompts of `sampled` instances were rendered."""
     work = list(work)
     yield (
@@ -416,7 +401,7 @@ def said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterab
     )
     turn, final = _agent_tokens(plan)
     yield (
-        f"replies in tokens: {said_of_talk(plan)}, "
+        f"replies in tokens: {reply_lengths(plan)}, "
         f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
     yield (

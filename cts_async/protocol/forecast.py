@@ -27,9 +27,9 @@ from cts_async.protocol.estimates import (
     TOKENS_PER_S,
     Effort,
     Work,
-    assumed,
+    assumptions_of,
     effort_of,
-    said,
+    estimate,
     total_of,
     turns_of,
     visited,
@@ -101,7 +101,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         _informed(plan, work, left[system], seen, runs.get(system))
         for system in plan.systems
         for seen in [_shown(system, runs)]
-        for work in assumed(plan, system, sample, turns)
+        for work in estimate(plan, system, sample, turns)
         if plan.people is None or work.kind != "answer"
     ]
     walks = {system: _walk_s(work, system) for system in plan.systems if left[system]}
@@ -114,11 +114,11 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         in_flight=width,
         in_flight_s=sum(walk_s * left[system] for system, walk_s in walks.items()) / width,
         unpriced=tuple(spec.name for spec in _players(plan) if prices_of(spec) is None),
-        assumptions=(*said(plan, len(sample), turns, work), *_said_of_people(plan)),
+        assumptions=(*assumptions_of(plan, len(sample), turns, work), *_people_assumption(plan)),
     )
 
 
-def _said_of_people(plan: Plan) -> Iterable[str]:
+def _people_assumption(plan: Plan) -> Iterable[str]:
     if plan.people is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
 
@@ -292,7 +292,7 @@ class JudgingForecast:
         return max((lane.time_s for lane in self.lanes), default=0.0)
 
 
-def foresee(plan: JudgePlan) -> JudgingForecast:
+def forecast_judging(plan: JudgePlan) -> JudgingForecast:
     """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
     judges = tuple(_of_judge(plan, name, spec) for name, spec in plan.specs.items())
     accounts: dict[str, list[JudgeForecast]] = {}

@@ -57,8 +57,8 @@ class ModelJudge:
         if len(brief.parts) == 1:
             labels = await self._ask(ctx, view, brief.parts[0])
         else:
-            asked = await ctx.gather([partial(self._ask, ctx, view, part) for part in brief.parts])
-            labels = tuple(pair for pairs in asked for pair in pairs)
+            parts = await ctx.gather([partial(self._ask, ctx, view, part) for part in brief.parts])
+            labels = tuple(pair for pairs in parts for pair in pairs)
         return Judgment(self.name, brief.under_own_ids(labels))
 
     async def _ask(self, ctx: Context, view: JudgeView, part: _Part) -> Labels:

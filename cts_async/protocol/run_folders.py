@@ -43,7 +43,7 @@ def _runs_at(path: Path) -> list[Path]:
     return [manifest.parent for manifest in within] or [path]
 
 
-def named(words: Iterable[Path | str], missing: str) -> list[Path]:
+def paths_named(words: Iterable[Path | str], missing: str) -> list[Path]:
     """Paths that the words name directly or as patterns, without reports. InputError with `missing` for no path."""
     found: list[Path] = []
     for word in words:
@@ -66,10 +66,10 @@ def without_gold_builds(paths: Iterable[Path]) -> list[Path]:
     return [path for path in every if not is_gold_build(path)] or every
 
 
-def without_talks(paths: Iterable[Path]) -> list[Path]:
+def without_conversations(paths: Iterable[Path]) -> list[Path]:
     """`paths` without runs of `cts converse`, which have no answers; unchanged if there is nothing else."""
     every = list(paths)
-    return [path for path in every if not is_talk(path)] or every
+    return [path for path in every if not is_conversation(path)] or every
 
 
 def is_gold_build(directory: Path) -> bool:
@@ -77,7 +77,7 @@ def is_gold_build(directory: Path) -> bool:
     return _identity(directory).get("system") == GOLDBUILD
 
 
-def is_talk(directory: Path) -> bool:
+def is_conversation(directory: Path) -> bool:
     """Whether `cts converse` made this directory; False without a valid manifest."""
     return _identity(directory).get("task") == TALK
 

@@ -91,14 +91,14 @@ def run_names(
     check_run_name(name)
     if not is_one_line(dataset):
         raise UsageError(f"{dataset!r}: has control characters, so no run can be named after it: use --name")
-    asked = [system for system in systems if system.kind == "clarify"]
+    clarifying = [system for system in systems if system.kind == "clarify"]
     marks = {} if name or marks is None else marks
     names = {
         system: f"{name or dataset}-{system.label}{marks.get(system, '')}".replace(":", "_")
         for system in systems
     }
-    if name and len(asked or systems) == 1:
-        names[(asked or systems)[0]] = name
+    if name and len(clarifying or systems) == 1:
+        names[(clarifying or systems)[0]] = name
     return names
 
 

@@ -18,7 +18,7 @@ from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, results_of
-from cts_async.protocol.run_folders import is_gold_build, is_talk, reopen_data
+from cts_async.protocol.run_folders import is_conversation, is_gold_build, reopen_data
 from cts_async.records import Nugget
 from cts_async.report.comparison import NO_ANSWERS, RunsCompared, baseline_of, compare_board, read_board
 from cts_async.report.conversations import TalkReport, evaluate_held
@@ -70,7 +70,7 @@ def gather(
     found = find_all(words, damaged.append)
     if is_gold_build(found[0]):  # find_all leaves gold out if there is anything else
         raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
-    talks = [path for path in found if is_talk(path)]
+    talks = [path for path in found if is_conversation(path)]
     runs = [path for path in found if path not in talks]
     check_same_data(talks)
     runs, beside = ([*runs], list[str]()) if baseline else _with_orig(runs)

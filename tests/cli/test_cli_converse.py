@@ -61,8 +61,8 @@ def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tm
 def test_mistakes_are_one_line_and_cost_nothing(cts: Cts, priced: Remote, tmp_path: Path) -> None:
     mistakes = {
         ("--scheme", "tree"): "--scheme tree: must be one of standard, at-standard, cot, at-cot",
-        ("--scheme", "cts"): "--scheme cts: has to be one of standard,",
-        ("--mode", "talk"): "--mode talk: has to be one of at-once, respond, select",
+        ("--scheme", "cts"): "--scheme cts: must be one of standard,",
+        ("--mode", "talk"): "--mode talk: must be one of at-once, respond, select",
         ("--qrels", "none.qrels"): "none.qrels",
         ("--measure", "nDCG@ten"): "'nDCG@ten' is no measure known here",
         ("--model", "nobody"): "nobody",

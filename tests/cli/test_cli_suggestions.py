@@ -70,7 +70,7 @@ def test_status_suggests_no_command_but_cts(cts: Cts, tmp_path: Path) -> None:
     manifest = json.loads((run / "run.json").read_text())
     for command, shown in (("cts run; touch pwned", ": cts 'run;' touch pwned"), ("sh -c id", "")):
         (run / "run.json").write_text(json.dumps({**manifest, "command": command}))
-        assert cts("status", "runs").out.rstrip().endswith(f"type the same command again{shown}")
+        assert cts("status", "runs").out.rstrip().endswith(f"run the same command again{shown}")
 
 
 @CONTROL
@@ -113,7 +113,7 @@ def test_candidates_whose_file_has_two_lines_in_its_name_are_refused(cts: Cts, t
     words = ("--gold", gold, "--candidates", f"{TWO_LINES}.jsonl", "--out", "out", "--judge", "lexical")
     done = cts("judge", *words)
     assert (done.code, len(done.err.splitlines())) == (EXIT_USAGE, 1)
-    assert r"'a\nb' has control characters or line breaks; rename that file" in done.err
+    assert r"'a\nb' has control characters or line breaks; rename the file" in done.err
     assert not (tmp_path / "out").exists()
 
 

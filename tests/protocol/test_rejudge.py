@@ -95,7 +95,7 @@ def test_a_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
     (here / "deeper").mkdir()
     monkeypatch.chdir(here / "deeper")
     with pytest.raises(
-        UsageError, match=r"Paths count from where the run was made: judge it from there"
+        UsageError, match=r"Paths are relative to the directory where the run was made: judge it from there"
     ) as said:
         answers_of_run(here / "runs/r", None)
     assert "world.jsonl: no such file" in str(said.value)
@@ -121,7 +121,7 @@ def test_a_manifest_without_identity_says_nothing_of_the_data(run: Path) -> None
     manifest = json.loads((run / "run.json").read_bytes())
     del manifest["identity"]
     (run / "run.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="field 'identity.data.sha256': does not say which data"):
+    with pytest.raises(InputError, match="field 'identity.data.sha256': does not record the data"):
         answers_of_run(run, None)
 
 
@@ -340,9 +340,8 @@ def test_a_limit_judges_the_first_and_a_larger_one_only_the_rest(here: Path, pro
     for limit in (2, 4):
         assert cts(*command, "--limit", limit) == 0
         assert summary(here / "out")["n_scored"] == limit
-    assert [item["id"] for item in lines(here / "out/per_item.jsonl")[:2]] == [
-        row["id"] for row in lines(GOLD)[:2]
-    ]
+    first = {item["id"] for item in lines(here / "out/per_item.jsonl")[:2]}  # concurrent, so in any order
+    assert first == {row["id"] for row in lines(GOLD)[:2]}
 
 
 def test_a_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(here: Path) -> None:

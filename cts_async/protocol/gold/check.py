@@ -174,8 +174,8 @@ class _Reader:
     def _check_repetitions(self, nuggets: Sequence[Nugget]) -> None:
         texts: dict[str, Nugget] = {}
         for nugget in nuggets:
-            said = folded(nugget.text)
-            first = texts.setdefault(said, nugget) if said else nugget
+            text = folded(nugget.text)
+            first = texts.setdefault(text, nugget) if text else nugget
             if first is not nugget:
                 self.problems.append(
                     f"nuggets {_short(first.id)} and {_short(nugget.id)} say the same; keep one"
@@ -374,11 +374,11 @@ def _grammar(quotes: list[tuple[str, str]]) -> str | None:
     closing = literal('],"reference_urls":[],"unsupported_claims":[],"notes":""}')
     head = opening + literal('],"missing_evidence":[],"nuggets":[')
     rules = [f"root ::= {head} {between} {closing}"]
-    rules += [f"said{i + 1} ::= {' | '.join(_said(*quote) for quote in quotes[i::n])}" for i in range(n)]
+    rules += [f"said{i + 1} ::= {' | '.join(_weighted(*quote) for quote in quotes[i::n])}" for i in range(n)]
     return "\n".join(rules) + _FIXED_RULES
 
 
-def _said(sentence: str, source: str) -> str:
+def _weighted(sentence: str, source: str) -> str:
     """The grammar of a nugget after its id: the sentence is fixed, only the weight is free."""
     text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
     return literal(text + ',"weight":') + " weight " + literal(f',"source_ids":[{id}]}}')
@@ -428,15 +428,15 @@ def ground(nuggets: Sequence[Nugget], sources: Sequence[NumberedSource]) -> tupl
 def _ground(nugget: Nugget, found: Mapping[str, frozenset[str]]) -> Grounding:
     terms = terms_of(nugget.text)
     wanted = terms.content or terms.every
-    said = _union(found[id] for id in nugget.source_ids if id in found)
-    recall = _recall(wanted, said)
+    evidence = _union(found[id] for id in nugget.source_ids if id in found)
+    recall = _recall(wanted, evidence)
     better = max(
         ((_recall(wanted, of), id) for id, of in found.items() if id not in nugget.source_ids),
         key=lambda pair: pair[0],
         default=(0.0, ""),
     )
     written = spelling(nugget.text)
-    missing = [term for term in written if term not in said]
+    missing = [term for term in written if term not in evidence]
     return Grounding(
         id=nugget.id,
         recall=recall,
@@ -451,9 +451,9 @@ def _union(parts: Iterable[frozenset[str]]) -> frozenset[str]:
     return frozenset().union(*parts)
 
 
-def _recall(wanted: frozenset[str], said: frozenset[str]) -> float:
+def _recall(wanted: frozenset[str], found: frozenset[str]) -> float:
     """The share of the terms that are said; 0 without terms: an empty statement is not grounded."""
-    return len(wanted & said) / len(wanted) if wanted else 0.0
+    return len(wanted & found) / len(wanted) if wanted else 0.0
 
 
 def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:

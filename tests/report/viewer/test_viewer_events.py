@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 from made_runs import Row, made_run
-from test_viewer_runs import made_live
+from test_viewer_library import made_live
 from viewer_server import viewer
 
 from cts_async.report.viewer import events
