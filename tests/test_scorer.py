@@ -70,9 +70,7 @@ def failure(name: str) -> dict[str, Any]:
         ([(0.5, "full"), (1.5, "none")], 25.0),  # weights need not be whole: 0.5 / 2
     ],
 )
-def test_score_is_weighted_recall_with_half_credit(
-    pairs: list[tuple[float, str]], expected: float
-) -> None:
+def test_score_is_weighted_recall_with_half_credit(pairs: list[tuple[float, str]], expected: float) -> None:
     assert restore_score_100(pairs) == pytest.approx(expected, abs=1e-12)
 
 
