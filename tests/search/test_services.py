@@ -1,8 +1,9 @@
-"""Endpoints described in cts.toml: what their tables make of queries, pages and answers."""
+"""Serper, the Jina reader, and services described by a table."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,21 @@ from fake_web import served
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.errors import ProviderRefused, ToolError, TransientError
+from cts_async.errors import CTSError, ProviderRefused, RateLimited, ToolError, TransientError
 from cts_async.search.backends import services
 from cts_async.search.backends.addresses import AllowList, check_target
-from cts_async.search.backends.base import Hit, Page, ReaderSpec
-from cts_async.search.backends.services import HttpReader, JinaReader, filled, filled_url, value_at
+from cts_async.search.backends.base import EngineSpec, Hit, Page, ReaderSpec
+from cts_async.search.backends.services import (
+    HttpReader,
+    JinaPage,
+    JinaReader,
+    Serper,
+    filled,
+    filled_url,
+    jina_text,
+    serper_hits,
+    value_at,
+)
 from cts_async.search.catalog import load_search, open_engine, open_reader
 
 KEY = "http-key-0123456789"
@@ -324,3 +335,230 @@ def test_no_query_changes_the_address_it_is_put_into(query: str) -> None:
     assert (url.host, url.port, url.raw_path.count("/"), url.raw_fragment) == ("h", 1, 2, "")
     assert url.query["q"] == query
     assert list(url.query) == ["q", "n"]
+
+
+SERPER_KEY = "serper-key-0123456789"
+SPEC = EngineSpec("serper", "serper", "", "SERPER_API_KEY", "SERPER_API_KEY", 8, 5.0, engine="Google")
+ANSWER = {
+    "searchParameters": {"q": "ferry", "type": "search"},
+    "answerBox": {"answer": "ignored"},
+    "organic": [
+        {
+            "title": "Ferries",
+            "link": "https://a.org/f",
+            "snippet": "They leave at nine.",
+            "date": "2 Mar 2024",
+            "position": 1,
+        },
+        {"title": "No link"},
+        {"link": "https://b.org/", "source": "B News", "snippet": None},
+        "not a result",
+    ],
+    "credits": 1,
+}
+
+
+async def serper_searched(answer: web.Response, query: str = "ferry", limit: int = 10, **changes: Any) -> Any:
+    """The hits, and the request that got them."""
+    seen: dict[str, Any] = {}
+
+    async def reply(request: web.Request) -> web.Response:
+        seen.update(method=request.method, path=request.path, key=request.headers["X-API-KEY"])
+        seen.update(body=await request.json())
+        return answer
+
+    async with served(reply) as url, aiohttp.ClientSession() as session:
+        engine = Serper(replace(SPEC, url=f"{url}/search", **changes), SERPER_KEY, session)
+        assert (engine.name, engine.engine) == ("serper", "Google")
+        return await engine.search(query, limit), seen
+
+
+async def test_the_request_is_webdancer_s_with_a_number_of_results() -> None:
+    _, seen = await serper_searched(web.json_response(ANSWER))
+    assert seen == {"method": "POST", "path": "/search", "key": SERPER_KEY, "body": {"q": "ferry", "num": 10}}
+
+
+async def test_organic_results_are_taken_in_order() -> None:
+    hits, _ = await serper_searched(web.json_response(ANSWER))
+    assert hits == [
+        Hit("https://a.org/f", "https://a.org/f", "Ferries", "They leave at nine.", 1.0, "2 Mar 2024", ""),
+        Hit("https://b.org/", "https://b.org/", "https://b.org/", "", 1 / 3, "", "B News"),
+    ]
+
+
+async def test_no_more_results_than_asked_for() -> None:
+    hits, seen = await serper_searched(web.json_response(ANSWER), limit=1)
+    assert [hit.url for hit in hits] == ["https://a.org/f"]
+    assert seen["body"]["num"] == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "sent"), [("ferry", {"gl": "us"}), ("渡轮几点", {"gl": "cn", "hl": "zh-cn"})]
+)
+async def test_country_and_language_may_depend_on_the_query_s(query: str, sent: dict[str, str]) -> None:
+    params = {"params": {"gl": "us"}, "zh_params": {"gl": "cn", "hl": "zh-cn"}}
+    _, seen = await serper_searched(web.json_response(ANSWER), query, **params)
+    assert seen["body"] == {"q": query, "num": 10, **sent}
+
+
+@pytest.mark.parametrize("answer", [{}, {"organic": []}, {"organic": None}, [], {"organic": [{}]}])
+def test_nothing_found_is_an_empty_list(answer: Any) -> None:
+    assert serper_hits(answer) == []
+
+
+async def test_a_key_that_is_refused_stops_the_search_and_names_its_variable() -> None:
+    denied = web.json_response({"message": f"Unauthorized. {SERPER_KEY}", "statusCode": 403}, status=403)
+    with pytest.raises(
+        ProviderRefused, match=r"serper: HTTP 403: Unauthorized. \(key\) \(key: SERPER_API_KEY\)"
+    ):
+        await serper_searched(denied)
+
+
+async def test_spent_credits_stop_the_search() -> None:
+    spent = web.json_response({"message": "Not enough credits", "statusCode": 400}, status=400)
+    with pytest.raises(ProviderRefused, match="Not enough credits"):
+        await serper_searched(spent)
+
+
+async def test_a_query_that_cannot_be_searched_is_the_agent_s_to_change() -> None:
+    bad = web.json_response({"message": "Query too long", "statusCode": 400}, status=400)
+    with pytest.raises(ToolError, match="Query too long") as caught:
+        await serper_searched(bad)
+    assert (caught.value.reason, caught.value.host) == ("http 400", "127.0.0.1")
+
+
+async def test_too_fast_means_slower() -> None:
+    fast = web.json_response({"message": "Too many requests"}, status=429, headers={"Retry-After": "2"})
+    with pytest.raises(RateLimited) as caught:
+        await serper_searched(fast)
+    assert caught.value.retry_after_s == 2.0
+
+
+READER_KEY = "jina-key-0123456789"
+READER_SPEC = ReaderSpec("jina", "jina", "", "JINA_API_KEY", "JINA_API_KEY", 8, 5.0)
+TEXT = """Title: Ferries: a guide
+
+URL Source: https://a.org/f
+
+Published Time: 2024-01-02
+
+Markdown Content:
+They leave at nine.
+
+Markdown Content: is a header.
+"""
+
+
+async def read(
+    answer: web.Response, url: str = "https://a.org/f", key: str = READER_KEY, **changes: Any
+) -> Any:
+    """The page, and the request that got it."""
+    seen: dict[str, Any] = {}
+
+    async def reply(request: web.Request) -> web.Response:
+        seen.update(path=request.raw_path, key=request.headers.get("Authorization"))
+        seen.update(accept=request.headers["Accept"])
+        return answer
+
+    async with served(reply) as base, aiohttp.ClientSession() as session:
+        reader = JinaReader(replace(READER_SPEC, url=base, **changes), key, session)
+        return await reader.fetch(url), seen
+
+
+def page(**data: Any) -> web.Response:
+    return web.json_response({"code": 200, "status": 20000, "data": data})
+
+
+async def test_the_page_s_address_follows_the_reader_s() -> None:
+    found, seen = await read(page(title="Ferries", content="At nine.", url="https://a.org/f"))
+    assert seen == {"path": "/https://a.org/f", "key": f"Bearer {READER_KEY}", "accept": "application/json"}
+    assert found == Page("https://a.org/f", "https://a.org/f", "Ferries", "At nine.")
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("https://a.org/?q=a b&c=d#part", "/https://a.org/?q=a+b&c=d"),
+        ("https://zh.example/渡轮", "/https://zh.example/%E6%B8%A1%E8%BD%AE"),
+        ("https://a.org/%E6%B8%A1", "/https://a.org/%E6%B8%A1"),
+    ],
+)
+async def test_an_address_is_sent_whole_but_for_its_fragment(url: str, path: str) -> None:
+    _, seen = await read(page(content="x"), url)
+    assert seen["path"] == path
+
+
+async def test_without_a_key_none_is_sent() -> None:
+    _, seen = await read(page(content="x"), key="")
+    assert seen["key"] is None
+
+
+async def test_the_text_format_is_understood_as_well() -> None:
+    found, _ = await read(web.Response(text=TEXT))
+    assert (found.title, found.text) == (
+        "Ferries: a guide",
+        "They leave at nine.\n\nMarkdown Content: is a header.",
+    )
+
+
+async def test_a_long_page_is_cut_and_says_so() -> None:
+    found, _ = await read(page(content="word " * 10), max_chars=9)
+    assert found.text == "word word\n\n[Cut here: the page has 49 characters.]"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (page(content="Not Found", warning="Target URL returned error 404: Not Found"), "http 404"),
+        (
+            web.Response(text="Title: x\n\nWarning: Target URL returned error 403\n\nMarkdown Content:\nno"),
+            "http 403",
+        ),
+        (page(content=" "), "no text"),
+        (page(), "no text"),
+        (web.json_response({"code": 200, "data": None}), "no text"),
+        (web.Response(text=""), "no text"),
+        (
+            web.json_response({"code": 422, "message": "Failed to goto https://a.org/f"}, status=422),
+            "http 422",
+        ),
+        (web.json_response({"code": 451, "message": "domain is blocked"}, status=451), "http 451"),
+        (web.json_response({"code": 404, "message": "no such page", "data": None}), "http 404"),
+    ],
+)
+async def test_a_page_that_cannot_be_had_is_told_with_its_host(answer: web.Response, reason: str) -> None:
+    with pytest.raises(ToolError) as caught:
+        await read(answer)
+    assert (caught.value.reason, caught.value.host) == (reason, "a.org")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (401, ProviderRefused),
+        (402, ProviderRefused),
+        (429, RateLimited),
+        (503, TransientError),
+        (524, TransientError),
+    ],
+)
+async def test_trouble_of_the_reader_s_own_is_not_the_page_s(status: int, kind: type[CTSError]) -> None:
+    with pytest.raises(kind):
+        await read(web.json_response({"message": "no"}, status=status))
+
+
+async def test_only_web_pages_are_sent_to_the_reader() -> None:
+    with pytest.raises(ToolError, match="only http and https") as caught:
+        await read(page(content="x"), "file:///etc/passwd")
+    assert caught.value.reason == "refused address"
+
+
+@pytest.mark.parametrize("answer", [[], {"data": []}, {"data": {"title": "T"}}])
+async def test_json_without_content_is_a_page_without_text(answer: object) -> None:
+    with pytest.raises(ToolError, match="no readable text"):
+        await read(web.json_response(answer))
+
+
+def test_text_format_is_parsed_leniently() -> None:
+    assert jina_text("just text") == JinaPage("", "just text")
+    assert jina_text("Title:\nMarkdown Content:\nC") == JinaPage("", "C")
