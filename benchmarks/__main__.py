@@ -13,8 +13,6 @@ from benchmarks.shared.result import Result
 
 QUICK = ("rates", "journal", "journal_size", "cpu", "in_flight", "scorer")
 BY_NAME = (
-    "shards",
-    "shard_kills",
     "judging",
     "judge_memory",
     "where",
@@ -29,7 +27,6 @@ BY_NAME = (
     "workers",
     "shared_limit",
     "cluster_crash",
-    "scale",
 )
 """Minutes long, or in need of other packages: run when asked for."""
 

@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 from benchmarks.shared.result import Result, Row
 from cts_async.config import JudgeConfig, RunConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm.catalog import load_catalogue
@@ -30,7 +30,7 @@ from cts_async.llm.messages import Reply
 from cts_async.protocol.judge_plan import plan_judging
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.rejudge import run_judging
-from cts_async.protocol.run import run_campaign
+from cts_async.protocol.run import run_plan
 from cts_async.search.tools import read_hits
 from cts_async.search.turn_format import format_search
 
@@ -88,7 +88,7 @@ def a_run(folder: Path) -> Path:
         models=("m",), every_role="m", ks=(K,), references=(), limit=INSTANCES, runs_dir=folder, name="run"
     )
     plan = make_plan(asked, load_catalogue(folder / "cts.toml"), {})
-    asyncio.run(run_campaign(plan, {}, Events()))
+    asyncio.run(run_plan(plan, {}, Events()))
     return folder / "run" / "steps.jsonl"
 
 

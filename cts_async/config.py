@@ -1,26 +1,35 @@
-"""What a user asks for: one frozen object, read once from options and cts.toml, never changed."""
+"""Configuration: one frozen object per command, made once from its options, and the reading of cts.toml."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from math import isfinite
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import parse_qsl, urlsplit
 
+from cts_async.errors import InputError
 from cts_async.records import AgentPrompt, EmptyAnswers, Mode, Scheme
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 Join = Literal["id-and-query", "id"]
-"""By id, else by fused query, and an error where they contradict each other; or by the id alone if there is one."""
+"""By id, else by fused query, refusing a line where they contradict each other; or by the id alone if it has one."""
 
 Consent = Literal["ask", "named", "remember"]
-"""Whether a cts.toml may decide where keys go: the one of the folder, one that was named, one to be remembered."""
+"""Whether a cts.toml may decide where keys are sent: ask the user; it was named by --config; remember consent."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetConfig:
-    """What a command may spend, all its sessions together; None where there is no limit.
+    """Spending limits of a command over all its sessions; None: unlimited.
 
-    `deadline` is a wall-clock stamp (seconds since 1970) and concerns this command only, not the next one.
+    `deadline` is a wall-clock time (seconds since 1970) and applies to this session only.
     """
 
     max_usd: float | None = None
@@ -34,8 +43,30 @@ class BudgetConfig:
         return self != BudgetConfig()
 
 
-@dataclass(frozen=True, slots=True)
-class RunConfig:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandConfig:
+    """The options that all commands share which call models: run, gold, converse and judge."""
+
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Names of columns that differ from ours: our name to the file's."""
+    config_file: Path | None = None
+    config_consent: Consent = "ask"
+    limit: int | None = None
+    """Only the first so many instances (of `cts judge`: answers of each system)."""
+    max_outage_s: float = 900.0
+    budget: BudgetConfig = BudgetConfig()
+    in_flight: int | None = None
+    """Instances worked on at once; None: as many as the models' limits keep busy."""
+    retry_failed: bool = False
+    sync: bool = False
+    """Flush every step to the disk before it counts."""
+    seed: int = 0
+    command: str = "cts"
+    """The command line, as the manifest records it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig(CommandConfig):
     """A `cts run`. Role names left None take their default from cts.toml, else from the Clarifier."""
 
     models: tuple[str, ...] = ("local",)
@@ -43,18 +74,17 @@ class RunConfig:
     schemes: tuple[Scheme, ...] = ("cts",)
     modes: tuple[Mode, ...] = ("at-once",)
     answers: str | None = None
-    """Whose answers stand in for the User Answerer's ("qulac", "clariq"); None: the support model's."""
+    """Dataset whose human answers replace the User Answerer's ("qulac", "clariq"); None: the support model's."""
     data: str = "sample"
     gold: Path | None = None
     skip_bad_gold: bool = False
-    """Leave out instances whose gold line has no nuggets, or such as cannot be used."""
+    """Leave out instances whose gold line is missing, has no nuggets, or cannot be used."""
     corpus: Path | None = None
     search: str | None = None
     visit: str | None = None
     visit_model: str | None = None
     allow_addresses: tuple[str, ...] = ()
     replay: tuple[Path, ...] = ()
-    fields: Mapping[str, str] = field(default_factory=dict)
     support: str | None = None
     judges: tuple[str, ...] = ()
     agent: str | None = None
@@ -62,29 +92,44 @@ class RunConfig:
     every_role: str | None = None
     references: tuple[str, ...] = ("orig",)
     no_judge: bool = False
-    limit: int | None = None
     name: str | None = None
     runs_dir: Path = Path("runs")
-    config_file: Path | None = None
-    config_consent: Consent = "ask"
     max_turns: int | None = None
     date: str | None = None
-    """The date in the agent's prompt, YYYY-MM-DD; None: today's, or the recorded one of a run that is resumed."""
+    """The date in the agent's prompt, YYYY-MM-DD; None: today's, or when a run is resumed, the recorded one."""
     agent_prompt: AgentPrompt | None = None
-    """Which prompt the agent gets; None: what the catalogue says of the agent's model."""
+    """Which prompt the agent gets; None: the one that the catalogue names for the agent's model."""
     empty_answers: EmptyAnswers = "fail"
     """Whether a search that ends without an answer is a failure without a score, or scored 0 without asking a judge."""
-    max_outage_s: float = 900.0
-    budget: BudgetConfig = BudgetConfig()
-    in_flight: int | None = None
-    retry_failed: bool = False
-    sync: bool = False
-    seed: int = 0
     command: str = "cts run"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeConfig:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoldConfig(RunConfig):
+    """A `cts gold`: a search of each intent, and the limits of its evidence (None: what suits the extractor)."""
+
+    out: Path
+    force: bool = False
+    """Replace `out` even where it holds lines that this build did not write."""
+    max_sources: int | None = None
+    source_chars: int | None = None
+    total_chars: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConverseConfig(RunConfig):
+    """A `cts converse`: conversations without search and judges; `ks` are the numbers of turns."""
+
+    questions: int = 5
+    """Questions asked in mode "at-once"."""
+    topics: int | None = None
+    """Only the first so many distinct underspecified queries."""
+    intents: int | None = None
+    """At most so many instances of each."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeConfig(CommandConfig):
     """A `cts judge`: of finished runs, or of candidates (`gold`, `candidates`, `out`).
 
     `candidates` are files, patterns and directories, or one of them.
@@ -95,58 +140,22 @@ class JudgeConfig:
     gold: Path | None = None
     skip_bad_gold: bool = False
     join: Join = "id-and-query"
-    """What candidates and gold are joined by."""
+    """How candidates are joined with the gold."""
     candidates: str | tuple[str, ...] = ()
     out: Path | None = None
     lexical: bool = False
-    """Whether candidates are judged lexically as well, beside the judges asked for."""
+    """Whether the lexical judge is added to the judges of candidates."""
     nuggets_per_call: int | None = None
     empty_answers: EmptyAnswers = "fail"
     """Whether a candidate's empty answer is a failure without a score, or scored 0 without asking the judge."""
-    fields: Mapping[str, str] = field(default_factory=dict)
-    config_file: Path | None = None
-    config_consent: Consent = "ask"
-    max_outage_s: float = 900.0
-    budget: BudgetConfig = BudgetConfig()
-    in_flight: int | None = None
-    retry_failed: bool = False
-    sync: bool = False
-    limit: int | None = None
-    seed: int = 0
     command: str = "cts judge"
 
 
 @dataclass(frozen=True, slots=True)
-class GoldConfig:
-    """A `cts gold`: of `run` counts what a search needs; limits left None suit the extractor."""
-
-    run: RunConfig
-    out: Path
-    force: bool = False
-    """Replace `out` even where it holds what this build did not write."""
-    max_sources: int | None = None
-    source_chars: int | None = None
-    total_chars: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TalkConfig:
-    """A `cts converse`: of `run` counts what a conversation needs; its `ks` are the turns."""
-
-    run: RunConfig
-    questions: int = 5
-    """Asked at once, in the mode that asks so."""
-    topics: int | None = None
-    """Only the first so many distinct underspecified queries."""
-    intents: int | None = None
-    """At most so many instances of each."""
-
-
-@dataclass(frozen=True, slots=True)
 class EvaluationConfig:
-    """How conversations are evaluated, which changes nothing of them. `qrels` is a file's path or "intent:N".
+    """How finished conversations are evaluated. `qrels` is a file's path or "intent:N".
 
-    `relevance_level` is the least grade that binary measures take for relevant, as in `analysis.retrieval.evaluate`.
+    `relevance_level` is the lowest grade that binary measures count as relevant.
     """
 
     corpus: Path | None = None
@@ -155,3 +164,227 @@ class EvaluationConfig:
     reranker: str | None = None
     measures: tuple[str, ...] = ("nDCG@10", "MRR@10")
     encoder: str | None = None
+
+
+# --- Reading cts.toml
+
+TABLES: Final = ("models", "roles", "search", "visit")
+"""The tables that a cts.toml may have; the catalogues of models and of search read theirs."""
+KEYS_FROM_ENVIRONMENT: Final = "keys come from the environment: use key_env"
+VARIABLE_PATTERN: Final = r"[A-Z_][A-Z0-9_]{0,63}"
+"""Names of environment variables; a key put in their place does not match."""
+
+MAX_DEPTH: Final = 32
+"""Levels of nesting in a table. orjson writes up to 254; the TOML parser's recursion ends at about 300."""
+MAX_INTEGER: Final = 2**63 - 1
+"""The largest integer that JSON libraries write and servers read."""
+
+_NAME = re.compile(r"[\w.-]+")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SECRET_WORD = re.compile(
+    r"auth(?:orization)?|bearer|cookies?|credentials?|jwt|pass(?:phrase|w(?:or)?d)|pwd|secrets?|signature"
+)
+"""A field whose name contains one of these words holds a secret."""
+_SECRET_NOUN = re.compile(r"keys?|pass|sig|token")
+"""So does one whose name ends in one of these: `X-Token`, but neither `max_tokens` nor `stop_token_ids`."""
+_COMPOUND = re.compile(
+    r"(?:access|api|auth|client|private|refresh|secret|session|shared|subscription)(?:keys?|token|secret)$"
+)
+_NO_SECRETS: Final = frozenset(
+    {
+        "prompt_cache_key",
+        *(f"{of}_token" for of in ("bos", "cls", "eos", "mask", "pad", "sep", "stop", "unk")),
+    }
+)
+"""Request parameters of common servers that only sound like secrets."""
+_SECRET_VALUE = re.compile(
+    r"(?:(?:bearer|basic|token)\s+|(?:sk|gh[po]|xox[bp])[-_])(?=\S*\d)[^\s{]{16}", re.IGNORECASE
+)
+"""Values that look like a key, whatever their field is called: an authorization scheme, or a well-known prefix."""
+
+
+def read_tables(path: Path) -> dict[str, dict[str, Any]]:
+    """Read the tables of a cts.toml by name, each perhaps empty; their content is not checked. Raises InputError."""
+    data = _toml(path)
+    for name, value in data.items():
+        if name not in TABLES:
+            raise InputError(path, f"unknown table{suggestion(name, TABLES)}", field=name)
+        if not isinstance(value, dict):
+            raise InputError(path, "expected a table", field=name)
+    return {name: data.get(name, {}) for name in TABLES}
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise InputError(path, f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(path, "is not UTF-8 text") from error
+    except tomllib.TOMLDecodeError as error:
+        found = re.search(r"at line (\d+)", str(error))
+        raise InputError(path, f"not valid TOML: {error}", line=int(found[1]) if found else None) from error
+    except RecursionError:
+        raise InputError(path, f"is nested more than {MAX_DEPTH} levels deep") from None
+    except ValueError:  # int() refuses more than 4,300 digits
+        raise InputError(path, "not valid TOML: a number has too many digits") from None
+
+
+def merge_table(shipped: Mapping[str, Any] | None, table: str, row: object, path: Path) -> dict[str, Any]:
+    """Return the shipped table updated by the fields of the user's `[table]`. Raises InputError."""
+    if not isinstance(row, dict):
+        raise InputError(path, "expected a table", field=table)
+    return {**(shipped or {}), **row}
+
+
+def check_table_name(name: str, what: str, path: Path) -> None:
+    """Raise InputError for a table name that could not be the value of an option."""
+    if not _NAME.fullmatch(name):
+        raise InputError(path, f"{what} name has letters, digits, dots, - and _ only", field=name)
+
+
+def is_secret_name(name: str) -> bool:
+    """True if a field or URL parameter of this name holds a secret: `api_key`, `X-Token`, `clientSecret`, `sig`."""
+    if name.lower() in _NO_SECRETS:
+        return False
+    words = [word.lower() for word in _WORD.findall(name)]
+    if not words:
+        return False
+    found = [
+        *map(_SECRET_WORD.fullmatch, words),
+        _SECRET_NOUN.fullmatch(words[-1]),
+        _COMPOUND.search(words[-1]),
+    ]
+    return any(found)
+
+
+def check_values(table: str, row: Mapping[str, Any], path: Path, *, key_place: bool = False) -> None:
+    """Check the values in `[table]` at any depth: no secrets, and only what JSON can represent.
+
+    With `key_place`, `{key}` in a value is the place of the key. Raises InputError, which does not repeat the value.
+    """
+    for place, name, value in _leaves(row, "", "", MAX_DEPTH):
+        if problem := _value_problem(name, value, key_place=key_place):
+            raise field_error(path, table, place, problem)
+
+
+def _leaves(value: object, field: str, name: str, depth: int) -> Iterator[tuple[str, str, object]]:
+    """Yield each value that is neither a table nor an array: its dotted field, its own name, and the value.
+
+    Tables and arrays nested more than `depth` levels deep are yielded themselves.
+    """
+    if depth and isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _leaves(item, f"{field}.{key}" if field else key, key, depth - 1)
+    elif depth and isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, field, name, depth - 1)
+    else:
+        yield field, name, value
+
+
+def _value_problem(name: str, value: object, *, key_place: bool) -> str | None:
+    match value:
+        case str():
+            return _secret_problem(name, value, key_place=key_place)
+        case bool():
+            return None
+        case int() if abs(value) > MAX_INTEGER:
+            return "is an integer beyond 64 bits; write a smaller one, or text in quotes"
+        case float() if not isfinite(value):
+            return "must be a finite number"
+        case int() | float():
+            return None
+        case dict() | list():
+            return f"is nested more than {MAX_DEPTH} levels deep"
+    return "is a date or a time; write it in quotes"
+
+
+def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
+    """Return why a string named `name` must not be in a file, None if it may."""
+    if is_secret_name(name) and not (key_place and "{key}" in text):
+        return f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} here" if key_place else KEYS_FROM_ENVIRONMENT
+    if _SECRET_VALUE.match(text):
+        return f"looks like a key; {KEYS_FROM_ENVIRONMENT}"
+    if "://" not in text:
+        return None
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None  # not an address
+    if parts.password:
+        return f"must not carry a password; {KEYS_FROM_ENVIRONMENT}"
+    for parameter, value in parse_qsl(parts.query):
+        if is_secret_name(parameter) and not (key_place and "{key}" in value):
+            return (
+                f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} after {parameter}="
+                if key_place
+                else KEYS_FROM_ENVIRONMENT
+            )
+    return None
+
+
+def row_error(path: Path, table: str, error: ErrorDetails, known: Iterable[str]) -> InputError:
+    """Turn pydantic's error about `[table]`, whose fields are `known`, into an InputError of one line."""
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return field_error(path, table, key, f"unknown field{suggestion(key, known)}")
+    if error["type"] == "string_pattern_mismatch":
+        problem = "must be the NAME of an environment variable, in capitals, such as MY_API_KEY"
+        return field_error(
+            path, table, key, f"{problem}; {KEYS_FROM_ENVIRONMENT}" if key == "key_env" else problem
+        )
+    message = error["msg"].removeprefix("Input ")
+    return field_error(path, table, key, "is missing" if error["type"] == "missing" else message)
+
+
+def field_error(path: Path, table: str, key: str, problem: str) -> InputError:
+    """Return the error for the field `key` of `[table]`."""
+    return InputError(path, problem, line=line_of(path, table, key), field=f"{table}.{key}")
+
+
+def line_of(path: Path, table: str, key: str) -> int | None:
+    """Return the line number of `key` in `[table]`, else that of the table's header; None if not found."""
+    found = None
+    inside = False
+    first = key.split(".")[0]
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            name = re.sub(r"[\s\"']", "", header[1])
+            inside = name == table
+            found = number if name in (table, f"{table}.{first}") else found
+        elif inside and re.match(rf"\s*[\"']?{re.escape(first)}[\"']?\s*[=.]", line):
+            return number
+    return found
+
+
+def address_problem(url: str, *, optional: bool = False, query: bool = False) -> str | None:
+    """Return what is wrong with an http(s) address, without repeating it (it might hold a key); None if nothing is.
+
+    `optional` permits an empty one, `query` permits a query string.
+    """
+    if not url:
+        return None if optional else "is missing: expected an http(s) address"
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        return "is not an http(s) address"
+    if not valid or re.search(r"\s", url):
+        return "is not an http(s) address"
+    if parts.username or parts.password or parts.fragment or (parts.query and not query):
+        parts_named = "user names or fragments" if query else "user names, queries or fragments"
+        return f"must not carry {parts_named}; {KEYS_FROM_ENVIRONMENT}"
+    return None
+
+
+def environment_override(variable: str | None, environ: Mapping[str, str]) -> str:
+    """Return the trimmed value of an environment variable, "" if it is unset or `variable` is None."""
+    return environ.get(variable, "").strip() if variable else ""
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean 'x'? known: ...`."""
+    names = sorted(known)
+    match = get_close_matches(name.lower(), names, n=1)
+    return (f"; did you mean {match[0]!r}?" if match else ";") + f" known: {', '.join(names)}"

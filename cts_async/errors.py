@@ -1,28 +1,28 @@
-"""Every error this program raises on purpose, with the exit code it leads to.
+"""All errors that this program raises on purpose, with their exit codes.
 
     CTSError
     ├── UsageError                    exit 2: nothing was started
-    │   ├── InputError                a file: path, line, field
+    │   ├── InputError                a file that cannot be read: path, line, field
     │   └── RunLocked                 another process writes this run
-    ├── StepError                     one instance fails; the run goes on (exit 1)
+    ├── StepError                     one instance fails; the run continues (exit 1)
     │   ├── TransientError            worth a retry: retry_after_s
-    │   │   ├── RateLimited           the provider said "slower"
-    │   │   └── TimedOut              no answer, or not the whole of it, in time
-    │   ├── UnusableOutput            asked again with what was wrong
-    │   ├── RejectedError             the provider refuses this request for good
-    │   │   ├── ContentRefused        ... for what it says, or the model refuses to answer
-    │   │   └── ParameterRefused      ... for one request parameter, which is left out of the next attempt
-    │   └── ToolError                 a tool could not do what the agent asked
+    │   │   ├── RateLimited           the provider refused because of its limits
+    │   │   └── TimedOut              no complete reply in time
+    │   ├── UnusableOutput            a reply in the wrong form; the model is asked again
+    │   ├── RejectedError             the provider refuses this request permanently
+    │   │   ├── ContentRefused        because of its content, or the model declines to answer
+    │   │   └── ParameterRefused      because of one parameter, which the next attempt omits
+    │   └── ToolError                 a search or visit failed
     └── RunStopped                    exit 75: nothing is lost, the same command resumes
-        ├── ProviderGone              one provider: what does not need it goes on
-        │   ├── ProviderDown          an outage longer than allowed
+        ├── ProviderGone              one provider; systems that do not use it continue
+        │   ├── ProviderDown          an outage longer than --max-outage
         │   └── ProviderRefused       bad key, unpaid bill, unknown model
         ├── StorageFull               the disk is full
-        ├── BudgetSpent               the next call could cross a line the user drew
-        ├── DeadlineReached           the time the user allowed is used up
+        ├── BudgetSpent               the next call could exceed a limit of the user
+        ├── DeadlineReached           the time the user allowed is over
         └── Interrupted               Ctrl-C or SIGTERM
 
-Each adapter translates foreign exceptions into these at one seam.
+Each adapter translates foreign exceptions into these in one place.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LONGEST_FIELD: Final = 120
 
 
 class CTSError(Exception):
-    """Base of all errors raised on purpose; `str()` is one clear line for a person."""
+    """Base of all errors raised on purpose; `str()` is one line for the user."""
 
     exit_code: ClassVar[int] = EXIT_USAGE
 
@@ -49,14 +49,14 @@ class UsageError(CTSError):
 
 
 class InputError(UsageError):
-    """A file that cannot be understood: names the file, and the line and field where known."""
+    """A file that cannot be read; the message names the file, and line and field if known."""
 
     def __init__(
         self, path: Path | str, problem: str, *, line: int | None = None, field: str | None = None
     ) -> None:
         self.path, self.line, self.field, self.problem = str(path), line, field, problem
         where = self.path if line is None else f"{self.path}:{line}"
-        if field is not None:  # a key of somebody's JSON is as long as he likes
+        if field is not None:  # a JSON key from a file can have any length
             where += (
                 f": field {field if len(field) <= _LONGEST_FIELD else field[: _LONGEST_FIELD - 1] + '…'!r}"
             )
@@ -68,18 +68,19 @@ class RunLocked(UsageError):
 
 
 class StepError(CTSError):
-    """A step failed for one instance; the others go on. `kind` is a stable word for tables."""
+    """A step failed for one instance; the others continue. `kind` is a stable word for tables."""
 
     exit_code = EXIT_SOME_FAILED
     kind: ClassVar[str] = "failed"
     step: str = ""
-    """Which step failed; the engine fills it in."""
+    """Name of the failed step; set by the engine."""
 
 
 class TransientError(StepError):
-    """Worth a retry. `retry_after_s` is the provider's own floor for the wait, None if it named none.
+    """A failure worth a retry.
 
-    `unsent` says that the request never left, so that nobody can have charged for it.
+    `retry_after_s` is the shortest wait that the provider asks for, None if it named none. `unsent` is true if the
+    request was never sent, so that the provider cannot have charged for it.
     """
 
     kind = "transient"
@@ -97,19 +98,19 @@ class TransientError(StepError):
 
 
 class RateLimited(TransientError):
-    """The provider refuses for now because of its limits; says nothing about its health."""
+    """The provider refuses for now because of its limits; this says nothing about its health."""
 
     kind = "rate_limited"
 
 
 class TimedOut(TransientError):
-    """A deadline passed before the whole answer was there."""
+    """A timeout passed before the reply was complete."""
 
     kind = "timeout"
 
 
 class UnusableOutput(StepError):
-    """The model answered, but not in the form the step expects; `problem` can be told to the model."""
+    """A reply that does not have the form the step expects; `problem` is sent to the model with the next attempt."""
 
     kind = "unusable_output"
 
@@ -119,7 +120,7 @@ class UnusableOutput(StepError):
 
 
 class RejectedError(StepError):
-    """The provider will never take this request: invalid, too long, or its content refused."""
+    """The provider will never accept this request: invalid, too long, or its content refused."""
 
     kind = "rejected"
 
@@ -129,13 +130,13 @@ class RejectedError(StepError):
 
 
 class ContentRefused(RejectedError):
-    """A content filter withheld the request or the reply, or the model declined: no answer, and never a score."""
+    """A content filter blocked the request or the reply, or the model declined: no answer, and never a score."""
 
     kind = "refused"
 
 
 class ParameterRefused(RejectedError):
-    """The server does not know or support `parameter`. The client sends it no more: the next attempt may succeed."""
+    """The server does not support `parameter`. The client omits it from now on, so the next attempt may succeed."""
 
     kind = "parameter_refused"
 
@@ -145,11 +146,11 @@ class ParameterRefused(RejectedError):
 
 
 class ToolError(StepError):
-    """A search or visit that failed; told to the agent as such, never remembered as a result.
+    """A search or visit that failed; reported to the agent, never recorded as a result.
 
     For statistics, `reason` is a short stable word: "http 404", "timeout", "refused address", "too large",
-    "not text", "no text", "dns", "connection", "tls", "redirects", "not recorded"; `host` is the one that was
-    asked, "" where there was none.
+    "not text", "no text", "dns", "connection", "tls", "redirects", "not recorded"; `host` is the host of the
+    request, "" if there was none.
     """
 
     kind = "tool"
@@ -160,31 +161,31 @@ class ToolError(StepError):
 
 
 class RunStopped(CTSError):
-    """The run ends early with everything so far on disk; the same command resumes it."""
+    """The run stops early with everything so far on disk; the same command resumes it."""
 
     exit_code = EXIT_RESUMABLE
 
 
 class ProviderGone(RunStopped):
-    """One provider will answer nothing more in this run."""
+    """One provider will not answer any more in this run."""
 
 
 class ProviderDown(ProviderGone):
-    """A provider's outage outlasted what the user allows."""
+    """A provider's outage lasted longer than the user allows."""
 
 
 class ProviderRefused(ProviderGone):
-    """A provider will answer nothing until the user acts: key, bill or model name."""
+    """A provider refuses everything until the user acts: wrong key, unpaid bill or unknown model name."""
 
 
 class StorageFull(RunStopped):
-    """The disk refused a write: nothing is wrong with the command, it can be typed again."""
+    """The disk refused a write; the same command can be typed again once there is room."""
 
 
 class BudgetSpent(RunStopped):
-    """The next attempt could cross a line of the budget: `line` is "calls", "tokens" or "usd".
+    """The next attempt could exceed a limit of the budget: `line` is "calls", "tokens" or "usd".
 
-    `limit` and `spent` are in the line's unit, and so is `next`, the most that the attempt may cost.
+    `limit`, `spent` and `next` (the most that the attempt may cost) are in that unit.
     """
 
     def __init__(self, message: str, *, line: str, limit: float, spent: float, next: float) -> None:
@@ -193,25 +194,25 @@ class BudgetSpent(RunStopped):
 
 
 class DeadlineReached(RunStopped):
-    """The time is up, or too short for what would come next."""
+    """The deadline has passed, or is too close for the next step."""
 
 
 class Interrupted(RunStopped):
     """The user asked the run to stop."""
 
 
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What a full disk says."""
+DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""The errno values of a full disk, quota or file-size limit."""
 
 
-def unwritable(what: object, error: OSError, *, verb: str = "write") -> CTSError:
-    """A write to `what` (a path, or what a person would call it) that failed, as the error to raise for it."""
+def write_error(what: object, error: OSError, *, verb: str = "write") -> CTSError:
+    """Return the error to raise for a failed write to `what`, a path or a description of the target."""
     problem = f"{what}: cannot {verb} ({error.strerror or error})"
-    if error.errno in NO_ROOM or error.errno == errno.EIO:
-        return StorageFull(f"{problem}; {what_to_do(error)}")
+    if error.errno in DISK_FULL or error.errno == errno.EIO:
+        return StorageFull(f"{problem}; {storage_hint(error)}")
     return UsageError(problem)
 
 
-def what_to_do(error: OSError) -> str:
-    """What somebody has to do about a disk that refused a write."""
-    return f"{'see to the disk' if error.errno == errno.EIO else 'make room'} and type the same command again"
+def storage_hint(error: OSError) -> str:
+    """Return what the user has to do about a disk that refused a write."""
+    return f"{'check the disk' if error.errno == errno.EIO else 'make room'} and type the same command again"

@@ -1,4 +1,4 @@
-"""The nouns of clarify-then-search: plain frozen values that every room may import.
+"""The records of clarify-then-search: plain frozen values that every module may import.
 
 Names follow the paper (Huang et al., KDD 2026): the hidden intent query q* is `fused_query`, the
 underspecified query q is `blurred_query`, the rewritten query q-hat is `rewritten_query`.
@@ -15,7 +15,6 @@ Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
 Mode = Literal["at-once", "respond", "select"]
 EmptyAnswers = Literal["fail", "zero"]
-Impression = Literal["low", "medium", "high"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
 AgentPrompt = Literal["native", "en", "zh", "query"]
@@ -24,15 +23,14 @@ COVERAGES: Final[tuple[Coverage, ...]] = ("full", "partial", "none")
 SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "at-cot")
 """How a Clarifier is prompted: as the benchmark does, and the four schemes of AT-CoT (SIGIR 2025, table 2)."""
 MODES: Final[tuple[Mode, ...]] = ("at-once", "respond", "select")
-"""How it talks with the user: all questions at once (CTS), one question a turn, or reformulated queries to
-choose from at each turn (AT-CoT, section 4.2)."""
+"""How a Clarifier interacts with the user: all questions at once (CTS), one question a turn, or reformulated queries
+to choose from at each turn (AT-CoT, section 4.2)."""
 AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "en", "zh", "query")
-"""The deep-search agent's prompt: the one format that WebDancer was trained on, English, Chinese, or English or
-Chinese as the query is."""
+"""The deep-search agent's prompt: WebDancer's training format, English, Chinese, or the language of the query."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
 """The action-based taxonomy of AT-CoT (table 1)."""
 UNKNOWN: Final = "unknown"
-"""What the User Answerer says when the intent does not specify what was asked (paper, section 3.2)."""
+"""The User Answerer's reply if the intent does not specify what was asked (paper, section 3.2)."""
 
 
 _IDEOGRAPH: Final = re.compile("[㐀-鿿豈-﫿]")
@@ -43,7 +41,7 @@ class Nugget:
     """One atomic, judgeable statement of the gold, with its importance (paper, section 4.2).
 
     `weight` is 3 (core), 2 (important) or 1 (supplemental); releases may carry other positive numbers.
-    `source_ids` name the evidence it was drawn from; empty where a release leaves them out.
+    `source_ids` name its evidence; empty if a release omits them.
     """
 
     id: str
@@ -54,7 +52,7 @@ class Nugget:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A pair (q*, q). `nuggets` is empty where no gold exists: such an instance can run but not be scored."""
+    """A pair (q*, q). `nuggets` is empty without gold: such an instance can be run but not scored."""
 
     id: str
     fused_query: str
@@ -64,7 +62,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An answer somebody produced for `fused_query`, to be judged against that intent's nuggets."""
+    """An existing answer to `fused_query`, to be judged against that intent's nuggets."""
 
     id: str
     fused_query: str
@@ -73,7 +71,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The User Answerer's reply to one question; `unknown` where the intent does not say."""
+    """The User Answerer's reply to one question; `unknown` if the intent does not specify it."""
 
     text: str
     unknown: bool
@@ -83,10 +81,10 @@ class Answer:
 class ConversationTurn:
     """One turn of a conversation by an AT-CoT scheme or mode.
 
-    `offered` are the questions put to the user, or in mode "select" the reformulated queries shown; `types` the
-    ambiguity types that the Clarifier said apply ("at-cot" only) and `reasoning` what it thought ("" for schemes
-    that do not). `answers` is one for each question asked; `chosen` the offered query that the user picked, from
-    0 (None outside "select"). `query` is the query as it stands after this turn; "" where nobody asked for it.
+    `offered` are the questions to the user, or in mode "select" the reformulated queries; `types` the ambiguity
+    types that the Clarifier named ("at-cot" only) and `reasoning` its reasoning ("" for schemes without). `answers`
+    has one for each question; `chosen` is the index of the query that the user picked (None outside "select").
+    `query` is the query after this turn, "" if it was not reformulated.
     """
 
     offered: tuple[str, ...]
@@ -99,7 +97,7 @@ class ConversationTurn:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A piece of evidence that a search brought: a result's snippet, or what a visited page said."""
+    """A piece of evidence from a search: a result's snippet, or the text of a visited page."""
 
     url: str
     title: str
@@ -111,12 +109,11 @@ class Source:
 class Turn:
     """One event of a deep-search trace, in order.
 
-    `kind` is "think", "search", "visit", "invalid" (a call nobody could read), "repeated" (a call made
-    before, not made again), "made_up" (a tool response that the model wrote itself, cut with all that follows it
-    before anything was made of it), "dropped" (an earlier tool response left out of the conversation, for which
-    there was no room; `request` names the turn that it answered), "forced" (the budget or the room was
-    spent and the answer demanded) or "answer"; `request` is what the agent asked of a tool and `text` what
-    was thought, returned or answered. `sources` are what a tool call brought, as data.
+    `kind` is "think", "search", "visit", "invalid" (an unreadable call), "repeated" (a call made before, not made
+    again), "made_up" (a tool response that the model wrote itself, cut off with everything after it), "dropped" (an
+    earlier tool response that no longer fits the context; `request` names its turn), "forced" (the turns or the
+    context were used up and the answer was demanded) or "answer". `request` is the agent's request to a tool and
+    `text` the thought, result or answer. `sources` are the results of a tool call, as data.
     """
 
     kind: Literal["think", "search", "visit", "invalid", "repeated", "made_up", "dropped", "forced", "answer"]
@@ -127,8 +124,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ToolFailure:
-    """A query or a page that a tool could not bring. `host` is who was asked (of a search: its engine) and
-    `reason` a short stable word such as "timeout" or "http 404"."""
+    """A failed search or visit. `host` is the host asked (for a search, the engine) and `reason` a short stable word
+    such as "timeout" or "http 404"."""
 
     tool: Literal["search", "visit"]
     host: str
@@ -137,9 +134,9 @@ class ToolFailure:
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Queries that were searched and pages that were visited, failed ones counted, and those failures.
+    """Numbers of searches and visits, failed ones included, and the failures.
 
-    `lexical` are pages read by their words because the model that should have read them could not.
+    `lexical` counts pages that were read by matching words because the model that should read them failed.
     """
 
     searches: int = 0
@@ -150,10 +147,10 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What a deep-search agent did for one query, and the answer it ended with.
+    """The steps of a deep-search agent for one query, and its answer.
 
-    `answer_from` says how the answer was found: "tag" (closed), "open_tag" (never closed) or
-    "last_turn" (no tag at all); section 4.3 of the paper asks for these fallbacks.
+    `answer_from` says how the answer was found: "tag" (closed), "open_tag" (never closed) or "last_turn" (no tag);
+    these fallbacks are those of the paper, section 4.3.
     """
 
     turns: tuple[Turn, ...]
@@ -175,7 +172,7 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an instance has no outcome. A failure is never a score."""
+    """The reason why an instance has no outcome. A failure is never a score."""
 
     step: str
     kind: str
@@ -184,7 +181,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All that one instance's walk through the protocol produced."""
+    """Everything that the protocol produced for one instance."""
 
     instance: Instance
     k: int
@@ -193,47 +190,16 @@ class Outcome:
     rewritten_query: str
     trace: Trace
     judgments: tuple[Judgment, ...]
-    """The scoring judge's first; empty where nothing was judged."""
+    """The scoring judge's first; empty without a judge."""
     turns: tuple[ConversationTurn, ...] = ()
-    """The conversation as it went, for every scheme and mode but the benchmark's own; empty there."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pane:
-    """A clarification pane that a search engine showed for a query, with what its users and workers made of it.
-
-    MIMICS-Duo (Tavakoli et al., SIGIR 2022): the first three numbers are online signals, the others labels from
-    1 to 5 by majority vote. What belongs to the options stands in their order, from left to right.
-    """
-
-    query: str
-    question: str
-    options: tuple[str, ...]
-    """The candidate answers, 2 to 5."""
-    impression_level: Impression
-    """How often the pane was shown."""
-    engagement_level: int
-    """Total click-through rate, 0 to 10; 0 is no click at all."""
-    click_probabilities: tuple[float, ...]
-    """Of each option, given that the pane was clicked, in [0, 1]."""
-    offline_rating: int
-    """Stars beside the query's other panes (task 1)."""
-    pane_quality: int
-    """From very bad to very good (task 2)."""
-    option_qualities: tuple[int, ...]
-    coverage: int
-    """This and the three below: how far a worker agrees that the pane has it (task 3)."""
-    diversity: int
-    understandability: int
-    importance_order: int
-    """The options stand in the order of their importance."""
+    """The conversation, for every scheme and mode but the benchmark's own, which has none."""
 
 
 def language_of(text: str) -> Language:
-    """Give "zh" if the text holds a CJK ideograph, else "en": the language of a query decides its prompts."""
+    """Return "zh" if the text contains a CJK ideograph, else "en": the language of a query decides its prompts."""
     return "en" if text.isascii() or _IDEOGRAPH.search(text) is None else "zh"
 
 
 def is_one_line(name: str) -> bool:
-    """Whether a name has no control characters and no line breaks: what is printed of it could be typed again."""
+    """True if a name has no control characters and no line breaks, so that it can be printed and typed again."""
     return not any(category(character) in ("Cc", "Zl", "Zp") for character in name)

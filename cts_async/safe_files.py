@@ -1,11 +1,11 @@
-"""The one place that opens files for writing: regular files only, never through a symbolic link.
+"""Open files for writing: regular files only, never through a symbolic link.
 
-A cloned repository or an unpacked archive may hold a run directory in which `steps.jsonl` is a symbolic link to
-`~/.bashrc`, or a named pipe. So neither a file that is written nor the folder it is in may be a link, and the open
-descriptor has to be that of a regular file. Folders further up may be links: those are the user's own. Hard links are
-not refused: neither repositories nor archives bring one to a file outside of them, and backups are made of them.
+A cloned repository or an unpacked archive may contain a run directory in which `steps.jsonl` is a symbolic link to
+`~/.bashrc`, or a named pipe. So neither a written file nor its folder may be a link, and the open descriptor must be a
+regular file. Folders further up may be links: those are the user's own. Hard links are allowed: repositories and
+archives cannot contain one to a file outside, and backups consist of them.
 
-`tests/test_safe_files.py` asserts that no other module writes a file.
+All writes of the package go through this module; `tests/test_safe_files.py` checks that.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from cts_async.errors import unwritable
+from cts_async.errors import write_error
 
 _SAFE: Final = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-"""Added to the flags of every file: without O_NONBLOCK, opening a named pipe waits for its reader."""
+"""Flags of every open(): without O_NONBLOCK, opening a named pipe blocks until somebody reads it."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _STREAMS: Final = {"/dev/stdout": 1, "/dev/stderr": 2}
 _DEVICES: Final = ("/dev/null", "/dev/tty", "/dev/full")
@@ -29,11 +29,11 @@ _DESCRIPTORS: Final = ("/dev/fd", "/proc/self/fd")
 
 
 def open_file(path: Path, flags: int, mode: int = 0o644) -> int:
-    """Open a regular file for writing, with the flags of `os.open` except O_TRUNC; give its descriptor.
+    """Open a regular file for writing, with flags of `os.open` except O_TRUNC; returns its descriptor.
 
-    Raises OSError, also where the file or its folder is a symbolic link, or the file is a device or a named pipe.
+    Raises OSError, also if the file or its folder is a symbolic link, or the file is a device or a named pipe.
     """
-    with opened_folder(path.parent) as folder:
+    with open_folder(path.parent) as folder:
         try:
             fd = os.open(path.name, flags | _SAFE, mode, dir_fd=folder)
         except OSError as error:
@@ -49,25 +49,25 @@ def open_file(path: Path, flags: int, mode: int = 0o644) -> int:
 
 
 def check_writable(path: Path) -> None:
-    """Raise OSError where something stands at `path` that `open_file` refuses; nothing may stand there yet."""
-    with suppress(FileNotFoundError), opened_folder(path.parent) as folder:
+    """Raise OSError if `path` exists and `open_file` would refuse it."""
+    with suppress(FileNotFoundError), open_folder(path.parent) as folder:
         _check_at(folder, path)
 
 
-def make_folder_in(parent: Path, name: str) -> Path:
-    """Make a folder of a run directory if need be. Raises OSError, also where it or its parent is a symbolic link."""
+def make_folder(parent: Path, name: str) -> Path:
+    """Make a folder of a run directory unless it exists. Raises OSError, also if it or its parent is a symbolic link."""
     path = parent / name
-    with opened_folder(parent) as folder:
+    with open_folder(parent) as folder:
         try:
             os.mkdir(name, dir_fd=folder)
         except FileExistsError:
-            with suppress(FileNotFoundError), opened_folder(path):  # another process may remove it meanwhile
+            with suppress(FileNotFoundError), open_folder(path):  # another process may have removed it
                 pass
     return path
 
 
-def leads_to(path: Path, fd: int) -> bool:
-    """Whether `path` is still the open file: false once that was deleted, moved away or replaced."""
+def is_open_file(path: Path, fd: int) -> bool:
+    """True if `path` still is the open file `fd`: it was not deleted, moved or replaced."""
     try:
         return os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd))
     except OSError:
@@ -75,23 +75,23 @@ def leads_to(path: Path, fd: int) -> bool:
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool = True) -> None:
-    """Write a small file so that a reader, or a crash, sees the old one or the new one whole.
+    """Write a small file atomically: readers, and a crash, see the old content or the new one.
 
-    Without `sync` a power cut may leave nothing in it. Raises StorageFull, UsageError.
+    Without `sync` a power cut may leave an empty file. Raises StorageFull, UsageError.
     """
     try:
         with _replaced(path, sync=sync) as file:
             file.write(content)
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise write_error(path, error) from None
 
 
 @contextmanager
-def written_whole(path: Path) -> Iterator[BinaryIO]:
-    """Open a file named by the user: a reader, a crash or an error in between sees the old one, else the new one whole.
+def atomic_writer(path: Path) -> Iterator[BinaryIO]:
+    """Open a file named by the user, which replaces the old one at the end of the block, and not after an error.
 
-    Its folder may be a link. Standard output, descriptors and /dev/null, by their names below /dev, are written to
-    directly. UsageError where nothing can be written, StorageFull where there is no room.
+    Its folder may be a link. /dev/stdout, /dev/fd/N, /dev/null and the like are written to directly.
+    Raises UsageError if it cannot be written, StorageFull if there is no room.
     """
     try:
         if (fd := _device(path)) is not None:
@@ -103,27 +103,27 @@ def written_whole(path: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except OSError as error:
-        raise unwritable(path, error) from None
+        raise write_error(path, error) from None
 
 
 def _device(path: Path) -> int | None:
-    """A descriptor of what the system has below /dev for writing to; None for any other path."""
+    """Return a descriptor for a stream or device below /dev that may be written to; None for any other path."""
     name = str(path.parent / path.name)
     number = _STREAMS.get(name)
     if number is None and str(path.parent) in _DESCRIPTORS and path.name.isdecimal():
         number = int(path.name)
     if number is not None:
-        return os.dup(number)  # opened by its name, a redirected output would be written from its beginning
+        return os.dup(number)  # opening it by name would overwrite a redirected output from its start
     return os.open(name, os.O_WRONLY | os.O_CLOEXEC) if name in _DEVICES else None
 
 
 @contextmanager
 def _replaced(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
-    """A new file beside `path` that takes its place at the end of the block. Raises OSError."""
-    with opened_folder(path.parent) as folder:
+    """Yield a new file beside `path` that replaces it at the end of the block. Raises OSError."""
+    with open_folder(path.parent) as folder:
         _check_at(folder, path)
         temporary = f".{path.name}.{os.getpid()}"
-        # What a killed process with the same number has left, or a link that somebody put there.
+        # A leftover of a killed process with the same id, or a link that somebody prepared.
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o666, dir_fd=folder)
@@ -132,7 +132,7 @@ def _replaced(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
                 yield file
                 file.flush()
                 if sync:
-                    os.fsync(file.fileno())  # else a power cut may leave the new name with nothing in it
+                    os.fsync(file.fileno())  # otherwise a power cut may leave the new name with an empty file
             os.replace(temporary, path.name, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with suppress(OSError):
@@ -141,8 +141,8 @@ def _replaced(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def opened_folder(path: Path) -> Iterator[int]:
-    """A descriptor of a folder that is not a link itself. Raises OSError."""
+def open_folder(path: Path) -> Iterator[int]:
+    """Yield a descriptor of a folder. Raises OSError, also if the folder itself is a symbolic link."""
     try:
         fd = os.open(path, _FOLDER)
     except OSError:
@@ -167,10 +167,10 @@ def _check_regular(found: os.stat_result, path: Path) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(found.st_mode):
         raise OSError(
-            errno.EINVAL, f"{path.name} is not a regular file; remove it, or choose another place", str(path)
+            errno.EINVAL, f"{path.name} is not a regular file; remove it, or choose another path", str(path)
         )
 
 
 def _is_link(path: Path) -> OSError:
-    problem = f"{path.name} is a symbolic link; name the place it leads to, or remove it"
+    problem = f"{path.name} is a symbolic link; name its target instead, or remove it"
     return OSError(errno.ELOOP, problem, str(path))

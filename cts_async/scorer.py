@@ -12,22 +12,22 @@ be gzipped (.gz). A file of judgments is JSON Lines, one object a line, in one o
     {"id": "q1", "results": [{"id": "N1", "coverage": "full"}]}             weights from --gold
     {"id": "q2", "error": {"step": "judge", "kind": "rejected", "message": "..."}}
     {"id": "q3", "answer": "...", "nuggets": null}                          answered, never judged
-    {"id": "q4", "restore_score_100": 62.5}                                 a score that somebody computed
+    {"id": "q4", "restore_score_100": 62.5}                                 a score computed elsewhere
 
-Nuggets may also stand under `per_nugget` or `judgments`, a label under `label` or `cov`, an id under
-`query_id` or `qid`. A line without an id is known by its `fused_query` (or `query`). A line of gold is
+Nuggets may also be named `per_nugget` or `judgments`, a label `label` or `cov`, an id `query_id` or `qid`.
+A line without an id is identified by its `fused_query` (or `query`). A line of gold is
 `{"id", "fused_query", "gold": {"nuggets": [{"id", "text", "weight"}]}}`, or has `nuggets` at its top.
 
 A .csv or .tsv file has a header and either a row for each nugget, in any order, or one for each item:
 
     id,nugget_id,weight,coverage          an item is failed if a row of it says so under `error`,
     q1,N1,3,full                          unjudged if no row of it has a coverage
-    id,restore_score_100                  scores that somebody computed: taken as they are, an empty one
-    q1,62.5                               is failed with an `error` beside it, else unjudged
+    id,restore_score_100                  scores computed elsewhere, used as they are; without one an item
+    q1,62.5                               is failed if it has an `error`, else unjudged
 
-Two rules. A failure is never a score: what cannot be scored is counted apart or refused, never taken as 0.
-The last line of an id counts: a resumed or retried run supersedes what it wrote before. (Rows for nuggets
-have no such order: there a nugget that is judged twice is refused.)
+Two rules. A failure is never a score: an item without a score is counted apart or refused, never taken as 0.
+The last line of an id counts, since a resumed or retried run appends new lines. (Rows for nuggets have no
+such order: a nugget that is judged twice is refused.)
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ __all__ = [
 ]
 
 GAIN: Final[Mapping[str, float]] = {"full": 1.0, "partial": 0.5, "none": 0.0}
-"""Equation 1: what a coverage label earns of its nugget's weight."""
+"""Equation 1: the share of a nugget's weight that a coverage label earns."""
 
 TOLERANCE: Final = 1e-6
-"""How far a stored score may lie from the recomputed one before it is reported."""
+"""Largest difference between a stored score and the recomputed one that is not reported."""
 
 _LARGEST: Final = sys.float_info.max
 _ID_FIELDS: Final = ("id", "query_id", "qid")
@@ -89,7 +89,7 @@ _OUTCOME_FIELDS: Final = (*_NUGGET_FIELDS, "answer", "rewritten_query")
 
 
 def restore_score_100(pairs: Iterable[tuple[float, str]]) -> float:
-    """Give `100 * sum(w_j * s_j) / sum(w_j)` over (weight, coverage) pairs, in [0, 100] (equations 1-3).
+    """Return `100 * sum(w_j * s_j) / sum(w_j)` over (weight, coverage) pairs, in [0, 100] (equations 1-3).
 
     The order of the pairs does not matter. Raises ValueError for no pairs, a label other than
     full / partial / none, or a weight that is not a positive finite number.
@@ -117,9 +117,9 @@ def _is_number(value: object) -> bool:
 
 
 def percentile(values: Sequence[float], q: float) -> float:
-    """Give the q-th percentile (0 <= q <= 100) of ascending `values`, interpolated linearly.
+    """Return the q-th percentile (0 <= q <= 100) of ascending `values`, interpolated linearly.
 
-    The same to the last bit as `numpy.percentile(values, q)`. Raises ValueError for no values or another q.
+    Equal to `numpy.percentile(values, q)` to the last bit. Raises ValueError for no values or another q.
     """
     if not values:
         raise ValueError("no percentile of no values")
@@ -130,17 +130,17 @@ def percentile(values: Sequence[float], q: float) -> float:
     if below + 1 == len(values):
         return values[below]
     low, high, share = values[below], values[below + 1], position - below
-    # numpy starts from the nearer end, so that neither end is overshot by rounding.
+    # Like numpy: interpolate from the nearer end, so that rounding cannot overshoot it.
     return low + (high - low) * share if share < 0.5 else high - (high - low) * (1 - share)
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run's scores in short. The five statistics are over the scored items, None where there are none.
+    """Statistics of a run's scores; those over the scored items are None if there are none.
 
-    `mean_failed_as_0` is the mean over scored and failed items, a failure counted as 0: what tables with the same n for
-    every system have. It stands beside the mean and never in its place; None where nothing was scored.
-    `n_expected` can exceed scored + failed + unjudged: the rest has no line at all.
+    `mean_failed_as_0` is the mean over scored and failed items with failures as 0, for tables with the same n for every
+    system. It is printed beside the mean, never instead of it. `n_expected` can exceed scored + failed + unjudged: the
+    rest has no line at all.
     """
 
     n_expected: int
@@ -158,7 +158,7 @@ class Summary:
 def summarise(
     scores: Iterable[float], n_failed: int = 0, n_expected: int | None = None, *, n_unjudged: int = 0
 ) -> Summary:
-    """Summarise scores, in any order. `n_expected` is by default all that is counted here.
+    """Summarise scores, in any order. `n_expected` is by default scored + failed + unjudged.
 
     Raises ValueError for a score that is not finite, or fewer expected than counted.
     """
@@ -213,7 +213,7 @@ else:
 
 T = TypeVar("T")
 Report = Callable[[str], None]
-"""Takes one line that a person should see but that stops nothing."""
+"""A function that shows the user a warning of one line."""
 
 
 def _to_stderr(line: str) -> None:
@@ -221,7 +221,7 @@ def _to_stderr(line: str) -> None:
 
 
 def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object). A torn last line is told to `report`; without one it is an error."""
+    """Yield (line number, object). A torn last line is reported and skipped; without `report` it is an error."""
     with _opened(path) as lines:
         for number, raw in enumerate(_read_whole(path, lines), 1):
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
@@ -240,12 +240,12 @@ def read_records(path: Path | str, report: Report | None) -> Iterator[tuple[int,
 
 
 def _opened(path: Path | str) -> IO[bytes]:
-    """The file's bytes, unpacked where its name ends in .gz."""
+    """Open a file for reading bytes, decompressed if its name ends in .gz."""
     return cast("IO[bytes]", gzip.open(path, "rb")) if str(path).lower().endswith(".gz") else open(path, "rb")
 
 
 def _read_whole(path: Path | str, lines: Iterable[T]) -> Iterator[T]:
-    """The lines; BadInput where a gzipped file is damaged or ends too early."""
+    """Yield the lines. Raises BadInput if a gzipped file is damaged or truncated."""
     number = 0
     try:
         for number, line in enumerate(lines, 1):  # noqa: B007
@@ -255,7 +255,7 @@ def _read_whole(path: Path | str, lines: Iterable[T]) -> Iterator[T]:
 
 
 def _name(value: object) -> str | None:
-    """Give an id or query as text; None where there is none. The number 7 and the text "7" are one id."""
+    """Return an id or query as text, None if it is missing. The number 7 and the text "7" are the same id."""
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     return value if isinstance(value, str) and value else None
@@ -273,20 +273,20 @@ Weights = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """The weights of every intent query's nuggets, to be found by id, else by `fused_query`."""
+    """The nugget weights of all intent queries, found by id, else by `fused_query`."""
 
     by_id: dict[str, Weights] = field(default_factory=dict)
     by_query: dict[str, Weights | None] = field(default_factory=dict)
-    """None where several lines of gold share a query and differ: such a query joins nothing."""
+    """None if several lines of gold have this query and different weights: such a query joins nothing."""
     lines: list[int] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
-    """Lines without usable weights, by id, else by query; nothing of theirs is scored."""
+    """Line numbers of gold without valid weights, by id and query; their items are not scored."""
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def weights_of(self, record: Mapping[str, Any]) -> Weights:
-        """Give the weights for a line of judgments; ValueError where the gold has none, or several."""
+        """Return the weights for a line of judgments. Raises ValueError if the gold has none, or several."""
         name, query = _first_name(record, _ID_FIELDS), _first_name(record, _QUERY_FIELDS)
         if name is not None and name in self.by_id:
             return self.by_id[name]
@@ -298,14 +298,14 @@ class Gold:
         return weights
 
     def add(self, line: int, record: Mapping[str, Any]) -> None:
-        """Take in one line of gold; ValueError where it cannot be joined or weighs nothing."""
+        """Add one line of gold. Raises ValueError if it cannot be joined or has no valid weights."""
         name, query = _first_name(record, _ID_FIELDS), _first_name(record, _QUERY_FIELDS)
         if name is None and query is None:
             raise ValueError(f"neither id nor fused_query; the fields are {_fields(record)}")
         weights = _gold_weights(record)
         if name is not None:
             if name in self.by_id:
-                raise ValueError(f"the id {name!r} stands in the gold twice")
+                raise ValueError(f"the id {name!r} occurs twice in the gold")
             self.by_id[name] = weights
         if query is not None:
             known = self.by_query.get(query, weights)
@@ -313,7 +313,7 @@ class Gold:
         self.lines.append(line)
 
     def leaves_out(self, record: Mapping[str, Any]) -> bool:
-        """Whether a line of judgments is about gold that was left out: by its id, or by its query where it has none."""
+        """True if the gold of a line of judgments was left out, by its id, else by its query."""
         name = _first_name(record, _ID_FIELDS) or _first_name(record, _QUERY_FIELDS)
         return name in self.left_out
 
@@ -323,9 +323,9 @@ class _NoWeights(ValueError):
 
 
 def read_gold(path: Path | str, *, skip_bad: bool = False, report: Report = _to_stderr) -> Gold:
-    """Read a file of gold. Raises BadInput at the first line that is broken, OSError if there is no file.
+    """Read a gold file. Raises BadInput at the first broken line, OSError if there is no file.
 
-    With `skip_bad`, lines without nuggets or with an invalid weight are left out, and told to `report`.
+    With `skip_bad`, lines without nuggets or with an invalid weight are left out and reported.
     """
     gold = Gold()
     for number, record in read_records(path, None):
@@ -365,7 +365,7 @@ def _gold_weights(record: Mapping[str, Any]) -> Weights:
 
 
 class Unscored(Enum):
-    """Why an item has no score."""
+    """The reason why an item has no score."""
 
     FAILED = "failed"
     UNJUDGED = "unjudged"
@@ -379,11 +379,11 @@ def read_outcomes(
 ) -> dict[str, Outcome]:
     """Read a file of judgments: item id to `restore_score_100`, or why it has none.
 
-    The lines are read one by one, and only what is returned is kept (of CSV, the judged nuggets too).
-    With gold, the weights are the gold's whatever the line says, and each of its nuggets must be judged
-    exactly once; items whose gold was left out are in no count. With `empty_is_zero` an item without an answer is
-    scored 0 instead of counted as failed (JSON Lines only). Raises BadInput at the first line that is broken,
-    OSError if there is no file. A torn last line and a stored score that disagrees are told to `report`.
+    Memory grows with the number of items (of CSV files also with that of nuggets). With gold, its weights replace those
+    of the file, and each of its nuggets must be judged exactly once; items whose gold was left out are not counted.
+    With `empty_is_zero` an item without an answer is scored 0 instead of counted as failed (JSON Lines only). Raises
+    BadInput at the first broken line, OSError if there is no file. A torn last line and a stored score that differs
+    from the recomputed one are reported.
     """
     if is_csv(path):
         return _csv_outcomes(path, gold)
@@ -409,7 +409,7 @@ def score_file(
 ) -> Summary:
     """Summarise a file of judgments; see `read_outcomes`.
 
-    Expected are all items that have a line, or all of the gold where that is more.
+    The number of expected items is that of the file or of the gold, whichever is larger.
     """
     outcomes = read_outcomes(path, gold, report, empty_is_zero=empty_is_zero)
     kinds = list(outcomes.values())
@@ -422,7 +422,7 @@ def score_file(
 
 
 def item_name(record: Mapping[str, Any]) -> str:
-    """What a line's item is known by: its id, else its query. ValueError where it has neither."""
+    """Return the id of a line's item, else its query. Raises ValueError if it has neither."""
     name = _first_name(record, (*_ID_FIELDS, *_QUERY_FIELDS))
     if name is None:
         raise ValueError(f"neither id nor fused_query; the fields are {_fields(record)}")
@@ -430,17 +430,17 @@ def item_name(record: Mapping[str, Any]) -> str:
 
 
 def lacks_answer(step: object, kind: object) -> bool:
-    """Whether an error says that there is no answer.
+    """True for an error that means there is no answer.
 
-    It is of the kind "no_answer" (`cts judge`), or a search ended in unusable output (`cts run`).
+    Its kind is "no_answer" (`cts judge`), or a search ended in unusable output (`cts run`).
     """
     return kind == "no_answer" or (str(step).startswith("search/turn/") and kind == "unusable_output")
 
 
 def _is_empty(record: Mapping[str, Any]) -> bool:
-    """Whether an item failed or was never judged because there is no answer.
+    """True if an item failed or was not judged because it has no answer.
 
-    That is an error that says so (see `lacks_answer`), or an answer that is blank or null and that nobody has judged.
+    That is an error as in `lacks_answer`, or a blank or null answer without a judgment.
     """
     error, answer = record.get("error"), record.get("answer")
     if isinstance(error, dict):
@@ -464,9 +464,9 @@ def _outcome(record: Mapping[str, Any], gold: Gold | None) -> Outcome:
 
 
 def pairs_of(record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Weight and label by nugget, from the first field that holds judged ones; {} where there is no such field.
+    """Return weight and label by nugget, from the first field with judged nuggets; {} without such a field.
 
-    ValueError for nuggets that are none.
+    Raises ValueError for malformed nuggets.
     """
     found = [(name, record[name]) for name in _NUGGET_FIELDS if record.get(name) is not None]
     if not found:
@@ -480,9 +480,9 @@ _NAMES, _NUMBERS = frozenset({str}), frozenset({int, float})
 
 
 def _usual_score(nuggets: Any) -> float | None:
-    """The score of nuggets that are written as usual; None for any others, which want a closer look.
+    """Return the score of nuggets in the usual form; None for any others, which need a closer look.
 
-    The same arithmetic as `restore_score_100`, without a line of Python for each nugget.
+    The same arithmetic as `restore_score_100` without a Python loop over the nuggets: about twice as fast.
     """
     try:
         names, weights, labels = zip(*map(_USUAL, nuggets), strict=True)
@@ -501,21 +501,21 @@ def _usual_score(nuggets: Any) -> float | None:
 
 
 def _score(weights: Iterable[float], labels: Iterable[str]) -> float:
-    """`restore_score_100` of positive finite weights and true labels; OverflowError, KeyError otherwise."""
+    """Compute `restore_score_100` of valid weights and labels. Raises OverflowError, KeyError otherwise."""
     weights = tuple(weights)
     gains = map(mul, weights, map(GAIN.__getitem__, labels))
     return 100.0 * (math.fsum(gains) / math.fsum(weights))
 
 
 def _unjudged(record: Mapping[str, Any]) -> Unscored:
-    """Tell a line that was answered but not judged from one whose nuggets we cannot find."""
+    """Return UNJUDGED for a line with an answer. Raises ValueError for one that has nothing to score."""
     if not any(name in record for name in _OUTCOME_FIELDS):
         raise ValueError(f"neither judged nuggets nor an error; the fields are {_fields(record)}")
     return Unscored.UNJUDGED
 
 
 def _stored_score(stored: object, gold: Gold | None) -> float:
-    """A score without the nuggets that it was computed from; ValueError outside [0, 100], and beside a gold."""
+    """Check a score that has no nuggets beside it. Raises ValueError outside [0, 100], or if there is a gold."""
     if gold is not None:
         raise ValueError("a restore_score_100 without its nuggets cannot be weighed by --gold")
     if not (isinstance(stored, (int, float)) and _is_number(stored) and 0 <= stored <= 100):
@@ -537,7 +537,7 @@ def _label(nugget: Mapping[str, Any]) -> Any:
 
 
 def _by_id(nuggets: object, where: str) -> dict[str, dict[str, Any]]:
-    """Give the nuggets by id, each once; one without an id is known by its place, as `#3`."""
+    """Return the nuggets by id, each once; one without an id is named by its place, as `#3`."""
     if not isinstance(nuggets, list) or not nuggets:
         raise ValueError(f"{where} is not a list with at least one nugget")
     named: dict[str, dict[str, Any]] = {}
@@ -562,7 +562,7 @@ def _reweighted(pairs: Mapping[str, tuple[Any, Any]], weights: Weights) -> dict[
 
 
 def _require_score(pairs: Mapping[str, tuple[Any, Any]]) -> float:
-    """Score named pairs; ValueError names the first nugget at fault."""
+    """Score named pairs. The ValueError names the first invalid nugget."""
     try:
         return restore_score_100(pairs.values())
     except ValueError:
@@ -595,17 +595,17 @@ _COLUMN_NAMES: Final[Mapping[str, Sequence[str]]] = {
     "query": _QUERY_FIELDS,
     "error": ("error", "error_message"),
 }
-"""What a column may be called, best first; case, spaces and hyphens do not matter."""
+"""Accepted names of each column, best first; case, spaces and hyphens are ignored."""
 
 _NO_ERROR: Final = frozenset({"", "false", "none", "null", "nan"})
 
 Columns = dict[str, int]
-"""Where the columns that are there stand."""
+"""Positions of the columns that the file has."""
 Pair = tuple[float, str]
 
 
 def is_csv(path: Path | str) -> bool:
-    """Whether a file is read as CSV: by its name, gzipped or not."""
+    """True if a file is read as CSV, by its name, gzipped or not."""
     return str(path).lower().removesuffix(".gz").endswith((".csv", ".tsv"))
 
 
@@ -619,17 +619,20 @@ def _csv_outcomes(path: Path | str, gold: Gold | None) -> dict[str, Outcome]:
     folded = [_folded(name) for name in header]
     for place in columns.values():
         if folded.count(folded[place]) > 1:
-            raise BadInput(path, line, f"the column {header[place].strip()!r} stands there twice")
+            raise BadInput(path, line, f"the column {header[place].strip()!r} occurs twice")
     table = _Table(path, header, columns)
     if "coverage" in columns:
-        return _CsvNuggets(table, gold).outcomes(rows)
+        return _nugget_rows(table, rows, gold)
     if gold is not None:
         raise BadInput(path, line, "scores without their nuggets cannot be weighed by --gold")
     return dict(_stored_scores(table, rows))
 
 
 def _rows(path: Path | str) -> Iterator[tuple[int, list[str]]]:
-    """The rows with the lines they end on, the header first: blank ones left out, all as long as the header."""
+    """Yield rows with the numbers of their last lines, the header first; blank rows are skipped.
+
+    Raises BadInput for a row that has more or fewer cells than the header.
+    """
     csv.field_size_limit(_MOST_CELL_CHARS)
     lines = _text_lines(path)
     above, first = next(((n, line) for n, line in enumerate(lines) if line.strip()), (0, ""))
@@ -669,117 +672,115 @@ def _folded(name: str) -> str:
 
 
 def _says_error(cell: str) -> bool:
-    """Whether a cell of the error column tells of one: tables made by programs write none as False, None or nan."""
+    """True if a cell of the error column reports an error; programs write False, None or nan for none."""
     return cell.strip().lower() not in _NO_ERROR
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A CSV file's header."""
+    """A CSV file's header, for errors that name the column as the file does."""
 
     path: Path | str
     header: Sequence[str]
     columns: Columns
 
     def cell(self, row: Sequence[str], column: str) -> str:
-        """What stands in a column, "" where there is no such column."""
+        """Return a cell, "" if there is no such column."""
         return row[self.columns[column]].strip() if column in self.columns else ""
 
     def bad(self, line: int, column: str, problem: str) -> BadInput:
-        """The error for a cell, under the column's own name."""
+        """Return the error for a cell."""
         named = self.header[self.columns[column]].strip() if column in self.columns else column
         return BadInput(self.path, line, f"field {named!r}: {problem}")
 
+    def gold_names(self, name: str, row: Sequence[str]) -> dict[str, str]:
+        """Return the names by which the gold of an item is found."""
+        by_query = self.columns["id"] == self.columns.get("query")
+        names = {"fused_query": name} if by_query else {"id": name}
+        return {**names, "fused_query": self.cell(row, "query")} if "query" in self.columns else names
 
-class _CsvNuggets:
-    """Items whose judged nuggets have a row each, in any order."""
-
-    def __init__(self, table: _Table, gold: Gold | None) -> None:
-        self._table, self._columns, self._gold = table, table.columns, gold
-        self._pairs: dict[str, dict[str, Pair]] = {}
-        self._records: dict[str, tuple[int, dict[str, str]]] = {}
-        """Of each item the line it begins on, and the names to look it up in the gold by."""
-        self._failed: set[str] = set()
-        self._blank: dict[str, int] = {}
-        """Items with a nugget that has no label, and the line of that."""
-        self._known: dict[tuple[str, str], Pair] = {}
-        """Pairs as they are written and read: few are different, and one of each is enough."""
-
-    def outcomes(self, rows: Iterable[tuple[int, list[str]]]) -> dict[str, Outcome]:
-        place_of_id, place_of_label = self._columns["id"], self._columns["coverage"]
-        place_of_nugget, place_of_weight = self._columns.get("nugget"), self._columns.get("weight")
-        place_of_error = self._columns.get("error")
-        known, items = self._known, self._pairs
-        for line, row in rows:
-            name = row[place_of_id].strip()
-            pairs = items.get(name)
-            if pairs is None:
-                pairs = items[name] = self._begin(line, name, row)
-            if place_of_error is not None and _says_error(row[place_of_error]):
-                self._failed.add(name)
-                continue
-            nugget = row[place_of_nugget].strip() if place_of_nugget is not None else ""
-            nugget = nugget or f"#{len(pairs) + 1}"
-            written = ("" if place_of_weight is None else row[place_of_weight], row[place_of_label])
-            pair = known.get(written) or self._read(line, name, written)
-            if nugget in pairs:
-                raise self._table.bad(line, "nugget", f"nugget {nugget!r} of {name!r} is judged twice")
-            pairs[nugget] = pair
-        return {name: self._outcome(name, pairs) for name, pairs in items.items() if not self._left_out(name)}
-
-    def _left_out(self, name: str) -> bool:
-        return self._gold is not None and self._gold.leaves_out(self._records[name][1])
-
-    def _begin(self, line: int, name: str, row: Sequence[str]) -> dict[str, Pair]:
-        if not name:
-            raise self._table.bad(line, "id", "is empty")
-        if self._gold is not None:
-            by_query = self._columns["id"] == self._columns.get("query")
-            record = {"fused_query": name} if by_query else {"id": name}
-            if "query" in self._columns:
-                record["fused_query"] = self._table.cell(row, "query")
-            self._records[name] = line, record
-        return {}
-
-    def _read(self, line: int, name: str, written: tuple[str, str]) -> Pair:
-        """A weight and a label from their cells; the weight is 0 where the gold gives it."""
+    def pair(self, line: int, written: tuple[str, str], *, weighed: bool) -> Pair:
+        """Parse the cells of weight and label. The label may be empty; unless `weighed`, the gold has the weight."""
         label = written[1].strip()
         if label and label not in GAIN:
-            raise self._table.bad(line, "coverage", f"{label!r} is not one of full, partial, none")
-        weight = 0.0 if self._gold is not None else _cell_number(written[0])
-        if weight is None or (self._gold is None and not 0 < weight <= _LARGEST):
+            raise self.bad(line, "coverage", f"{label!r} is not one of full, partial, none")
+        weight = _cell_number(written[0]) if weighed else 0.0
+        if weight is None or (weighed and not 0 < weight <= _LARGEST):
             hint = "" if written[0].strip() else " (weights can come from --gold)"
-            raise self._table.bad(line, "weight", f"{written[0]!r} is not a positive finite number{hint}")
-        pair = weight, label
-        if label:
-            self._known[written] = pair
-        else:
-            self._blank.setdefault(name, line)
-        return pair
+            raise self.bad(line, "weight", f"{written[0]!r} is not a positive finite number{hint}")
+        return weight, label
 
-    def _outcome(self, name: str, pairs: Mapping[str, Pair]) -> Outcome:
-        if name in self._failed:
-            return Unscored.FAILED
-        if name in self._blank:
-            if any(label for _, label in pairs.values()):
-                raise self._table.bad(
-                    self._blank[name], "coverage", f"is empty, but {name!r} has other labels"
-                )
-            return Unscored.UNJUDGED
-        if self._gold is not None:
-            line, record = self._records[name]
-            try:
-                return _require_score(_reweighted(pairs, self._gold.weights_of(record)))
-            except ValueError as problem:
-                raise BadInput(self._table.path, line, f"{name!r}: {problem}") from None
-        try:
-            return _score(*zip(*pairs.values(), strict=True))
-        except OverflowError:
-            raise BadInput(self._table.path, 1, f"{name!r}: the weights are too large to add up") from None
+
+@dataclass(slots=True)
+class _Item:
+    """An item of a CSV file with one row per nugget."""
+
+    line: int
+    """The line of its first row."""
+    names: Mapping[str, str]
+    """Where the gold is: its id and query; empty without gold."""
+    pairs: dict[str, Pair] = field(default_factory=dict)
+    failed: bool = False
+    blank: int = 0
+    """The line of a row without a label, 0 if all have one."""
+
+
+def _nugget_rows(
+    table: _Table, rows: Iterable[tuple[int, list[str]]], gold: Gold | None
+) -> dict[str, Outcome]:
+    """Score items whose nuggets have one row each, in any order."""
+    columns = table.columns
+    id_at, label_at = columns["id"], columns["coverage"]
+    nugget_at, weight_at, error_at = map(columns.get, ("nugget", "weight", "error"))
+    items: dict[str, _Item] = {}
+    pairs: dict[tuple[str, str], Pair] = {}  # few pairs of cells differ: each is parsed and stored once
+    for line, row in rows:
+        name = row[id_at].strip()
+        item = items.get(name)
+        if item is None:
+            if not name:
+                raise table.bad(line, "id", "is empty")
+            item = items[name] = _Item(line, table.gold_names(name, row) if gold is not None else {})
+        if error_at is not None and _says_error(row[error_at]):
+            item.failed = True
+            continue
+        written = ("" if weight_at is None else row[weight_at], row[label_at])
+        pair = pairs.get(written)
+        if pair is None:
+            pair = pairs[written] = table.pair(line, written, weighed=gold is None)
+        if not pair[1]:
+            item.blank = item.blank or line
+        nugget = row[nugget_at].strip() if nugget_at is not None else ""
+        nugget = nugget or f"#{len(item.pairs) + 1}"
+        if nugget in item.pairs:
+            raise table.bad(line, "nugget", f"nugget {nugget!r} of {name!r} is judged twice")
+        item.pairs[nugget] = pair
+    return {
+        name: _item_outcome(table, name, item, gold)
+        for name, item in items.items()
+        if gold is None or not gold.leaves_out(item.names)
+    }
+
+
+def _item_outcome(table: _Table, name: str, item: _Item, gold: Gold | None) -> Outcome:
+    if item.failed:
+        return Unscored.FAILED
+    if item.blank:
+        if any(label for _, label in item.pairs.values()):
+            raise table.bad(item.blank, "coverage", f"is empty, but {name!r} has other labels")
+        return Unscored.UNJUDGED
+    try:
+        if gold is not None:
+            return _require_score(_reweighted(item.pairs, gold.weights_of(item.names)))
+        return _score(*zip(*item.pairs.values(), strict=True))
+    except ValueError as problem:
+        raise BadInput(table.path, item.line, f"{name!r}: {problem}") from None
+    except OverflowError:
+        raise BadInput(table.path, 1, f"{name!r}: the weights are too large to add up") from None
 
 
 def _stored_scores(table: _Table, rows: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[str, Outcome]]:
-    """Each row's item and the score it has in a cell, in [0, 100]."""
+    """Yield the item of each row and its score in [0, 100]."""
     for line, row in rows:
         name, written = table.cell(row, "id"), table.cell(row, "score")
         if not name:
@@ -808,9 +809,9 @@ _JUDGED_NAMES: Final = ("results.jsonl", "per_item.jsonl")
 
 
 def judged_files(word: str) -> list[str]:
-    """The files that a word of the command line names: a file, a directory's, or what a pattern finds.
+    """Return the judged files that an argument names: a file, the files of a directory, or the matches of a pattern.
 
-    FileNotFoundError for a directory without judged files; a pattern that finds nothing is its own name.
+    Raises FileNotFoundError for a directory without judged files. A pattern without matches is returned as it is.
     """
     path = Path(word)
     if path.is_dir():
@@ -832,9 +833,9 @@ def score_files(
     skip_bad_gold: bool = False,
     empty_is_zero: bool = False,
 ) -> list[tuple[str, Summary]]:
-    """Summarise every file that the words name (see `judged_files`), each once, in that order.
+    """Summarise every file that the arguments name (see `judged_files`), each once, in that order.
 
-    Raises BadInput at the first line that is broken, OSError for a file that is not there.
+    Raises BadInput at the first broken line, OSError for a missing file.
     """
     weights = read_gold(gold, skip_bad=skip_bad_gold, report=report) if gold else None
     names = dict.fromkeys(name for word in words for name in judged_files(word))
@@ -855,10 +856,9 @@ exit code: 0 all scored, 1 some items failed, 2 bad input
 
 
 def table(rows: Sequence[tuple[str, Summary]]) -> str:
-    """Lay the summaries out in columns; `unjudged` and `failed=0` only where there is something in them.
+    """Format the summaries as a table; `unjudged` and `failed=0` (the mean with failures as 0) only if needed.
 
-    `failed=0` is the mean with failures counted as 0.
-    The file comes last: however long its name is, the numbers stay in place, on a narrow screen too.
+    The file comes last, so that long names do not move the numbers out of sight on a narrow screen.
     """
     empty = {
         "unjudged": not any(summary.n_unjudged for _, summary in rows),
@@ -875,7 +875,7 @@ def table(rows: Sequence[tuple[str, Summary]]) -> str:
 
 
 def as_json(rows: Sequence[tuple[str, Summary]]) -> str:
-    """A JSON list, one object per file, unrounded."""
+    """Return a JSON list, one object per file, unrounded."""
     return json.dumps([{"file": name, **asdict(s)} for name, s in rows], ensure_ascii=False, indent=2)
 
 
@@ -916,7 +916,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print one summary per file and give the exit code: 0 all scored, 1 some failed, 2 bad input."""
+    """Print one summary per file; returns the exit code: 0 all scored, 1 some failed, 2 bad input."""
     options = _parser().parse_args(argv)
     try:
         rows = score_files(

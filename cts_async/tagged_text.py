@@ -1,6 +1,6 @@
-"""Thoughts, tool calls, tool responses and answers in a model's text, told apart by their tags (WebDancer's format).
+"""Parse the tags in a model's text (WebDancer's format): thoughts, tool calls, tool responses and answers.
 
-The agent's turns and files of candidate answers are read by this one parser. It accepts any text, and never raises.
+The agent's turns and files of candidate answers are read by this one parser. It accepts any text and never raises.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-__all__ = ["NAMES", "AnswerFrom", "Part", "answer_in", "parts_of"]
+__all__ = ["TAG_NAMES", "AnswerFrom", "Part", "find_answer", "split_parts"]
 
 AnswerFrom = Literal["tag", "open_tag", "last_turn"]
-NAMES: Final = ("think", "tool_call", "tool_response", "answer")
+TAG_NAMES: Final = ("think", "tool_call", "tool_response", "answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A stretch of text: `body` is stripped and without its tags, `raw` as it stands, from index `start` on.
+    """A part of a text: `raw` is the original from index `start` on, `body` is without tags and stripped.
 
-    `closed` is false for a block whose closing tag is missing. Plain text is stripped nowhere.
+    `closed` is false for a block without its closing tag. The body of plain text is not stripped.
     """
 
     kind: Literal["text", "think", "tool_call", "tool_response", "answer"]
@@ -30,15 +30,15 @@ class Part:
     closed: bool = True
 
 
-def answer_in(text: str) -> tuple[str, AnswerFrom]:
-    """The answer, and where it was found. The last closed `<answer>` counts, then one left open, each outside
-    thoughts; one within a thought only if there is nothing outside; without any tag the text outside all blocks.
+def find_answer(text: str) -> tuple[str, AnswerFrom]:
+    """Return the answer, perhaps empty, and how it was found.
 
-    The answer may be empty: then the text has nothing to offer.
+    In this order: the last closed `<answer>` outside thoughts; one left open outside thoughts; one within a thought,
+    if there is no text outside; else all text outside the blocks.
     """
     if "<" not in text:
         return text.strip(), "last_turn"
-    parts = parts_of(text)
+    parts = split_parts(text)
     outside = [part for part in parts if part.kind != "think"]
     answer, found = _tagged_answer(outside)
     if answer is None and not _TAG.sub("", "".join(part.raw for part in outside)).strip():
@@ -50,10 +50,10 @@ def answer_in(text: str) -> tuple[str, AnswerFrom]:
     return "".join(part.body for part in parts if part.kind == "text").strip(), "last_turn"
 
 
-def parts_of(text: str) -> list[Part]:
-    """Split a text into its parts, in order; a tag cut off at its end is left out.
+def split_parts(text: str) -> list[Part]:
+    """Split a text into its parts, in order; a tag cut off at the end of the text is left out.
 
-    A chat template may have opened the first thought: text before a first `</think>` is a thought.
+    A chat template may have opened the first thought, so text before a first `</think>` is a thought.
     """
     text = _without_half_tag(text.rstrip())
     tags = _tokens(text)
@@ -72,8 +72,8 @@ class _Tag:
     closing: bool
 
 
-_TAG: Final = re.compile(rf"<(/?)({'|'.join(NAMES)})\s*>", re.IGNORECASE)
-_WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in NAMES for slash in ("", "/"))
+_TAG: Final = re.compile(rf"<(/?)({'|'.join(TAG_NAMES)})\s*>", re.IGNORECASE)
+_WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in TAG_NAMES for slash in ("", "/"))
 _HALF_TAG: Final = re.compile(r"<[/a-z_]{0,15}\s*\Z", re.IGNORECASE)
 _INNER_ENDS: Final[Mapping[str, frozenset[str]]] = {
     "answer": frozenset({"answer", "tool_call", "think", "tool_response"}),
@@ -94,7 +94,7 @@ def _tokens(text: str) -> list[_Tag]:
 
 
 def _segments(tags: Sequence[_Tag], text: str, start: int) -> Iterator[Part]:
-    """Yield the parts of `text` from `start`, in order; `tags` are those that stand there."""
+    """Yield the parts of `text` from `start`, in order; `tags` are the tags after `start`."""
     at = 0
     while at < len(tags):
         tag = tags[at]
@@ -108,7 +108,7 @@ def _segments(tags: Sequence[_Tag], text: str, start: int) -> Iterator[Part]:
 
 
 def _block(tags: Sequence[_Tag], at: int, text: str) -> tuple[Part, int, int]:
-    """Read the block that `tags[at]` opens: the part, where it ends, and the next tag to look at."""
+    """Read the block that `tags[at]` opens: the part, the index of its end, and the number of the next tag."""
     opening = tags[at]
     kind: Any = opening.name
     closer = _closer(tags, at)
@@ -124,7 +124,7 @@ def _block(tags: Sequence[_Tag], at: int, text: str) -> tuple[Part, int, int]:
 
 
 def _closer(tags: Sequence[_Tag], at: int) -> int | None:
-    """Find the tag that closes `tags[at]`; a block that begins anew before that was never closed."""
+    """Find the tag that closes `tags[at]`; None if the block starts again before it is closed."""
     name = tags[at].name
     for other in range(at + 1, len(tags)):
         if tags[other].name == name and (tags[other].closing or name != "think"):
@@ -133,7 +133,7 @@ def _closer(tags: Sequence[_Tag], at: int) -> int | None:
 
 
 def _cut(tags: Sequence[_Tag], at: int) -> int:
-    """Find the tag where a block left open ends: a thought at the end of the text, others at a new block."""
+    """Find the tag where an unclosed block ends: a thought at the end of the text, others at the next block."""
     ends = _INNER_ENDS.get(tags[at].name, frozenset())
     inner = (i for i in range(at + 1, len(tags)) if tags[i].name in ends and not tags[i].closing)
     return next(inner, len(tags))

@@ -1,8 +1,8 @@
-"""Values made by the million: frozen for the type checker, without what freezing costs at run time.
+"""Dataclasses for the hot path: frozen for the type checker only, and cheap to pickle.
 
-A frozen dataclass sets every field through `object.__setattr__`; of the twenty made for one judged candidate
-that was a twelfth of all time. What is not made in the hot path stays really frozen. Many also travel between
-processes by the hundred: they are pickled as their class with a tuple, a quarter of what names of fields cost.
+A frozen dataclass sets every field through `object.__setattr__`: for the twenty objects of one judged candidate that
+took a twelfth of all time. Objects outside the hot path are really frozen. Values are pickled as their class and a
+tuple of fields, which takes a quarter of the bytes of a pickle with field names.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """A slotted dataclass, compared and hashed by its fields; a type checker refuses to change one."""
+    """Make a slotted dataclass, compared and hashed by its fields; the type checker forbids assignments to it."""
     made = dataclass(slots=True, unsafe_hash=True)(cls)
     made.__reduce__ = _reducer(made)  # type: ignore[method-assign, assignment]
     return made
 
 
 def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
-    """How a value is pickled: made anew of its fields, in their order."""
+    """Return the `__reduce__` of a class: its constructor and its fields in order."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
-    if len(names) < 2:  # `attrgetter` gives a tuple of several only
+    if len(names) < 2:  # attrgetter returns a tuple only for several names
         return lambda one: (cls, tuple(getattr(one, name) for name in names))
     all_of = attrgetter(*names)
     return lambda one: (cls, all_of(one))

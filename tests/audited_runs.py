@@ -16,7 +16,7 @@ from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import make_plan
-from cts_async.protocol.run import run_campaign
+from cts_async.protocol.run import run_plan
 
 Record = dict[str, Any]
 
@@ -31,7 +31,7 @@ def made(directory: Path, settings: Settings | None = None, **options: Any) -> d
             given = {"ks": (2,), "limit": 6, "references": ("orig", "gold"), **options}
             asked = RunConfig(models=("fake",), every_role="fake", runs_dir=directory / "runs", **given)
             plan = make_plan(asked, load_catalogue(config), {})
-            await run_campaign(plan, {}, Events())
+            await run_plan(plan, {}, Events())
             return {system.label: path for system, path in plan.systems.items()}
 
     return asyncio.run(main())

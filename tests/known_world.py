@@ -23,16 +23,12 @@ in its place knows no city, and as Rewriter makes up the year 2023 where 37 | i 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from aiohttp import web
 from fake_roles import field_of, role_of
 
 N = 518
@@ -158,76 +154,12 @@ _ROLES: Mapping[str, Callable[[str, str], str]]
 _ROLES = {"clarify": _clarify, "answer": _answer, "rewrite": _rewrite, "agent": _agent, "judge": _judge}
 
 
-# --- The server ----------------------------------------------------------------------------------------
-
-
-async def _chat(request: web.Request) -> web.Response:
-    asked = json.loads(await request.read())
-    model = str(asked["model"]).removesuffix("-id")
-    text = say(model, asked["messages"][-1]["content"])
-    usage = {"prompt_tokens": 100, "completion_tokens": 10}
-    message = {"role": "assistant", "content": text}
-    choice = {"index": 0, "message": message, "finish_reason": "stop"}
-    return web.json_response({"model": asked["model"], "choices": [choice], "usage": usage})
-
-
-async def _messages(request: web.Request) -> web.Response:
-    asked = json.loads(await request.read())
-    said = asked["messages"][-1]["content"]
-    text = say("claude", said if isinstance(said, str) else said[-1]["text"])
-    content, usage = [{"type": "text", "text": text}], {"input_tokens": 100, "output_tokens": 10}
-    return web.json_response(
-        {
-            "type": "message",
-            "role": "assistant",
-            "model": asked["model"],
-            "content": content,
-            "stop_reason": "end_turn",
-            "usage": usage,
-        }
-    )
-
-
-@contextmanager
-def providers(directory: Path) -> Iterator[Path]:
-    """Serve all of them on loopback, each at an account of its own; gives the cts.toml that names them."""
-    started, port = threading.Event(), 0
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-
-    async def serve() -> None:
-        nonlocal port
-        app = web.Application()
-        app.router.add_post("/{model}/v1/chat/completions", _chat)
-        app.router.add_post("/{model}/v1/messages", _messages)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            port = runner.addresses[0][1]
-            started.set()
-            await stop.wait()
-        finally:
-            await runner.cleanup()
-
-    def run() -> None:
-        try:
-            loop.run_until_complete(serve())
-        finally:
-            loop.close()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    assert started.wait(10)
+def write_config(directory: Path) -> None:
+    """Write cts.toml with all models, each at an account of its own. Nothing listens there."""
     tables = [
-        f'[models.{name}]\nbase_url = "http://127.0.0.1:{port}/{name}/v1"\nmodel = "{name}-id"\n'
+        f'[models.{name}]\nbase_url = "http://127.0.0.1:9/{name}/v1"\nmodel = "{name}-id"\n'
         f'account = "{name}"\nkey_env = "KNOWN_API_KEY"\nrequests_per_min = 1e7\ntokens_per_min = 1e10\n'
         "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n"
         for name in MODELS
     ]
-    config = directory / "cts.toml"
-    config.write_text("\n".join(tables))
-    try:
-        yield config
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(10)
+    (directory / "cts.toml").write_text("\n".join(tables))

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cts_async.datasets.mimics_duo import ASPECTS, ONLINE, QUALITY, RATING
-from cts_async.records import Pane
+from cts_async.neighbours.mimics_duo.panes import ASPECTS, ONLINE, QUALITY, RATING, Pane
 
 SHARED = Path(__file__).resolve().parents[1].parent / "shared" / "data" / "mimics-duo"
 

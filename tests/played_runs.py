@@ -17,7 +17,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.client import Client
 from cts_async.llm.messages import ChatRequest, Message, Reply
 from cts_async.protocol.plan import make_plan
-from cts_async.protocol.run import run_campaign
+from cts_async.protocol.run import run_plan
 from cts_async.report.summary import summarise_run, write_summary
 
 Say = Callable[[str, Sequence[Message]], str]
@@ -47,7 +47,7 @@ def play(config: RunConfig, say: Say) -> list[Path]:
 
     with patch.object(Client, "chat", chat):
         plan = make_plan(config, load_catalogue(config.config_file), {})
-        asyncio.run(run_campaign(plan, {}, Events()))
+        asyncio.run(run_plan(plan, {}, Events()))
     directories = list(plan.systems.values())
     for directory in directories:
         write_summary(summarise_run(directory))

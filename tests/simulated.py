@@ -27,7 +27,7 @@ from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import RateLimited, TransientError
-from cts_async.llm.responses import quotas, retry_after_s
+from cts_async.llm.responses import quotas_in, retry_after_s
 
 MEDIAN_S, SIGMA = 0.8, 0.6
 TRIP_S, TRIP_SIGMA = 0.03, 0.5
@@ -90,7 +90,7 @@ class Server:
         self.last_end = loop.time()
         usage = Usage(int(call.tokens), 0) if call.tokens else None
         return Executed(
-            {"text": ""}, usage, quotas(_Head(verdict.headers), self.allowance.epoch_s + loop.time())
+            {"text": ""}, usage, quotas_in(_Head(verdict.headers), self.allowance.epoch_s + loop.time())
         )
 
 

@@ -17,20 +17,17 @@ The median lies between the 259th and the 260th score, and p90 is 100 everywhere
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from math import sqrt
 from pathlib import Path
 
+import golden_world
 import pytest
-from known_world import providers, write_data
+from known_world import say, write_config, write_data
+from shared_folders import shared_folder
 
-import cts_async
-
-OURS = str(Path(cts_async.__file__).parents[1])
 BOTH = ("runs/hard518-gpt-k2", "runs/hard518-kimi-k2")
 
 Cts = Callable[..., str]
@@ -38,24 +35,37 @@ Cts = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def cts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cts]:
-    """`cts WORDS` gives what is printed, in a folder with the campaign's runs: 3 systems x k = 1..3, and orig."""
-    folder = tmp_path_factory.mktemp("known")
-    queries, gold, corpus = write_data(folder)
-    data = ["--data", f"hard518:{queries}", "--gold", str(gold), "--corpus", str(corpus), "-q"]
-    environ = {**os.environ, "KNOWN_API_KEY": "0123456789", "PYTHONPATH": OURS, "COLUMNS": "200"}
+    """`cts WORDS` returns what is printed, in a folder with the campaign's runs: 3 systems x k = 1..3, and orig."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("KNOWN_API_KEY", "0123456789")
+        patched.setenv("COLUMNS", "200")
+        patched.chdir(shared_folder(tmp_path_factory, "known-world", run_campaign))
+        yield run
 
-    def run(*words: str) -> str:
-        command = [sys.executable, "-m", "cts_async.cli.main", *words]
-        done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
 
-    with providers(folder):
-        budgets = ["-k", "1", "-k", "2", "-k", "3"]
+def run(*words: str) -> str:
+    done = golden_world.cts(*words, says=lambda model, messages: say(model, messages[-1]["content"]))
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done.stdout
+
+
+def run_campaign(folder: Path) -> None:
+    with chdir(folder):
+        write_data(Path())
+        write_config(Path())
+        data = (
+            "--data",
+            "hard518:hard_518_queries.csv",
+            "--gold",
+            "gold.jsonl",
+            "--corpus",
+            "docs.jsonl",
+            "-q",
+        )
+        budgets = ("-k", "1", "-k", "2", "-k", "3")
         run("run", "-m", "gpt", "-m", "claude", "-m", "kimi", *budgets, *data)
         run("run", "-m", "gpt", "-k", "1", "-k", "3", "--support", "forgetful", "--no-orig", *data)
         run("judge", "runs/hard518-orig", *BOTH, "--judge", "strict", "-q")
-        yield run
 
 
 @pytest.fixture(scope="module")

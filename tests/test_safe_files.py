@@ -17,45 +17,45 @@ import pytest
 import cts_async
 from cts_async.errors import StorageFull, UsageError
 from cts_async.safe_files import (
+    atomic_writer,
     check_writable,
-    leads_to,
-    make_folder_in,
+    is_open_file,
+    make_folder,
     open_file,
-    opened_folder,
+    open_folder,
     replace_file,
-    written_whole,
 )
 
 PACKAGE = Path(cts_async.__file__).parent
 APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 
-def test_the_new_content_takes_the_old_one_s_place(tmp_path: Path) -> None:
+def test_new_content_takes_the_old_one_s_place(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for content in (b"old", b"new"):
-        with written_whole(path) as file:
+        with atomic_writer(path) as file:
             file.write(content)
     assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_error_in_between_leaves_the_old_content_and_nothing_else(tmp_path: Path) -> None:
+def test_error_in_between_leaves_the_old_content_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
-    with suppress(KeyboardInterrupt), written_whole(path) as file:
+    with suppress(KeyboardInterrupt), atomic_writer(path) as file:
         file.write(b"new")
         raise KeyboardInterrupt
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:
+def test_unwritable_place_is_one_line(tmp_path: Path) -> None:
     for path, why in [(tmp_path / "none" / "a", "No such file"), (tmp_path, "Is a directory")]:
-        with pytest.raises(UsageError, match=f"cannot write \\({why}"), written_whole(path):
+        with pytest.raises(UsageError, match=f"cannot write \\({why}"), atomic_writer(path):
             pass
 
 
-def test_a_full_disk_asks_for_room_and_leaves_the_old_file(
+def test_full_disk_asks_for_room_and_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(fd: int) -> None:
@@ -65,7 +65,7 @@ def test_a_full_disk_asks_for_room_and_leaves_the_old_file(
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", refuse)
     told = "a: cannot write .No space left on device.; make room"
-    with pytest.raises(StorageFull, match=told), written_whole(path) as file:
+    with pytest.raises(StorageFull, match=told), atomic_writer(path) as file:
         file.write(b"new")
     assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [("a", b"old")]
 
@@ -83,7 +83,7 @@ def a_dangling_link(path: Path) -> None:
 
 def a_socket(path: Path) -> None:
     # The path of a socket is no longer than 107 bytes.
-    with opened_folder(path.parent) as folder, socket.socket(socket.AF_UNIX) as bound:
+    with open_folder(path.parent) as folder, socket.socket(socket.AF_UNIX) as bound:
         bound.bind(f"/proc/self/fd/{folder}/{path.name}")
 
 
@@ -97,7 +97,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("make", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_regular_file_is_refused_and_left_as_it_is(
+def test_irregular_file_is_refused_and_unchanged(
     tmp_path: Path, make: Callable[[Path], None], why: str
 ) -> None:
     outside, path = tmp_path / "outside", tmp_path / "file"
@@ -111,7 +111,7 @@ def test_what_is_no_regular_file_is_refused_and_left_as_it_is(
         check_writable(path)
     with pytest.raises(UsageError, match=rf"file: cannot write \(.*{why}"):
         replace_file(path, b"ours")
-    with pytest.raises(UsageError, match=rf"file: cannot write \(.*{why}"), written_whole(path) as file:
+    with pytest.raises(UsageError, match=rf"file: cannot write \(.*{why}"), atomic_writer(path) as file:
         file.write(b"ours")
     after = path.lstat()
     assert (after.st_ino, after.st_mode, after.st_mtime_ns) == (
@@ -123,21 +123,21 @@ def test_what_is_no_regular_file_is_refused_and_left_as_it_is(
     assert {one.name for one in tmp_path.iterdir()} == {"outside", "file"}
 
 
-def test_a_folder_that_is_a_link_is_refused_unless_the_user_named_the_file(tmp_path: Path) -> None:
+def test_folder_that_is_a_link_is_refused_unless_the_user_named_the_file(tmp_path: Path) -> None:
     elsewhere, link = tmp_path / "elsewhere", tmp_path / "link"
     elsewhere.mkdir()
     link.symlink_to(elsewhere)
     for refused in (
         lambda: open_file(link / "file", APPEND),
-        lambda: make_folder_in(link, "folder"),
-        lambda: make_folder_in(tmp_path, "link"),
+        lambda: make_folder(link, "folder"),
+        lambda: make_folder(tmp_path, "link"),
     ):
         with pytest.raises(OSError, match="link is a symbolic link"):
             refused()
     with pytest.raises(UsageError, match="link is a symbolic link"):
         replace_file(link / "file", b"")
     assert not list(elsewhere.iterdir())
-    with written_whole(link / "file") as file:
+    with atomic_writer(link / "file") as file:
         file.write(b"named by the user")
     assert (elsewhere / "file").read_bytes() == b"named by the user"
 
@@ -146,11 +146,11 @@ def test_folders_further_up_may_be_links(tmp_path: Path) -> None:
     (tmp_path / "data" / "run").mkdir(parents=True)
     (tmp_path / "runs").symlink_to(tmp_path / "data")
     replace_file(tmp_path / "runs" / "run" / "file", b"ours")
-    assert make_folder_in(tmp_path / "runs" / "run", "folder").is_dir()
+    assert make_folder(tmp_path / "runs" / "run", "folder").is_dir()
     assert (tmp_path / "data" / "run" / "file").read_bytes() == b"ours"
 
 
-def test_a_link_under_the_temporary_name_is_removed_and_not_followed(tmp_path: Path) -> None:
+def test_link_under_the_temporary_name_is_removed_and_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_bytes(b"theirs")
     (tmp_path / f".file.{os.getpid()}").symlink_to(outside)
@@ -159,26 +159,26 @@ def test_a_link_under_the_temporary_name_is_removed_and_not_followed(tmp_path: P
     assert {one.name for one in tmp_path.iterdir()} == {"outside", "file"}
 
 
-def test_a_deleted_or_replaced_file_is_noticed(tmp_path: Path) -> None:
+def test_deleted_or_replaced_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "file"
     fd = open_file(path, APPEND)
-    assert leads_to(path, fd)
+    assert is_open_file(path, fd)
     path.rename(tmp_path / "aside")
-    assert not leads_to(path, fd)
+    assert not is_open_file(path, fd)
     path.touch()
-    assert not leads_to(path, fd)
+    assert not is_open_file(path, fd)
     path.unlink()
     path.symlink_to(tmp_path / "aside")
-    assert not leads_to(path, fd)
+    assert not is_open_file(path, fd)
     os.close(fd)
 
 
 WRITES = """
 import sys
 from pathlib import Path
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 print("before", flush=True)
-with written_whole(Path(sys.argv[1])) as file:
+with atomic_writer(Path(sys.argv[1])) as file:
     file.write(b"content\\n")
 print("after")
 """
@@ -197,7 +197,7 @@ def test_standard_output_by_its_name_is_written_to_in_its_place(
 
 
 def test_devices_for_output_are_written_to() -> None:
-    with written_whole(Path("/dev/null")) as file:
+    with atomic_writer(Path("/dev/null")) as file:
         file.write(b"content")
     assert Path("/dev/null").is_char_device()
 
@@ -222,8 +222,8 @@ WRITING_CALLS = {
     *("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move"),
 }
 ELSEWHERE = {
-    "cli/standard_output.py": "the null device, in the place of a standard output that takes no more",
-    "cli/standard_error.py": "the null device, in the place of a standard error that is closed",
+    "cli/streams.py": "the null device, in place of a standard stream that is closed or fails",
+    "report/output.py": "the null device, in place of a standard output that fails",
     "search/backends/index.py": "bm25s and numpy save into a folder that mkdtemp has just made",
     "report/plots/image_files.py": "a script in a folder that mkdtemp has just made",
 }
@@ -286,12 +286,12 @@ def test_no_module_writes_files_in_another_way() -> None:
         "np.save(path, array)",
     ],
 )
-def test_the_walk_sees_every_way_to_write(code: str) -> None:
+def test_walk_sees_every_way_to_write(code: str) -> None:
     assert list(writes(ast.parse(code)))
 
 
 @pytest.mark.parametrize(
     "code", ["open(path)", "open(path, 'rb')", "os.open(path, os.O_RDONLY)", "os.fdopen(fd, 'wb')"]
 )
-def test_the_walk_takes_reading_for_reading(code: str) -> None:
+def test_walk_does_not_report_reading(code: str) -> None:
     assert not list(writes(ast.parse(code)))

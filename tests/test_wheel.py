@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import subprocess
@@ -65,7 +66,7 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
     for folder, packed in (("prompts", "_prompts"), ("data/sample", "_sample")):
         here = {path.name for path in (REPOSITORY / folder).iterdir()}
         assert here == {Path(name).name for name in names if name.startswith(f"cts_async/{packed}/")}
-    assert {"cts_async/llm/models.toml", "cts_async/search/web.toml"} <= set(names)
+    assert {"cts_async/llm/models.toml", "cts_async/search/web.toml", "cts_async/py.typed"} <= set(names)
     page = {
         f"cts_async/report/viewer/static/{name}"
         for name in ("index.html", "main.js", "theme.css", "icon.svg")
@@ -91,10 +92,20 @@ def test_prompts_and_sample_come_from_inside_the_wheel(installed: Path, tmp_path
         assert Path(path).is_relative_to(installed), f"{what} is {path}"
 
 
-def test_commands_run_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    done = python(installed, tmp_path, "-m", "cts_async.cli.main", "--help")
+def test_package_runs_as_a_module(installed: Path, tmp_path: Path) -> None:
+    done = python(installed, tmp_path, "-m", "cts_async", "--help")
     assert done.returncode == 0, done.stderr
-    assert "run" in done.stdout
+    assert "cts run" in done.stdout
+
+
+def test_both_scripts_start_the_same_command(wheel: Path) -> None:
+    packed = zipfile.ZipFile(wheel)
+    (entry_points,) = (name for name in packed.namelist() if name.endswith("/entry_points.txt"))
+    scripts = configparser.ConfigParser()
+    scripts.read_string(packed.read(entry_points).decode())
+    started = dict(scripts["console_scripts"])
+    assert started.keys() == {"cts", "cts-async"}
+    assert len(set(started.values())) == 1
 
 
 def test_doctor_speaks_json_from_the_wheel(installed: Path, tmp_path: Path) -> None:

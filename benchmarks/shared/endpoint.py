@@ -43,11 +43,30 @@ http {{
     listen 127.0.0.1:{port} reuseport;
     location = /status {{ stub_status; }}
 {roles}
+    location /provider/ {{
+{headers}
+      return 200 '{provider_reply}';
+    }}
     location / {{ return 200 '{reply}'; }}
   }}
 }}
 """
 
+
+_HEADERS = {
+    "x-ratelimit-limit-requests": "60000000",
+    "x-ratelimit-limit-tokens": "600000000000",
+    "x-ratelimit-remaining-requests": "5999${connection_requests}",
+    "x-ratelimit-remaining-tokens": "59999999${connection_requests}",
+    "x-ratelimit-reset-requests": "${connection_requests}ms",
+    "x-ratelimit-reset-tokens": "1m${connection_requests}ms",
+    "x-request-id": "req_$request_id",
+    "openai-processing-ms": "$connection_requests",
+    "openai-version": "2020-10-01",
+    "openai-organization": "org-1234567890",
+    "cf-ray": "$request_id-FRA",
+}
+"""What providers send beside each reply: limits that change from reply to reply, and identifiers."""
 
 ROLES = {
     "clarify": json.dumps(["Which winter?", "Which island?", "Which harbour?"]),
@@ -79,6 +98,11 @@ class Endpoint:
         """The base URL at which everybody plays this role, of `ROLES`."""
         return f"{self.url.removesuffix('/v1')}/{role}/v1"
 
+    @property
+    def provider(self) -> str:
+        """The base URL of a judge whose replies look as providers send them: limits, details of usage, a snapshot."""
+        return self.of("provider")
+
     def counts(self) -> Counts:
         with urllib.request.urlopen(f"{self.url.removesuffix('/v1')}/status") as response:
             page = response.read().decode()
@@ -90,6 +114,25 @@ def judge_reply() -> str:
     """One valid reply of a judge of eight nuggets, complete enough for every client."""
     rows = [{"id": id, "coverage": label} for id, label in zip(NUGGET_IDS, _LABELS, strict=True)]
     return _reply(json.dumps({"results": rows}))
+
+
+def provider_reply() -> str:
+    """The same reply with all that OpenAI sends in one."""
+    reply = json.loads(judge_reply())
+    reply["model"] = f"{MODEL}-2025-12-11"
+    reply["choices"][0]["message"] |= {"refusal": None, "annotations": []}
+    reply["choices"][0]["logprobs"] = None
+    reply["usage"] |= {
+        "prompt_tokens_details": {"cached_tokens": 512, "audio_tokens": 0},
+        "completion_tokens_details": {
+            "reasoning_tokens": 0,
+            "audio_tokens": 0,
+            "accepted_prediction_tokens": 0,
+            "rejected_prediction_tokens": 0,
+        },
+    }
+    reply |= {"service_tier": "default", "system_fingerprint": "fp_1234567890"}
+    return json.dumps(reply)
 
 
 def _reply(text: str) -> str:
@@ -120,9 +163,19 @@ def static_endpoint(processes: int = 1) -> Iterator[Endpoint]:
             f"    location /{role}/ {{ return 200 '{_quoted(_reply(text))}'; }}"
             for role, text in ROLES.items()
         )
+        headers = "\n".join(f'      add_header {name} "{value}";' for name, value in _HEADERS.items())
         user = "user root;" if os.geteuid() == 0 else ""
         config.write_text(
-            _CONFIG.format(folder=folder, port=port, reply=reply, user=user, processes=processes, roles=roles)
+            _CONFIG.format(
+                folder=folder,
+                port=port,
+                reply=reply,
+                provider_reply=_quoted(provider_reply()),
+                headers=headers,
+                user=user,
+                processes=processes,
+                roles=roles,
+            )
         )
         log = Path(folder) / "error.log"
         command = [program, "-c", str(config), "-p", folder, "-e", str(log)]

@@ -1,37 +1,28 @@
-"""Agreement between judges: labels, scores and orderings of systems (paper, table 9)."""
+"""Agreement between judges: labels beyond chance, scores and orderings of systems (paper, table 9)."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from cts_async.analysis.board import LABELS, NO_LABEL, Board
+from cts_async.analysis.stats import correlation
 from cts_async.records import Coverage
 
 if TYPE_CHECKING:
     import numpy as np
 
-    Numbers = Sequence[float] | np.ndarray[Any, np.dtype[Any]]
+    from cts_async.analysis.stats import Numbers
+
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-# --- agreement
-#
-# How far two judges agree: in single labels beyond chance, and in the scores that the labels make.
-#
-# Cohen's kappa (Cohen 1960, "A coefficient of agreement for nominal scales"), and with quadratic weights over the
-# order none < partial < full (Cohen 1968, "Weighted kappa"): a full taken for none weighs four times as much
-# as a full taken for partial. 1 is full agreement, 0 is what chance brings, less is worse than chance.
-
 Weights = Literal["quadratic"] | None
-
-ASCENDING: Final[tuple[Coverage, ...]] = ("none", "partial", "full")
-"""The labels in the order that quadratic weights go by."""
-
-Pairs = Mapping[tuple[Any, Any], int]
+Level = Literal["nominal", "ordinal"]
+LabelPairs = Mapping[tuple[str, str], int]
 """How often the first judge gave one label where the second gave the other."""
 
 
@@ -55,184 +46,121 @@ class Agreement:
         return asdict(self)
 
 
-def cohen_kappa(
-    a: Sequence[Hashable],
-    b: Sequence[Hashable],
-    weights: Weights = None,
-    *,
-    order: Sequence[Hashable] = ASCENDING,
-) -> float | None:
-    """Kappa of two judges' labels, `a[i]` and `b[i]` being about the same thing.
-
-    None for no labels, and where both always gave one and the same, since chance alone explains that.
-    `order` matters to weights only; ValueError for a label outside it, or unequal lengths.
-    """
-    if len(a) != len(b):
-        raise ValueError("labels must be of the same things")
-    return kappa_of(Counter(zip(a, b, strict=True)), weights, order=order)
-
-
-def kappa_of(pairs: Pairs, weights: Weights = None, *, order: Sequence[Hashable] = ASCENDING) -> float | None:
-    """`cohen_kappa` from counts: 1 - sum(w o) / sum(w e), o observed and e expected by chance."""
-    rows: Counter[Hashable] = Counter()
-    columns: Counter[Hashable] = Counter()
-    for (here, there), n in pairs.items():
-        rows[here] += n
-        columns[there] += n
-    weight = _disagreement(weights, order, {*rows, *columns})
-    observed = sum(weight(here, there) * n for (here, there), n in pairs.items())
-    expected = sum(weight(h, t) * n * m for h, n in rows.items() for t, m in columns.items())
-    # Whole numbers up to here: the only rounding is that of this division.
-    return 1 - observed * rows.total() / expected if expected else None
-
-
-def agreement_of(judge: str, other: str, pairs: Pairs, scores: Numbers, other_scores: Numbers) -> Agreement:
-    """Both judges' pairs of labels by nugget and scores by answer, put into figures."""
+def agreement_of(
+    judge: str, other: str, pairs: LabelPairs, scores: Numbers, other_scores: Numbers
+) -> Agreement:
+    """Compute the agreement from both judges' pairs of labels by nugget, and scores by answer."""
     n = sum(pairs.values())
-    equal = sum(count for (here, there), count in pairs.items() if here == there)
+    equal = sum(count for (one, two), count in pairs.items() if one == two)
     return Agreement(
         judge=judge,
         other=other,
         n_answers=len(scores),
         n_nuggets=n,
         exact=equal / n if n else None,
-        kappa=kappa_of(pairs),
-        kappa_quadratic=kappa_of(pairs, "quadratic"),
+        kappa=cohen_kappa(pairs),
+        kappa_quadratic=cohen_kappa(pairs, "quadratic"),
         score_r=correlation(scores, other_scores),
     )
 
 
-def correlation(a: Numbers, b: Numbers) -> float | None:
-    """Pearson's r in [-1, 1]; None for fewer than two pairs, and where one side never varies.
+def cohen_kappa(pairs: LabelPairs, weights: Weights = None) -> float | None:
+    """Return Cohen's kappa, 1 - sum(w o) / sum(w e) of observed and expected counts, from counted pairs of labels.
 
-    The same to the last digit in whatever order the pairs are. ValueError for unequal lengths.
+    Cohen 1960, "A coefficient of agreement for nominal scales"; with quadratic weights over none < partial < full
+    Cohen 1968, "Weighted kappa": a full against a none weighs four times as much as a full against a partial. 1 is
+    full agreement, 0 is chance. None without labels, and if both judges always gave one and the same label.
     """
-    import numpy as np
+    ranks: dict[str, int] = {label: rank for rank, label in enumerate(LABELS)}
+    rows: Counter[str] = Counter()
+    columns: Counter[str] = Counter()
+    for (one, two), n in pairs.items():
+        rows[one] += n
+        columns[two] += n
 
-    if len(a) != len(b):
-        raise ValueError("scores must be of the same answers")
-    if len(a) < 2:
-        return None
-    if np.ptp(a) == 0 or np.ptp(b) == 0:
-        return None
-    x, y = (np.asarray(side, float) for side in (a, b))
-    order = np.lexsort((y, x))
-    x, y = x[order] - x[order].mean(), y[order] - y[order].mean()
-    return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
+    def weight(one: str, two: str) -> int:
+        if weights is None:
+            return int(one != two)
+        return (ranks[one] - ranks[two]) ** 2
 
-
-def _disagreement(weights: Weights, order: Sequence[Hashable], used: set[Hashable]) -> Any:
-    """Two labels to what their difference weighs."""
-    if weights is None:
-        return lambda here, there: int(here != there)
-    place = {label: i for i, label in enumerate(order)}
-    if strange := used - place.keys():
-        raise ValueError(f"labels without a place in the order {tuple(order)}: {sorted(map(str, strange))}")
-    return lambda here, there: (place[here] - place[there]) ** 2
-
-
-# --- kendall
-#
-# Kendall's tau-b between two rankings of the same systems (Kendall 1945, on ties in ranking problems).
+    observed = sum(weight(one, two) * n for (one, two), n in pairs.items())
+    expected = sum(weight(one, two) * n * m for one, n in rows.items() for two, m in columns.items())
+    # Whole numbers up to here: the only rounding is that of this division.
+    return 1 - observed * rows.total() / expected if expected else None
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Agreement of two orders in [-1, 1]: 1 is the same order, -1 the reverse.
+    """Return Kendall's tau-b of two rankings of the same systems (Kendall 1945): 1 is the same order, -1 the reverse.
 
-    (concordant - discordant) / sqrt((pairs - ties in a) * (pairs - ties in b)); None where one of them has no
-    order. Raises ValueError for unequal lengths.
+    (concordant - discordant) / sqrt((pairs - ties in a) * (pairs - ties in b)); None if one of them has no order.
+    Raises ValueError for unequal lengths. scipy's differs in the last digit in half of the cases.
     """
     if len(a) != len(b):
         raise ValueError("both must rank the same systems")
     balance = untied_a = untied_b = 0
     for i, j in combinations(range(len(a)), 2):
-        x, y = _sign(a[i] - a[j]), _sign(b[i] - b[j])
+        x, y = (a[i] > a[j]) - (a[i] < a[j]), (b[i] > b[j]) - (b[i] < b[j])
         balance += x * y
         untied_a += x != 0
         untied_b += y != 0
     return balance / math.sqrt(untied_a * untied_b) if untied_a and untied_b else None
 
 
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)
-
-
-# --- krippendorff
-#
-# Krippendorff's alpha: agreement beyond chance of any number of judges, who may have left things out.
-#
-# Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section D: alpha = 1 - D_o / D_e from the coincidence
-# matrix, with the nominal metric or the ordinal one (a difference is larger the more values lie between).
-# 1 is full agreement, 0 is chance, less is worse than chance.
-
-Level = Literal["nominal", "ordinal"]
-MISSING = -1
-
-
 def krippendorff_alpha(labels: Array, level: Level, n_values: int) -> float | None:
-    """Alpha of `labels`, shape (things, judges), integers 0..n_values-1 in ascending order, or MISSING.
+    """Return Krippendorff's alpha of any number of judges, who may have left things out.
 
-    A thing that fewer than two judges have labelled says nothing. None where no two judges have labelled the
-    same thing, and where only one value was ever given: there is no disagreement to expect then.
+    Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", section D: alpha = 1 - D_o / D_e from the
+    coincidence matrix, with the nominal metric or the ordinal one (the squared number of values given between two
+    values, each end counting half). `labels` has the shape (things, judges): integers 0..n_values-1 in ascending
+    order, negative for missing. A thing with fewer than two labels is ignored. None if no two judges labelled the
+    same thing, or if only one value was ever given.
     """
     import numpy as np
 
     given = np.column_stack([(labels == value).sum(axis=1, dtype=np.int16) for value in range(n_values)])
-    # Few things differ in how often each value was given to them: every kind of thing is reckoned with once.
-    places = (labels.shape[1] + 1) ** np.arange(n_values)
-    kinds, times = np.unique(given[given.sum(axis=1) >= 2] @ places, return_counts=True)
-    if not len(kinds):
+    # Many things have the same counts of values, so each distinct row of counts is processed once.
+    bases = (labels.shape[1] + 1) ** np.arange(n_values)
+    codes, times = np.unique(given[given.sum(axis=1) >= 2] @ bases, return_counts=True)
+    if not len(codes):
         return None
-    counts = kinds[:, None] // places % (labels.shape[1] + 1)
+    counts = codes[:, None] // bases % (labels.shape[1] + 1)
     weighted = counts * times[:, None] / (counts.sum(axis=1) - 1)[:, None]
     coincidences = counts.T @ weighted - np.diag(weighted.sum(axis=0))
     totals = (counts * times[:, None]).sum(axis=0).astype(float)
     n = totals.sum()
-    difference = _nominal(n_values) if level == "nominal" else _ordinal(totals)
+    if level == "nominal":
+        difference = 1.0 - np.eye(n_values)
+    else:
+        up_to = np.cumsum(totals) - totals / 2
+        difference = (up_to[:, None] - up_to) ** 2
     expected = (np.outer(totals, totals) * difference).sum()
     if expected == 0:
         return None
     return float(1 - (n - 1) * (coincidences * difference).sum() / expected)
 
 
-def _nominal(n_values: int) -> Array:
-    import numpy as np
-
-    return 1.0 - np.eye(n_values)
-
-
-def _ordinal(totals: Array) -> Array:
-    """Squared number of values given between two values, each end counting half."""
-    import numpy as np
-
-    up_to = np.cumsum(totals) - totals / 2
-    return (up_to[:, None] - up_to) ** 2
-
-
-# --- judges
-#
-# Do the conclusions depend on the judge? Scores and orderings by judge (paper, table 9), and agreement per nugget.
+# Robustness to the judge
 
 
 @dataclass(frozen=True, slots=True)
-class JudgeScores:
+class JudgeMeans:
     """One judge's row of table 9."""
 
     judge: str
     means: tuple[float | None, ...]
-    """By system, in the order of the board; None where it has scored nothing."""
+    """By system, in the order of the board; None if the judge scored none of its answers."""
     n_scored: tuple[int, ...]
     common_means: tuple[float | None, ...]
     """By system that every judge has scored, the mean over the instances that all of these have from all judges."""
     ordering: str
     """Those systems by their common means, best first: `gpt-k1 > ernie-k1 > orig`, with `=` between equals."""
     shares: Mapping[Coverage, float]
-    """Of all its labels, how many are full, partial, none; empty where it gave none."""
+    """Shares of full, partial and none among all its labels; empty without labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrderAgreement:
-    """Kendall's tau between two judges' orderings; None where one of them has no order."""
+    """Kendall's tau between two judges' orderings; None if one of them has no order."""
 
     judge: str
     other: str
@@ -245,11 +173,11 @@ class Robustness:
 
     systems: tuple[str, ...]
     n_common: int
-    """Instances that every judge has scored of every system that all judges have scored: orders are by these."""
-    judges: tuple[JudgeScores, ...]
+    """Instances that every judge scored of every system that all judges scored: orderings are by these."""
+    judges: tuple[JudgeMeans, ...]
     orders: tuple[OrderAgreement, ...]
     same_order: bool | None
-    """None where fewer than two systems were scored by every judge: there is no order."""
+    """None if fewer than two systems were scored by every judge."""
     agreements: tuple[Agreement, ...]
     alpha_nominal: float | None
     """Krippendorff's alpha of all judges together."""
@@ -257,7 +185,9 @@ class Robustness:
 
 
 def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
-    """What the judges agree in; None for fewer than two."""
+    """Compare the judges; None for fewer than two."""
+    import numpy as np
+
     if len(judges) < 2:
         return None
     means = {judge: _means(board.scores[judge]) for judge in judges}
@@ -265,21 +195,24 @@ def robustness(board: Board, judges: Sequence[str]) -> Robustness | None:
     n_common, common = _common_means(board, judges, shared)
     if not n_common:
         shared = []
-    # What differs in the last digits only, by the order of a sum, is equal.
+    # The order of a sum changes its last digits, so means are compared rounded.
     ranked = {judge: [round(common[judge][i] or 0.0, 9) for i in shared] for judge in judges}
     names = [board.systems[i] for i in shared]
     orderings = {judge: _ordering(names, ranked[judge]) for judge in judges}
+    labels = np.column_stack([board.labels[judge].ravel() for judge in judges])
     return Robustness(
         systems=board.systems,
         n_common=n_common,
-        judges=tuple(_judge(board, judge, means[judge], common[judge], orderings[judge]) for judge in judges),
+        judges=tuple(
+            _judge_means(board, judge, means[judge], common[judge], orderings[judge]) for judge in judges
+        ),
         orders=tuple(
             OrderAgreement(a, b, kendall_tau(ranked[a], ranked[b])) for a, b in combinations(judges, 2)
         ),
         same_order=len(set(orderings.values())) == 1 if len(shared) > 1 else None,
-        agreements=tuple(_agreement(board, a, b) for a, b in combinations(judges, 2)),
-        alpha_nominal=_alpha(board, judges, "nominal"),
-        alpha_ordinal=_alpha(board, judges, "ordinal"),
+        agreements=tuple(_board_agreement(board, a, b) for a, b in combinations(judges, 2)),
+        alpha_nominal=krippendorff_alpha(labels, "nominal", len(LABELS)),
+        alpha_ordinal=krippendorff_alpha(labels, "ordinal", len(LABELS)),
     )
 
 
@@ -293,7 +226,7 @@ def _means(scores: Array) -> tuple[float | None, ...]:
 def _common_means(
     board: Board, judges: Sequence[str], shared: Sequence[int]
 ) -> tuple[int, dict[str, tuple[float | None, ...]]]:
-    """How many instances all judges have scored of all `shared` systems, and by judge the systems' means over them."""
+    """Count the instances that all judges scored of all `shared` systems, and average over them by judge."""
     import numpy as np
 
     scores = np.stack([board.scores[judge] for judge in judges])
@@ -301,9 +234,10 @@ def _common_means(
     n = int(common.sum()) if len(shared) else 0
     return n, {
         judge: tuple(
-            math.fsum(column[common]) / n if n and i in shared else None for i, column in enumerate(of.T)
+            math.fsum(column[common]) / n if n and i in shared else None
+            for i, column in enumerate(by_system.T)
         )
-        for judge, of in zip(judges, scores, strict=True)
+        for judge, by_system in zip(judges, scores, strict=True)
     }
 
 
@@ -315,45 +249,41 @@ def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
     return " ".join(words)
 
 
-def _judge(
+def _judge_means(
     board: Board,
     judge: str,
     means: tuple[float | None, ...],
     common_means: tuple[float | None, ...],
     ordering: str,
-) -> JudgeScores:
+) -> JudgeMeans:
     import numpy as np
 
     labels = board.labels[judge]
-    given = np.bincount(labels[labels != NO_LABEL], minlength=len(LABELS))
+    counts = np.bincount(labels[labels != NO_LABEL], minlength=len(LABELS))
     shares = (
-        {label: float(given[code] / given.sum()) for code, label in enumerate(LABELS)} if given.sum() else {}
+        {label: float(counts[code] / counts.sum()) for code, label in enumerate(LABELS)}
+        if counts.sum()
+        else {}
     )
     n_scored = tuple(int(n) for n in (~np.isnan(board.scores[judge])).sum(axis=0))
-    return JudgeScores(judge, means, n_scored, common_means, ordering, shares)
+    return JudgeMeans(judge, means, n_scored, common_means, ordering, shares)
 
 
-def _agreement(board: Board, judge: str, other: str) -> Agreement:
+def _board_agreement(board: Board, judge: str, other: str) -> Agreement:
     import numpy as np
 
     a, b = board.labels[judge].ravel(), board.labels[other].ravel()
     both = (a != NO_LABEL) & (b != NO_LABEL)
-    pairs_of = a[both] * np.int8(len(LABELS)) + b[both]
-    counts = np.bincount(pairs_of, minlength=len(LABELS) ** 2).reshape(len(LABELS), -1)
-    pairs = {
-        (here, there): int(counts[i, j])
-        for i, here in enumerate(LABELS)
-        for j, there in enumerate(LABELS)
-        if counts[i, j]
-    }
+    codes = a[both] * np.int8(len(LABELS)) + b[both]
     x, y = board.scores[judge].ravel(), board.scores[other].ravel()
     scored = ~np.isnan(x) & ~np.isnan(y)
-    return agreement_of(judge, other, pairs, x[scored], y[scored])
+    return agreement_of(judge, other, label_pairs(codes), x[scored], y[scored])
 
 
-def _alpha(board: Board, judges: Sequence[str], level: Level) -> float | None:
+def label_pairs(codes: Array) -> Counter[tuple[str, str]]:
+    """Count pairs of labels from codes 3 * first + second, each an index of LABELS."""
     import numpy as np
 
-    return krippendorff_alpha(
-        np.column_stack([board.labels[judge].ravel() for judge in judges]), level, len(LABELS)
-    )
+    n = len(LABELS)
+    counts = np.bincount(codes, minlength=n * n)
+    return Counter({(LABELS[i // n], LABELS[i % n]): int(count) for i, count in enumerate(counts) if count})

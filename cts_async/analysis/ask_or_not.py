@@ -1,10 +1,10 @@
-"""Predicted answerability of questions, its calibration, and when asking pays (paper, section 7.3)."""
+"""Predicted answerability, its calibration, and when asking pays (paper, section 7.3)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -16,40 +16,37 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-# --- answerability
+# Answerability: the chance that a question is answered, predicted before it is asked. It is a rate, smoothed from the
+# general to the particular:
 #
-# Predicting before a question is asked whether it will be answered (paper, section 7.3: a signal for ask-or-not).
-#
-# The prediction is a rate, smoothed from the general to the particular:
-#
-# all questions -> primary type -> primary type x language x turn,   p = (known + S * p_above) / (n + S)
+#     all questions -> primary type -> primary type x language x turn,   p = (known + S * p_above) / (n + S)
 #
 # with S = 10 questions' worth of the level above; the first level starts at 1/2 with S = 2. It is out of fold:
 # instances are dealt to 10 folds by a digest of seed and id, and a question is predicted from the other folds
-# only. All systems are counted together, and an instance is in the same fold in all of them, so what one system
-# was answered never predicts what another is answered on the same instance.
+# only. All systems are counted together, and an instance is in the same fold in all of them, so the answers that one
+# system received never predict those of another on the same instance.
 
 FOLDS: Final = 10
 STRENGTH: Final = 10.0
-"""How many questions the rate of the level above counts as."""
+"""Weight of the level above, in questions."""
 
 Predictions: TypeAlias = dict[str, tuple[float, ...]]
-"""By instance, the predicted answerability of its questions in order."""
+"""Predicted answerability of the questions in order, by instance."""
 _Cell: TypeAlias = tuple[object, ...]
 
 
 def fold_of(id: str, seed: int) -> int:
-    """The fold, 0..9, of an instance: the same in every system and process."""
+    """Return the fold, 0..9, of an instance: the same in every system and process."""
     return blake2b(f"{seed}/{id}".encode(), digest_size=8).digest()[0] % FOLDS
 
 
 def predict_answerability(systems: Sequence[Interactions], *, seed: int = 0) -> list[Predictions]:
-    """Out-of-fold predictions for every question of every system, each strictly between 0 and 1."""
-    asked, known = _counted((row for system in systems for row in system.rows), seed)
+    """Predict every question of every system out of fold, strictly between 0 and 1."""
+    asked, known = _counts((row for system in systems for row in system.rows), seed)
     rates = _Rates(asked, known)
     return [
         {
-            row.id: tuple(rates.predicted(turn, fold) for turn in row.turns)
+            row.id: tuple(rates.predict(turn, fold) for turn in row.turns)
             for row in system.rows
             for fold in (fold_of(row.id, seed),)
         }
@@ -58,7 +55,7 @@ def predict_answerability(systems: Sequence[Interactions], *, seed: int = 0) -> 
 
 
 def any_answered(predictions: Sequence[float]) -> float:
-    """The predicted chance that at least one of the questions is answered, as if they were independent."""
+    """Return the chance that at least one of the questions is answered, as if they were independent."""
     chance = 0.0
     for p in predictions:
         chance += p - chance * p  # with a single question exactly its prediction
@@ -71,8 +68,8 @@ def _cells(turn: Turn) -> tuple[_Cell, ...]:
     return (), (kind,), (kind, turn.language, turn.turn)
 
 
-def _counted(rows: Iterable[Interaction], seed: int) -> tuple[Counter[_Cell], Counter[_Cell]]:
-    """Questions, and known answers, by class: of all folds together, and by fold as (fold, class)."""
+def _counts(rows: Iterable[Interaction], seed: int) -> tuple[Counter[_Cell], Counter[_Cell]]:
+    """Count questions and known answers by class: over all folds, and by fold as (fold, class)."""
     asked: Counter[_Cell] = Counter()
     known: Counter[_Cell] = Counter()
     for row in rows:
@@ -87,18 +84,18 @@ def _counted(rows: Iterable[Interaction], seed: int) -> tuple[Counter[_Cell], Co
 
 
 class _Rates:
-    """Smoothed rates without one fold; every class is worked out once for each fold."""
+    """Smoothed rates without one fold, computed once for each class and fold."""
 
     def __init__(self, asked: Counter[_Cell], known: Counter[_Cell]) -> None:
         self._asked, self._known = asked, known
-        self._found: dict[tuple[_Cell, int], float] = {}
+        self._rates: dict[tuple[_Cell, int], float] = {}
 
-    def predicted(self, turn: Turn, fold: int) -> float:
+    def predict(self, turn: Turn, fold: int) -> float:
         cells = _cells(turn)
-        found = self._found.get((cells[-1], fold))
-        if found is None:
-            found = self._found[cells[-1], fold] = self._smoothed(cells, fold)
-        return found
+        rate = self._rates.get((cells[-1], fold))
+        if rate is None:
+            rate = self._rates[cells[-1], fold] = self._smoothed(cells, fold)
+        return rate
 
     def _smoothed(self, cells: Sequence[_Cell], fold: int) -> float:
         rate, strength = 0.5, 2.0
@@ -109,19 +106,15 @@ class _Rates:
         return rate
 
 
-# --- calibration
-#
-# How well predicted answerability agrees with what was answered, and what it says about the gain.
-#
-# Brier score (Brier, 1950): the mean squared difference of prediction and outcome, 0 is best. Its reference is
-# the score of always predicting the rate that was observed, r (1 - r); skill = 1 - Brier / reference.
+# Calibration: the Brier score (Brier, 1950) is the mean squared difference of prediction and outcome, 0 is best. Its
+# reference is the score of always predicting the observed rate, r (1 - r); skill = 1 - Brier / reference.
 
 BINS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Questions predicted between `low` and `high` (the latter not included, but for 1)."""
+    """Questions predicted in [low, high), and 1.0 in the last bin."""
 
     low: float
     high: float
@@ -130,7 +123,7 @@ class Bin:
     """Mean prediction."""
     known: int
     gain: Difference | None
-    """Mean difference to `orig` of the instances at k = 1 whose question is in this bin; None for none."""
+    """Mean difference to `orig` of the instances at k = 1 whose question is in this bin; None without any."""
 
     @property
     def observed(self) -> float:
@@ -139,7 +132,7 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Over `n` questions; bins without any are left out."""
+    """Calibration over `n` questions; empty bins are left out."""
 
     n: int
     brier: float
@@ -148,61 +141,60 @@ class Calibration:
 
     @property
     def skill(self) -> float | None:
-        """How much of the reference's error the predictions save; None where there is none to save."""
+        """Share of the reference's error that the predictions save; None if the reference has no error."""
         return 1 - self.brier / self.reference if self.reference else None
+
+
+@dataclass(slots=True)
+class _BinSums:
+    """Sums over the questions of one bin."""
+
+    n: int = 0
+    known: int = 0
+    predicted: float = 0.0
+    scores: list[float] = field(default_factory=list)
+    baseline: list[float] = field(default_factory=list)
 
 
 def calibrate(
     systems: Sequence[Interactions], predictions: Sequence[Predictions], orig: Scores, *, seed: int = 0
 ) -> Calibration | None:
-    """Compare the predictions with the answers; None where nothing was asked."""
-    bins = [_Open() for _ in range(BINS)]
-    error, n, known = 0.0, 0, 0
+    """Compare the predictions with the answers; None if nothing was asked."""
+    sums = [_BinSums() for _ in range(BINS)]
+    error = 0.0
     for system, predicted in zip(systems, predictions, strict=True):
         for row in system.rows:
             for turn, p in zip(row.turns, predicted[row.id], strict=True):
                 error += (p - turn.known) ** 2
-                n += 1
-                known += turn.known
-                pair = (row.score, orig[row.id]) if row.score is not None and row.id in orig else None
-                bins[min(int(p * BINS), BINS - 1)].add(p, turn.known, pair if system.k == 1 else None)
+                bin = sums[min(int(p * BINS), BINS - 1)]
+                bin.n += 1
+                bin.known += turn.known
+                bin.predicted += p
+                if system.k == 1 and row.score is not None and row.id in orig:
+                    bin.scores.append(row.score)
+                    bin.baseline.append(orig[row.id])
+    n, known = sum(bin.n for bin in sums), sum(bin.known for bin in sums)
     if not n:
         return None
-    closed = tuple(_closed(bin, i, seed) for i, bin in enumerate(bins) if bin.n)
-    return Calibration(n, error / n, known / n * (1 - known / n), closed)
+    bins = tuple(
+        Bin(
+            low=i / BINS,
+            high=(i + 1) / BINS,
+            n=bin.n,
+            predicted=bin.predicted / bin.n,
+            known=bin.known,
+            gain=paired_difference(bin.scores, bin.baseline, seed=seed),
+        )
+        for i, bin in enumerate(sums)
+        if bin.n
+    )
+    return Calibration(n, error / n, known / n * (1 - known / n), bins)
 
 
-class _Open:
-    """A bin that is being filled."""
-
-    def __init__(self) -> None:
-        self.n = self.known = 0
-        self.total = 0.0
-        self.scores: list[float] = []
-        self.bases: list[float] = []
-
-    def add(self, p: float, known: bool, pair: tuple[float, float] | None) -> None:
-        self.n += 1
-        self.total += p
-        self.known += known
-        if pair:
-            self.scores.append(pair[0])
-            self.bases.append(pair[1])
-
-
-def _closed(bin: _Open, place: int, seed: int) -> Bin:
-    gain = paired_difference(bin.scores, bin.bases, seed=seed)
-    return Bin(place / BINS, (place + 1) / BINS, bin.n, bin.total / bin.n, bin.known, gain)
-
-
-# --- ask_or_not
-#
-# Ask or not (paper, section 7.3): the frontier of asking less.
-#
-# A policy asks where the predicted chance of at least one answer is >= t, and searches the query as it is
-# elsewhere: an instance that is asked has its score from the run, another its score from `orig`. One threshold
-# after the other traces share asked against mean score, from never asking (orig) to always asking (the run). At
-# k = 1 the chance is the question's predicted answerability; at k > 1 the k questions are asked or not together.
+# Ask or not: a policy asks where the predicted chance of at least one answer is >= t, and searches the query as it is
+# elsewhere. An instance that is asked has its score from the run, another its score from `orig`. One threshold after
+# the other traces share asked against mean score, from never asking (orig) to always asking (the run). At k = 1 the
+# chance is the question's predicted answerability; at k > 1 the k questions are asked or not together.
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +208,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """What one run's predictions are worth, over the `n` instances judged in it and in `orig`."""
+    """What the predictions of one run are worth, over the `n` instances judged in it and in `orig`."""
 
     label: str
     k: int
@@ -226,9 +218,9 @@ class Frontier:
     area: float
     """Mean height of the frontier above asking the same share at random, in points of the score."""
     best: Point
-    """The highest mean in the sample itself, with the fewest asked among equals: too good to be expected."""
+    """The highest mean in the sample itself, with the fewest asked among equals: an optimistic estimate."""
     validated: Point
-    """What thresholds chosen on nine folds come to on the tenth, in turn. It has no one threshold: None."""
+    """The outcome of thresholds chosen on nine folds and applied to the tenth, in turn. Its threshold is None."""
     over_always: Difference
     """`validated` minus always asking, paired, with its bootstrap interval."""
 
@@ -244,7 +236,7 @@ class Frontier:
 def ask_or_not(
     system: Interactions, predictions: Predictions, orig: Scores, *, seed: int = 0
 ) -> Frontier | None:
-    """The frontier of one run; None where no instance is judged both in it and in `orig`."""
+    """Trace the frontier of one run; None if no instance is judged both in it and in `orig`."""
     import numpy as np
 
     rows = [row for row in system.rows if row.score is not None and row.id in orig]
@@ -255,7 +247,7 @@ def ask_or_not(
     unasked = np.array([orig[row.id] for row in rows], float)
     folds = np.array([fold_of(row.id, seed) for row in rows])
     points = _trace(chance, asked, unasked)
-    decided = _validated(chance, asked, unasked, folds)
+    decided = _decide_by_validation(chance, asked, unasked, folds)
     outcome = np.where(decided, asked, unasked)
     over_always = paired_difference(outcome, asked, seed=seed)
     assert over_always is not None
@@ -284,12 +276,12 @@ def _trace(chance: Array, asked: Array, unasked: Array) -> tuple[Point, ...]:
 
 
 def _best(points: Sequence[Point]) -> Point:
-    # Sums in another order differ in their last digits: what is equal but for them asks the fewest.
+    # Sums in another order differ in their last digits, so means are compared rounded.
     return max(points, key=lambda point: (round(point.mean_score, 9), -point.share_asked))
 
 
 def _area(points: Sequence[Point]) -> float:
-    """The trapezoids between the frontier and the straight line from its first to its last point."""
+    """Sum the trapezoids between the frontier and the straight line from its first to its last point."""
     first, last = points[0].mean_score, points[-1].mean_score
     heights = [p.mean_score - (first + (last - first) * p.share_asked) for p in points]
     return sum(
@@ -298,8 +290,8 @@ def _area(points: Sequence[Point]) -> float:
     )
 
 
-def _validated(chance: Array, asked: Array, unasked: Array, folds: Array) -> Array:
-    """Whether each instance is asked, by the threshold that is best on all folds but its own."""
+def _decide_by_validation(chance: Array, asked: Array, unasked: Array, folds: Array) -> Array:
+    """Decide for each instance whether to ask, by the threshold that is best on the other folds."""
     import numpy as np
 
     decided = np.zeros(len(chance), bool)
@@ -308,7 +300,7 @@ def _validated(chance: Array, asked: Array, unasked: Array, folds: Array) -> Arr
         if not inside.any():
             continue
         if inside.all():
-            decided[inside] = True  # nothing to learn a threshold from: ask, as the benchmark does
+            decided[inside] = True  # no other fold to learn a threshold from: ask, as the benchmark does
             continue
         threshold = _best(_trace(chance[~inside], asked[~inside], unasked[~inside])).threshold
         decided[inside] = threshold is not None and chance[inside] >= threshold

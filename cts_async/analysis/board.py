@@ -1,7 +1,7 @@
-"""Scores and labels of many runs over the same instances, side by side in arrays: 8 bytes a score, 1 a label.
+"""Scores and labels of many runs over the same instances, in arrays: 8 bytes per score, 1 per label.
 
-Texts are left behind, so a board of a hundred thousand instances and many runs stays small. Rows are in the order
-of the instances' names, whatever order they finished in: the same runs always make the same board.
+Texts are dropped, so a board of a hundred thousand instances and many runs stays small. Rows are in the order of the
+instances' names, whatever order they finished in: the same runs always make the same board.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cts_async.analysis.runs import FinishedRun, Item, Verdict, first_of, with_mark
+from cts_async.analysis.runs import FinishedRun, Item, Verdict, first_of, label_with_mark
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
 from cts_async.scorer import restore_score_100
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 LABELS: Final[tuple[Coverage, ...]] = ("none", "partial", "full")
-"""A label is stored as its place in here: ascending, as ordinal statistics need it."""
+"""A label is stored as its index in this tuple: ascending, as ordinal statistics need it."""
 NO_LABEL: Final = -1
 _CODES: Final[Mapping[str, int]] = {label: code for code, label in enumerate(LABELS)}
 
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """A run on the board: what it was, and how far it got."""
+    """A run on the board: its identity and its progress."""
 
     label: str
-    """Its name on the board, which no other has."""
+    """Its distinct name on the board."""
     system: str
-    """Its name in its own run."""
+    """Its name in its own manifest."""
     directory: Path
     clarifier: str
-    """Empty for the reference points, and where nobody knows."""
+    """Empty for the reference points, and if unknown."""
     k: int
     support: str
     agent: str
@@ -53,41 +53,41 @@ class Entrant:
 
     @property
     def n_missing(self) -> int:
-        """Instances without a line yet: the run is not over."""
+        """Instances without a line yet."""
         return self.n_expected - self.n_done - self.n_failed
 
     def n_failed_under(self, judge: str) -> int:
-        """An answer that failed has nothing to judge: it counts as failed under every judge."""
+        """Failed answers of a judge; an instance without an answer counts as failed under every judge."""
         return self.n_failed + self.judge_failures.get(judge, 0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Board:
-    """`scores[judge]` has the shape (instances, entrants), NaN where there is no score.
+    """`scores[judge]` has the shape (instances, entrants), NaN for a missing score.
 
-    `labels[judge]` has the shape (nuggets of all instances, entrants): places in LABELS, or NO_LABEL.
+    `labels[judge]` has the shape (nuggets of all instances, entrants): indices of LABELS, or NO_LABEL.
     """
 
     ids: tuple[str, ...]
     entrants: tuple[Entrant, ...]
     judges: tuple[str, ...]
-    """The judge that scored most runs first."""
+    """Most frequent scoring judge first."""
     scores: Mapping[str, Array]
     labels: Mapping[str, Array]
     remarks: tuple[str, ...] = ()
-    """What was found in the runs' files that a reader of the scores has to know."""
+    """Facts about the runs' files that a reader of the scores has to know."""
 
     @property
     def systems(self) -> tuple[str, ...]:
         return tuple(entrant.label for entrant in self.entrants)
 
     def place(self, label: str) -> int:
-        """The column of a system. Raises ValueError where there is none of that name."""
+        """Return the column of a system. Raises ValueError for an unknown name."""
         return self.systems.index(label)
 
 
 def make_board(runs: Iterable[FinishedRun]) -> Board:
-    """Take in the runs one by one, holding on to none. Raises UsageError where two disagree about the nuggets."""
+    """Build a board from runs, releasing each once it is read. Raises UsageError if two disagree about the nuggets."""
     rows, remarks = _Rows(), list[str]()
     found: list[tuple[Entrant, dict[str, _Column]]] = []
     for run in runs:
@@ -109,22 +109,22 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
 
 
 class _Rows:
-    """Which instance stands in which row, and which nuggets it has."""
+    """Assigns rows to instances, and holds their nuggets and weights."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.nuggets: list[tuple[str, ...]] = []
-        """By row; empty while nobody has labelled any."""
+        """By row; empty until a run has labels for it."""
         self._weights: list[tuple[Mapping[str, float], Path] | None] = []
-        """By row the weights that count, and whose they are."""
+        """By row, the weights that count and the run they are from."""
         self._differing: dict[int, str] = {}
-        """Of rows whose weights differ between runs, the first difference."""
+        """The first difference of each row whose weights differ between runs."""
         self._by_id: dict[str, int] = {}
         self._by_query: dict[str, int] = {}
         self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def of(self, item: Item) -> int:
-        """The item's row: by its id, or by its query where one of the files knows it by nothing else."""
+        """Return the item's row: by its id, or by its query if one of the files has no other id for it."""
         row = self._by_id.get(item.id)
         if row is None and item.id == item.fused_query:
             row = self._by_query.get(item.fused_query)
@@ -139,7 +139,7 @@ class _Rows:
         return row
 
     def codes(self, row: int, verdict: Verdict, where: Path) -> list[int]:
-        """The labels in the order of the row's nuggets."""
+        """Return the label codes in the order of the row's nuggets."""
         ids = tuple(verdict.coverage)
         if ids and not self.nuggets[row]:
             self.nuggets[row] = self._known.setdefault(ids, ids)
@@ -152,7 +152,7 @@ class _Rows:
         return [_CODES[verdict.coverage[id]] for id in nuggets] if ids else []
 
     def score(self, row: int, verdict: Verdict, where: Path) -> float:
-        """The verdict's score by the weights of the first run that has any: all runs are compared by one gold."""
+        """Return the score by the weights of the first run that has any: all runs are compared by one gold."""
         if not verdict.weights:  # a table of scores alone
             return verdict.score
         known, whose = self._weights[row] = self._weights[row] or (verdict.weights, where)
@@ -167,18 +167,18 @@ class _Rows:
         return restore_score_100((known[id], label) for id, label in verdict.coverage.items())
 
     def differing_weights(self) -> list[str]:
-        """What there is to say of weights that differ between runs."""
+        """Describe weights that differ between runs."""
         if not self._differing:
             return []
-        said = [self._differing[row] for row in sorted(self._differing, key=self.names.__getitem__)]
+        texts = [self._differing[row] for row in sorted(self._differing, key=self.names.__getitem__)]
         return [
-            f"Weights differ between runs, so not all were judged by the same gold: {first_of(said)}. Scores are "
+            f"Weights differ between runs, so not all were judged by the same gold: {first_of(texts)}. Scores are "
             "recomputed with the weights named first."
         ]
 
 
 class _Column:
-    """One run's scores and labels under one judge, as they were read."""
+    """Scores and labels of one run under one judge, in the order of its file."""
 
     def __init__(self) -> None:
         self.rows, self.scores = array("q"), array("d")
@@ -236,9 +236,9 @@ Found = tuple[Entrant, dict[str, _Column]]
 
 
 def _named_apart(found: Sequence[Found]) -> list[Found]:
-    """Systems of one name get what their directories' names add to it (`+support-gpt`), else these, else their paths."""
+    """Rename systems of equal names: by the mark of the directory (`+support-gpt`), its name, or its path."""
     for name in (
-        lambda e: with_mark(e.label, e.directory),
+        lambda e: label_with_mark(e.label, e.directory),
         lambda e: e.directory.name,
         lambda e: str(e.directory),
     ):
@@ -248,13 +248,13 @@ def _named_apart(found: Sequence[Found]) -> list[Found]:
 
 
 def _order(entrant: Entrant) -> tuple[int, int, str]:
-    """References first, then by budget and name."""
+    """Sort references first, then by budget and name."""
     reference = ("orig", "gold").index(entrant.system) if entrant.system in ("orig", "gold") else 2
     return reference, entrant.k, entrant.label
 
 
 def _ranked_judges(entrants: Sequence[Entrant]) -> tuple[str, ...]:
-    """By how many runs they scored first, then by how many they judged at all."""
+    """Order judges by how many runs they scored first, then by how many they judged at all."""
     first = Counter(entrant.judges[0] for entrant in entrants if entrant.judges)
     judged = Counter(judge for entrant in entrants for judge in entrant.judges)
     return tuple(sorted(judged, key=lambda judge: (-first[judge], -judged[judge], judge)))

@@ -1,42 +1,37 @@
-"""Questions and answers of a run, and the counts over them (paper, tables 4, 5, 7, 8 and 10)."""
+"""Questions and answers of a run, classified, and the counts over them (paper, tables 4, 5, 7, 8 and 10)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Reading
-from cts_async.analysis.resampling import Difference, paired_difference
 from cts_async.analysis.runs import FinishedRun
 from cts_async.analysis.stats import wilson
 from cts_async.errors import InputError
 from cts_async.records import Language, language_of
 from cts_async.values import value
 
-# --- interactions
-#
-# What was asked and answered in one run, ready to be counted: every question read, every answer known or not.
-
 Reader: TypeAlias = Callable[[str], Reading]
 Scores: TypeAlias = Mapping[str, float]
-"""`restore_score_100` by instance."""
+"""`restore_score_100` by instance id."""
 
 
 @value
 class Turn:
-    """One question with what became of it. `turn` counts from 1."""
+    """One classified question. `turn` counts from 1."""
 
     turn: int
     reading: Reading
     language: Language
     known: bool
-    """The answer is something else than `unknown`."""
+    """True if the answer is anything but `unknown`."""
 
 
 @value
 class Interaction:
-    """One instance that was asked something and answered it all. `score` is None where nobody judged it."""
+    """One instance whose questions were all answered. `score` is None if it was not judged."""
 
     id: str
     turns: tuple[Turn, ...]
@@ -50,7 +45,7 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Interactions:
-    """One Clarifier with one budget. What failed is counted apart: a failure is no `unknown`."""
+    """The interactions of one Clarifier with one budget. Failures are counted apart: a failure is not `unknown`."""
 
     label: str
     clarifier: str
@@ -62,19 +57,19 @@ class Interactions:
 
     @property
     def n_turns(self) -> int:
-        """k, or the most questions of an instance: of others' answers no k may be known."""
+        """The larger of k and the most questions of an instance; k of question files may be unknown."""
         return max([self.k, *(len(row.turns) for row in self.rows)])
 
     @property
     def n_missing(self) -> int:
-        """Instances that have no line yet."""
+        """Instances without a result yet."""
         return max(0, self.n_expected - len(self.rows) - self.n_failed)
 
 
 def interaction(
     id: str, pairs: Iterable[tuple[str, bool]], read: Reader, score: float | None = None
 ) -> Interaction:
-    """An instance from its questions in order, each with whether its answer is known."""
+    """Classify an instance's questions, given in order, each with whether its answer is known."""
     turns = tuple(
         Turn(turn, read(question), language_of(question), known)
         for turn, (question, known) in enumerate(pairs, start=1)
@@ -83,7 +78,10 @@ def interaction(
 
 
 def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) -> Interactions:
-    """The interactions of a Clarifier's run, with this judge's scores. InputError if a question lacks its answer."""
+    """Classify the questions of a Clarifier's run and attach this judge's scores.
+
+    Raises InputError if a question has no answer.
+    """
     rows = []
     for item in run.items.values():
         if len(item.questions) != len(item.answers):
@@ -99,23 +97,21 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
     )
 
 
-# --- unknowns
-#
-# How often the User Answerer cannot answer (paper, tables 4 and 7): `ua_unknown_rate`, `all_unknown`, `known_cnt`.
+# Unknown answers (tables 4 and 7)
 
 
 @dataclass(frozen=True, slots=True)
 class Unknowns:
-    """Counts over the instances that were answered; their rates are None where there are none."""
+    """How often the User Answerer could not answer; rates are None if there are no instances."""
 
     n: int
     """Instances."""
     answers: int
     unknown: int
     known_cnt: tuple[int, ...]
-    """At j the number of instances with exactly j answers that are not `unknown`, j = 0..k."""
+    """`known_cnt[j]` is the number of instances with exactly j known answers, j = 0..k."""
     by_turn: tuple[tuple[int, int], ...]
-    """At turn t - 1: answers, and those of them that are `unknown`."""
+    """`by_turn[t - 1]` holds the number of answers at turn t, and how many of them are `unknown`."""
 
     @property
     def ua_unknown_rate(self) -> float | None:
@@ -135,7 +131,7 @@ class Unknowns:
 
 
 def count_unknowns(system: Interactions) -> Unknowns:
-    """Count the answers of one run; failed instances take no part."""
+    """Count the answers of one run, failed instances excluded."""
     known_cnt = [0] * (system.n_turns + 1)
     turns = [[0, 0] for _ in range(system.n_turns)]
     for row in system.rows:
@@ -152,53 +148,12 @@ def count_unknowns(system: Interactions) -> Unknowns:
     )
 
 
-# --- known_count
-#
-# Beyond the paper: score and gain of the instances with 0, 1, ... k known answers (table 7's classes).
-
-
-@dataclass(frozen=True, slots=True)
-class KnownCount:
-    """The instances with exactly `known_cnt` known answers."""
-
-    known_cnt: int
-    n: int
-    """Instances, unjudged ones among them."""
-    score: Difference | None
-    """Mean score with its bootstrap interval, over those that were judged; None for none."""
-    gain: Difference | None
-    """Mean difference to `orig`, over those judged in both; None for none."""
-
-
-def by_known_count(system: Interactions, orig: Scores, *, seed: int = 0) -> tuple[KnownCount, ...]:
-    """One entry for each count from 0 to k."""
-    return tuple(_class(system, known, orig, seed) for known in range(system.k + 1))
-
-
-def _class(system: Interactions, known: int, orig: Scores, seed: int) -> KnownCount:
-    rows = [row for row in system.rows if row.known_cnt == known]
-    scores = [row.score for row in rows if row.score is not None]
-    paired = [(row.score, orig[row.id]) for row in rows if row.score is not None and row.id in orig]
-    return KnownCount(
-        known,
-        len(rows),
-        _mean(scores, [0.0] * len(scores), seed),
-        _mean([score for score, _ in paired], [base for _, base in paired], seed),
-    )
-
-
-def _mean(scores: Sequence[float], baseline: Sequence[float], seed: int) -> Difference | None:
-    return paired_difference(scores, baseline, seed=seed)
-
-
-# --- region_questions
-#
-# Questions about regions: `cq_region_rate` (paper, table 4), region-only questions (tables 5, 8 and 10).
+# Questions about regions (`cq_region_rate` of table 4; tables 5, 8 and 10)
 
 
 @dataclass(frozen=True, slots=True)
 class RegionTurn:
-    """One turn of one run: a row of table 10, and at k = 1 of table 5."""
+    """Region questions of one run at one turn: a row of table 10, and at k = 1 of table 5."""
 
     label: str
     clarifier: str
@@ -206,14 +161,14 @@ class RegionTurn:
     turn: int
     questions: int
     about_region: int
-    """Questions that ask for a region, or mention one: what `cq_region_rate` counts."""
+    """Questions that ask for a region or mention one: what `cq_region_rate` counts."""
     region_only: int
-    """Questions that ask for a region and for nothing else."""
+    """Questions that ask for a region and nothing else."""
     region_only_unknown: int
 
     @property
     def unknown_rate(self) -> float | None:
-        """Of the region-only questions, those answered `unknown`; None where there are none."""
+        """Fraction of region-only questions answered `unknown`; None if there are none."""
         return self.region_only_unknown / self.region_only if self.region_only else None
 
 
@@ -229,7 +184,7 @@ class UnknownRange:
 
 
 def region_turns(system: Interactions) -> tuple[RegionTurn, ...]:
-    """One entry for each turn, in order."""
+    """Count the region questions of each turn, in order."""
     counts = [[0, 0, 0, 0] for _ in range(system.n_turns)]
     for row in system.rows:
         for turn in row.turns:
@@ -246,51 +201,48 @@ def region_turns(system: Interactions) -> tuple[RegionTurn, ...]:
 
 
 def cq_region_rate(turns: Iterable[RegionTurn]) -> float | None:
-    """Fraction of clarification questions about region or location (table 4); None for no question."""
-    of = list(turns)
-    questions = sum(turn.questions for turn in of)
-    return sum(turn.about_region for turn in of) / questions if questions else None
+    """Fraction of clarification questions about region or location (table 4); None without questions."""
+    counted = list(turns)
+    questions = sum(turn.questions for turn in counted)
+    return sum(turn.about_region for turn in counted) / questions if questions else None
 
 
 def unknown_ranges(turns: Iterable[RegionTurn]) -> tuple[UnknownRange, ...]:
-    """The range for every k, ascending; a turn without region-only questions has no rate and takes no part."""
+    """Return the range for every k, ascending, over the turns that have region-only questions."""
     by_k: dict[int, list[tuple[float, RegionTurn]]] = {}
     for turn in turns:
         if (rate := turn.unknown_rate) is not None:
             by_k.setdefault(turn.k, []).append((rate, turn))
-    return tuple(_range(k, by_k[k]) for k in sorted(by_k))
+    ranges = []
+    for k, rated in sorted(by_k.items()):
+        low, lowest = min(rated, key=lambda pair: pair[0])
+        high, highest = max(rated, key=lambda pair: pair[0])
+        ranges.append(UnknownRange(k, low, high, lowest, highest))
+    return tuple(ranges)
 
 
-def _range(k: int, rated: list[tuple[float, RegionTurn]]) -> UnknownRange:
-    low, lowest = min(rated, key=lambda pair: pair[0])
-    high, highest = max(rated, key=lambda pair: pair[0])
-    return UnknownRange(k, low, high, lowest, highest)
-
-
-# --- type_profile
-#
-# Beyond the paper: how often each type of question is asked, and how often it can be answered, turn by turn.
+# Types of questions (beyond the paper)
 
 
 @dataclass(frozen=True, slots=True)
 class TypeProfile:
-    """Questions whose primary type this is: `n` of `of`, `known` of them answered."""
+    """How often questions of one primary type are asked (`n` among `of` questions) and answered (`known`)."""
 
     kind: QuestionType
     n: int
     of: int
     known: int
     by_turn: tuple[tuple[int, int], ...]
-    """At turn t - 1: questions of this type, and those of them that were answered."""
+    """`by_turn[t - 1]` holds the number of questions of this type at turn t, and how many were answered."""
 
     @property
     def share(self) -> float | None:
-        """Of all questions, those of this type; the shares of all types add up to 1."""
+        """Fraction of all questions; the shares of all types add up to 1."""
         return self.n / self.of if self.of else None
 
     @property
     def answerability(self) -> float | None:
-        """Of the questions of this type, those whose answer is not `unknown`."""
+        """Fraction of this type's questions whose answer is not `unknown`."""
         return self.known / self.n if self.n else None
 
     @property
@@ -300,7 +252,7 @@ class TypeProfile:
 
 
 def type_profiles(systems: Iterable[Interactions]) -> tuple[TypeProfile, ...]:
-    """A profile for every type, over the questions of all the systems together."""
+    """Count every type over the questions of all the systems together."""
     counts: dict[QuestionType, list[list[int]]] = {kind: [] for kind in QUESTION_TYPES}
     for system in systems:
         for row in system.rows:

@@ -17,12 +17,8 @@ from cts_async.protocol.run_folders import TALK
 from cts_async.records import UNKNOWN, Coverage, is_one_line
 from cts_async.scorer import TOLERANCE, restore_score_100
 
-# --- runs
-#
-# Finished runs as analyses see them: what was asked, answered, rewritten and judged, by instance.
-
 UNNAMED = "unnamed"
-"""A judge that neither a line nor the manifest names."""
+"""The judge of lines that name none, if the manifest names none either."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +33,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One finished instance of one run. `questions[i]` was answered with `answers[i]`; both empty for `orig`."""
+    """One finished instance of one run; `answers[i]` belongs to `questions[i]`, both are empty for orig."""
 
     id: str
     fused_query: str
@@ -47,76 +43,76 @@ class Item:
     rewritten_query: str
     answer: str
     verdicts: Mapping[str, Verdict]
-    """By judge; a judge that failed on this answer has none."""
+    """By judge, without the judges that failed on this answer."""
 
     @property
     def unknown(self) -> tuple[bool, ...]:
-        """Of each answer, whether the User Answerer said `unknown`."""
+        """For each answer, whether the User Answerer said `unknown`."""
         return tuple(answer == UNKNOWN for answer in self.answers)
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run directory, read whole. `players` are model names by role: clarifier, support, agent, judge NAME."""
+    """A run directory in memory. `players` are model names by role: clarifier, support, agent, judge NAME."""
 
     directory: Path
     label: str
     clarifier: str
-    """Who asked: the model, with its scheme and mode where these are not the benchmark's (`gpt-at-cot-respond`), so
-    that the same model prompted otherwise is another Clarifier. Empty for the reference points."""
+    """The model that asked, with its scheme and mode if these are not the benchmark's (`gpt-at-cot-respond`): the same
+    model prompted otherwise is another Clarifier. Empty for the reference points."""
     k: int
     players: Mapping[str, str]
     judges: tuple[str, ...]
     """The scoring judge first; empty for a run without judging."""
     items: Mapping[str, Item] = field(repr=False)
-    """By id, in the order of the ids: sums and resamples are the same to the last digit, whatever finished first."""
+    """By id, in the order of the ids, so that sums and resamples do not depend on what finished first."""
     n_failed: int
     n_expected: int
     data: Mapping[str, Any]
-    """Which data the run was over: name and sha256 of its file and of its gold."""
+    """Name of the data, sha256 of its file and of its gold."""
     embedded: bool
-    """Some role was played by the embedded model: its scores are a smoke test."""
+    """True if the embedded model played a role: the scores are a smoke test."""
     judge_failures: Mapping[str, int] = field(default_factory=dict)
-    """By judge, how many answers it failed to label. Where the run itself asked the judge they are among `n_failed`."""
+    """Answers that a judge failed to label. For the judge of the run itself they are among `n_failed`."""
     remarks: tuple[str, ...] = ()
-    """What was found in its files that a reader of its scores has to know."""
+    """Facts about its files that a reader of its scores has to know."""
     mode: str = "at-once"
-    """How the Clarifier talked with the user."""
+    """How the Clarifier interacts with the user."""
     talk: bool = False
-    """A conversation alone (`cts converse`): nothing was searched, and questions asked at once were asked of nobody."""
+    """Conversations only (`cts converse`): nothing was searched, and questions of mode at-once have no answers."""
 
     @property
     def unanswered(self) -> str:
-        """Why there are no answers of a user in it; "" where there are, or nobody clarified."""
+        """Why the run has no answers of a user; "" if it has, or if it asked nothing."""
         if self.mode == "select":
             return "its user chose among queries and answered no questions"
-        return "its questions were asked of nobody" if self.talk and self.mode == "at-once" else ""
+        return "no user answered its questions" if self.talk and self.mode == "at-once" else ""
 
     @property
     def n_missing(self) -> int:
-        """Instances that have no line yet: the run is not over."""
+        """Instances without a line yet."""
         return self.n_expected - len(self.items) - self.n_failed
 
     def scores(self, judge: str) -> dict[str, float]:
-        """`restore_score_100` by id, of the instances that this judge has labelled."""
+        """`restore_score_100` by id of the instances that this judge has labelled."""
         return {id: item.verdicts[judge].score for id, item in self.items.items() if judge in item.verdicts}
 
 
-def with_mark(label: str, directory: Path) -> str:
-    """A system's name with what its directory's name adds to it, such as `gpt-k1+support-kimi`."""
+def label_with_mark(label: str, directory: Path) -> str:
+    """Append to a system's label what the name of its directory adds, as in `gpt-k1+support-kimi`."""
     _, plus, mark = directory.name.partition("+")
     return label + plus + mark
 
 
 def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
-    """Read a run directory, or one that `cts judge --out` made; lines are read one at a time.
+    """Read a run directory, or one that `cts judge --out` made, one line at a time.
 
-    Texts of `Item` that are named in `without` are left empty, which spares most of the memory. Raises InputError
-    where there is no run.
+    Texts of `Item` that are named in `without` are left empty, which saves most of the memory. Raises InputError
+    if the directory is not a run.
     """
     manifest = read_manifest(directory)
     if manifest is None:
-        raise InputError(directory, "no run here (run.json is missing)")
+        raise InputError(directory, "not a run directory: run.json not found")
     identity = manifest.get("identity", {})
     judge = next(iter(identity.get("judges") or ()), UNNAMED)
     lines = _Lines(judge, without, changeable="candidates" in identity)
@@ -124,7 +120,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     for line in checked_results(results):
         lines.add(line, results)
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
-        lines.judged_further(path)
+        lines.add_judgments(path)
     players = dict(manifest.get("players", {}))
     label, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
     if "candidates" in identity:
@@ -132,7 +128,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     return FinishedRun(
         directory=directory,
         label=label,
-        clarifier=_who_asked(players, identity),
+        clarifier=_clarifier_name(players, identity),
         k=k,
         players=players,
         judges=tuple(lines.verdicts),
@@ -148,22 +144,22 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     )
 
 
-def _who_asked(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
+def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
     scheme, mode = identity.get("scheme") or "cts", identity.get("mode") or "at-once"
     unusual = [str(scheme)] * (scheme != "cts") + [str(mode)] * (mode != "at-once")
     return "-".join([str(players["clarifier"]), *unusual]) if players.get("clarifier") else ""
 
 
-def first_of(said: Sequence[str], most: int = 3) -> str:
-    """The first of several things, and how many more there are."""
-    more = f"; and {len(said) - most} more" if len(said) > most else ""
-    return "; ".join(said[:most]) + more
+def first_of(texts: Sequence[str], most: int = 3) -> str:
+    """Join the first of several texts, and say how many more there are."""
+    more = f"; and {len(texts) - most} more" if len(texts) > most else ""
+    return "; ".join(texts[:most]) + more
 
 
 def named_system(name: str) -> tuple[str, int]:
-    """System and budget by the name of its answers: ("ebk1", 1) for the release's ebk1__cand_hard518.
+    """Split the name of a file of answers into system and budget: ("ebk1", 1) for the release's ebk1__cand_hard518.
 
-    The budget is 0 where a name does not end in k and a digit.
+    The budget is 0 if the name does not end in k and a digit.
     """
     system = name.split("__cand")[0] or name
     budget = re.search(r"k([1-9])$", system)
@@ -171,35 +167,35 @@ def named_system(name: str) -> tuple[str, int]:
 
 
 def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Which data a manifest's identity says: name and digests; of judged candidates only the gold's."""
+    """Return name and digests of the data in a manifest's identity; for judged candidates only the gold's."""
     return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
 
 
 class _Lines:
-    """What the lines of a run say so far; of each id the last line counts."""
+    """Collects the lines of a run; the last line of an id counts."""
 
     def __init__(self, judge: str, without: Collection[str], *, changeable: bool) -> None:
         self._judge, self._without, self._changeable = judge, without, changeable
         self._digests: dict[str, str] = {}
-        """Of answers that may change under their ids (those of candidates), what their verdicts are about."""
+        """Digests of answers that may change under their ids (those of candidates)."""
         self._shared: dict[Any, Mapping[str, Any]] = {}
         self.found: dict[str, Item] = {}
         self.failed: set[str] = set()
         self.verdicts: dict[str, dict[str, Verdict]] = {}
         """By judge and id, the scoring judge first."""
         self.unlabelled: dict[str, set[str]] = {}
-        """By judge, the ids of the answers that it failed to label."""
+        """Ids of the answers that a judge failed to label."""
         self._disputed: dict[tuple[Path, str], tuple[float, float]] = {}
-        """By file and id, a stored score and the one that its nuggets give, where these differ."""
+        """A stored score and the one computed from its nuggets, by file and id, if they differ."""
 
     def add(self, line: Line, path: Path) -> None:
-        """A line of the results."""
+        """Add a line of the results."""
         id, judge = line["id"], str(line.get("judge") or self._judge)
-        for of in self.verdicts.values():
-            of.pop(id, None)
+        for by_id in self.verdicts.values():
+            by_id.pop(id, None)
         for ids in self.unlabelled.values():
             ids.discard(id)
-        if failed(line) and line.get("answer"):  # there is an answer: only this judge has failed on it
+        if failed(line) and line.get("answer"):  # the answer is there: only the judge failed
             self.unlabelled.setdefault(judge, set()).add(id)
         elif failed(line):
             self.found.pop(id, None)
@@ -212,63 +208,63 @@ class _Lines:
         if verdict := self._verdict(line, path):
             self.verdicts.setdefault(judge, {})[id] = verdict
 
-    def judged_further(self, path: Path) -> None:
-        """A further judge's file. A verdict on another answer than the one recorded does not count (yet)."""
-        judge, said, failures = path.stem, dict[str, Verdict](), set[str]()
+    def add_judgments(self, path: Path) -> None:
+        """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
+        judge, verdicts, failures = path.stem, dict[str, Verdict](), set[str]()
         for line in checked_results(path):
             judge = str(line.get("judge") or judge)
-            said.pop(line["id"], None)
+            verdicts.pop(line["id"], None)
             failures.discard(line["id"])
             if not self._is_about(line):
                 continue
             if failed(line):
                 failures.add(line["id"])
             elif verdict := self._verdict(line, path):
-                said[line["id"]] = verdict
-        if said:
-            self.verdicts.setdefault(judge, {}).update(said)
+                verdicts[line["id"]] = verdict
+        if verdicts:
+            self.verdicts.setdefault(judge, {}).update(verdicts)
         if failures:
             self.unlabelled[judge] = failures
 
     def _is_about(self, line: Line) -> bool:
-        """Whether a verdict is on the answer recorded, as far as it says; after a crash there may be none."""
+        """True if a verdict is about the recorded answer, as far as it says; after a crash there may be none."""
         if line["id"] not in self.found:
             return False
         digest, recorded = line.get("answer_digest"), self._digests.get(line["id"])
         return digest is None or recorded is None or digest == recorded
 
     def items(self) -> dict[str, Item]:
-        """The items with their verdicts, in the order of their ids."""
+        """Return the items with their verdicts, in the order of their ids."""
         for id, item in self.found.items():
-            verdicts = {judge: of[id] for judge, of in self.verdicts.items() if id in of}
+            verdicts = {judge: by_id[id] for judge, by_id in self.verdicts.items() if id in by_id}
             self.found[id] = replace(item, verdicts=verdicts)
         return {id: self.found[id] for id in sorted(self.found)}
 
     def contradictions(self) -> tuple[str, ...]:
-        """Files in which stored scores contradict their nuggets, each with the first instances by id."""
+        """Describe the files whose stored scores contradict their nuggets, each with the first instances by id."""
         by_file: dict[Path, list[str]] = {}
         for (path, id), (stored, score) in sorted(self._disputed.items()):
             by_file.setdefault(path, []).append(f"{id!r} says {stored:.6g}, its nuggets give {score:.6g}")
         return tuple(
-            f"Stored scores contradict their nuggets, and are recomputed: {path}: {first_of(said)}."
-            for path, said in by_file.items()
+            f"Stored scores contradict their nuggets, and are recomputed: {path}: {first_of(texts)}."
+            for path, texts in by_file.items()
         )
 
     def _verdict(self, line: Line, path: Path) -> Verdict | None:
-        """The score is computed from the labels, as `cts score` does: what is stored may be anybody's."""
-        place, stored = (path, line["id"]), line.get("restore_score_100")
-        self._disputed.pop(place, None)
+        """Compute the score from the labels, as `cts score` does; the stored one may be wrong."""
+        key, stored = (path, line["id"]), line.get("restore_score_100")
+        self._disputed.pop(key, None)
         if not line.get("nuggets") or stored is None:
             return None
         coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
         weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
         score = restore_score_100(zip(weights.values(), coverage.values(), strict=True))
         if not abs(score - stored) <= TOLERANCE:
-            self._disputed[place] = float(stored), score
+            self._disputed[key] = float(stored), score
         return Verdict(score, coverage, weights)
 
     def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
-        """The same labels, or weights, are one object: of many thousand answers few differ."""
+        """Share one object among equal labels or weights: of many thousand answers few differ."""
         known = self._shared.get(pairs)
         if known is None:
             known = self._shared[pairs] = dict(pairs)
@@ -294,26 +290,24 @@ def _item(line: Line, without: Collection[str]) -> Item:
     )
 
 
-# --- judged_files
-#
-# Judged answers that anybody's program wrote: the release's per_item.jsonl, and whatever `cts score` reads.
+# Judged answers that any program wrote: the release's per_item.jsonl, and whatever else `cts score` reads
 
 
 def read_judged(path: Path) -> FinishedRun:
-    """One file as a run: its scores are the scorer's, recomputed from its labels.
+    """Read one file as a run; its scores are the scorer's, recomputed from its labels.
 
-    The system is called as the file is, or its folder where the file is a per_item.jsonl or results.jsonl; a name
-    that ends in k1 to k9 says the budget. Raises InputError with the line at fault.
+    The system is named after the file, or after its folder for a per_item.jsonl or results.jsonl; a name that ends in
+    k1 to k9 gives the budget. Raises InputError with the line at fault.
     """
-    said: list[str] = []
+    remarks: list[str] = []
     try:
-        outcomes = scorer.read_outcomes(path, report=said.append)
+        outcomes = scorer.read_outcomes(path, report=remarks.append)
         lines = dict(_records_by_name(path))
     except scorer.BadInput as error:
         raise InputError(error.path, error.problem, line=error.line) from None
     scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
     judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
-    judge = min(judges, default=UNNAMED)  # several judges in one file: not the first, lines have no order
+    judge = min(judges, default=UNNAMED)  # the first by name, since lines have no order
     if not is_one_line(judge):
         raise InputError(path, f"{judge!r} has control characters or line breaks", field="judge")
     by_folder = path.name in (PER_ITEM, RESULTS)
@@ -330,12 +324,12 @@ def read_judged(path: Path) -> FinishedRun:
         n_expected=len(outcomes),
         data={},
         embedded=False,
-        remarks=(f"Recomputed from the nuggets: {first_of(said)}.",) if said else (),
+        remarks=(f"Recomputed from the nuggets: {first_of(remarks)}.",) if remarks else (),
     )
 
 
 def _records_by_name(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every line with its item's name; a table of scores has none."""
+    """Yield every line with its item's name; a table of scores (CSV) has none."""
     if not scorer.is_csv(path):
         for _, line in scorer.read_records(path, lambda _: None):
             yield scorer.item_name(line), line

@@ -12,14 +12,104 @@ from cts_async.analysis.gazetteer import enclosing, regions_in
 from cts_async.analysis.runs import FinishedRun, Item
 from cts_async.records import UNKNOWN
 
-# --- concretization
-#
-# Years and regions that a rewritten query states although nobody gave them (paper, section 7.4).
-#
-# A year or region in q-hat is supported if q or a known answer names it, or names a place within that region
-# (成都 supports 四川). A known answer that merely agrees ("yes", 是的) supports what its question names. Limits: other
-# kinds of constraints are not looked at, nor regions that are not in `gazetteer`; 今年 ("this year") and a number
-# are different years, since nobody says here what year it is.
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """Two runs of one Clarifier and budget with different supporting models: a row of table 11.
+
+    Every rate is None if there is nothing that it could be a rate of.
+    """
+
+    run: str
+    other: str
+    n_questions: int
+    """Questions of the run that asked more."""
+    n_aligned: int
+    """Questions that both runs asked about the same instance in the same words."""
+    ua_agreement: float | None
+    """Fraction of the aligned questions that both or neither User Answerer found unknown."""
+    n_rewrites: int
+    """Instances that both have rewritten."""
+    rewrite_similarity: float | None
+    """Mean `text_similarity` of their rewritten queries."""
+    n_with_unknown: int
+    """Rewritten queries of both runs with an unknown answer among theirs."""
+    unknown_preservation: float | None
+    """Fraction of these without an unsupported year or region: they left open what nobody had answered."""
+    unsupported_years: float | None
+    """Fraction of all rewritten queries of both runs that state a year which neither q nor a known answer names."""
+    unsupported_regions: float | None
+    """The same for regions."""
+
+
+def stability(run: FinishedRun, other: FinishedRun, names: tuple[str, str]) -> Stability:
+    """Compare two runs, called by `names` in the result."""
+    aligned = list(_aligned_answers(run, other))
+    similarities = [
+        text_similarity(item.rewritten_query, other.items[id].rewritten_query)
+        for id, item in run.items.items()
+        if id in other.items
+    ]
+    rewritten = [item for one in (run, other) for item in one.items.values() if item.questions]
+    additions = [
+        unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query)
+        for item in rewritten
+    ]
+    preserved = [not added for item, added in zip(rewritten, additions, strict=True) if any(item.unknown)]
+    return Stability(
+        run=names[0],
+        other=names[1],
+        n_questions=max(sum(len(item.questions) for item in one.items.values()) for one in (run, other)),
+        n_aligned=len(aligned),
+        ua_agreement=_mean(aligned),
+        n_rewrites=len(similarities),
+        rewrite_similarity=_mean(similarities),
+        n_with_unknown=len(preserved),
+        unknown_preservation=_mean(preserved),
+        unsupported_years=_mean([bool(added.years) for added in additions]),
+        unsupported_regions=_mean([bool(added.regions) for added in additions]),
+    )
+
+
+def text_similarity(a: str, b: str) -> float:
+    """Return the likeness of two texts in [0, 1]: 2 * (longest common subsequence) / (sum of lengths), by characters.
+
+    What difflib's ratio approximates, but symmetric. Width, case and white space do not count; two empty texts
+    are alike.
+    """
+    from rapidfuzz.distance import Indel
+
+    return float(Indel.normalized_similarity(_normalised(a), _normalised(b)))
+
+
+def _normalised(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _aligned_answers(run: FinishedRun, other: FinishedRun) -> Iterator[bool]:
+    """Yield for every question asked in both runs whether both answers are known, or both unknown."""
+    for id, item in run.items.items():
+        if id in other.items:
+            theirs = _unknown_by_question(other.items[id])
+            for question, unknown in _unknown_by_question(item).items():
+                if question in theirs:
+                    yield unknown == theirs[question]
+
+
+def _unknown_by_question(item: Item) -> dict[str, bool]:
+    """Map normalised questions to whether the answer was unknown; of a repeated question the first counts."""
+    pairs = zip(item.questions, item.unknown, strict=True)
+    return {_normalised(question): unknown for question, unknown in reversed(list(pairs))}
+
+
+def _mean(values: list[bool] | list[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+# Unsupported years and regions. A year or region in q-hat is supported if q or a known answer names it, or names a place
+# within that region (成都 supports 四川). A known answer that merely agrees ("yes", 是的) supports what its question
+# names. Limits: other kinds of constraints are not checked, nor regions that are not in the gazetteer; 今年 ("this
+# year") and a number are different years, since the current year is not known here.
 
 _UNITS: Final = r"\s*(?:[元块万亿个人名米%]|公里|公斤|美元|(?:people|dollars|usd|euros?|km|kg|miles|words)\b)"
 # 2024, but neither part of a longer number, nor an amount ($2000, 2000元, 2000 people), nor beside a Latin letter as in
@@ -46,7 +136,7 @@ _AGREES: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """What a rewritten query made concrete without support; both empty where it kept to what it was told."""
+    """Years and regions that a rewritten query states without support; falsy if there are none."""
 
     years: frozenset[str]
     regions: frozenset[str]
@@ -58,11 +148,11 @@ class Unsupported:
 def unsupported(
     blurred_query: str, questions: Sequence[str], answers: Sequence[str], rewritten_query: str
 ) -> Unsupported:
-    """The years and regions of the rewritten query that nothing it was made from supports."""
-    told = [blurred_query, *_told(questions, answers)]
-    years = years_in(rewritten_query) - {year for text in told for year in years_in(text)}
-    short = {year for text in told for year in _short_years(text)}
-    named = {region for text in told for region in regions_in(text)}
+    """Find the years and regions of the rewritten query that nothing it was made from supports."""
+    sources = [blurred_query, *_known_answers(questions, answers)]
+    years = years_in(rewritten_query) - {year for text in sources for year in years_in(text)}
+    short = {year for text in sources for year in _short_years(text)}
+    named = {region for text in sources for region in regions_in(text)}
     supported = named | {outer for region in named for outer in enclosing(region)}
     return Unsupported(
         frozenset(year for year in years if year[2:] not in short),
@@ -71,119 +161,22 @@ def unsupported(
 
 
 def years_in(text: str) -> frozenset[str]:
-    """The years that a text names: "2024" for 2024 and 二零二四年, "this year" for 今年; 24年 is none by itself."""
-    shown = unicodedata.normalize("NFKC", text)
-    years = set(_NUMBER.findall(shown))
-    years |= {year.translate(_DIGITS) for year in _CHINESE.findall(shown)}
-    return frozenset(years | {year for year, pattern in _RELATIVE.items() if pattern.search(shown)})
+    """Return the years that a text names: "2024" for 2024 and 二零二四年, "this year" for 今年; 24年 alone is none."""
+    normalised = unicodedata.normalize("NFKC", text)
+    years = set(_NUMBER.findall(normalised))
+    years |= {year.translate(_DIGITS) for year in _CHINESE.findall(normalised)}
+    return frozenset(years | {year for year, pattern in _RELATIVE.items() if pattern.search(normalised)})
 
 
 def _short_years(text: str) -> set[str]:
-    """Years of two digits, as 24年 and '24: whether that is a year or a span only what is made of it shows."""
+    """Return years of two digits, as 24年 and '24, which may be spans as well: only the rewritten query tells."""
     return {a or b for a, b in _SHORT.findall(unicodedata.normalize("NFKC", text))}
 
 
-def _told(questions: Sequence[str], answers: Sequence[str]) -> list[str]:
-    """Every known answer; with its question where it only agrees."""
+def _known_answers(questions: Sequence[str], answers: Sequence[str]) -> list[str]:
+    """Return every known answer, together with its question if it only agrees."""
     return [
         f"{question} {answer}" if _AGREES.fullmatch(answer.strip()) else answer
         for question, answer in zip(questions, answers, strict=True)
         if answer != UNKNOWN
     ]
-
-
-# --- stability
-#
-# Does another supporting model answer and rewrite alike? (paper, section 7.4 and table 11)
-#
-# Two runs of one Clarifier and budget are compared whose User Answerer and Rewriter were played by different models.
-
-
-@dataclass(frozen=True, slots=True)
-class Stability:
-    """One row of table 11. Every rate is None where there is nothing that it could be a rate of."""
-
-    run: str
-    other: str
-    n_questions: int
-    """Questions of the run that asked more."""
-    n_aligned: int
-    """Questions that both runs asked about the same instance in the same words."""
-    ua_agreement: float | None
-    """Of the aligned questions, those that both or neither User Answerer found unknown."""
-    n_rewrites: int
-    """Instances that both have rewritten."""
-    rewrite_similarity: float | None
-    """Mean `text_similarity` of their rewritten queries."""
-    n_with_unknown: int
-    """Rewritten queries, of both runs, that had an unknown answer among theirs."""
-    unknown_preservation: float | None
-    """Of these, those without an unsupported year or region: they left open what nobody had answered."""
-    unsupported_years: float | None
-    """Of all rewritten queries of both runs, those that state a year which neither q nor a known answer names."""
-    unsupported_regions: float | None
-    """The same for regions."""
-
-
-def stability(run: FinishedRun, other: FinishedRun, names: tuple[str, str]) -> Stability:
-    """Compare two runs, called by `names` in the result."""
-    same = list(_aligned(run, other))
-    similarities = [
-        text_similarity(item.rewritten_query, other.items[id].rewritten_query)
-        for id, item in run.items.items()
-        if id in other.items
-    ]
-    rewritten = [item for one in (run, other) for item in one.items.values() if item.questions]
-    made = [
-        unsupported(item.blurred_query, item.questions, item.answers, item.rewritten_query)
-        for item in rewritten
-    ]
-    kept = [not found for item, found in zip(rewritten, made, strict=True) if any(item.unknown)]
-    return Stability(
-        run=names[0],
-        other=names[1],
-        n_questions=max(sum(len(item.questions) for item in one.items.values()) for one in (run, other)),
-        n_aligned=len(same),
-        ua_agreement=_mean(same),
-        n_rewrites=len(similarities),
-        rewrite_similarity=_mean(similarities),
-        n_with_unknown=len(kept),
-        unknown_preservation=_mean(kept),
-        unsupported_years=_mean([bool(found.years) for found in made]),
-        unsupported_regions=_mean([bool(found.regions) for found in made]),
-    )
-
-
-def text_similarity(a: str, b: str) -> float:
-    """Likeness of two texts in [0, 1]: 2 * (longest common subsequence) / (sum of lengths), by characters.
-
-    What difflib's ratio approximates, but symmetric. Width, case and white space do not count; two empty texts
-    are alike.
-    """
-    from rapidfuzz.distance import Indel
-
-    return float(Indel.normalized_similarity(_normalised(a), _normalised(b)))
-
-
-def _normalised(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-
-
-def _aligned(run: FinishedRun, other: FinishedRun) -> Iterator[bool]:
-    """For every question asked in both runs whether both answers are known, or both unknown."""
-    for id, item in run.items.items():
-        if id in other.items:
-            there = _by_question(other.items[id])
-            for question, unknown in _by_question(item).items():
-                if question in there:
-                    yield unknown == there[question]
-
-
-def _by_question(item: Item) -> dict[str, bool]:
-    """Whether the answer was unknown, by the question as it is compared; of a repeated question the first counts."""
-    pairs = zip(item.questions, item.unknown, strict=True)
-    return {_normalised(question): unknown for question, unknown in reversed(list(pairs))}
-
-
-def _mean(values: list[bool] | list[float]) -> float | None:
-    return sum(values) / len(values) if values else None

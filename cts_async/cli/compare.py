@@ -7,17 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
-
-HELP = """Compare runs: leaderboard, confidence intervals, tests of every pair, agreement of judges.
-
-RUN is a run directory, a folder of runs, a pattern, an --out directory of cts judge, or a per_item.jsonl.
-All of them have to be over the same data. Differences are to orig where it is among them, or to --baseline.
-
-Example: cts compare runs/
-
-Example: cts compare runs/hard518-* --judge ernie --baseline gpt-k1 --json
-"""
+from cts_async.report.output import print_json
 
 
 def compare(
@@ -33,6 +23,15 @@ def compare(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
+    """Compare runs: leaderboard, confidence intervals, tests of every pair, agreement of judges.
+
+    RUN is a run directory, a folder of runs, a pattern, an --out directory of cts judge, or a per_item.jsonl. All must
+    be over the same data. Differences are relative to orig if it is among them, or to --baseline.
+
+    Example: cts compare runs/
+
+    Example: cts compare runs/hard518-* --judge ernie --baseline gpt-k1 --json
+    """
     from rich.console import Console
 
     from cts_async.report.comparison import compare_runs, comparison_json
@@ -46,16 +45,13 @@ def compare(
     from cts_async.report.tables import print_table, printable
 
     console = Console()
-    for told in tables(found, main_only=not judge, all_pairs=pairs):
-        print_table(console, told.table)
-        for remark in told.remarks:
+    for table in tables(found, main_only=not judge, all_pairs=pairs):
+        print_table(console, table)
+        for remark in table.remarks:
             console.print(printable(remark), markup=False, highlight=False)
-        if told.remarks:
+        if table.remarks:
             console.print()
     for note in found.notes:
         console.print(printable(note), markup=False, highlight=False)
     if found.embedded:
         console.print(SMOKE_TEST, style="yellow")
-
-
-compare.__doc__ = HELP

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,15 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cts_async.config import EvaluationConfig, TalkConfig
-    from cts_async.protocol.converse import TalkPlan
-    from cts_async.report.conversations import Judgments
+    from cts_async.neighbours.at_cot.evaluation import Judgments
+    from cts_async.protocol.converse import ConversePlan
     from cts_async.report.summary import RunSummary
     from cts_async.report.tables import DataTable
 
@@ -30,7 +30,7 @@ A Clarifier talks with a simulated user by each scheme and mode: it asks a quest
 reformulated queries to pick from (select), or asks several questions of nobody (at-once, to compare them with
 people's). Nothing is searched by an agent and nothing judged. What stands after each turn is searched in --corpus.
 
-The same command again resumes; with another corpus, qrels or encoder it only evaluates anew.
+The same command again resumes; with another corpus, qrels or encoder it only repeats the evaluation.
 
 Example: cts converse --data qulac:qulac.json --topics 20 --corpus wiki.jsonl --model gpt
 """
@@ -99,10 +99,20 @@ def converse(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    from cts_async.config import EvaluationConfig, RunConfig, TalkConfig
-    from cts_async.records import MODES, SCHEMES
+    from rich.console import Console
 
-    run = RunConfig(
+    from cts_async.cli.drive import conclude, drive
+    from cts_async.config import ConverseConfig, EvaluationConfig
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.neighbours.at_cot.evaluation import evaluate_talks, open_judgments
+    from cts_async.neighbours.at_cot.similarity import open_scorer
+    from cts_async.protocol.converse import plan_conversations, run_conversations
+    from cts_async.records import MODES, SCHEMES
+    from cts_async.report.conversations import conversations_table
+    from cts_async.report.progress import RunGroup
+    from cts_async.report.tables import make_folder, write_csv
+
+    config = ConverseConfig(
         models=(every_role,) if every_role and model == ["local"] else tuple(model),
         ks=(turns,),
         schemes=options.read_names("--scheme", scheme or SCHEMES[1:], SCHEMES[1:]),
@@ -113,6 +123,9 @@ def converse(
         limit=limit,
         name=name,
         runs_dir=runs_dir,
+        questions=questions,
+        topics=topics,
+        intents=intents,
         **common,
     )
     evaluation = EvaluationConfig(
@@ -123,49 +136,25 @@ def converse(
         measures=tuple(dict.fromkeys(measure or MEASURES)),
         encoder=encoder,
     )
-    talks = TalkConfig(run, questions, topics, intents)
-    raise typer.Exit(_converse(talks, evaluation, csv, quiet=quiet, as_json=as_json))
-
-
-converse.__doc__ = HELP
-
-
-def _converse(
-    talks: TalkConfig, asked: EvaluationConfig, csv: Path | None, *, quiet: bool, as_json: bool
-) -> int:
-    import os
-
-    from rich.console import Console
-
-    from cts_async.cli.drive import drive
-    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
-    from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.converse import hold_talks, plan_talks
-    from cts_async.report.conversations import (
-        conversations_table,
-        evaluate_talks,
-        open_judgments,
-        open_scorer,
-    )
-    from cts_async.report.progress import Work
-    from cts_async.report.tables import make_folder, write_csv
-
-    plan = plan_talks(talks, load_catalogue(talks.run.config_file), os.environ)
-    options.check_keys(talks.run.config_file, talks.run.config_consent, plan.specs.values())
-    judgments, scorer = open_judgments(asked, plan), open_scorer(asked.encoder)
+    plan = plan_conversations(config, load_catalogue(config.config_file), os.environ)
+    options.check_keys(config.config_file, config.config_consent, plan.specs.values())
+    judgments, scorer = open_judgments(evaluation, plan), open_scorer(evaluation.encoder)
     if csv is not None:
         make_folder(csv)
     err = Console(stderr=True)
     if not quiet:
         _introduce(err, plan, judgments)
         print_notes(plan.dataset.notes)
-    works = [Work(to.name, plan.n_expected(system), (to,)) for system, to in plan.systems.items()]
-    stopped = drive(hold_talks, plan, works, quiet=quiet)
+    works = [
+        RunGroup(directory.name, plan.n_expected(system), (directory,))
+        for system, directory in plan.systems.items()
+    ]
+    stopped = drive(run_conversations, plan, works, quiet=quiet)
     summaries = _summaries(plan)
     tables, notes = [conversations_table(summaries)], []
     if not stopped:
-        with _shown(err, quiet=quiet) as told:
-            report = evaluate_talks(plan, judgments, scorer, asked.measures, told)
+        with _progress_bars(err, quiet=quiet) as progress:
+            report = evaluate_talks(plan, judgments, scorer, evaluation.measures, progress)
         tables, notes = [*tables, *report.tables], list(report.notes)
     if csv is not None:
         for table in tables:
@@ -173,25 +162,26 @@ def _converse(
     if as_json:
         _print_json(tables, notes, smoke_test=plan.embedded)
     else:
-        _conclude(Console(), plan, summaries, tables, notes)
-    if stopped:
-        raise stopped
-    return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
+        _print_results(Console(), plan, summaries, tables, notes)
+    conclude(stopped, failed=any(summary.failures for summary in summaries))
 
 
-def _introduce(err: Console, plan: TalkPlan, judgments: Judgments | None) -> None:
+converse.__doc__ = HELP
+
+
+def _introduce(err: Console, plan: ConversePlan, judgments: Judgments | None) -> None:
+    from cts_async.cli.drive import print_plainly
+
     labels = ", ".join(system.label for system in plan.systems)
     where = judgments.caption if judgments else "no --corpus, so no retrieval"
-    err.print(
+    print_plainly(
+        err,
         f"{labels} over {plan.n_instances} intents of {plan.n_queries} queries of {plan.dataset.name}; "
         f"user {plan.support}; {where}",
-        markup=False,
-        highlight=False,
-        soft_wrap=not err.is_terminal,
     )
 
 
-def _summaries(plan: TalkPlan) -> list[RunSummary]:
+def _summaries(plan: ConversePlan) -> list[RunSummary]:
     from cts_async.report.summary import summarise_run, write_summary
 
     begun = [directory for directory in plan.systems.values() if (directory / "run.json").exists()]
@@ -202,24 +192,24 @@ def _summaries(plan: TalkPlan) -> list[RunSummary]:
 
 
 @contextmanager
-def _shown(err: Console, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
+def _progress_bars(err: Console, *, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """A bar for each part of the evaluation, on a terminal."""
     from rich.progress import Progress, TaskID
 
     tasks: dict[str, TaskID] = {}
     with Progress(console=err, transient=True, disable=quiet or not err.is_terminal) as progress:
 
-        def told(what: str, done: int, of: int) -> None:
+        def show(what: str, done: int, of: int) -> None:
             if what not in tasks:
                 tasks[what] = progress.add_task(what, total=of)
             progress.update(tasks[what], completed=done)
 
-        yield told
+        yield show
 
 
-def _conclude(
+def _print_results(
     out: Console,
-    plan: TalkPlan,
+    plan: ConversePlan,
     summaries: Sequence[RunSummary],
     tables: Sequence[DataTable],
     notes: Sequence[str],
@@ -240,9 +230,7 @@ def _conclude(
 
 
 def _print_json(tables: Sequence[DataTable], notes: Sequence[str], *, smoke_test: bool) -> None:
-
     shown = {
         table.name: {"title": table.title, "caption": table.caption, "rows": table.rows} for table in tables
     }
-    value = {"tables": shown, "notes": notes, "smoke_test": smoke_test}
-    print_json(value)
+    print_json({"tables": shown, "notes": notes, "smoke_test": smoke_test})

@@ -1,4 +1,4 @@
-"""`cts corpus`: a file of documents to search: what is in it, what is found in it, its index."""
+"""`cts corpus`: describe, search and index a file of documents."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.data.group import SETTINGS
+from cts_async.cli.data import SETTINGS
 
 if TYPE_CHECKING:
     from cts_async.search.backends.corpus import Corpus
@@ -22,27 +22,6 @@ CorpusPath = Annotated[
     Path, typer.Argument(metavar="PATH", help="JSON Lines of id, url, title, text, one document a line.")
 ]
 
-SHOW_HELP = """Say what a corpus holds: documents, words, and the first of them.
-
-A line that is no document is refused with its number and field.
-
-Example: cts corpus show docs.jsonl
-"""
-
-SEARCH_HELP = """Rank the documents for a query, as evaluations do.
-
-Example: cts corpus search docs.jsonl "history of the great wall" -n 5 --model ql
-
-Example: cts corpus search docs.jsonl "great wall" --rerank castorini/monot5-base-msmarco
-"""
-
-BUILD_HELP = """Index a corpus, so that runs find the index ready.
-
-It is kept below $XDG_CACHE_HOME/cts_async (else ~/.cache), under a name made of the file's content.
-
-Example: cts corpus build docs.jsonl
-"""
-
 MODELS: Final = ("bm25", "ql")
 
 
@@ -51,10 +30,16 @@ def show(
     n: Annotated[int, typer.Option("-n", min=0, help="Documents to show.")] = 5,
     as_json: options.AsJson = False,
 ) -> None:
+    """Describe a corpus: documents, words, and the first documents.
+
+    A line that is not a document is refused with its number and field.
+
+    Example: cts corpus show docs.jsonl
+    """
     from itertools import islice
 
-    from cts_async.cli.data.shown import show as show_tables
     from cts_async.report.datasets import documents_table, facts_table
+    from cts_async.report.output import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     opened = Corpus.open(path)
@@ -84,9 +69,15 @@ def search(
     depth: Annotated[int, typer.Option(min=1, help="How many documents are re-ranked.")] = 100,
     as_json: options.AsJson = False,
 ) -> None:
-    from cts_async.cli.data.shown import show as show_tables
+    """Rank the documents for a query, as evaluations do.
+
+    Example: cts corpus search docs.jsonl "history of the great wall" -n 5 --model ql
+
+    Example: cts corpus search docs.jsonl "great wall" --rerank castorini/monot5-base-msmarco
+    """
     from cts_async.errors import UsageError
     from cts_async.report.datasets import found_table
+    from cts_async.report.output import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     if model not in MODELS:
@@ -95,15 +86,21 @@ def search(
     ranker = _ranker(opened, model, rerank, depth)
     pages = ((found, opened.document(found.id)) for found in ranker.rank(query, n))
     table = found_table(ranker.name, [(found, page) for found, page in pages if page is not None])
-    notes = [] if table.rows else ["nothing was found: no document holds a word of the query"]
+    notes = [] if table.rows else ["no results: no document contains a word of the query"]
     show_tables([table], notes=notes, as_json=as_json)
 
 
 def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
+    """Index a corpus, so that runs find the index ready.
+
+    The index is stored below $XDG_CACHE_HOME/cts_async (else ~/.cache), under a digest of the file's content.
+
+    Example: cts corpus build docs.jsonl
+    """
     from time import perf_counter
 
-    from cts_async.cli.data.shown import show as show_tables
     from cts_async.report.datasets import facts_table
+    from cts_async.report.output import show_tables
     from cts_async.search.backends.corpus import Corpus
 
     start = perf_counter()
@@ -115,12 +112,11 @@ def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
         "found ready": opened.from_cache,
         "kept in": str(opened.folder) if opened.folder else None,
     }
-    unkept = "the index could not be kept: make the cache folder writable, or set XDG_CACHE_HOME"
-    notes = [] if opened.folder else [unkept]
+    not_stored = "the index could not be stored: make the cache folder writable, or set XDG_CACHE_HOME"
+    notes = [] if opened.folder else [not_stored]
     show_tables([facts_table(str(path), facts)], notes=notes, as_json=as_json)
 
 
-show.__doc__, search.__doc__, build.__doc__ = SHOW_HELP, SEARCH_HELP, BUILD_HELP
 corpus.command("show", short_help="What a corpus holds.")(show)
 corpus.command("search", short_help="Rank the documents for a query.")(search)
 corpus.command("build", short_help="Index a corpus.")(build)

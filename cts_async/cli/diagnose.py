@@ -1,4 +1,4 @@
-"""`cts diagnose`: what was asked, what could be answered, and what it was worth."""
+"""`cts diagnose`: which questions were asked, which could be answered, and how much they gained."""
 
 from __future__ import annotations
 
@@ -8,18 +8,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
-
-HELP = """Diagnose the interaction: unknown rates, region questions, question types, ask or not.
-
-RUN is a run directory, a folder of runs, a pattern of either, or files of questions and answers such as a
-release's results/clarify_only/*.csv. Prints the paper's tables 4, 5, 7, 8 and 10, then types of questions with
-their answerability and gain over orig, and the frontier of asking less.
-
-Example: cts diagnose runs/hard518-gpt-k1 runs/hard518-gpt-k3
-
-Example: cts diagnose runs --json
-"""
+from cts_async.report.output import print_json
 
 
 def diagnose(
@@ -38,6 +27,16 @@ def diagnose(
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
+    """Diagnose the interaction: unknown rates, region questions, question types, ask or not.
+
+    RUN is a run directory, a folder of runs, a pattern of either, or files of questions and answers such as a
+    release's results/clarify_only/*.csv. Prints the paper's tables 4, 5, 7, 8 and 10, then types of questions with
+    their answerability and gain over orig, and the frontier of asking less.
+
+    Example: cts diagnose runs/hard518-gpt-k1 runs/hard518-gpt-k3
+
+    Example: cts diagnose runs --json
+    """
     from rich.console import Console
 
     from cts_async.report.diagnosis import diagnose_named, print_report, report_json, write_tables
@@ -56,6 +55,3 @@ def diagnose(
         print_json(report_json(report))
     else:
         print_report(Console(), report)
-
-
-diagnose.__doc__ = HELP

@@ -1,4 +1,4 @@
-"""`cts doctor`: is everything here that a run needs? Each line says what was found, and what to do."""
+"""`cts doctor`: check what a run needs. Each line says what was found, and what to do about it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.catalog import Catalogue, ModelSpec
     from cts_async.search.backends.base import EngineSpec, ReaderSpec
     from cts_async.search.catalog import SearchCatalogue
-
-HELP = """Check Python, packages, keys, endpoints, search engines, page readers and (with --ask) whether models answer.
-
-Keys are only looked for, never shown. Exit 1 if the embedded default could not run.
-
-Example: cts doctor --ask local --ask gpt
-"""
 
 PACKAGES = (
     "aiohttp",
@@ -37,12 +30,12 @@ PACKAGES = (
 )
 
 EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",), "ray": ("ray", "grpcio")}
-"""Optional extras of this package, and what each brings."""
+"""Optional extras of this package, and the packages of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`ok` is None for what is merely absent and not needed by default."""
+    """One line of the report; `ok` is None for something absent that a run does not need by default."""
 
     name: str
     ok: bool | None
@@ -57,6 +50,12 @@ def doctor(
     trust_config: options.TrustConfig = False,
     as_json: options.AsJson = False,
 ) -> None:
+    """Check Python, packages, keys, endpoints, search engines, page readers and (with --ask) whether models answer.
+
+    Keys are looked for but never shown. Exit code 1 if the embedded default model could not run.
+
+    Example: cts doctor --ask local --ask gpt
+    """
     import os
     from dataclasses import asdict
 
@@ -76,9 +75,6 @@ def doctor(
     else:
         _print(findings)
     raise typer.Exit(EXIT_SOME_FAILED if any(f.ok is False for f in findings) else EXIT_OK)
-
-
-doctor.__doc__ = HELP
 
 
 def _machine() -> Iterator[Finding]:
@@ -105,7 +101,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    """Which optional extras are installed; a run needs none of them."""
+    """Check which optional extras are installed; a run needs none of them."""
     from importlib.metadata import PackageNotFoundError, version
 
     for extra, packages in EXTRAS.items():
@@ -118,7 +114,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """The proxies that the environment names, without their credentials."""
+    """Name the proxies of the environment, without their credentials."""
     from yarl import URL
 
     from cts_async.errors import UsageError
@@ -135,7 +131,7 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Keys and addresses of every model; hosts are looked at all at once."""
+    """Check the key and the address of every model, all hosts at the same time."""
     from cts_async.cli.drive import run_async
     from cts_async.errors import UsageError
 
@@ -156,7 +152,7 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[Findin
 
 
 def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Whether each search engine and page reader has its key; nothing is asked of it."""
+    """Check that each search engine and page reader has its key; nothing is sent to them."""
     named: list[tuple[str, EngineSpec | ReaderSpec]] = [
         *(("search", engine) for engine in catalogue.engines.values()),
         *(("visit", reader) for reader in catalogue.readers.values()),
@@ -169,7 +165,7 @@ def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[F
 
 
 def _through(url: str, environ: Mapping[str, str]) -> str:
-    """The proxy on the way to `url`, or why it cannot be used."""
+    """Describe the proxy used for `url`, or why it cannot be used; "" without one."""
     from yarl import URL
 
     from cts_async.errors import UsageError
@@ -183,7 +179,7 @@ def _through(url: str, environ: Mapping[str, str]) -> str:
 
 
 async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> dict[str, tuple[bool, str]]:
-    """Connect to each address with TLS and through the proxy, as a call does: whether that worked, and what happened."""
+    """Connect to each address as a call does, with TLS and proxy; returns success and a description by address."""
     import asyncio
 
     from cts_async.errors import CTSError
@@ -229,7 +225,7 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> str:
             try:
                 reply = await client.chat(spec, ChatRequest((message,)))
                 break
-            except ParameterRefused:  # the client leaves it out from now on
+            except ParameterRefused:  # the client omits that parameter from now on
                 continue
         if reply.refused:
             raise ContentRefused(f"{spec.name}: {reply.refused}")

@@ -1,16 +1,20 @@
-"""Drives a planned piece of work to its end, here or on a cluster; an early stop is a result here."""
+"""Runs a plan to its end, here or on a cluster, and shows its progress on this terminal (stderr only).
+
+On a terminal the progress is a screen, redrawn a few times a second; elsewhere a plain line every few seconds.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, NoReturn, TypeVar, TypeVarTuple
 
 import anyio
+import typer
 from rich.console import Console, Group
 from rich.control import Control
 from rich.live import Live as Redrawn
@@ -18,94 +22,74 @@ from rich.segment import ControlType
 
 from cts_async.engine.events import Events
 from cts_async.engine.processes import collect_seldom, require_open_files
-from cts_async.errors import RunStopped
+from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped
 from cts_async.report.live_screen import LiveScreen
 from cts_async.report.live_words import line_of
-from cts_async.report.progress import Doing, Work, ticking, told_live
+from cts_async.report.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.report.text import plain
 
 if TYPE_CHECKING:
-    from cts_async.cluster.ray_cluster import ClusterSpec
-    from cts_async.cluster.ray_hire import RayCluster
+    from cts_async.cluster.ray_actors import RayCluster
 
 
 Plan = TypeVar("Plan")
-Doer = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
-DoerOn = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
+Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
+RunOnCluster = Callable[["RayCluster", Plan, Mapping[str, str], Events], Awaitable[None]]
 
 
-def drive(doer: Doer[Plan], plan: Plan, works: Sequence[Work], *, quiet: bool) -> RunStopped | None:
-    """Run `doer(plan, environment, events)`, which does `works`; gives why it stopped.
+def drive(
+    run: Run[Plan],
+    plan: Plan,
+    works: Sequence[RunGroup],
+    *,
+    quiet: bool,
+    on_cluster: Callable[[], RunOnCluster[Plan]] | None = None,
+    ray: str | None = None,
+    workers: int | None = None,
+    keys: Iterable[str] = (),
+) -> RunStopped | None:
+    """Run `run(plan, environment, events)` and show its progress; return why it stopped early, None if it did not.
 
-    However quiet it is here, `live.json` in the directories tells others (`cts status`).
+    With an address in `ray`, or a number of `workers`, what `on_cluster` returns is run there instead; the workers get
+    the environment variables `keys`. `live.json` in the directories of `works` shows the progress to `cts status`, also
+    when `quiet`. Raises UsageError where there is no cluster.
     """
-    doing = Doing(works)
-    with told_live(doing), shown(Console(stderr=True), doing, quiet=quiet):
+    if on_cluster is not None and not (ray is None and workers is None):
+        return _drive_on_cluster(on_cluster, plan, works, ray=ray, workers=workers, keys=keys, quiet=quiet)
+    progress = Progress(works)
+    with writing_live(progress), shown(Console(stderr=True), progress, quiet=quiet):
         try:
-            run_async(doer, plan, os.environ, Events(doing))
+            run_async(run, plan, os.environ, Events(progress))
         except RunStopped as reason:
             return reason
     return None
 
 
-def drive_placed(
-    here: Doer[Plan],
-    there: Callable[[], DoerOn[Plan]],
+def conclude(stopped: RunStopped | None, *, failed: bool) -> NoReturn:
+    """End a command: raise why it stopped early, else exit with 1 if some instances failed for good, or 0."""
+    if stopped:
+        raise stopped
+    raise typer.Exit(EXIT_SOME_FAILED if failed else EXIT_OK)
+
+
+def _drive_on_cluster(
+    on_cluster: Callable[[], RunOnCluster[Plan]],
     plan: Plan,
-    works: Sequence[Work],
+    works: Sequence[RunGroup],
     *,
     ray: str | None,
     workers: int | None,
+    keys: Iterable[str],
     quiet: bool,
 ) -> RunStopped | None:
-    """`drive` where the user wants it: `here`, in this process, or on a cluster what `there` gives.
+    from cts_async.cluster.ray_session import cluster_spec, connect
 
-    The cluster is led by a process of its own, which Ray may end. Raises UsageError where there is no cluster.
-    """
-    if ray is None and workers is None:
-        return drive(here, plan, works, quiet=quiet)
-    from cts_async.cluster.apart import Tell, Vanished, apart
-    from cts_async.cluster.ray_cluster import cluster_spec
-
-    spec = cluster_spec(ray, workers)
-
-    def lead(tell: Tell) -> None:
-        with _connected(spec, quiet=quiet) as cluster:
-            tell(drive(partial(there(), cluster), plan, works, quiet=quiet))
-
-    try:
-        return apart(lead)
-    except Vanished as end:
-        _tidy_terminal()
-        raise RunStopped(
-            f"the process that led the workers {end}, perhaps because Ray itself has ended; "
-            "nothing is lost, the same command resumes"
-        ) from None
-
-
-@contextmanager
-def _connected(spec: ClusterSpec, *, quiet: bool) -> Iterator[RayCluster]:
-    from cts_async.cluster.ray_cluster import connect
-
-    def tell(said: str) -> None:
+    def report(message: str) -> None:
         if not quiet:
-            Console(stderr=True).print(said, markup=False, highlight=False, soft_wrap=True)
+            Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
 
-    with connect(spec, tell=tell) as cluster:
-        for note in cluster.notes:
-            tell(note)
-        yield cluster
-
-
-def _tidy_terminal() -> None:
-    """A screen that nobody has cleared stays where it is, and what is printed next begins below it."""
-    err = Console(stderr=True)
-    if err.is_terminal:
-        err.show_cursor()
-        err.line()
-
-
-# --- Runs async code on the fastest loop there is, with a garbage collector that fits it.
+    with connect(cluster_spec(ray, workers), set(keys), report=report) as cluster:
+        return drive(partial(on_cluster(), cluster), plan, works, quiet=quiet)
 
 
 Ts = TypeVarTuple("Ts")
@@ -113,73 +97,70 @@ T = TypeVar("T")
 
 
 def run_async(main: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """Run `main(*args)` to its end on uvloop (asyncio's own loop on Windows).
+    """Run `main(*args)` to its end on uvloop (on Windows, asyncio's own loop), with rare garbage collections.
 
-    Raises UsageError where this process may open too few files for that.
+    Raises UsageError where this process may open too few files.
     """
     require_open_files()
     collect_seldom()
     return anyio.run(main, *args, backend_options={"use_uvloop": sys.platform != "win32"})
 
 
-# --- What a command is doing, on its own terminal: a screen where there is one, else a plain line every few seconds.
-#
-# It writes to stderr only. Nothing is drawn because something happened, only because time has passed.
-
+# --- Progress
 
 SCREEN_EVERY_S, LOOK_EVERY_S, LINE_EVERY_S = 0.25, 0.5, 5.0
 STILL_HERE_S = 60.0
-"""Where nothing moves, a line that says so comes no oftener."""
+"""While nothing changes, a line that says so appears no more often than this."""
 
 
 @contextmanager
-def shown(console: Console, doing: Doing, *, quiet: bool = False) -> Iterator[None]:
-    """Show how things stand while the block runs, and each thing that a person should know once."""
+def shown(console: Console, progress: Progress, *, quiet: bool = False) -> Iterator[None]:
+    """Show the progress while the block runs, and each notice once."""
     if quiet:
         yield
     elif console.is_terminal and not console.is_dumb_terminal:
         with Redrawn(console=console, auto_refresh=False, transient=True) as redrawn:
-            screen = _Screen(console, doing, redrawn)
+            screen = _Screen(console, progress, redrawn)
             try:
-                with ticking(SCREEN_EVERY_S, screen.tick):
+                with periodic(SCREEN_EVERY_S, screen.tick):
                     yield
             finally:
                 screen.tick()
     else:
-        lines = PlainLines(console, doing)
+        lines = PlainLines(console, progress)
         try:
-            with ticking(LOOK_EVERY_S, lines.tick):
+            with periodic(LOOK_EVERY_S, lines.tick):
                 yield
         finally:
             lines.say_news()
 
 
 def print_plainly(console: Console, text: str) -> None:
-    """Print anybody's text: it moves no cursor, and nothing in it is markup."""
+    """Print untrusted text: control characters are escaped, and nothing in it is markup."""
     console.print(plain(text, lines=True), markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
 class _Screen:
-    """Draws over what it drew before."""
+    """Redraws the progress in place."""
 
-    def __init__(self, console: Console, doing: Doing, redrawn: Redrawn) -> None:
-        self._console, self._doing, self._redrawn = console, doing, redrawn
+    def __init__(self, console: Console, progress: Progress, redrawn: Redrawn) -> None:
+        self._console, self._progress, self._redrawn = console, progress, redrawn
         self._drawn: list[int] = []
-        """The columns of each line that stands there."""
+        """The width of each line on the screen, in columns."""
 
     def tick(self) -> None:
-        """Say what is new, and draw how things stand now."""
+        """Print new notices and redraw."""
         width, height = self._console.size
         self._unwrap(width)
-        if said := self._doing.said():
-            print_plainly(self._console, "\n".join(said))
-        screen = LiveScreen([self._doing.live()])
+        if notices := self._progress.notices():
+            print_plainly(self._console, "\n".join(notices))
+        screen = LiveScreen([self._progress.live()])
         lines = screen.lines(width, height - 1, ascii_only=self._console.options.ascii_only)
         self._drawn = [line.cell_len for line in lines]
         self._redrawn.update(Group(*lines), refresh=True)
 
     def _unwrap(self, width: int) -> None:
-        """A terminal that became narrower wrapped lines of ours: erase what is more of them than rich knows."""
+        """Erase the additional lines that a terminal made when it became narrower and wrapped ours; rich does not."""
         more = sum(max(0, columns - 1) // width for columns in self._drawn)
         if more:
             erased = (ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)
@@ -187,24 +168,26 @@ class _Screen:
 
 
 class PlainLines:
-    """News at once, and between them a line every few seconds."""
+    """Notices at once, and between them a line of progress every few seconds."""
 
-    def __init__(self, console: Console, doing: Doing, clock: Callable[[], float] = time.monotonic) -> None:
-        self._console, self._doing, self._clock = console, doing, clock
-        self._said_at, self._said = clock(), ""
+    def __init__(
+        self, console: Console, progress: Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._console, self._progress, self._clock = console, progress, clock
+        self._printed_at, self._printed = clock(), ""
 
     def tick(self) -> None:
-        """Say what there is to say by now."""
+        """Print the notices, and a line of progress if one is due."""
         self.say_news()
-        silent_s = self._clock() - self._said_at
+        silent_s = self._clock() - self._printed_at
         if silent_s >= LINE_EVERY_S:
-            line = line_of(self._doing.live())
-            if line != self._said or silent_s >= STILL_HERE_S:
-                self._said_at, self._said = self._clock(), line
+            line = line_of(self._progress.live())
+            if line != self._printed or silent_s >= STILL_HERE_S:
+                self._printed_at, self._printed = self._clock(), line
                 print_plainly(self._console, line)
 
     def say_news(self) -> None:
-        """What a person should know at once."""
-        for text in self._doing.said():
-            self._said_at = self._clock()
+        """Print the notices."""
+        for text in self._progress.notices():
+            self._printed_at = self._clock()
             print_plainly(self._console, text)

@@ -1,21 +1,22 @@
-"""`cts gold`: the static golden reference, built once; resumes when it is typed again."""
+"""`cts gold`: the static golden reference, built once; the same command again resumes."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cts_async.config import GoldConfig
     from cts_async.protocol.gold.build import GoldPlan
     from cts_async.report.gold import GoldSummary
 
@@ -31,34 +32,19 @@ Example: cts gold --data hard518:release --corpus docs.jsonl --out gold.jsonl
 
 NOT_FOR_GOLD = frozenset(
     {
-        *(
-            "model",
-            "k",
-            "scheme",
-            "mode",
-            "gold",
-            "skip_bad_gold",
-            "answers",
-            "support",
-            "judge",
-            "empty_answers",
-            "orig",
-            "with_gold",
-            "no_judge",
-            "name",
-        ),
-        "extractor",
+        *("model", "k", "scheme", "mode", "gold", "skip_bad_gold", "answers", "support", "judge"),
+        *("empty_answers", "orig", "with_gold", "no_judge", "name", "extractor"),
     }
 )
-"""Options of a run that say nothing about a search of the intent, or mean something of their own here."""
+"""Options of a run that do not apply to a search of the intent, or have another meaning here."""
 
 NEEDS_ALL = (
-    "cts run scores instances that have gold: leave the failed ones out of its data, or try them again."
+    "cts run needs gold for every instance: remove the failed ones from its data, or use --retry-failed."
 )
 
 
 def gold(
-    asked: RunConfig,
+    run: RunConfig,
     *,
     out: Annotated[Path, typer.Option(help="The gold file (JSONL) to write.")],
     extractor: Annotated[
@@ -80,43 +66,31 @@ def gold(
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    from dataclasses import replace
+    from rich.console import Console
 
+    from cts_async.cli.drive import conclude, drive
     from cts_async.config import GoldConfig
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.gold.build import build_gold, plan_gold
+    from cts_async.report.gold import summarise_gold, write_gold_summary
+    from cts_async.report.progress import RunGroup
 
     config = GoldConfig(
-        run=replace(asked, name=name, extractor=extractor),
+        **{field.name: getattr(run, field.name) for field in fields(run)}
+        | {"name": name, "extractor": extractor},
         out=out,
         force=force,
         max_sources=max_sources,
         source_chars=source_chars,
         total_chars=total_chars,
     )
-    raise typer.Exit(_gold(config, quiet=quiet, as_json=as_json))
-
-
-gold.__doc__ = HELP
-
-
-def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
-    import os
-
-    from rich.console import Console
-
-    from cts_async.cli.drive import drive
-    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
-    from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.gold.build import build_gold, plan_gold
-    from cts_async.report.gold import summarise_gold, write_gold_summary
-    from cts_async.report.progress import Work
-
-    plan = plan_gold(config, load_catalogue(config.run.config_file), os.environ)
-    used = [*plan.plan.specs.values(), *plan.plan.search.opened]
-    options.check_keys(config.run.config_file, config.run.config_consent, used)
+    plan = plan_gold(config, load_catalogue(config.config_file), os.environ)
+    used = [*plan.specs.values(), *plan.search.opened]
+    options.check_keys(config.config_file, config.config_consent, used)
     if not quiet:
         _introduce(Console(stderr=True), plan)
-        print_notes(plan.plan.dataset.notes)
-    works = [Work(plan.directory.name, len(plan.intents), (plan.directory,))]
+        print_notes(plan.dataset.notes)
+    works = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
     stopped = drive(build_gold, plan, works, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped
@@ -124,32 +98,32 @@ def _gold(config: GoldConfig, *, quiet: bool, as_json: bool) -> int:
     written = write_gold_summary(summary)
     if as_json:
         failures = [{"id": line["id"], **line["error"]} for line in summary.run.failures]
-        value = {"run": str(plan.directory), "out": str(config.out), **written, "failures": failures}
-        print_json(value)
+        print_json({"run": str(plan.directory), "out": str(config.out), **written, "failures": failures})
     else:
-        _conclude(Console(), plan, summary)
-    if stopped:
-        raise stopped
-    return EXIT_SOME_FAILED if summary.run.failures else EXIT_OK
+        _print_results(Console(), plan, summary)
+    conclude(stopped, failed=bool(summary.run.failures))
+
+
+gold.__doc__ = HELP
 
 
 def _introduce(err: Console, plan: GoldPlan) -> None:
+    from cts_async.cli.drive import print_plainly
+
     limits, n = plan.limits, len(plan.intents)
-    err.print(
-        f"gold for {n} intents of {plan.plan.n_instances} instances of {plan.plan.dataset.name}; "
-        f"agent {plan.plan.roles.agent}, extractor {plan.extractor}; evidence: at most {limits.max_sources} sources, "
+    print_plainly(
+        err,
+        f"gold for {n} intents of {plan.n_instances} instances of {plan.dataset.name}; "
+        f"agent {plan.roles.agent}, extractor {plan.extractor}; evidence: at most {limits.max_sources} sources, "
         f"{limits.chars_per_source:,} characters of each, {limits.total_chars:,} in all",
-        markup=False,
-        highlight=False,
-        soft_wrap=not err.is_terminal,
     )
 
 
-def _conclude(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
+def _print_results(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
     from cts_async.report.gold import SMOKE_TEST, print_gold
 
     print_gold(out, summary)
-    if plan.plan.embedded:
+    if plan.embedded:
         out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
     lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
     if summary.per_intent:
@@ -160,13 +134,13 @@ def _conclude(out: Console, plan: GoldPlan, summary: GoldSummary) -> None:
 
 
 def _next(plan: GoldPlan) -> str:
-    """The run that is scored by this gold."""
+    """The command of a run that is scored by this gold."""
     import shlex
 
-    config = plan.config.run
-    words = ["cts", "run", "--data", config.data, "--gold", str(plan.config.out)]
+    config = plan.config
+    words = ["cts", "run", "--data", config.data, "--gold", str(config.out)]
     if config.corpus:
         words += ["--corpus", str(config.corpus)]
-    if plan.plan.limit:
-        words += ["--limit", str(plan.plan.limit)]
+    if plan.limit:
+        words += ["--limit", str(plan.limit)]
     return shlex.join(words)

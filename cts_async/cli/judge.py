@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
-    from cts_async.cli.drive import DoerOn
+    from rich.console import Console
+
+    from cts_async.cli.drive import RunOnCluster
     from cts_async.config import JudgeConfig
     from cts_async.protocol.judge_plan import JudgePlan
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
     from cts_async.report.summary import RunSummary
 
 HELP = """Judge answers again: those of finished runs, or anybody's candidates against a gold file.
@@ -86,14 +89,14 @@ def judge(
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.config import Join, JudgeConfig
-    from cts_async.protocol.run_folders import run_folders, without_talks
+    from cts_async.protocol.run_folders import run_folders, without_conversations
 
     words = runs or []
-    # A pattern without quotes: the shell gave its first file to --candidates, and the others are left over.
+    # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.
     spread = [word for word in words if candidates and word.is_file()]
-    asked = JudgeConfig(
+    config = JudgeConfig(
         judges=tuple(dict.fromkeys(judge or ())),
-        runs=tuple(without_talks(run_folders(word for word in words if word not in spread))),
+        runs=tuple(without_conversations(run_folders(word for word in words if word not in spread))),
         gold=gold,
         skip_bad_gold=skip_bad_gold,
         join=options.read_names("--join", [join], get_args(Join))[0],
@@ -106,40 +109,34 @@ def judge(
         **common,
     )
     if dry_run:
-        _foresee(asked, as_json=as_json)
+        _forecast(config, as_json=as_json)
     else:
-        raise typer.Exit(_judge(asked, ray, workers, quiet=quiet, as_json=as_json))
+        _judge(config, ray, workers, quiet=quiet, as_json=as_json)
 
 
 judge.__doc__ = HELP
 
 
-def _foresee(config: JudgeConfig, *, as_json: bool) -> None:
-    import os
-
+def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.forecast import foresee
+    from cts_async.protocol.forecast import forecast_judging
     from cts_async.protocol.judge_plan import plan_judging
-    from cts_async.report.forecast import foreseen_json, print_foreseen
+    from cts_async.report.forecast import judging_forecast_json, print_judging_forecast
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
-    foreseen = foresee(plan)
+    foreseen = forecast_judging(plan)
     if as_json:
-        value = foreseen_json(plan, foreseen)
-        print_json(value)
+        print_json(judging_forecast_json(plan, foreseen))
     else:
-        print_foreseen(Console(), plan, foreseen)
+        print_judging_forecast(Console(), plan, foreseen)
 
 
-def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> int:
-    import os
-
+def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> None:
     from rich.console import Console
 
-    from cts_async.cli.drive import drive_placed
-    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
+    from cts_async.cli.drive import conclude, drive
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.judge_plan import plan_judging
     from cts_async.protocol.rejudge import run_judging
@@ -149,8 +146,11 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
         config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None
     )
     options.check_keys(config.config_file, config.config_consent, plan.specs.values())
+    keys = {spec.key_env for spec in plan.specs.values() if spec.key_env}
     works = [_work(plan, judge) for judge in plan.judges]
-    stopped = drive_placed(run_judging, _on_a_cluster, plan, works, ray=ray, workers=workers, quiet=quiet)
+    stopped = drive(
+        run_judging, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
+    )
     summaries = _summaries(plan)
     if stopped and not summaries:
         raise stopped
@@ -159,33 +159,30 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
         for summary in summaries
     ]
     if as_json:
-        value = written if len(plan.targets) > 1 else written[0]
-        print_json(value)
+        print_json(written if len(plan.targets) > 1 else written[0])
     else:
-        _conclude(Console(), plan, summaries)
-    if stopped:
-        raise stopped
+        _print_results(Console(), plan, summaries)
     failed = any(
         summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
     )
-    return EXIT_SOME_FAILED if failed else EXIT_OK
+    conclude(stopped, failed=failed)
 
 
-def _on_a_cluster() -> DoerOn[JudgePlan]:
-    from cts_async.cluster.runs import run_judging_on
+def _on_cluster() -> RunOnCluster[JudgePlan]:
+    from cts_async.cluster.head import run_judging_on
 
     return run_judging_on
 
 
-def _work(plan: JudgePlan, judge: str) -> Work:
-    """One judge's; a mean over several systems would be nobody's."""
+def _work(plan: JudgePlan, judge: str) -> RunGroup:
+    """One judge's progress; its mean is shown for a single target only, a mean over several systems means nothing."""
     from cts_async.protocol.run_files import PER_ITEM, judgments_path
-    from cts_async.report.progress import Work
+    from cts_async.report.progress import RunGroup
 
-    directories = dict.fromkeys([plan.out, *(target.directory for target in plan.targets)])
+    directories = dict.fromkeys([plan.out, *plan.directories()])
     first = plan.targets[0]
     scores = first.directory / PER_ITEM if first.scoring == judge else judgments_path(first.directory, judge)
-    return Work(
+    return RunGroup(
         plan.group(judge),
         plan.n_answers,
         tuple(directories),
@@ -195,17 +192,16 @@ def _work(plan: JudgePlan, judge: str) -> Work:
 
 
 def _summaries(plan: JudgePlan) -> list[RunSummary]:
-    """Every system's that was begun, in the order given; a journal of several is read once."""
+    """The summary of every target that was begun; a journal that they share is read once."""
     from cts_async.protocol.run_files import MANIFEST
     from cts_async.report.summary import spent_by_system, summarise_run
 
-    shared = plan.targets[0].shared_journal
-    spent = spent_by_system(plan.journals[0]) if shared else None
-    begun = [target.directory for target in plan.targets if (target.directory / MANIFEST).exists()]
+    spent = spent_by_system(plan.journals[0]) if plan.targets[0].shared_journal else None
+    begun = [directory for directory in plan.directories() if (directory / MANIFEST).exists()]
     return [summarise_run(directory, spent) for directory in begun]
 
 
-def _conclude(out: Any, plan: JudgePlan, summaries: list[RunSummary]) -> None:
+def _print_results(out: Console, plan: JudgePlan, summaries: list[RunSummary]) -> None:
     from cts_async.report.results import SMOKE_TEST, print_judged
 
     print_judged(out, summaries, plan.judges)

@@ -1,4 +1,4 @@
-"""`cts models`: which models one can ask for, what each needs, and whether it is there."""
+"""`cts models`: the models of the catalogue, what each needs, and whether it is set."""
 
 from __future__ import annotations
 
@@ -7,15 +7,7 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-from cts_async.cli.standard_output import print_json
-
-HELP = """List the models of the catalogue and of cts.toml: address, model id, key, limits, prices, roles.
-
-With a NAME that one in full, and what it lacks; alias:model-id asks for another model at the same address.
-Keys are only looked for, never shown, and nothing is sent anywhere (see cts doctor for that).
-
-Example: cts models claude
-"""
+from cts_async.report.output import print_json
 
 
 def models(
@@ -25,13 +17,22 @@ def models(
     config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
+    """List the models of the catalogue and of cts.toml: address, model id, key, limits, prices, roles.
+
+    With NAME: that model in full, and what it lacks; alias:model-id is another model at the same address. Keys are
+    looked for but never shown, and nothing is sent anywhere (see cts doctor for that).
+
+    Example: cts models claude
+    """
     import os
 
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol import systems
 
     catalogue = load_catalogue(options.config_file(config))
-    entries = [systems.entry(catalogue, name, os.environ)] if name else systems.roster(catalogue, os.environ)
+    entries = (
+        [systems.entry(catalogue, name, os.environ)] if name else systems.model_list(catalogue, os.environ)
+    )
     if as_json:
         rows = [systems.as_json(entry) for entry in entries]
         print_json(rows[0] if name else rows)
@@ -44,6 +45,3 @@ def models(
         print_model(Console(), entries[0])
     else:
         print_models(Console(), entries)
-
-
-models.__doc__ = HELP

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how they are read."""
+"""Options that several commands share, and the functions that read them."""
 
 from __future__ import annotations
 
@@ -36,55 +36,62 @@ ConfigFile = Annotated[
 TrustConfig = Annotated[
     bool,
     typer.Option(
-        "--trust-config", help="Let ./cts.toml send keys where it says, from now on until it changes."
+        "--trust-config", help="Consent to ./cts.toml deciding where keys go, until the file changes."
     ),
 ]
 Fields = Annotated[
     list[str] | None,
-    typer.Option("--field", metavar="OURS=THEIRS", help="A column under another name, e.g. fused_query=OQ."),
+    typer.Option(
+        "--field", metavar="OURS=THEIRS", help="Name of a column in your file, e.g. fused_query=OQ."
+    ),
 ]
 MaxOutage = Annotated[
     float, typer.Option(min=0, help="Seconds that a provider may be down before the run stops (exit 75).")
 ]
 InFlight = Annotated[
-    int | None, typer.Option(min=1, help="Instances worked on at once [default: from the models' limits].")
+    int | None, typer.Option(min=1, help="Instances in progress at once [default: from the models' limits].")
 ]
 SkipBadGold = Annotated[
     bool,
     typer.Option(
-        "--skip-bad-gold", help="Leave out, by name, what the gold has no nuggets or no valid weights for."
+        "--skip-bad-gold",
+        help="Leave out, and list, instances whose gold has no nuggets or no valid weights.",
     ),
 ]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try again what failed for good.")]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Try permanently failed instances again.")]
 MaxUsd = Annotated[
     float | None,
-    typer.Option(min=0, help="Dollars this may cost, all its sessions together; stops before (exit 75)."),
+    typer.Option(min=0, help="Most dollars to spend, over all sessions; stops before that (exit 75)."),
 ]
 MaxTokens = Annotated[
-    int | None, typer.Option(min=0, help="Tokens it may use, in and out together; stops before (exit 75).")
+    int | None,
+    typer.Option(min=0, help="Most tokens to use, in and out together; stops before that (exit 75)."),
 ]
 MaxCalls = Annotated[
-    int | None, typer.Option(min=0, help="Calls it may make, failed ones counted; stops before (exit 75).")
+    int | None,
+    typer.Option(min=0, help="Most calls to make, failed ones included; stops before that (exit 75)."),
 ]
 DeadlineAt = Annotated[
     str | None,
     typer.Option(
         "--deadline",
         metavar="WHEN",
-        help="Stop by then (exit 75): 90m, 2h30m, 45s from now, or 18:30, or 2031-05-01T08:00 (local time).",
+        help="Stop by that time (exit 75): 90m, 2h30m, 45s from now, or 18:30, or 2031-05-01T08:00 (local).",
     ),
 ]
-Sync = Annotated[bool, typer.Option("--sync", help="Survive a power cut too: flush every step to the disk.")]
+Sync = Annotated[
+    bool, typer.Option("--sync", help="Flush every step to the disk, to survive a power cut as well.")
+]
 RelevanceLevel = Annotated[
     int,
     typer.Option(
         min=1,
         max=4,
         metavar="N",
-        help="The least grade that is relevant to P, RR, AP and R (TREC Deep Learning: 2); nDCG has gains.",
+        help="Lowest grade that P, RR, AP and R count as relevant (TREC Deep Learning: 2); nDCG uses all.",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Seed of everything random here.")]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 Ray = Annotated[
     str | None,
     typer.Option(
@@ -98,10 +105,10 @@ Workers = Annotated[
     typer.Option(
         min=1,
         metavar="N",
-        help="Processes to run in, on Ray; without --ray on this machine [of a cluster: its free CPUs].",
+        help="Number of worker processes, on this machine without --ray [default with --ray: its free CPUs].",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON on standard output.")]
 
 
@@ -119,7 +126,7 @@ def read_common(
     sync: Sync = False,
     seed: Seed = 0,
 ) -> dict[str, Any]:
-    """What every command that calls models is asked, by the names of the configuration. Raises UsageError."""
+    """Read the options of every command that calls models, as fields of its configuration. Raises UsageError."""
     return {
         "fields": read_fields(field),
         "config_file": config_file(config),
@@ -141,16 +148,16 @@ def with_options(
     own_first: bool = False,
     without: Collection[str] = (),
 ) -> Callable[..., T]:
-    """Give `command(asked, **own)` the options of `read`, whose value it gets first, and its own behind them.
+    """Return `command` as typer wants it: with its own options and those of `read`, whose result is its first argument.
 
-    Options `without` are not offered, and have their defaults.
+    Options in `without` are not offered; `read` gets their defaults. With `own_first` the command's own come first.
     """
     shared = inspect.signature(read, eval_str=True).parameters
     first, *own = inspect.signature(command, eval_str=True).parameters.values()
 
     def run(**given: Any) -> T:
-        asked = read(**{n: shared[n].default if n in without else given.pop(n) for n in shared})
-        return command(**{first.name: asked}, **given)
+        values = {name: shared[name].default if name in without else given.pop(name) for name in shared}
+        return command(**{first.name: read(**values)}, **given)
 
     offered = [option for name, option in shared.items() if name not in without]
     parameters = [*own, *offered] if own_first else [*offered, *own]
@@ -161,7 +168,7 @@ def with_options(
 
 
 def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:
-    """`["fused_query=OQ"]` as a mapping. Raises UsageError."""
+    """Parse `["fused_query=OQ"]` into a mapping. Raises UsageError."""
     fields: dict[str, str] = {}
     for pair in pairs or ():
         ours, sign, theirs = pair.partition("=")
@@ -172,7 +179,7 @@ def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:
 
 
 def read_names(option: str, given: Sequence[str], known: Sequence[N]) -> tuple[N, ...]:
-    """The names of `known` that were given, in any case and with any hyphen. Raises UsageError for another."""
+    """Match names with `known`, ignoring case and taking "_" for "-". Raises UsageError for an unknown name."""
     by_name: dict[str, N] = {name: name for name in known}
     found = []
     for name in given:
@@ -180,15 +187,15 @@ def read_names(option: str, given: Sequence[str], known: Sequence[N]) -> tuple[N
         if one is None:
             near = get_close_matches(name.casefold(), known, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise UsageError(f"{option} {name}: has to be one of {', '.join(known)}{hint}")
+            raise UsageError(f"{option} {name}: must be one of {', '.join(known)}{hint}")
         found.append(one)
     return tuple(found)
 
 
 def read_date(text: str) -> str:
-    """A calendar date as YYYY-MM-DD. Raises UsageError for another form, and for a day that does not exist."""
+    """Check a calendar date, YYYY-MM-DD. Raises UsageError for another form or a day that does not exist."""
     try:
-        # fromisoformat takes 20310501 and 2031-W18-4 as well.
+        # fromisoformat accepts 20310501 and 2031-W18-4 as well.
         if (day := date.fromisoformat(text)).isoformat() == text:
             return text
     except ValueError as error:
@@ -201,7 +208,7 @@ def read_date(text: str) -> str:
 def read_budget(
     max_usd: float | None, max_tokens: int | None, max_calls: int | None, deadline: str | None
 ) -> BudgetConfig:
-    """What may be spent. Raises UsageError for no number, and for a deadline unreadable or past."""
+    """Read the budget. Raises UsageError for an infinite amount, and for a deadline that is unreadable or past."""
     if max_usd is not None and not isfinite(max_usd):
         raise UsageError(f"--max-usd {max_usd}: not an amount of money")
     at = None if deadline is None else read_deadline(deadline, datetime.now()).timestamp()
@@ -209,21 +216,21 @@ def read_budget(
 
 
 def read_deadline(text: str, now: datetime) -> datetime:
-    """`2h30m` from `now`, the next `18:30`, or an ISO date and time; without a zone it is local, as `now` is.
+    """Parse `2h30m` (from `now`), `18:30` (its next occurrence) or an ISO date and time (local without a zone).
 
-    Raises UsageError for anything else, and for a time that has passed.
+    Raises UsageError for anything else, and for a time in the past.
     """
-    at = _after(text.strip().lower(), now) or _next_clock_time(text.strip(), now) or _iso(text.strip())
+    at = _duration(text.strip().lower(), now) or _clock_time(text.strip(), now) or _iso_time(text.strip())
     if at is None:
         raise UsageError(
             f"--deadline {text}: write it as 90m, 2h30m or 45s from now, as 18:30, or as 2031-05-01T08:00"
         )
     if at.timestamp() <= now.timestamp():
-        raise UsageError(f"--deadline {text}: has passed already")
+        raise UsageError(f"--deadline {text}: is in the past")
     return at
 
 
-def _after(text: str, now: datetime) -> datetime | None:
+def _duration(text: str, now: datetime) -> datetime | None:
     found = _DURATION.fullmatch(text)
     if not text or found is None:
         return None
@@ -234,7 +241,7 @@ def _after(text: str, now: datetime) -> datetime | None:
         return None
 
 
-def _next_clock_time(text: str, now: datetime) -> datetime | None:
+def _clock_time(text: str, now: datetime) -> datetime | None:
     if not _CLOCK.fullmatch(text):
         return None
     try:
@@ -244,7 +251,7 @@ def _next_clock_time(text: str, now: datetime) -> datetime | None:
     return at if at > now else at + timedelta(days=1)
 
 
-def _iso(text: str) -> datetime | None:
+def _iso_time(text: str) -> datetime | None:
     try:
         at = datetime.fromisoformat(text)
         at.timestamp()
@@ -254,7 +261,7 @@ def _iso(text: str) -> datetime | None:
 
 
 def config_file(named: Path | None) -> Path | None:
-    """The file named, or ./cts.toml where there is one. Raises UsageError for a named one that is missing."""
+    """Return the named file, else ./cts.toml if it exists. Raises UsageError if the named file is missing."""
     if named is not None:
         if not named.is_file():
             raise UsageError(f"--config {named}: no such file")
@@ -264,27 +271,26 @@ def config_file(named: Path | None) -> Path | None:
 
 
 def config_consent(named: Path | None, trust: bool) -> Consent:
-    """What the user says of her configuration file: a file that she names has her consent."""
+    """Return the user's consent to the configuration file: naming a file is consent to it."""
     return "named" if named is not None else "remember" if trust else "ask"
 
 
 def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec]) -> None:
-    """Say on standard error which key goes where, of what is `used`, before any does.
+    """Print to standard error which key goes where for the models and tools `used`, before anything is sent.
 
-    Where ./cts.toml goes beyond what is shipped, the user is asked first, or UsageError if there is nobody to ask.
+    If ./cts.toml goes beyond the shipped catalogues, ask the user first; UsageError without a terminal to ask on.
     """
     from cts_async.protocol.config_trust import Trust, is_trusted, remember, sent_keys, trust_in
     from cts_async.report.text import plain
 
     used = tuple(used)
     trust = trust_in(file) if file else Trust()
-    asked = trust.concerns_of(used)
-    if file and asked and consent != "named" and not is_trusted(file, os.environ):
-        wishes = "; ".join(dict.fromkeys(concern.text for concern in asked))
-        said = plain(f"{file}: would {wishes}")
-        if consent == "ask" and not _agrees(said):
+    concerns = trust.concerns_of(used)
+    if file and concerns and consent != "named" and not is_trusted(file, os.environ):
+        problem = plain(f"{file}: would {'; '.join(dict.fromkeys(concern.text for concern in concerns))}")
+        if consent == "ask" and not _ask_consent(problem):
             raise UsageError(
-                f"{said}: read that file; if it is right, add --trust-config (remembered until the file changes) "
+                f"{problem}: read that file; if it is right, add --trust-config (remembered until it changes) "
                 f"or --config {shlex.quote(str(file))}"
             )
         remember(file, os.environ)
@@ -292,28 +298,31 @@ def check_keys(file: Path | None, consent: Consent, used: Iterable[Spec]) -> Non
         print(plain(line), file=sys.stderr)
 
 
-def _agrees(said: str) -> bool:
-    """Ask on the terminal; False where there is none."""
+def _ask_consent(problem: str) -> bool:
+    """Ask on the terminal; False without one."""
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(
-        f"{said}\nTrust this file from now on, until it changes? [y/N] ", end="", file=sys.stderr, flush=True
+        f"{problem}\nTrust this file from now on, until it changes? [y/N] ",
+        end="",
+        file=sys.stderr,
+        flush=True,
     )
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def runs_named(words: Sequence[Path] | None, command: str) -> list[Path]:
-    """The runs that were named, or the folder `runs` where none was. Raises UsageError where there is none of it."""
+def runs_or_default(words: Sequence[Path] | None, command: str) -> list[Path]:
+    """Return the runs that were named, else the folder `runs`. Raises UsageError if it does not exist."""
     if words:
         return list(words)
     folder = Path("runs")
     if not folder.exists():
-        raise UsageError(f"no {folder}/ here: name a run or a folder of runs (cts {command} RUN)")
+        raise UsageError(f"no folder {folder}/: name a run or a folder of runs (cts {command} RUN)")
     return [folder]
 
 
 def empty_answers_of(word: str) -> EmptyAnswers:
-    """What becomes of empty answers. Raises UsageError for another word."""
+    """Read --empty-answers. Raises UsageError."""
     known: dict[str, EmptyAnswers] = {"fail": "fail", "zero": "zero"}
     if word not in known:
         raise UsageError(f"--empty-answers {word}: choose fail (no score) or zero (scored 0)")

@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
+import os
+
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 HELP = """Say what `cts run` with the same options will take: calls, tokens, dollars, time, and which limit binds.
 
-Starts nothing, writes nothing, needs no key. Where the run exists already, what it did is subtracted, and
-what it shows takes the place of assumptions; of a finished run, planned and actual are compared.
+Starts nothing, writes nothing, needs no key. If the run exists already, its finished work is subtracted and its
+measurements replace assumptions; for a finished run, the plan is compared with what it took.
 
 Example: cts plan --model gpt -k 3 --data hard518:release --corpus docs.jsonl
 """
 
 
-def plan(asked: RunConfig, as_json: options.AsJson = False) -> None:
-    import os
-
+def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from rich.console import Console
 
-    from cts_async.engine.run_dir import check_identity
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.forecast import forecast
     from cts_async.protocol.past_usage import observe
     from cts_async.protocol.plan import make_plan
+    from cts_async.protocol.run_files import same_run
     from cts_async.report.forecast import forecast_json, print_forecast
 
-    made = make_plan(asked, load_catalogue(asked.config_file), os.environ, keyless=True)
+    made = make_plan(config, load_catalogue(config.config_file), os.environ, keyless=True)
     for system, directory in made.systems.items():
-        check_identity(directory, made.identity(system))
+        same_run(directory, made.identity(system))
     runs = {
-        system: observe(directory, made.roles.judges, retry_failed=asked.retry_failed)
+        system: observe(directory, made.roles.judges, retry_failed=config.retry_failed)
         for system, directory in made.systems.items()
     }
     predicted = forecast(made, runs)
     if as_json:
-        value = forecast_json(made, predicted, runs)
-        print_json(value)
+        print_json(forecast_json(made, predicted, runs))
     else:
         print_forecast(Console(), made, predicted, runs)
         print_notes(made.dataset.notes)

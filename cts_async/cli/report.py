@@ -1,4 +1,4 @@
-"""`cts report`: what runs came to, as one page that explains itself."""
+"""`cts report`: one self-contained HTML page about runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,6 @@ from typing import Annotated
 import typer
 
 from cts_async.cli import options
-
-HELP = """Write what runs came to as one HTML file: figures, tables, tests, the best and the worst instances.
-
-RUN is what cts compare takes, one alone as well, and runs of cts converse. The file needs no network and sends
-nothing anywhere. Figures and tables can be written as files for papers besides.
-
-Example: cts report runs
-
-Example: cts report runs/hard518-* --out report.html --tables tables --plots figures --plot-format svg,pdf
-"""
 
 
 def report(
@@ -58,17 +48,26 @@ def report(
     relevance_level: options.RelevanceLevel = 1,
     seed: options.Seed = 0,
 ) -> None:
+    """Write one HTML file about runs: figures, tables, tests, the best and the worst instances.
+
+    RUN is what cts compare takes, a single run, or runs of cts converse. The file needs no network and sends nothing.
+    Figures and tables can also be written as files for papers.
+
+    Example: cts report runs
+
+    Example: cts report runs/hard518-* --out report.html --tables tables --plots figures --plot-format svg,pdf
+    """
     from datetime import UTC, datetime
 
     from rich.console import Console
 
     from cts_async.config import EvaluationConfig
     from cts_async.report.html.report import Origin
-    from cts_async.report.reported import Asked, make_report
+    from cts_async.report.reported import ReportOptions, make_report
 
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
-    asked = Asked(
-        tuple(map(str, options.runs_named(runs, "report"))),
+    asked = ReportOptions(
+        tuple(map(str, options.runs_or_default(runs, "report"))),
         judge=judge,
         baseline=baseline,
         out=out,
@@ -79,13 +78,10 @@ def report(
         seed=seed,
     )
     origin = Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC))
-    told: list[str] = []
+    messages: list[str] = []
     try:
         with Console(stderr=True).status("making the report"):
-            told.extend(make_report(asked, origin))
-    finally:  # what was written before something could not be is there
-        for line in told:
+            messages.extend(make_report(asked, origin))
+    finally:  # also name the files that were written before an error
+        for line in messages:
             typer.echo(line)
-
-
-report.__doc__ = HELP

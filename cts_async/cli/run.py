@@ -1,23 +1,21 @@
-"""`cts run`: clarify, search, judge; resumes when it is typed again."""
+"""`cts run`: clarify, search, judge; the same command again resumes."""
 
 from __future__ import annotations
 
+import os
 from shlex import quote
-from typing import TYPE_CHECKING, Any
-
-import typer
+from typing import TYPE_CHECKING
 
 from cts_async.cli import options
-from cts_async.cli.standard_error import print_notes
-from cts_async.cli.standard_output import print_json
+from cts_async.cli.streams import print_notes
 from cts_async.config import RunConfig
+from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from cts_async.cli.drive import DoerOn
+    from cts_async.cli.drive import RunOnCluster
     from cts_async.protocol.plan import Plan, SearchPlan
-    from cts_async.report.progress import Work
     from cts_async.report.summary import RunSummary
 
 HELP = """Run systems over a dataset: clarify, answer, rewrite, search, judge.
@@ -37,85 +35,77 @@ Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond
 
 
 def run(
-    asked: RunConfig,
+    config: RunConfig,
     ray: options.Ray = None,
     workers: options.Workers = None,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
-    raise typer.Exit(_run(asked, ray, workers, quiet=quiet, as_json=as_json))
+    from rich.console import Console
+
+    from cts_async.cli.drive import conclude, drive
+    from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.plan import make_plan
+    from cts_async.protocol.run import run_plan
+    from cts_async.protocol.run_files import RESULTS
+    from cts_async.report.progress import RunGroup
+    from cts_async.report.summary import summarise_run, write_summary
+
+    plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
+    used = [*plan.specs.values(), *plan.search.opened]
+    options.check_keys(config.config_file, config.config_consent, used)
+    if not quiet:
+        _introduce(Console(stderr=True), plan)
+        print_notes(plan.dataset.notes)
+    works = [
+        RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
+        for directory in plan.systems.values()
+    ]
+    keys = {spec.key_env for spec in used if spec.key_env}
+    stopped = drive(
+        run_plan, plan, works, quiet=quiet, on_cluster=_on_cluster, ray=ray, workers=workers, keys=keys
+    )
+    begun = [directory for directory in plan.systems.values() if (directory / "run.json").exists()]
+    summaries = [summarise_run(directory) for directory in begun]
+    written = [write_summary(summary) for summary in summaries]
+    if as_json:
+        print_json(
+            [
+                {"run": str(summary.directory), "system": summary.label, **value}
+                for summary, value in zip(summaries, written, strict=True)
+            ]
+        )
+    else:
+        _print_results(Console(), plan, summaries)
+        if not stopped:
+            _print_next_steps(Console(), plan)
+    conclude(stopped, failed=any(summary.failures for summary in summaries))
 
 
 run.__doc__ = HELP
 
 
-def _run(config: RunConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> int:
-    import os
-
-    from rich.console import Console
-
-    from cts_async.cli.drive import drive_placed
-    from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
-    from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.plan import make_plan
-    from cts_async.protocol.run import run_campaign
-    from cts_async.report.summary import summarise_run, write_summary
-
-    plan = make_plan(config, load_catalogue(config.config_file), os.environ, keys_elsewhere=ray is not None)
-    options.check_keys(config.config_file, config.config_consent, [*plan.specs.values(), *plan.search.opened])
-    err = Console(stderr=True)
-    if not quiet:
-        _introduce(err, plan)
-        print_notes(plan.dataset.notes)
-    stopped = drive_placed(
-        run_campaign, _on_a_cluster, plan, _works(plan), ray=ray, workers=workers, quiet=quiet
-    )
-    summaries = [
-        summarise_run(directory) for directory in plan.systems.values() if (directory / "run.json").exists()
-    ]
-    written = [write_summary(summary) for summary in summaries]
-    if as_json:
-        _print_json(summaries, written)
-    else:
-        _conclude(Console(), plan, summaries)
-        if not stopped:
-            _look_back_and_on(Console(), plan)
-    if stopped:
-        raise stopped
-    return EXIT_SOME_FAILED if any(summary.failures for summary in summaries) else EXIT_OK
-
-
-def _on_a_cluster() -> DoerOn[Plan]:
-    from cts_async.cluster.runs import run_campaign_on
+def _on_cluster() -> RunOnCluster[Plan]:
+    from cts_async.cluster.head import run_campaign_on
 
     return run_campaign_on
 
 
-def _works(plan: Plan) -> list[Work]:
-    from cts_async.protocol.run_files import RESULTS
-    from cts_async.report.progress import Work
-
-    return [
-        Work(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
-        for directory in plan.systems.values()
-    ]
-
-
 def _introduce(err: Console, plan: Plan) -> None:
+    from cts_async.cli.drive import print_plainly
+
     labels = ", ".join(system.label for system in plan.systems)
     of = f"the first {plan.n_instances}" if plan.limit else str(plan.n_instances)
-    err.print(
-        f"{labels} over {of} instances of {plan.dataset.name}; {_where(plan.search)}; "
-        f"agent {plan.roles.agent}, support {plan.roles.support}"
-        + (f", answers of people ({plan.config.answers})" if plan.people is not None else "")
-        + ("" if plan.config.no_judge else f", judges {', '.join((*plan.roles.judges, 'lexical'))}"),
-        markup=False,
-        highlight=False,
-        soft_wrap=not err.is_terminal,
+    people = f", answers of people ({plan.config.answers})" if plan.people is not None else ""
+    judges = "" if plan.config.no_judge else f", judges {', '.join((*plan.roles.judges, 'lexical'))}"
+    print_plainly(
+        err,
+        f"{labels} over {of} instances of {plan.dataset.name}; {_tools(plan.search)}; "
+        f"agent {plan.roles.agent}, support {plan.roles.support}{people}{judges}",
     )
 
 
-def _where(search: SearchPlan) -> str:
+def _tools(search: SearchPlan) -> str:
     """What is searched and visited, in a few words."""
     if search.replayed:
         return f"tools: replayed from {', '.join(str(run) for run in search.replayed)}"
@@ -124,7 +114,7 @@ def _where(search: SearchPlan) -> str:
     return f"search: {search.engine.name}, pages: {search.reader.name}"
 
 
-def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
+def _print_results(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
     from cts_async.report.results import SMOKE_TEST, print_results
 
     if not summaries:
@@ -133,24 +123,21 @@ def _conclude(out: Console, plan: Plan, summaries: list[RunSummary]) -> None:
     if plan.embedded:
         out.print(SMOKE_TEST, style="yellow", soft_wrap=True)
     places = ", ".join(f"{directory}/" for directory in plan.systems.values())
-    out.print(
-        f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
+    out.print(files, markup=False, highlight=False, soft_wrap=True)
 
 
-def _look_back_and_on(out: Console, plan: Plan) -> None:
-    """What one might do next, and in one line planned and actual."""
+def _print_next_steps(out: Console, plan: Plan) -> None:
+    """Suggest what to do next, and compare in one line what was planned with what it took."""
     from cts_async.protocol.past_usage import observe
     from cts_async.report.forecast import compare
 
-    for line in (f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"):
+    lines = [f"To look at it: cts view {quote(str(plan.config.runs_dir))}", f"Next: {_next(plan)}"]
+    runs = {system: observe(directory, plan.roles.judges) for system, directory in plan.systems.items()}
+    if comparison := compare(plan, runs):
+        lines.append(comparison.line())
+    for line in lines:
         out.print(line, markup=False, highlight=False, soft_wrap=True)
-    comparison = compare(plan, {system: observe(d, plan.roles.judges) for system, d in plan.systems.items()})
-    if comparison:
-        out.print(comparison.line(), markup=False, highlight=False, soft_wrap=True)
 
 
 def _next(plan: Plan) -> str:
@@ -158,16 +145,8 @@ def _next(plan: Plan) -> str:
         return "the whole sample: make run ARGS='--limit 28'; a real model: make run MODEL=gpt k=3"
     last = list(plan.systems.values())[-1]
     if plan.config.no_judge:
-        return f"what was asked and answered: {last}/results.jsonl"
+        return f"the questions and answers: {last}/results.jsonl"
     if len(plan.systems) > 2:
         pattern = f"{plan.config.runs_dir}/{last.name.partition('-')[0]}-*"
         return f"how they compare: cts compare {quote(pattern)}"
     return f"another judge on the same answers: cts judge {quote(str(last))} --judge NAME"
-
-
-def _print_json(summaries: list[RunSummary], written: list[dict[str, Any]]) -> None:
-    rows = [
-        {"run": str(summary.directory), "system": summary.label, **value}
-        for summary, value in zip(summaries, written, strict=True)
-    ]
-    print_json(rows)

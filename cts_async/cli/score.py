@@ -10,15 +10,6 @@ import typer
 
 from cts_async.cli import options
 
-HELP = """Score judged files: restore_score_100 and its summary, from results.jsonl, per_item.jsonl or judgments/*.jsonl.
-
-Also from .csv and .tsv (a row for each judged nugget, or for each item's score), and gzipped. A directory
-stands for its results.jsonl or per_item.jsonl, or for those one level below; patterns are expanded.
-Exit code 1 where items failed.
-
-Example: cts score runs/sample-local-k1 'outputs/*/per_item.jsonl'
-"""
-
 
 def score(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Judged files; see above.")],
@@ -34,6 +25,14 @@ def score(
     ] = "fail",
     as_json: options.AsJson = False,
 ) -> None:
+    """Score judged files: restore_score_100 and its summary, from results.jsonl, per_item.jsonl or judgments/*.jsonl.
+
+    Reads .csv and .tsv too (one row for each judged nugget, or for each item's score), and gzipped files. A directory
+    stands for its results.jsonl or per_item.jsonl, or for those one level below; patterns are expanded. Exit code 1 if
+    items failed.
+
+    Example: cts score runs/sample-local-k1 'outputs/*/per_item.jsonl'
+    """
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
 
@@ -52,23 +51,20 @@ def score(
     raise typer.Exit(EXIT_SOME_FAILED if any(summary.n_failed for _, summary in rows) else EXIT_OK)
 
 
-score.__doc__ = HELP
-
-
 def _judged(words: Iterable[str]) -> list[str]:
-    """The files that words name, but for built gold and conversations beside them: nothing is judged there.
+    """Return the judged files among those named: without built gold and conversations, which have no scores.
 
-    Raises UsageError where there are conversations only.
+    Raises UsageError if there are only conversations.
     """
     from cts_async import scorer
     from cts_async.errors import UsageError
-    from cts_async.protocol.run_folders import REPORT, is_gold_build, is_talk
+    from cts_async.protocol.run_folders import REPORT, is_conversation, is_gold_build
 
     named = [file for word in words for file in scorer.judged_files(word)]
     files = [file for file in named if Path(file).name != REPORT] or named
     folders = {file: Path(file).parent for file in files}
-    judged = [file for file in files if not (is_gold_build(folders[file]) or is_talk(folders[file]))]
-    if files and all(map(is_talk, folders.values())):
+    judged = [file for file in files if not (is_gold_build(folders[file]) or is_conversation(folders[file]))]
+    if files and all(map(is_conversation, folders.values())):
         raise UsageError(f"{files[0]}: conversations alone (cts converse): there is no answer in it to score")
     return judged or files
 
@@ -78,7 +74,7 @@ def _remark(line: str) -> None:
 
 
 def _is_smoke_test(directory: Path) -> bool:
-    """Whether a file's run was played by the embedded model; no, where what is beside it says nothing of that."""
+    """True if run.json beside a file says that the embedded model played; False if it is missing or unreadable."""
     from cts_async.engine.run_dir import read_manifest
     from cts_async.errors import CTSError
 

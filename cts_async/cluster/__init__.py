@@ -1,1 +1,1 @@
-"""The same run on many processes and machines: a head deals work out, workers run the ordinary engine."""
+"""A run on several processes or machines, on Ray: a head, workers, and one limiter."""

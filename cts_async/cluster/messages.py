@@ -1,7 +1,6 @@
-"""What head and workers say to each other: plain values, the same whatever carries them.
+"""What the head and its workers say to each other: plain values, whatever carries them.
 
-The head asks, a worker answers, over and over: a `Turn` brings work and what was asked for, `News` say what has become
-of it. Nothing is sent unasked, so a head that is behind a proxy, or in a test, needs no address of its own.
+The head calls, a worker answers: a `Turn` brings instances and what was asked for, `News` say what has become of them.
 """
 
 from __future__ import annotations
@@ -14,31 +13,27 @@ from cts_async.engine.budget import NOTHING
 from cts_async.engine.events import Cost, Event, LaneStatus, StepsCounted
 from cts_async.values import value
 
-Asked = tuple[int, str]
-"""A step that is looked for: a journal's number and a key."""
+StepRef = tuple[int, str]
+"""A step: a journal's number and a key."""
 
 
 @value
-class Piece:
-    """One job to be done, as whoever makes jobs of it understands `task`.
-
-    `place` is the number of the directory that its lines go into. Pieces with the same number `same`, other than
-    0, ask the same question: one worker gets them all, so that it is asked once. `parts` are numbers of what several
-    pieces share (a query's nuggets) and a worker is told once.
-    """
+class Task:
+    """One job: an instance in one system, or an answer to judge. `payload` is for the `Work` that made it."""
 
     seq: int
-    """Older pieces have lower ones; no two have the same."""
+    """Unique; lower for older ones."""
     group: str
     id: str
     place: int
-    task: Any
-    same: int = 0
-    parts: tuple[int, ...] = ()
-    again: bool = False
-    """Whether a step of it may be on record: then the head is asked before one is executed."""
+    """The number of the run directory that its lines go into."""
+    payload: Any
+    question: int = 0
+    """Tasks of the same question, other than 0, make the same calls: one is done at a time, and the others reuse it."""
+    resumed: bool = False
+    """Whether steps of it may be in the journal: then the head is asked before one is executed."""
     stream: int = 0
-    """Pieces of one stream hold up none of another."""
+    """A slow task holds up others of its own stream only."""
 
 
 @value
@@ -53,37 +48,25 @@ class Line:
 
 @value
 class Ended:
-    """A piece is done: its lines are ready to be written, those of further judges first."""
+    """A finished task with its lines, those of further judges first."""
 
     seq: int
     lines: tuple[Line, ...]
     failed: bool = False
     executed: int = 0
-    """Steps that were not remembered."""
+    """Steps that were not in the journal."""
     steps: int = 0
-    """All its steps."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """A part of a journal that its worker will not write to any more: the journal's number, the file's name."""
-
-    journal: int
-    name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A worker is there. `refused` says why it cannot work on its machine; "" where all is well."""
+    """A worker is ready. `refused` says why it cannot work on its machine; "" if it can."""
 
     host: str
     pid: int
     version: str
-    """Of this package."""
     in_flight: int = 1
-    """Pieces that it had best work on at once, of each stream."""
-    streamed: bool = False
-    """Whether it sends its steps, since it does not share the head's storage."""
+    """Tasks of each stream to work on at once."""
     refused: str = ""
 
 
@@ -91,20 +74,17 @@ class Begun:
 class Turn:
     """What the head gives a worker."""
 
-    pieces: tuple[Piece, ...] = ()
-    parts: Mapping[int, Any] = field(default_factory=dict)
-    """What pieces share and this worker has not been told."""
-    found: Mapping[Asked, bytes | None] = field(default_factory=dict)
+    tasks: tuple[Task, ...] = ()
+    found: Mapping[StepRef, bytes | None] = field(default_factory=dict)
     """Records that were asked for, as lines of a journal; None where there is none."""
-    kept: int = 0
-    """How many of the records that the worker has streamed are in the journals by now."""
+    acknowledged: int = 0
+    """How many of the worker's records are in the journals."""
     allowed: Cost | None = None
-    """What the worker may spend in all since it began; None where no line is drawn. It may be less than before: what is
-    under way then goes on, and nothing is begun until it is enough again. The answer says how things stand after it."""
+    """What the worker may spend in all since it began; None without a budget. May be less than before."""
     stop: str = ""
-    """Why nothing new is to be started; "" to go on."""
+    """Why no new request is to be sent; "" to go on."""
     last: bool = False
-    """Whether no more pieces will come: once it has none in hand, the worker closes its shards and says so."""
+    """Whether no more tasks will come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,35 +92,29 @@ class News:
     """What a worker has to say."""
 
     ended: tuple[Ended, ...] = ()
-    left: tuple[int, ...] = ()
-    """Pieces that it has no more, though they have not ended: their groups are held up."""
+    returned: tuple[int, ...] = ()
+    """Tasks that it does not do, since their groups are held up."""
     in_hand: int = 0
-    """Pieces that it has and that have not ended."""
-    asked: tuple[Asked, ...] = ()
-    """Steps that may be on record elsewhere."""
+    """Tasks that it has."""
+    asked: tuple[StepRef, ...] = ()
+    """Steps that may be in the journal."""
     records: tuple[tuple[int, bytes], ...] = ()
-    """Streamed steps, in order: the journal's number and a line."""
-    shards: tuple[Shard, ...] = ()
-    """Shards that it has closed."""
+    """Steps in order of execution: the journal's number and a line."""
     counts: tuple[StepsCounted, ...] = ()
-    """Since the last news."""
     spent: Cost = NOTHING
-    """Since it began."""
+    """Since the worker began."""
     reserved: Cost = NOTHING
     """The most that its calls under way may cost."""
     short: Cost | None = None
-    """What its next call may cost, where that call waits for leave to spend it."""
-    wants: Cost = NOTHING
-    """What it would have use for in all since it began: with what waits, and with its next calls."""
+    """What its next call may cost, if that waits for a larger allowance."""
     lanes: tuple[LaneStatus, ...] = ()
-    """Of all lanes that it has used."""
     events: tuple[Event, ...] = ()
-    """What a person should know: notices, outages, pauses, groups held up."""
+    """Notices, outages, pauses, groups held up."""
     stopped: tuple[str, str] | None = None
-    """The class and the text of the RunStopped that ended its work early."""
+    """Class and text of the RunStopped that ended its work."""
     held_up: tuple[str, str] | None = None
-    """The same of what kept some groups from being finished, though the others went on to the end."""
+    """The same for one that ended the work of some groups only."""
     crash: str = ""
-    """The traceback of what ended it and should not happen."""
+    """Traceback of a bug."""
     over: bool = False
-    """Whether it has closed everything: no news will follow."""
+    """Whether this is the last."""

@@ -1,10 +1,10 @@
-"""A budget: no attempt is sent that could cross a line of calls, tokens or dollars, or end after a deadline.
+"""A budget: no attempt is sent that could exceed a limit of calls, tokens or dollars, or end after a deadline.
 
-Before an attempt the most it may cost is reserved; after it the true cost takes the reservation's place. So
-while no attempt costs more than was reserved for it, what is spent never exceeds a line, whatever is in flight
-and in whatever order it returns. Where an attempt did cost more, what is spent may exceed the line by no more than
-those excesses. Oldest first, as everywhere: a reservation that does not fit waits until something in flight
-returns, and only when nothing is in flight any more is the budget spent.
+Before an attempt the most it may cost is reserved; afterwards its true cost replaces the reservation. So while no
+attempt costs more than was reserved for it, the amount spent never exceeds a limit, whatever is in flight and in
+whatever order it returns; an attempt that costs more may exceed it by that excess. Oldest first, as everywhere: a
+reservation that does not fit waits until something in flight returns, and only when nothing is in flight any more is
+the budget spent.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from cts_async.errors import BudgetSpent, DeadlineReached, RunStopped
 
 NOTHING = Cost()
 GRAIN_USD = 1e-9
-"""Sums of dollars are compared to within this: below it there is only rounding."""
+"""Sums of dollars are compared to within this: smaller differences are rounding."""
 REMEMBERED = 50
-"""Latencies of a lane that its next step's time is judged by."""
+"""The latest latencies of a lane from which its next step's duration is predicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What may be spent in all; None where no line is drawn."""
+    """The limits of a budget; None where there is none."""
 
     max_calls: int | None = None
     max_tokens: float | None = None
     max_usd: float | None = None
 
     def crossed(self, total: Cost) -> str | None:
-        """The first line that `total` lies beyond ("calls", "tokens", "usd"); on a line is within it."""
+        """The first limit that `total` exceeds ("calls", "tokens", "usd"), if any; equal to it is within."""
         if self.max_calls is not None and total.calls > self.max_calls:
             return "calls"
         if self.max_tokens is not None and total.tokens > self.max_tokens:
@@ -45,7 +45,7 @@ class Lines:
         return None
 
     def of(self, line: str) -> float:
-        """Where a line that was drawn lies. KeyError for another."""
+        """The limit named "calls", "tokens" or "usd". Raises KeyError where there is none."""
         limit = {"calls": self.max_calls, "tokens": self.max_tokens, "usd": self.max_usd}[line]
         if limit is None:
             raise KeyError(line)
@@ -53,10 +53,10 @@ class Lines:
 
 
 class Deadline:
-    """A time by which the run is over. `at` is the loop's time, `said` is how a person reads it.
+    """A time by which the run is over. `at` is the loop's time, `said` its text for people.
 
-    The rule: a step is started while at least half of its lane's last 50 attempts took no longer than the
-    time that is left, and always while nothing is known of its lane.
+    A step is started while at least half of its lane's last 50 attempts took no longer than the time that is left, and
+    always before its lane has finished any.
     """
 
     def __init__(self, at: float, said: str) -> None:
@@ -64,11 +64,11 @@ class Deadline:
         self._latencies: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
 
     def learn(self, lane: str, latency_s: float) -> None:
-        """An attempt on this lane took so long."""
+        """Record an attempt's duration."""
         self._latencies[lane].append(latency_s)
 
     def check(self, lane: str, now: float) -> None:
-        """Raises DeadlineReached if a step that starts now is unlikely to end in time."""
+        """Raise DeadlineReached if a step that starts now is unlikely to end in time."""
         seen = self._latencies.get(lane)
         if now + (median(seen) if seen else 0.0) >= self.at:
             raise self.reached("is too near to start anything more")
@@ -76,13 +76,13 @@ class Deadline:
     def reached(self, how: str = "has come") -> DeadlineReached:
         """The reason to stop with."""
         return DeadlineReached(
-            f"the deadline ({self._said}) {how}; nothing is lost, the same command with a later "
+            f"the deadline ({self._said}) {how}; completed work is saved, the same command with a later "
             "--deadline resumes"
         )
 
 
 class Budget:
-    """`reserve`, then exactly one `settle` of the same amount. `spent` begins with what earlier sessions spent."""
+    """Call `reserve`, then `settle` the same amount exactly once. `spent` begins with what earlier sessions spent."""
 
     def __init__(
         self,
@@ -101,10 +101,10 @@ class Budget:
         self._stopped: RunStopped | None = None
 
     async def reserve(self, seq: int, most: Cost) -> None:
-        """Set `most` aside for one attempt; lower `seq` (older job) goes first.
+        """Reserve `most` for one attempt; lower `seq` (older job) goes first.
 
-        Raises BudgetSpent if it cannot be afforded though nothing is in flight any more, RunStopped when the
-        run ends while waiting. A cancelled waiter takes nothing with it.
+        Raises BudgetSpent if it does not fit though nothing is in flight any more, RunStopped when the run ends while
+        waiting. Cancelling a waiter reserves nothing.
         """
         if self._stopped:
             raise self._stopped
@@ -120,13 +120,13 @@ class Budget:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
                 self.settle(most, NOTHING)
             else:
-                self._serve()  # it may have stood in front of others
+                self._serve()  # others may have waited behind it
             raise
 
     def settle(self, reserved: Cost, true: Cost) -> None:
-        """The attempt is over: `true` is spent in place of what was reserved (NOTHING: it was never sent)."""
+        """Replace the reservation of an attempt that is over by its `true` cost (NOTHING: it was never sent)."""
         self.in_flight -= 1
-        # Sums of fractions drift; with nothing in flight nothing is reserved.
+        # Sums of fractions drift: with nothing in flight, nothing is reserved.
         self.reserved = self.reserved - reserved if self.in_flight else NOTHING
         self.spent += true
         lines = self.lines
@@ -134,7 +134,7 @@ class Budget:
         self._serve()
 
     def stop(self, reason: RunStopped) -> None:
-        """Nothing is reserved any more; everybody who waits is told `reason`."""
+        """Grant no reservation any more; `reason` is raised in all waiters."""
         self._stopped = self._stopped or reason
         for _, _, _, granted in self._waiting:
             if not granted.done():
@@ -161,16 +161,16 @@ class Budget:
             self._left_waiting()
 
     def _left_waiting(self) -> None:
-        """The oldest who waits has to go on waiting: with nothing in flight, for ever."""
+        """Stop if nothing is in flight: then the oldest waiter would wait for ever."""
         if not self.in_flight:
             self.stop(exhausted(self.lines, self.spent, self._waiting[0][2]))
 
 
 def exhausted(lines: Lines, spent: Cost, most: Cost) -> BudgetSpent:
-    """The reason to stop with where `spent` is all there will be, and a call that may cost `most` crosses a line."""
+    """The reason to stop where a call that may cost `most` exceeds a limit, and nothing will be given back."""
     line = lines.crossed(spent + most)
     if line is None:
-        raise AssertionError("what fits is granted")
+        raise AssertionError("a reservation that fits is granted")
     limit, used, next = lines.of(line), getattr(spent, line), getattr(most, line)
     may_cost = f", and the next call may cost {amount(line, next)}" if line != "calls" else ""
     return BudgetSpent(
@@ -184,7 +184,7 @@ def exhausted(lines: Lines, spent: Cost, most: Cost) -> BudgetSpent:
 
 
 def amount(line: str, value: float) -> str:
-    """A number as a person reads it: `$0.0312`, `12,000`; dollars to a millionth below one."""
+    """A number as people read it: `$0.0312`, `12,000`; dollars to a millionth below one."""
     if line != "usd":
         return f"{value:,.0f}"
     return f"${value:,.2f}" if value >= 1 or not value else "$" + f"{value:.6f}".rstrip("0")

@@ -1,9 +1,9 @@
-"""A provider's outage as a state: closed (all is well), open (nobody sends), probing (one looks).
+"""A circuit breaker: closed (normal), open (an outage: nobody sends), probing (one request tests the provider).
 
-Two rules: an outage must be the provider's, not one poisoned request's, so failures of a single step
-open the circuit only when the provider could not be reached at all; and while it is open, one probe at a
-time goes out, ever more rarely, so that looking adds a sixtieth to an outage at most. Pure: the caller
-passes the time (seconds, monotonic).
+Two rules. An outage must be the provider's, not one poisoned request's, so failures of a single step open the circuit
+only when the provider could not be reached at all. And while it is open, one probe at a time is sent, ever more
+rarely, so that probing prolongs an outage by a sixtieth at most. No clock and no I/O: the caller passes the time
+(seconds, monotonic).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 PROBE_SHARE: Final = 1 / 60
-"""The wait for the next probe as a share of the outage so far."""
+"""The time until the next probe as a share of the outage so far."""
 FEW: Final = 3
-"""Steps that may be poisoned together; more of them are an outage."""
+"""The most steps that may all be poisoned; more failing steps are an outage."""
 PROBE_PATIENCE_S: Final = 5.0
-"""How long a probe without an answer keeps others from looking."""
+"""How long a probe without an outcome blocks the next."""
 
 
 @dataclass(slots=True)
 class Circuit:
-    """`threshold` transient failures in a row, with no success between them, open the circuit."""
+    """`threshold` transient failures in a row, with no success in between, open the circuit."""
 
     threshold: int = 5
     first_probe_s: float = 1.0
@@ -39,31 +39,31 @@ class Circuit:
         return self.opened_at is not None
 
     def wait_s(self, now: float) -> float:
-        """Seconds until a request may be sent; 0 is now."""
+        """Seconds until a request may be sent; 0 means now."""
         return 0.0 if self.opened_at is None else max(0.0, self._next_probe_at - now)
 
     def sending(self, now: float) -> bool:
-        """A request goes out; while open, it is the probe. True if it is."""
+        """Record that a request is sent. True if the circuit is open, and the request is its probe."""
         if self.opened_at is None:
             return False
-        # One that hangs must not hide that the provider is back for as long as it may hang.
+        # A probe that hangs must not hide for as long that the provider is back.
         self._probing = True
         self._next_probe_at = now + max(PROBE_PATIENCE_S, self._pause_s(now))
         return True
 
     def abandoned(self, now: float) -> None:
-        """The probe ended with no verdict on the provider (cancelled): another may probe."""
+        """Record that the probe ended without a verdict on the provider (cancelled): another may be sent."""
         if self._probing:
             self._probing, self._next_probe_at = False, now
 
     def suspects(self) -> frozenset[str]:
-        """Steps that fail where the provider may be well: so few that all of them may be poisoned requests,
-        and never with a word that it is the provider's own trouble. Empty where it is an outage."""
+        """The failing steps where the provider may be up: so few that all of them may be poisoned, and none failed in
+        a way that only the provider can cause. Empty where it is an outage."""
         few = self._own_fault and len(self._failed_steps) <= FEW
         return frozenset(self._failed_steps) if few else frozenset()
 
     def succeeded(self) -> bool:
-        """The provider answered. True if that ended an outage."""
+        """Record that the provider answered. True if that ended an outage."""
         if not self._failures and self.opened_at is None:
             return False
         was_open = self.is_open
@@ -81,7 +81,7 @@ class Circuit:
         probe: bool = False,
         own_fault: bool = False,
     ) -> bool:
-        """The provider failed, to a `probe` or another request, perhaps through the request's `own_fault`.
+        """Record a failure of a `probe` or another request, which may be the request's `own_fault`.
 
         True if that began an outage.
         """
@@ -89,7 +89,7 @@ class Circuit:
         self._own_fault = self._own_fault and own_fault
         self._failed_steps.add(step_key)
         if self.opened_at is not None:
-            # What was sent before the outage still fails for a while: that is no probe's verdict.
+            # Requests sent before the outage still fail for a while: they are not the probe's verdict.
             if probe:
                 self._schedule_probe(now)
             return False

@@ -1,9 +1,6 @@
-"""What the engine tells about itself while it works: frozen events for whoever subscribes.
+"""The engine's events and status snapshots, for progress displays, status files and metrics.
 
-The engine never prints. Progress, status files and metrics are subscribers; a subscriber must be
-quick and must not raise.
-
-How things stand at one provider account, for whoever looks on.
+The engine never prints: it emits frozen events to its subscribers, which must be quick and must not raise.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from cts_async.values import value
 
 @value
 class Usage:
-    """Tokens that one or more calls were charged, as the provider counts them."""
+    """Tokens charged for one or more calls, as the provider counts them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -33,7 +30,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a budget counts of one or more attempts: calls, tokens (in and out together), dollars."""
+    """The cost of one or more attempts: calls, tokens (input and output together), US dollars."""
 
     calls: int = 0
     tokens: float = 0.0
@@ -48,12 +45,12 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class JobsFound:
-    """So many jobs of a group ended in earlier sessions: they are not run again."""
+    """The number of a group's jobs that ended in earlier sessions and are not run again."""
 
     group: str
     jobs: int
     failed: int = 0
-    """Those of them that failed, and are not tried again."""
+    """Those that failed, and are not tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class JobEnded:
 
 @value
 class StepEnded:
-    """A step has a result; `replayed` says that the journal had it and nothing was executed."""
+    """A step has a result; `replayed` if the journal had it and nothing was executed."""
 
     group: str
     job_id: str
@@ -85,7 +82,7 @@ class StepEnded:
     latency_s: float
     usage: Usage
     usd: float = 0.0
-    """What the usage costs, as far as prices are known."""
+    """The price of the usage, as far as prices are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +100,9 @@ class AttemptFailed:
 
 @dataclass(frozen=True, slots=True)
 class StepsCounted:
-    """Many steps at once, for who does not see each: their results and failures stand for as many events.
+    """Counts of many steps, in place of as many `StepEnded` and `AttemptFailed` events.
 
-    `lane` is "" for steps that are no calls. What is counted here is not told as `StepEnded` and `AttemptFailed` too.
+    `lane` is "" for steps that are not calls.
     """
 
     group: str
@@ -120,24 +117,24 @@ class StepsCounted:
 
 @dataclass(frozen=True, slots=True)
 class JobsCounted:
-    """Many jobs that ended, at once, for who does not see each: they are not told as `JobEnded` too."""
+    """Counts of many jobs that ended, in place of as many `JobEnded` events."""
 
     group: str
     jobs: int
     failed: int = 0
-    """Those of them that failed."""
+    """Those that failed."""
     executed: int = 0
-    """Steps of theirs that were executed."""
+    """Their steps that were executed."""
     steps: int = 0
-    """All steps of theirs, remembered ones among them."""
+    """All their steps, replayed ones included."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersInUse:
-    """Other processes begin to share the work."""
+    """Worker processes begin to share the work."""
 
     ask: Callable[[], Sequence[WorkerStatus]]
-    """Says how things stand with each there is or was, oldest first; in any thread, and without emitting events."""
+    """Returns the status of each worker there is or was, oldest first; may be called in any thread, emits no events."""
     wanted: int
     """How many there are to be at once."""
     address: str = ""
@@ -205,7 +202,7 @@ class Stopping:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something found that a person should know."""
+    """A message for the user."""
 
     text: str
 
@@ -232,19 +229,16 @@ Subscriber = Callable[[Event], None]
 
 
 class Events:
-    """Hands every event to every subscriber, in order of subscription."""
+    """Passes every event to every subscriber, in their order."""
 
     __slots__ = ("_subscribers",)
 
     def __init__(self, *subscribers: Subscriber) -> None:
-        self._subscribers = list(subscribers)
+        self._subscribers = subscribers
 
     def __bool__(self) -> bool:
-        """Whether anybody listens: what nobody hears need not be made."""
+        """True if there are subscribers: without any, events need not be made."""
         return bool(self._subscribers)
-
-    def subscribe(self, subscriber: Subscriber) -> None:
-        self._subscribers.append(subscriber)
 
     def emit(self, event: Event) -> None:
         for subscriber in self._subscribers:
@@ -253,38 +247,38 @@ class Events:
 
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
-    """Numbers of one moment. `sent`, `tokens` and `answers_429` only ever grow: who asks twice knows the pace."""
+    """A snapshot of one provider account. `sent`, `tokens` and `answers_429` only grow, so two give the rate."""
 
     name: str
     in_flight: int
     waiting: int
-    """Callers that have asked for leave to send and not got it; those that rest before a retry are none."""
+    """Callers that wait for permission to send, without those that sleep before a retry."""
     places: int
-    """How many may be in flight just now."""
+    """The number of requests that may be in flight at present."""
     sent: int
     """Requests since the lane was made."""
     tokens: float
-    """Tokens that answers were charged, as far as they say it."""
+    """Tokens charged for replies, as far as they say it."""
     requests_per_min: float | None
     tokens_per_min: float | None
-    """What the gates let through just now, after what answers taught; None where no limit is known."""
+    """What the gates let through at present, as learned from responses; None where no limit is known."""
     answers_429: int
     paused_s: float
-    """Seconds until anybody sends again, after the provider asked for less; 0 where nobody has to wait."""
+    """Seconds until the end of a pause after rate limits; 0 without one."""
     probe_s: float | None
-    """Seconds until the next look whether an outage is over; None where there is none."""
+    """Seconds until the next probe in an outage; None without one."""
     reason: str
-    """What the outage began with, or why nobody is admitted any more; "" where all is well."""
+    """The failure that began the outage, or the reason why nobody is admitted any more; "" if all is well."""
     gone: bool
-    """Nobody is admitted any more, since the provider is gone."""
+    """True if nobody is admitted any more, since the provider is gone."""
 
 
 def merged(statuses: Sequence[LaneStatus]) -> LaneStatus:
-    """One account in several processes, as one lane. At least one status, all of the same name.
+    """One account's status in several processes as one. Takes at least one status, all of the same name.
 
-    Counts are summed. Of the rest the worst counts: the lowest limit that any of them knows (each knows the
-    account's, not a share of it), the longest pause, and what is wrong in any of them, a provider that is gone before
-    an outage. Of several outages the next look is the earliest.
+    Counts are summed. Of the rest the worst counts: the lowest limit that any of them knows (each knows the account's,
+    not a share of it), the longest pause, and any problem, a provider that is gone before an outage. Of several
+    outages, the earliest next probe.
     """
     is_gone = [one for one in statuses if one.gone]
     is_out = [one for one in statuses if one.probe_s is not None]
@@ -307,7 +301,7 @@ def merged(statuses: Sequence[LaneStatus]) -> LaneStatus:
 
 
 def at_rest(status: LaneStatus) -> LaneStatus:
-    """What is left of a lane whose process is no more: what it sent, and what came of that."""
+    """The status of a lane whose process has ended: only its totals remain."""
     return replace(
         status,
         in_flight=0,

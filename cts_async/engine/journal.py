@@ -1,14 +1,8 @@
-"""The steps of a run by key: what was appended is there, what is there is found again, through any crash.
+"""The journal: an append-only log of a run's steps, looked up by key, that survives any crash.
 
-A torn last line is moved aside into `<name>.torn` and done again; a damaged line in the middle stays where it
-is, is reported with its number, and counts as absent.
-
-Append-only lines that survive any crash: what was appended is in the file, and what is there stays as it is.
-
-Two rules: a line is in the file (handed to the operating system) before `append` returns, and nothing in the file
-is ever rewritten. A torn last line is moved aside into `<name>.torn`.
-
-The last line of a log that a crash has torn: cut off, and kept in a file of its own.
+Two rules of the log: a line is in the file (handed to the operating system) before `append` returns, and nothing in
+the file is ever rewritten. A torn last line is moved to `<name>.torn` and its step executed again; a damaged line in
+the middle stays where it is, is reported with its number, and counts as absent.
 """
 
 from __future__ import annotations
@@ -24,67 +18,73 @@ from typing import Any, BinaryIO, Final, Protocol
 import orjson
 
 from cts_async.engine.journal_index import MAX_LINE, KeyLayers, key_index, key_of, scan_journal
-from cts_async.errors import RunStopped, StorageFull, what_to_do
-from cts_async.safe_files import leads_to, open_file
+from cts_async.errors import RunStopped, StorageFull, storage_hint
+from cts_async.safe_files import is_open_file, open_file
 
-KEPT_AT_ONCE: Final = 1 << 14
+INDEXED_AT_ONCE: Final = 1 << 14
 """Steps that are moved into the index together."""
+ROUNDS: Final = 3
+"""Turns of the event loop that a line waits for others to share its write: microseconds."""
+MAX_PENDING: Final = 128
+"""The most lines that are held back."""
 _BLOCK: Final = 1 << 20
 
 
 @dataclass(slots=True)
 class JournalReport:
-    """What opening a journal found, and what was found in what it took in since."""
+    """What opening a journal found."""
 
     records: int = 0
     damaged_lines: list[int] = field(default_factory=list)
     torn: Path | None = None
 
     def notices(self, path: Path) -> list[str]:
-        """What a person should know about `path`; nothing where all was well."""
-        said = []
+        """What the user should know about `path`; empty if all is well."""
+        notices = []
         if self.torn:
-            said.append(f"{path}: the last line was torn off; it is kept in {self.torn.name} and done again")
-        if self.damaged_lines:
-            found = len(self.damaged_lines)
-            lines = ", ".join(map(str, self.damaged_lines[:5])) + (" ..." if found > 5 else "")
-            said.append(
-                f"{path}: {found} damaged {'line is' if found == 1 else 'lines are'} done again (line {lines})"
+            notices.append(
+                f"{path}: the last line was incomplete; it is kept in {self.torn.name} and its step is repeated"
             )
-        return said
+        if self.damaged_lines:
+            n = len(self.damaged_lines)
+            lines = ", ".join(map(str, self.damaged_lines[:5])) + (" ..." if n > 5 else "")
+            notices.append(
+                f"{path}: {n} damaged {'line' if n == 1 else 'lines'} (line {lines}); their steps are repeated"
+            )
+        return notices
 
 
 class StepMemory(Protocol):
-    """What a job remembers its steps in."""
+    """Where the steps of a job are recorded."""
 
     def find(self, key: str) -> dict[str, Any] | None:
         """The latest record of a finished step, or None if there is none that can be read."""
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        """Remember a step for good; its first fields must be `key` and `ok`, in this order."""
+        """Record a step durably; its first fields must be `key` and `ok`, in this order."""
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Nobody in this process will ask for these keys again."""
+        """Drop these keys from memory: nothing in this process will look them up again."""
 
     def keep(self, keys: Iterable[str]) -> None:
-        """The jobs that did these have ended, but others will ask."""
+        """Keep these keys findable, in little memory: their jobs have ended, but others will look them up."""
 
 
 class Journal:
     """The steps of a run by key: `find` what was done, `append` what is done now.
 
-    Steps of earlier processes cost 16 bytes of memory each, those of this one more, until the job that made
-    them has ended: then they are forgotten, or kept in 16 bytes like the earlier ones.
+    A step of an earlier process costs 16 bytes of memory, one of this process more until the job that made it has
+    ended: then it is forgotten, or kept in 16 bytes like the earlier ones.
     """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self.beside: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
         self._log = AppendLog(path, sync=sync)
-        self.path, self.sync = path, sync
+        self.path = path
         scan = scan_journal(path)
         self.report = JournalReport(scan.records, scan.damaged_lines, self._log.torn)
-        self._earlier = KeyLayers(scan.index)
+        self._indexed = KeyLayers(scan.index)
         self._recent: dict[str, int] = {}
         self._kept: dict[str, int] = {}
 
@@ -92,7 +92,7 @@ class Journal:
         return self.find(key) is not None
 
     def __len__(self) -> int:
-        return len(self._earlier) + len(self._recent)
+        return len(self._indexed) + len(self._recent)
 
     def find(self, key: str) -> dict[str, Any] | None:
         """The latest record of a finished step, or None if there is none that can be read."""
@@ -100,7 +100,7 @@ class Journal:
         return None if found is None else found[1]
 
     def raw(self, key: str) -> bytes | None:
-        """The line, without its newline, of the record that `find` gives."""
+        """The line, without its newline, of the record that `find` returns."""
         found = self._find(key)
         return None if found is None else found[0]
 
@@ -115,19 +115,19 @@ class Journal:
         recent = self._recent.get(key)
         if recent is not None:
             return self._read(recent, key)
-        if not self._earlier:
+        if not self._indexed:
             return None
-        found = (self._read(place, key) for place in self._earlier.places(key))
+        found = (self._read(offset, key) for offset in self._indexed.lookup(key))
         return next((one for one in found if one is not None), None)
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        """Remember a step; its first fields must be `key` and `ok`, in this order."""
+        """Record a step; its first fields must be `key` and `ok`, in this order. Raises as `AppendLog.append`."""
         offset = await self._log.append(record)
         if record["ok"]:
             self._recent[record["key"]] = offset
 
     async def append_lines(self, lines: Sequence[bytes]) -> None:
-        """Remember steps that other processes have done: lines as a journal has them, written in one go."""
+        """Append steps that other processes have executed: lines in a journal's form, in one write."""
         if not lines:
             return
         offset = await self._log.append_lines(b"".join(lines))
@@ -139,39 +139,18 @@ class Journal:
             offset += len(line)
         self.keep(keys)
 
-    def flush(self) -> int:
-        """Write what is held back; give the file's size. Raises StorageFull."""
-        return self._log.flush()
-
-    def absorb(self, source: int) -> int:
-        """Append all of an open file, whose lines are whole, and know its steps; give how many records it has.
-
-        Nothing is parsed, and memory grows by 16 bytes a step. Raises StorageFull: then nothing of it stays.
-        """
-        start = self._log.take_in(source)
-        scan = scan_journal(self.path, start)
-        self._earlier.add(scan.index)
-        self.report.records += scan.records
-        if scan.damaged_lines:
-            before = _lines_before(self.path, start)
-            self.report.damaged_lines += [before + number for number in scan.damaged_lines]
-        return scan.records
-
     def forget(self, keys: Iterable[str]) -> None:
-        """Drop what this process appended under `keys` from memory: nobody in it will ask again.
-
-        The file keeps them, and the next process finds them.
-        """
+        """Drop what this process appended under `keys` from memory; the file keeps it for the next process."""
         for key in keys:
             self._recent.pop(key, None)
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Hold what this process appended under `keys` as the steps of earlier ones are: others will ask for it."""
+        """Move what this process appended under `keys` into the index, with the steps of earlier processes."""
         for key in keys:
             if key in self._recent:
                 self._kept[key] = self._recent[key]
-        if len(self._kept) >= KEPT_AT_ONCE:
-            self._earlier.add(key_index(self._kept))
+        if len(self._kept) >= INDEXED_AT_ONCE:
+            self._indexed.add(key_index(self._kept))
             self.forget(self._kept)
             self._kept = {}
 
@@ -187,19 +166,16 @@ class Journal:
         return (line, record) if isinstance(record, dict) and record.get("key") == key else None
 
 
-def _lines_before(path: Path, end: int) -> int:
-    with path.open("rb") as file:
-        whole, rest = divmod(end, _BLOCK)
-        return sum(file.read(size).count(b"\n") for size in [*[_BLOCK] * whole, rest])
+# --- Reading --------------------------------------------------------------------------------------------
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """The intact records of a log that may be missing or growing right now; damage is skipped."""
+    """The intact records of a log that may be missing or growing at the moment; damaged lines are skipped."""
     return (record for _, record in placed_records(path))
 
 
 def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Like `read_jsonl`, each with the offset at which its line begins."""
+    """The records of `read_jsonl`, each with the offset at which its line begins."""
     if not path.is_file():  # reading a named pipe would wait for its writer
         return
     offset = 0
@@ -227,25 +203,22 @@ def _sized_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
 
 
 def record_at(path: Path, offset: int) -> dict[str, Any]:
-    """The record whose line begins at `offset`, as `placed_records` gave it."""
+    """The record whose line begins at `offset`, one that `placed_records` returned."""
     with path.open("rb") as file:
         file.seek(offset)
         record: dict[str, Any] = orjson.loads(file.readline())
     return record
 
 
-ROUNDS: Final = 3
-"""Turns of the loop that a line waits for others before it is written: microseconds."""
-MOST_PENDING: Final = 128
-"""Lines that are held back at most."""
+# --- The log --------------------------------------------------------------------------------------------
 
 
 class AppendLog:
     """Appends lines in groups: everything that became ready in a few turns of the loop is one write.
 
-    With `sync`, a group is also flushed to the disk (in a thread) before its callers go on. Before each write the path
-    has to lead to the open file still: what is appended to a deleted file is lost, and a file put in its place is
-    another process's. Raises OSError where the file cannot be opened, or is a link or no regular file.
+    With `sync`, a group is also flushed to the disk (in a thread) before its callers continue. Before each write the
+    path still has to lead to the open file: what is appended to a deleted file is lost, and a file put in its place
+    is another process's. Raises OSError where the file cannot be opened, or is a link or not a regular file.
     """
 
     def __init__(self, path: Path, *, sync: bool = False) -> None:
@@ -256,37 +229,37 @@ class AppendLog:
         self._pending: list[tuple[bytes, asyncio.Future[int] | None]] = []
         self._scheduled = False
         self._broken: RunStopped | None = None
-        self._untold = False
-        """Whether a line was refused of which nobody awaits to hear."""
+        self._unreported = False
+        """True if a line was lost that no caller waits for."""
         self._syncing: asyncio.Task[None] | None = None
         self._on_disk = 0
 
     @property
     def size(self) -> int:
-        """Bytes in the file; what is held back is not among them."""
+        """Bytes in the file, without what is held back."""
         return self._end
 
     async def append(self, record: Mapping[str, Any]) -> int:
-        """Append one record as a line; give its offset in bytes.
+        """Append one record as a line; return its offset in bytes.
 
         Raises StorageFull if the disk refuses, RunStopped if the file was deleted, moved or replaced.
         """
         return await self.append_lines(line_of(record))
 
     async def append_lines(self, lines: bytes) -> int:
-        """Append whole lines as they are, in one piece; give the offset of the first. Raises as `append` does."""
+        """Append whole lines as they are, in one piece; return the offset of the first. Raises as `append`."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[int] = loop.create_future()
         self._add(lines, written, loop)
         offset = await written
         if self._sync:
-            await self._synced(offset + len(lines))
+            await self._wait_for_disk(offset + len(lines))
         return offset
 
     async def put(self, record: Mapping[str, Any]) -> None:
         """Append one record that can be made again from others, without waiting until it is written.
 
-        What the disk refuses is told by the next `append` or `put`, or by `close`. With `sync`, as `append`.
+        If the disk refuses it, the next `append` or `put`, or `close`, raises. With `sync`, as `append`.
         """
         await self.put_lines(line_of(record))
 
@@ -296,45 +269,16 @@ class AppendLog:
             await self.append_lines(lines)
             return
         self._add(lines, None, asyncio.get_running_loop())
-        if len(self._pending) >= MOST_PENDING:
-            # Where nobody waits for anything else, the loop would never turn, and never write.
+        if len(self._pending) >= MAX_PENDING:
+            # A caller that never waits for anything else would keep the loop from turning, and from writing.
             self._flush()
             await asyncio.sleep(0)
 
-    def flush(self) -> int:
-        """Write what is held back; give the file's size. Raises as `append`, for what was refused before, too."""
-        self._check()
-        self._flush()
-        self._check()
-        return self._end
-
-    def take_in(self, source: int) -> int:
-        """Append all of an open file, whose lines are whole, without looking at it; give the offset of its first.
-
-        Raises as `append`: then nothing of it stays.
-        """
-        start = self.flush()
-        try:
-            # The kernel copies into no file that is open for appending.
-            with os.fdopen(open_file(self.path, os.O_RDWR), "r+b", buffering=0) as target:
-                self._check_place()
-                copied = _copy(source, target.fileno(), start)
-            if self._sync:
-                os.fsync(self._fd)
-        except (OSError, RunStopped) as error:
-            self._refuse(error, [])
-            self._check()
-        self._end = start + copied
-        return start
-
-    def _check(self) -> None:
+    def _add(self, line: bytes, written: asyncio.Future[int] | None, loop: asyncio.AbstractEventLoop) -> None:
         if self._fd < 0:
             raise ValueError(f"{self.path} is closed")
         if self._broken:
             raise self._broken
-
-    def _add(self, line: bytes, written: asyncio.Future[int] | None, loop: asyncio.AbstractEventLoop) -> None:
-        self._check()
         self._pending.append((line, written))
         if not self._scheduled:
             self._scheduled = True
@@ -355,18 +299,18 @@ class AppendLog:
         return b"".join(parts)
 
     def close(self) -> None:
-        """Write what is pending and close; safe to call twice. Raises as `append` if a line was lost silently."""
+        """Write what is pending and close; may be called twice. Raises as `append` if a line of `put` was lost."""
         if self._fd < 0:
             return
         if self._pending:
             self._flush()
         os.close(self._fd)
         self._fd = -1
-        if self._untold and self._broken:
+        if self._unreported and self._broken:
             raise self._broken
 
     def _gather(self, loop: asyncio.AbstractEventLoop, rounds: int) -> None:
-        """Write, after so many more turns of the loop: a busy loop brings more lines, an idle one is quick."""
+        """Write after `rounds` more turns of the loop: a busy loop brings more lines, an idle one is quick."""
         if rounds:
             loop.call_soon(self._gather, loop, rounds - 1)
         else:
@@ -378,10 +322,14 @@ class AppendLog:
             return
         offset = self._end
         try:
-            self._check_place()
+            if not is_open_file(self.path, self._fd):
+                raise RunStopped(
+                    f"{self.path}: was deleted, moved or replaced while this process was writing it. Put it back if it "
+                    "was moved, and run the same command again"
+                )
             self._write(b"".join(line for line, _ in pending))
         except (OSError, RunStopped) as error:
-            self._refuse(error, pending)
+            self._fail(error, pending)
             return
         for line, written in pending:
             if written is not None and not written.done():
@@ -394,14 +342,7 @@ class AppendLog:
             view = view[os.write(self._fd, view) :]
         self._end += len(data)
 
-    def _check_place(self) -> None:
-        if not leads_to(self.path, self._fd):
-            raise RunStopped(
-                f"{self.path}: was deleted, moved or replaced while this process was writing it; nothing more is "
-                "written: put it back if it was moved, and type the same command again"
-            )
-
-    def _refuse(
+    def _fail(
         self, error: OSError | RunStopped, pending: list[tuple[bytes, asyncio.Future[int] | None]]
     ) -> None:
         if isinstance(error, RunStopped):
@@ -411,17 +352,17 @@ class AppendLog:
             with suppress(OSError):
                 os.ftruncate(self._fd, self._end)
             self._broken = StorageFull(
-                f"{self.path}: cannot write ({error.strerror}); everything up to here is kept: {what_to_do(error)}"
+                f"{self.path}: cannot write ({error.strerror}); everything before is saved: {storage_hint(error)}"
             )
         for _, written in pending:
             if written is None:
-                self._untold = True
+                self._unreported = True
             elif not written.done():
                 written.set_exception(self._broken)
 
-    async def _synced(self, end: int) -> None:
-        """Wait until the disk has the first `end` bytes; everybody written before a flush shares it."""
-        # A flush under way began before this line was written, perhaps: then the next one has it.
+    async def _wait_for_disk(self, end: int) -> None:
+        """Wait until the disk has the first `end` bytes; all lines written before a flush share it."""
+        # A flush under way may have begun before this line was written: then the next one includes it.
         while self._on_disk < end:
             if self._broken:
                 raise self._broken
@@ -436,33 +377,21 @@ class AppendLog:
             self._on_disk = end
         except OSError as error:
             self._broken = StorageFull(
-                f"{self.path}: cannot flush to the disk ({error.strerror}); {what_to_do(error)}"
+                f"{self.path}: cannot flush to the disk ({error.strerror}); {storage_hint(error)}"
             )
         finally:
             self._syncing = None
 
 
 def line_of(record: Mapping[str, Any]) -> bytes:
-    """A record as a log has it."""
+    """A record as a line of a log."""
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _copy(source: int, target: int, start: int) -> int:
-    """Copy a whole file to `start` of another; give its size. Raises OSError."""
-    done, size = 0, os.fstat(source).st_size
-    # Where file systems cannot do it by themselves, or break off, the plain way goes on and meets the error.
-    with suppress(OSError):
-        while done < size and (n := os.copy_file_range(source, target, size - done, done, start + done)):
-            done += n
-    while block := os.pread(source, _BLOCK, done):
-        done += os.pwrite(target, block, start + done)
-    return done
+def set_torn_tail_aside(path: Path) -> Path | None:
+    """Cut an incomplete last line off and keep it in `<name>.torn`; return that path, None if the file ends well.
 
-
-def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:
-    """Cut an unfinished last line off and keep it in `<name>.torn`, or `aside`; None where the file ends well.
-
-    Raises OSError, also where one of the files is a link or no regular file.
+    Raises OSError, also where one of the files is a link or not a regular file.
     """
     try:
         fd = open_file(path, os.O_RDWR)
@@ -474,21 +403,22 @@ def set_torn_tail_aside(path: Path, aside: Path | None = None) -> Path | None:
             return None
         file.seek(start)
         tail = file.read(MAX_LINE)
-        aside = aside or torn_path(path)
-        with os.fdopen(open_file(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as kept:
-            kept.write(tail + b"\n")
-            kept.flush()
-            os.fsync(kept.fileno())
+        aside = torn_path(path)
+        with os.fdopen(open_file(aside, os.O_WRONLY | os.O_CREAT | os.O_APPEND), "ab") as torn:
+            torn.write(tail + b"\n")
+            torn.flush()
+            os.fsync(torn.fileno())
         file.truncate(start)
     return aside
 
 
 def torn_path(path: Path) -> Path:
-    """Where a log's torn lines are kept."""
+    """The file for a log's torn lines."""
     return path.with_name(path.name + ".torn")
 
 
 def _start_of_tail(file: BinaryIO) -> int | None:
+    """The offset of the last line if it is incomplete; else None."""
     end = file.seek(0, os.SEEK_END)
     if not end:
         return None

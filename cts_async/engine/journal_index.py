@@ -1,10 +1,11 @@
-"""Finds every finished step in a journal without parsing its lines: whole blocks at once, on bytes.
+"""The index of a journal: the offsets of its finished steps by key, found without parsing lines.
 
-Two rules. A line that looks exactly as a journal writes it (its first fields, no control character, valid
-UTF-8, a `}` at the end) is taken at its word; any other is parsed, and counts only if it is whole. And
-memory does not depend on the file but for 16 bytes a finished step.
+A journal is scanned in whole blocks, on bytes. A line that looks exactly as a journal writes it (its first fields, no
+control character, valid UTF-8, a `}` at the end) is trusted; any other is parsed, and counts only if it is intact.
+Memory grows by 16 bytes a finished step, and by nothing else.
 
-Where the steps of a journal stand, by key: sorted fingerprints and offsets, 16 bytes a step.
+A million lines take 0.6 s of CPU time here, half of what a set of keys parsed by orjson takes, and a tenth of its
+memory (benchmarks journal).
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAX_LINE: Final = 64 << 20
-"""Bytes of a log's line. What is longer is damage: it is never held, and of a torn one no more is kept."""
+"""Bytes of the longest line. A longer one is damage: it is never held in memory."""
 KEY_HEX: Final = 32
 """A step's key: 16 bytes of BLAKE2b in hex."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyIndex:
-    """Where the lines of finished steps begin, by the first 64 bits of their keys; 16 bytes a step.
+    """The offsets of finished steps' lines by the first 64 bits of their keys; 16 bytes a step.
 
     Both views are sorted by fingerprint and, in an index that was not joined, by offset where fingerprints are equal.
     """
@@ -42,8 +43,8 @@ class KeyIndex:
     def __len__(self) -> int:
         return len(self.fingerprints)
 
-    def places(self, key: str) -> Iterator[int]:
-        """Offsets at which `key` may stand, the last first; one of another key is as good as impossible."""
+    def lookup(self, key: str) -> Iterator[int]:
+        """Offsets of lines that may have `key`, the last first; another key's is practically impossible."""
         wanted = fingerprint_of(key)
         first = bisect_left(self.fingerprints, wanted)
         if first < len(self.fingerprints) and self.fingerprints[first] == wanted:
@@ -51,35 +52,34 @@ class KeyIndex:
                 yield self.offsets[i]
 
     def joined(self, other: KeyIndex) -> KeyIndex:
-        """Both as one; the offsets of `other` stand behind those of this one where fingerprints are equal."""
+        """Both as one; the offsets of `other` follow those of this one where fingerprints are equal."""
         import numpy as np
 
-        # Merged, since both are sorted: in half the time of sorting them anew.
-        places = np.searchsorted(self.fingerprints, other.fingerprints, "right") + np.arange(len(other))
+        # Both are sorted: merging takes half the time of sorting them together.
+        theirs = np.searchsorted(self.fingerprints, other.fingerprints, "right") + np.arange(len(other))
         ours = np.ones(len(self) + len(other), bool)
-        ours[places] = False
+        ours[theirs] = False
         fingerprints, offsets = np.empty(len(ours), np.uint64), np.empty(len(ours), np.int64)
-        fingerprints[places], fingerprints[ours] = other.fingerprints, self.fingerprints
-        offsets[places], offsets[ours] = other.offsets, self.offsets
+        fingerprints[theirs], fingerprints[ours] = other.fingerprints, self.fingerprints
+        offsets[theirs], offsets[ours] = other.offsets, self.offsets
         return KeyIndex(fingerprints.data, offsets.data)
 
 
 NO_KEYS: Final = KeyIndex(memoryview(b""), memoryview(b""))
 
 
-def key_index(places: Mapping[str, int]) -> KeyIndex:
-    """The index of steps of which each key comes with the offset of its line."""
+def key_index(offsets: Mapping[str, int]) -> KeyIndex:
+    """The index of steps given as the offsets of their lines by key."""
     import numpy as np
 
-    fingerprints = np.fromiter(map(fingerprint_of, places), np.uint64, len(places))
-    return index_of(fingerprints, np.fromiter(places.values(), np.int64, len(places)))
+    fingerprints = np.fromiter(map(fingerprint_of, offsets), np.uint64, len(offsets))
+    return index_of(fingerprints, np.fromiter(offsets.values(), np.int64, len(offsets)))
 
 
 class KeyLayers:
     """An index that grows: few layers, each at most half as large as the one before.
 
-    So a step is moved only some log2(n) times, however many parts a journal came in. The lines of one layer may
-    stand before or behind those of another, or between them.
+    So a step is moved only some log2(n) times, however many parts it is added in.
     """
 
     def __init__(self, first: KeyIndex = NO_KEYS) -> None:
@@ -89,7 +89,7 @@ class KeyLayers:
         return sum(map(len, self._layers))
 
     def add(self, index: KeyIndex) -> None:
-        """Take in further steps."""
+        """Add further steps."""
         if not len(index):
             return
         self._layers.append(index)
@@ -97,18 +97,18 @@ class KeyLayers:
             last = self._layers.pop()
             self._layers[-1] = self._layers[-1].joined(last)
 
-    def places(self, key: str) -> list[int]:
-        """Offsets at which `key` may stand, the latest first."""
-        return sorted((place for layer in self._layers for place in layer.places(key)), reverse=True)
+    def lookup(self, key: str) -> list[int]:
+        """Offsets of lines that may have `key`, the latest first."""
+        return sorted((offset for layer in self._layers for offset in layer.lookup(key)), reverse=True)
 
 
 def index_of(fingerprints: Array, offsets: Array) -> KeyIndex:
-    """The index of steps in any order."""
+    """The index of steps that are in any order."""
     import numpy as np
 
     order = np.argsort(fingerprints)
     ordered = fingerprints[order]
-    if (ordered[1:] == ordered[:-1]).any():  # a step done twice: only then is the slower sort needed
+    if (ordered[1:] == ordered[:-1]).any():  # a step recorded twice: only then is the slower sort needed
         order = np.lexsort((offsets, fingerprints))
     return KeyIndex(ordered.data, offsets[order].data)
 
@@ -125,30 +125,25 @@ _OK: Final = b'","ok":true,'
 _PLAIN: Final = re.compile(re.escape(_HEAD) + rb"([0-9a-f]{%d})" % KEY_HEX + _OK)
 _PREFIX: Final = len(_HEAD) + KEY_HEX + len(_OK)
 _BLOCK: Final = 1 << 20
-"""Bytes read at once: small enough to stay in the processor's cache while it is looked at."""
+"""Bytes read at once: small enough to stay in the processor's cache during the scan."""
 
 
 @dataclass(slots=True)
 class Scan:
-    """What stands in a journal: its finished steps, how many intact records, and which lines are damaged."""
+    """The content of a journal: its finished steps, the number of intact records, and the damaged lines."""
 
     index: KeyIndex = NO_KEYS
     records: int = 0
     damaged_lines: list[int] = field(default_factory=list)
 
 
-def scan_journal(path: Path, start: int = 0) -> Scan:
-    """Read a journal whose last line is whole, from the line that begins at `start`. Raises OSError.
-
-    Offsets count from the beginning of the file, lines from `start`.
-    """
-    if path.stat().st_size <= start:
-        return Scan()
-    return _Scanner(path).scan(start)
+def scan_journal(path: Path) -> Scan:
+    """Scan a journal whose last line is complete. Raises OSError."""
+    return _Scanner(path).scan() if path.stat().st_size else Scan()
 
 
 def key_of(line: bytes) -> str | None:
-    """`finished_key`, with a line that looks as a journal writes it taken at its word."""
+    """`finished_key`, where a line that looks exactly as a journal writes it is trusted."""
     head = _PLAIN.match(line)
     return head[1].decode() if head and line.endswith(b"}\n") else finished_key(line)
 
@@ -166,7 +161,7 @@ def finished_key(line: bytes) -> str | None:
 
 
 class _Scanner:
-    """One pass over a file. numpy is loaded here and not before: a new run has nothing to scan."""
+    """One pass over a file. numpy is imported only here: a new run has nothing to scan."""
 
     def __init__(self, path: Path) -> None:
         import numpy as np
@@ -176,29 +171,28 @@ class _Scanner:
         self._lines = 0
         self._fingerprints: list[Array] = []
         self._offsets: list[Array] = []
-        # The value of every hexadecimal digit as orjson and hexdigest write it; 255 is none.
+        # The value of every hexadecimal digit as orjson and hexdigest write it; 255 for other characters.
         self._digit = np.full(256, 255, np.uint8)
         self._digit[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 
-    def scan(self, start: int) -> Scan:
-        offset = start
+    def scan(self) -> Scan:
+        offset = 0
         begun: list[bytes] = []
+        # Bytes of the line that has begun; `begun` holds none of them where they are more than MAX_LINE.
         length = 0
-        """Bytes of the line that has begun; `begun` holds none of them where they are more than MAX_LINE."""
         with self._path.open("rb", buffering=0) as file:
-            file.seek(start)
             while block := file.read(_BLOCK):
                 end, done = block.rfind(b"\n") + 1, 0
                 if end and length > _BLOCK:
-                    # By itself and without numpy: an array of 8 bytes for each NUL of it would be large.
+                    # Separately and without numpy: an array of 8 bytes for each NUL in it would be large.
                     done = block.find(b"\n") + 1
                     line = b"".join([*begun, block[: done - 1]]) if length <= MAX_LINE else b""
                     self._lines += 1
-                    self._take_line(line, self._lines, offset)
+                    self._add_line(line, self._lines, offset)
                     offset += length + done
                     begun, length = [], 0
                 if end > done:
-                    self._take(b"".join([*begun, block[done:end]]), offset)
+                    self._add_lines(b"".join([*begun, block[done:end]]), offset)
                     offset += length + end - done
                     begun, length = [], 0
                 length += len(block) - end
@@ -209,8 +203,8 @@ class _Scanner:
         self._found.index = self._sorted()
         return self._found
 
-    def _take(self, block: bytes, offset: int) -> None:
-        """Take in whole lines that begin at `offset` of the file."""
+    def _add_lines(self, block: bytes, offset: int) -> None:
+        """Index complete lines that begin at `offset` of the file."""
         np = self._np
         text = np.frombuffer(block, np.uint8)
         low = np.flatnonzero(text < 0x20)
@@ -227,14 +221,14 @@ class _Scanner:
         self._offsets.append(starts[plain] + offset)
         self._found.records += int(np.count_nonzero(plain))
         for i in np.flatnonzero(~plain).tolist():
-            self._take_line(block[starts[i] : ends[i]], self._lines + i + 1, offset + int(starts[i]))
+            self._add_line(block[starts[i] : ends[i]], self._lines + i + 1, offset + int(starts[i]))
         self._lines += len(ends)
 
     def _prefixes(self, text: Array, starts: Array) -> tuple[Array, Array]:
         """Each line's fingerprint, and whether the line begins as a finished step's does."""
         np = self._np
         fingerprints, plain = np.zeros(len(starts), np.uint64), np.zeros(len(starts), bool)
-        # Only the last lines of a block can be too short to hold a prefix without leaving it.
+        # Only the last lines of a block can be too short to hold a prefix within it.
         whole = starts[: np.searchsorted(starts, len(text) - _PREFIX, "right")]
         if len(whole):
             digits = self._digit[_windows(np, text, KEY_HEX)[whole + len(_HEAD)].view((np.uint8, KEY_HEX))]
@@ -248,8 +242,8 @@ class _Scanner:
             )
         return fingerprints, plain
 
-    def _take_line(self, line: bytes, number: int, offset: int) -> None:
-        """A line of another form: a failed step's, one that somebody edited, or damage."""
+    def _add_line(self, line: bytes, number: int, offset: int) -> None:
+        """Index a line of another form: a failed step's, an edited one, or damage."""
         key = finished_key(line)
         if key is None:
             self._found.damaged_lines.append(number)
@@ -270,7 +264,7 @@ class _Scanner:
 
 
 def _windows(np: Any, text: Array, size: int) -> Array:
-    """Every run of `size` bytes of `text` as one element, by where it begins; nothing is copied."""
+    """Every run of `size` bytes of `text` as one element, by its start; nothing is copied."""
     return cast("Array", np.ndarray((len(text) - size + 1,), f"V{size}", text, strides=(1,)))
 
 

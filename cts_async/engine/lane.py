@@ -1,9 +1,9 @@
-"""One provider account: who may send to it, when, and in which order.
+"""A lane: who may send to one provider account, when, and in which order.
 
-All roles that use the account share its lane. The oldest instance is served first through every wait,
-so instances finish steadily and a large request never starves behind small ones. A free lane admits at
-once, a caller that leaves lets the next one in, and what has to wait for time to pass (a gate, a pause,
-an outage) is waited for by one long-lived dispatcher for everybody.
+All roles that use the account share its lane. The oldest instance is served first through every wait, so instances
+finish steadily and a large request never starves behind small ones. A free lane admits at once, a caller that leaves
+lets the next one in, and one long-lived dispatcher waits on behalf of all callers for time to pass (a gate, a pause,
+an outage).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ __all__ = ["Lane", "LaneLimits", "Permit", "stop_all"]
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
 SHORT_PAUSE_S = 2.0
-"""After a longer pause nobody knows how things stand: one request asks before the others follow."""
+"""After a longer pause the provider's state is unknown: one request goes before the others follow."""
 FIRST_ANSWER_S = 60.0
-"""How long a provider that never answered may be unreachable: a wrong address or proxy does not pass by itself."""
+"""How long a provider that never answered may be unreachable: a wrong address or proxy does not mend itself."""
 PAUSE_SHARE = 1 / 8
-"""The pause after a refusal as a share of the time for which everybody has been refused: what a pause can be longer
-than it had to be."""
+"""The pause after a refusal as a share of the time for which all requests have been refused, so that a pause is longer
+than necessary by this share at most."""
 UNHELPFUL, LONGER_S = 2, 15.0
-"""From the second episode on with no answer in between, a pause that the provider asks for is too short: it becomes
-as long as it would be without that word, up to so many seconds."""
+"""From the second episode on with no success in between, a Retry-After has proved too short: the pause becomes as long
+as it would be without the header, up to LONGER_S."""
 ALIVE_S = 5.0
-"""A provider that refuses some is overloaded and not away, if it has answered others lately and has more of them in
-hand."""
+"""A provider that answers 503 or 529 is overloaded, not down, if it has answered others within this time and more are
+in flight."""
 _OVERLOADED = frozenset({503, 529})
 _OWN_FAULT = frozenset({None, 200, 500})
-"""What a request may have brought on itself: a hanging server, a broken reply, an internal error."""
+"""Statuses that a request itself may have caused: no response in time, a broken one, an internal error."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -53,7 +53,10 @@ class _Waiter:
 
 
 class Lane:
-    """`async with`-less on purpose: `admit`, then exactly one of `succeeded`, `failed`, `abandoned`."""
+    """Call `admit`, then exactly one of `succeeded`, `failed`, `abandoned`.
+
+    Not an `async with` block: on the way of every call, a context manager costs more than it saves.
+    """
 
     def __init__(
         self,
@@ -74,16 +77,16 @@ class Lane:
         self._paused_until = 0.0
         self._pause_s = 0.0
         self._episodes = 0
-        """Episodes of refusals since anything was answered."""
+        """Episodes of refusals since the last success."""
         self._episode_began = 0
-        """The newest request when it did."""
+        """The number of the newest request when the last episode began."""
         self._alive_at = -inf
-        """When the provider last answered, or was sent something while it had nothing of ours."""
+        """When the provider last answered, or was sent a request while none was in flight."""
         self._unsettled: list[tuple[Permit, TransientError, str]] = []
-        """Refusals of which nobody knows yet whether the others that were under way fail, too."""
+        """Overload responses that become circuit failures if the other requests in flight fail, too."""
         self._refused_since = 0.0
         self._refused_steps: Counter[str] = Counter()
-        """How often steps were refused for limits since anything was answered; the first of them at `_refused_since`."""
+        """Refusals for limits by step since the last success; the first of them at `_refused_since`."""
         self._stopped: RunStopped | None = None
         self._ended = asyncio.Event()
         self._hopeless: set[str] = set()
@@ -91,7 +94,7 @@ class Lane:
         self._tokens_used = 0.0
         self._answers_429 = 0
         self._reached = False
-        """Whether anything has come from the provider's server since the lane was made."""
+        """True once anything has come from the provider's server."""
 
     @property
     def waiting(self) -> int:
@@ -99,16 +102,16 @@ class Lane:
 
     @property
     def stopped(self) -> RunStopped | None:
-        """Why nobody is admitted any more, if so."""
+        """The reason why nobody is admitted any more; None while the lane is in use."""
         return self._stopped
 
     @property
     def paused_s(self) -> float:
-        """Seconds for which nobody may send because the provider asked for less."""
+        """Seconds for which nobody may send because the provider refused requests for its limits."""
         return max(0.0, self._paused_until - asyncio.get_running_loop().time())
 
     def status(self, now: float) -> LaneStatus:
-        """How things stand at `now`, by the clock of the loop that uses the lane; may be asked in another thread."""
+        """A snapshot at `now`, by the clock of the loop that uses the lane; may be called in another thread."""
         circuit, gone = self.circuit, isinstance(self._stopped, ProviderGone)
         requests_per_min, tokens_per_min = self._account.allowed
         return LaneStatus(
@@ -130,12 +133,11 @@ class Lane:
     async def admit(
         self, seq: int, tokens: float = 0.0, step_key: str = "", *, reserved: float = 0.0
     ) -> Permit:
-        """Wait for leave to send one request of about `tokens`; lower `seq` (older instance) goes first.
+        """Wait for permission to send one request of about `tokens`; lower `seq` (older instance) goes first.
 
-        `reserved` are the tokens of its prompt and of the longest reply it allows; 0 where that is not known.
-
-        A step that was refused for limits again, with nobody served in between, lets those go first who wait already.
-        Raises RunStopped when the run ends while waiting. A cancelled waiter takes nothing with it.
+        `reserved` are the tokens of its prompt and of the longest reply it allows; 0 where that is not known. A step
+        that was refused for limits twice, with no success in between, queues behind those that wait already. Raises
+        RunStopped when the run ends while waiting. Cancelling a waiter charges nothing.
         """
         if self._stopped:
             raise self._stopped
@@ -144,7 +146,7 @@ class Lane:
             return self._send(waiter)
         granted = waiter.granted
         if self._waiting and self._refused_steps[step_key] > 1:
-            # One that is too large for the account would hold up all others for as long as it is tried.
+            # A request that is too large for the account would hold up all others for as long as it is tried.
             seq = max(seq, *(waiting for waiting, _, _ in self._waiting))
         heappush(self._waiting, (seq, next(self._order), waiter))
         self._account.wanted()
@@ -158,7 +160,7 @@ class Lane:
             raise
 
     def oldest(self, n: int) -> list[tuple[int, float]]:
-        """The n oldest who wait, oldest first: their jobs' numbers, and about how many tokens each needs."""
+        """The n oldest waiters, oldest first: their jobs' numbers and estimated tokens."""
         waiting = (
             (seq, order, self._charge(waiter))
             for seq, order, waiter in self._waiting
@@ -166,15 +168,8 @@ class Lane:
         )
         return [(seq, tokens) for seq, _, tokens in nsmallest(n, waiting)]
 
-    def let(self, places: int) -> None:
-        """So many may be under way at once from now on; what is under way already goes on."""
-        self.window.resize(places, known=self._account.known)
-        if not self._account.awaited:
-            self._pump()
-        self._work.set()
-
     async def rest(self, seconds: float) -> None:
-        """Wait before another attempt, but not when nobody is admitted any more: `admit` then says why."""
+        """Sleep before another attempt, but wake when the lane is stopped: `admit` then raises the reason."""
         self._resting += 1
         try:
             async with asyncio.timeout(seconds):
@@ -185,7 +180,7 @@ class Lane:
             self._resting -= 1
 
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
-        """The provider answered; `tokens_used` settles the estimate (None: it did not say)."""
+        """Record that the provider answered; `tokens_used` settles the estimate (None: it did not say)."""
         self._account.served(permit, tokens_used)
         self._reached = True
         self._tokens_used += tokens_used or 0.0
@@ -204,15 +199,15 @@ class Lane:
         self._leave()
 
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
-        """The provider could not answer. True if an outage is under way, so that it costs no retry.
+        """Record that the provider could not answer. True during an outage, in which a failure costs no retry.
 
-        Refusing everybody for limits is one, too.
+        Refusing all requests for limits counts as an outage, too.
         """
         now = asyncio.get_running_loop().time()
         self._reached = self._reached or not _is_unreachable(error)
         if isinstance(error, RateLimited):
             self._refused(permit, error, now)
-            self._look_no_more(permit)
+            self._release_probe(permit)
             self._count_refusal(error, step_key, now)
             outage = len(self._refused_steps) > FEW
         else:
@@ -227,7 +222,7 @@ class Lane:
                 for failure in self._unsettled:
                     self._count_failure(*failure, now)
                 self._unsettled.clear()
-            self._refuse_to_wait(error)
+            self._check_pause(error)
             outage = self.circuit.is_open
         self._leave()
         if self.circuit.is_open:
@@ -235,17 +230,17 @@ class Lane:
         return outage
 
     def gave_up(self, step_key: str) -> bool:
-        """Whether a step is not worth another attempt, though its provider is."""
+        """True if a step is not worth another attempt, though its provider is up."""
         return step_key in self._hopeless
 
     def abandoned(self, permit: Permit) -> None:
-        """The attempt was cancelled: nobody knows what the server counted, so the charge stays."""
-        self._look_no_more(permit)
+        """Record that the attempt was cancelled: what the server counted is unknown, so the charge stays."""
+        self._release_probe(permit)
         self._account.lost(permit)
         self._leave()
 
     def stop(self, reason: RunStopped) -> None:
-        """Nobody is admitted any more; everybody who waits is told `reason`."""
+        """Admit nobody any more; `reason` is raised in all waiters."""
         self._stopped = self._stopped or reason
         for _, _, waiter in self._waiting:
             if not waiter.granted.done():
@@ -255,7 +250,7 @@ class Lane:
         self._work.set()
 
     async def dispatch(self) -> None:
-        """Wait for time to pass on behalf of everybody, until cancelled: one long-lived task per lane."""
+        """Wait on behalf of all callers, until cancelled: one long-lived task per lane."""
         loop = asyncio.get_running_loop()
         while True:
             self._work.clear()
@@ -275,7 +270,7 @@ class Lane:
                     await self._work.wait()
 
     def _pump(self) -> None:
-        """Let in as many of the oldest as may go now."""
+        """Admit as many of the oldest waiters as may go now."""
         while self._waiting:
             waiter = self._waiting[0][2]
             if waiter.granted.done():
@@ -287,13 +282,13 @@ class Lane:
                 return
 
     def _held_s(self, now: float) -> float | None:
-        """Seconds until slots, pause and circuit let somebody send; None: until something happens."""
+        """Seconds until slots, pause and circuit admit a request; None: until something happens."""
         if self.in_flight >= self.window.size:
             return None
         return max(self.circuit.wait_s(now), self._paused_until - now, 0.0)
 
     def _charge(self, waiter: _Waiter) -> float:
-        """Tokens that its request is charged when it is sent."""
+        """The tokens that its request is charged when it is sent."""
         return max(waiter.tokens, waiter.reserved) if self._account.reserves else waiter.tokens
 
     def _free_now(self, waiter: _Waiter) -> bool:
@@ -309,7 +304,7 @@ class Lane:
         permit = self._account.take(now, self._charge(waiter), reserved=waiter.reserved)
         if permit.number == 1:
             self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
-        permit.looks = self.circuit.sending(now)
+        permit.is_outage_probe = self.circuit.sending(now)
         return permit
 
     def _leave(self) -> None:
@@ -320,10 +315,10 @@ class Lane:
                 self._work.set()
 
     def _refused(self, permit: Permit, error: RateLimited, now: float) -> None:
-        """Slow down for everybody, once per episode, and for as long as the provider says."""
+        """Slow down for all callers, once per episode, and pause for as long as the provider says."""
         self._answers_429 += 1
         expected = self._account.refused(permit, error.retry_after_s)
-        self._refuse_to_wait(error)
+        self._check_pause(error)
         new = permit.number > self._episode_began
         if (
             new
@@ -331,11 +326,11 @@ class Lane:
             and not self.window.refused(permit.number, self._account.sent, self.in_flight)
         ):
             self._account.slow_down(now)
-            return  # an isolated refusal: its request waits, and nobody else
+            return  # an isolated refusal: only its own request waits
         if new:
             self._begin_episode(now)
         elif now >= self._paused_until:
-            return  # sent before an episode that is over
+            return  # sent before an episode that is over by now
         pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
         if self._episodes >= UNHELPFUL:
             pause_s = max(pause_s, min(self._pause_s, LONGER_S))
@@ -347,7 +342,7 @@ class Lane:
             self.window.paused(keep=pause_s <= (SHORT_PAUSE_S if self._account.known else 0.0))
 
     def _count_refusal(self, error: RateLimited, step_key: str, now: float) -> None:
-        """Stop where nobody has been served for longer than an outage may last."""
+        """Stop where all requests have been refused for longer than an outage may last."""
         if not self._refused_steps:
             self._refused_since = now
         self._refused_steps[step_key] += 1
@@ -355,13 +350,13 @@ class Lane:
         if lasted_s > self.limits.max_outage_s and len(self._refused_steps) > FEW:
             self.stop(
                 ProviderDown(
-                    f"{self.name} has refused everything for {lasted_s:.0f} s ({error}); "
-                    "nothing is lost, the same command resumes"
+                    f"{self.name} has refused all requests for {lasted_s:.0f} s ({error}); "
+                    "completed work is saved, the same command resumes"
                 )
             )
 
-    def _refuse_to_wait(self, error: TransientError) -> None:
-        """Stop where the provider asks for more patience than the user has."""
+    def _check_pause(self, error: TransientError) -> None:
+        """Stop where the provider asks for a longer pause than `max_outage_s`."""
         pause_s = error.retry_after_s or 0.0
         if pause_s > self.limits.max_outage_s:
             self.stop(
@@ -369,7 +364,7 @@ class Lane:
             )
 
     def _begin_episode(self, now: float) -> None:
-        # Everything sent before the episode began says the same thing once more: it must not add up.
+        # Everything sent before the episode began is refused for the same reason: it must not add up.
         self._episode_began = self._account.sent
         self._episodes += 1
         lasted_s = now - self._refused_since if self._refused_steps else 0.0
@@ -381,8 +376,8 @@ class Lane:
             self._work.set()
             self._events.emit(LimitLearned(self.name, what, per_min))
 
-    def _look_no_more(self, permit: Permit) -> None:
-        if permit.looks:
+    def _release_probe(self, permit: Permit) -> None:
+        if permit.is_outage_probe:
             self.circuit.abandoned(asyncio.get_running_loop().time())
 
     def _count_failure(self, permit: Permit, error: TransientError, step_key: str, now: float) -> None:
@@ -390,12 +385,12 @@ class Lane:
         unreachable = _is_unreachable(error)
         own_fault = not unreachable and error.status in _OWN_FAULT
         if self.circuit.failed(
-            now, step_key, reason, unreachable=unreachable, probe=permit.looks, own_fault=own_fault
+            now, step_key, reason, unreachable=unreachable, probe=permit.is_outage_probe, own_fault=own_fault
         ):
             self._events.emit(CircuitChanged(self.name, open=True, reason=reason))
 
     def _patience_s(self, now: float) -> float | None:
-        """Seconds that an outage may still last; None without one, or where nobody is held up by it."""
+        """Seconds that an outage may still last; None without one, or where nobody waits for its end."""
         opened_at = self.circuit.opened_at
         if opened_at is None or self._stopped or not (self._waiting or self._resting):
             return None
@@ -404,28 +399,28 @@ class Lane:
 
     def _give_up(self, now: float) -> None:
         if suspects := self.circuit.suspects():
-            # Nobody else is left to tell an outage from requests that no attempt will ever get through.
+            # No other requests are left that could tell an outage from requests that can never succeed.
             self._hopeless |= suspects
             self.circuit.succeeded()
-            reason = f"only {len(suspects)} requests fail, and are given up"
+            reason = f"only {len(suspects)} requests fail; they are given up"
             self._events.emit(CircuitChanged(self.name, open=False, reason=reason))
             return
         lasted_s = now - (self.circuit.opened_at or 0.0)
         self.stop(
             ProviderDown(
                 f"{self.name} has been down for {lasted_s:.0f} s ({self.circuit.reason}); "
-                f"{'' if self._reached else _NEVER_REACHED}nothing is lost, the same command resumes"
+                f"{'' if self._reached else _NEVER_REACHED}completed work is saved, the same command resumes"
             )
         )
 
 
 _NEVER_REACHED = (
-    "it never answered: check its address (base_url) and the proxy (HTTPS_PROXY), see cts doctor; "
+    "it never answered: check its address (base_url) and the proxy (HTTPS_PROXY) with cts doctor; "
 )
 
 
 def _is_unreachable(error: TransientError) -> bool:
-    """Whether nobody was there. Who takes a request and never answers it was reached: it may be the request's fault."""
+    """True if there was no server; one that accepts a request and never answers was reached."""
     return error.status is None and (error.unsent or not isinstance(error, TimedOut))
 
 

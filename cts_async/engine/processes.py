@@ -1,12 +1,8 @@
-"""How the package starts Python programs of its own: isolated from the current folder, and without any key.
+"""Process setup: child processes isolated from the current folder and without keys, open files, garbage collection.
 
-`python -m module` puts the current folder first on the module path, so an `argparse.py` in a folder that somebody
-else made would be executed. `-P` (Python 3.11) leaves that entry out, and the child's `PYTHONPATH` is this process's
-module path without relative entries, which mean the current folder too.
-
-How many files a process may have open, connections among them: most systems begin with few and allow many.
-
-Python's garbage collector, set for processes that do nothing but calls.
+`python -m module` puts the current folder first on the module path, so an `argparse.py` in an untrusted folder would
+be executed. `-P` (Python 3.11) leaves that entry out, and the child's `PYTHONPATH` is this process's module path
+without relative entries, which would mean the current folder too.
 """
 
 from __future__ import annotations
@@ -25,7 +21,7 @@ PASSED_ON: Final = (
     *("HOME", "TMPDIR", "TEMP", "TMP"),
     *("LANG", "LC_ALL", "LC_CTYPE", "TZ"),
 )
-"""The only variables of this process that a child gets; none of them holds a key."""
+"""The only environment variables that a child gets; none of them holds a key."""
 
 
 def python_command(*arguments: str) -> list[str]:
@@ -34,20 +30,20 @@ def python_command(*arguments: str) -> list[str]:
 
 
 def child_environment(*names: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The least environment for a child process: PASSED_ON, the variables in `names`, and where modules are."""
+    """A minimal environment for a child process: PASSED_ON, the variables in `names`, and the module path."""
     source = os.environ if environ is None else environ
-    kept = {name: source[name] for name in (*PASSED_ON, *names) if name in source}
+    passed = {name: source[name] for name in (*PASSED_ON, *names) if name in source}
     modules = os.pathsep.join(entry for entry in sys.path if os.path.isabs(entry))
-    return {**kept, "PYTHONPATH": modules, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
+    return {**passed, "PYTHONPATH": modules, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
 
 
 LEAST: Final = 64
-"""Below 34, a run of two systems on the embedded model was measured to fail while it starts."""
-MORE_FILES: Final = "raise the limit (ulimit -n 1024) and type the same command again"
+"""Open files that a run needs: measured, a run of two systems on the embedded model fails to start below 34."""
+MORE_FILES: Final = "raise the limit (ulimit -n 1024) and run the same command again"
 
 
 def allow_more_files(n: int) -> None:
-    """Let the process have `n` files more open than it might until now, as far as the system lets it."""
+    """Raise the process's limit of open files by `n`, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY:
         most = soft + n if hard == resource.RLIM_INFINITY else min(soft + n, hard)
@@ -55,13 +51,13 @@ def allow_more_files(n: int) -> None:
 
 
 def require_open_files() -> None:
-    """Make sure that this process can have `LEAST` files open; UsageError where the system does not let it."""
+    """Make sure that this process may have `LEAST` files open; UsageError where the system does not allow it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < LEAST:
         allow_more_files(LEAST - soft)
         allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if allowed < LEAST:
-            raise UsageError(f"only {allowed} files may be open here, and {LEAST} are needed: {MORE_FILES}")
+            raise UsageError(f"only {allowed} files may be open, and {LEAST} are needed: {MORE_FILES}")
 
 
 GC_EVERY: Final = 20_000
@@ -69,10 +65,10 @@ GC_EVERY: Final = 20_000
 
 
 def collect_seldom() -> None:
-    """To be called when everything is loaded, before work begins.
+    """Make garbage collection rare; called when everything is loaded, before work begins.
 
-    What is loaded by now stays, and what a call leaves behind is freed without the collector: looking for cycles as
-    often as Python does by default would cost a sixth of all time.
+    Loaded modules stay, and what a call leaves behind has no cycles: searching for them as often as Python does by
+    default takes a sixth of all CPU time (measured).
     """
     gc.freeze()
     gc.set_threshold(GC_EVERY)

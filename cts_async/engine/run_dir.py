@@ -1,9 +1,7 @@
-"""A run's directory: one writer at a time, a manifest that says what the run is, and its files.
+"""A run's directory: one writer at a time, and a manifest that describes the run.
 
-`run.json` holds `identity` (what determines the results: a resumed run must agree on it) and notes
-(versions, command, sessions) that may change from one session to the next.
-
-The form of a manifest's parts that readers rely on. What we write has it; an editor may have broken it.
+`run.json` holds `identity` (what determines the results: a resumed run must agree on it) and notes (versions, command,
+sessions) that may change from one session to the next.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__
-from cts_async.errors import InputError, RunLocked, UsageError, unwritable
+from cts_async.errors import InputError, RunLocked, UsageError, write_error
 from cts_async.records import is_one_line
-from cts_async.safe_files import leads_to, open_file, opened_folder, replace_file
+from cts_async.safe_files import is_open_file, open_file, open_folder, replace_file
 
 _DAMAGED: Final = (
     ": damaged; move it aside, with the results and judgments/ beside it: the same command makes them again from "
@@ -32,71 +30,57 @@ _DAMAGED: Final = (
 VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")
 LOCK: Final = ".lock"
 FEW = 3
-"""Differences below one name that a refusal tells."""
+"""Differences within one field of the identity that an error message lists."""
 
 
 class Lock:
-    """A run directory that this process alone writes."""
+    """A run directory that is locked by this process."""
 
     def __init__(self, directory: Path, fd: int) -> None:
         self._directory, self._fd = directory, fd
 
     def holds(self) -> bool:
-        """Whether the path still leads to the directory that is locked; another process may lock what replaced it."""
-        return leads_to(self._directory, self._fd)
+        """True if the path still leads to the locked directory; another process may lock what replaced it."""
+        return is_open_file(self._directory, self._fd)
 
 
 @contextmanager
 def locked(directory: Path, *, place: str = "") -> Iterator[Lock]:
-    """Hold the directory for writing; it is made if need be. The lock dies with the process.
+    """Lock the directory for writing, and create it if necessary. The lock ends with the process.
 
-    The lock is on the directory itself, since any file in it could be deleted, which would let a second process in.
-    The file `.lock` is locked as well: it names the process, versions before 0.7 know no other lock, and on network
-    file systems the directory's lock may not reach other machines.
-
-    `place` is the option that chooses another, where there is one.
-    Raises RunLocked naming the process that holds it, UsageError where nothing can be written or the directory is
-    a symbolic link, StorageFull where there is no room.
+    `place` is the option that chooses another directory, where there is one. Raises RunLocked naming the process that
+    has the lock, UsageError where nothing can be written or the directory is a symbolic link, StorageFull where the
+    disk is full.
     """
+    # The lock is on the directory itself, since any file in it could be deleted, which would let a second process in.
+    # The file `.lock` is locked as well: it names the process, versions before 0.7 know no other lock, and on network
+    # file systems the directory's lock may not reach other machines.
     with ExitStack() as held:
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            folder = held.enter_context(opened_folder(directory))
+            folder = held.enter_context(open_folder(directory))
             fd = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
             held.callback(os.close, fd)
             free = _flock(fd, fcntl.LOCK_EX)
             with suppress(OSError):  # of file systems that lock no directories
                 free = _flock(folder, fcntl.LOCK_EX) and free
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         other = f", or choose another {place}" if place else ""
         if not free:
             holder = os.pread(fd, 64, 0).decode(errors="replace")
             process = holder if re.fullmatch(r"process \d+", holder) else "another process"
             raise RunLocked(f"{directory}: {process} is writing this run; wait for it{other}")
-        if not leads_to(directory / LOCK, fd):
+        if not is_open_file(directory / LOCK, fd):
             raise RunLocked(
-                f"{directory}: was replaced while it was being locked; type the same command again"
+                f"{directory}: was replaced while it was being locked; run the same command again"
             )
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         yield Lock(directory, folder)
-
-
-def is_locked(directory: Path) -> bool:
-    """Whether a process holds the directory for writing just now."""
-    for path in (directory, directory / LOCK):
-        with suppress(OSError):
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            try:
-                if not _flock(fd, fcntl.LOCK_SH):
-                    return True
-            finally:
-                os.close(fd)
-    return False
 
 
 def _flock(fd: int, kind: int) -> bool:
@@ -109,7 +93,7 @@ def _flock(fd: int, kind: int) -> bool:
 
 
 def read_manifest(directory: Path) -> dict[str, Any] | None:
-    """The manifest, or None where the directory holds no run yet."""
+    """The manifest, or None where the directory has no run yet. Raises InputError."""
     path = directory / "run.json"
     if path.exists() and not path.is_file():  # reading a named pipe would wait for its writer
         raise InputError(path, "not a manifest (no regular file); move it aside")
@@ -126,7 +110,7 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
 
 
 def json_bytes(value: Any, option: int = 0) -> bytes:
-    """The value as orjson writes it; what UTF-8 cannot hold, as file names may have it, is "?"."""
+    """JSON by orjson; "?" for what UTF-8 cannot encode, which file names may contain."""
     try:
         return orjson.dumps(value, option=option)
     except TypeError:
@@ -135,33 +119,34 @@ def json_bytes(value: Any, option: int = 0) -> bytes:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a small JSON file so that a reader, or a crash, sees the old one or the new one whole."""
+    """Write a small JSON file atomically: a reader, or a crash, sees the old content or the new."""
     replace_file(path, json_bytes(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
 def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:
-    """Refuse to continue a run as something else, naming what differs; `place` is the option for another.
+    """Raise UsageError if a run was created with another identity, naming the differences.
 
-    A run that another version began is refused by naming that version: its prompts may be what differs.
+    `place` is the option that chooses another directory. If another version created the run, the message names it:
+    its prompts may be what differs.
     """
     manifest = read_manifest(directory)
     if manifest is None:
         return
-    told = list(differences(manifest.get("identity", {}), identity))
-    if not told:
+    changed = list(differences(manifest.get("identity", {}), identity))
+    if not changed:
         return
     begun_by = manifest.get("version")
     resume = "repeat the original options to resume"
     if isinstance(begun_by, str) and begun_by != __version__ and VERSION.fullmatch(begun_by):
         resume += f"; if those are the same, finish it with the version that began it: cts-async=={begun_by}"
     raise UsageError(
-        f"{directory} was created with different settings: {'; '.join(told)}. "
+        f"{directory} was created with different settings: {'; '.join(changed)}. "
         f"Use {place} to start a new run, or {resume}"
     )
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Fields that differ: plain ones first, since the many below one name mostly follow from them, and few of these."""
+    """The fields that differ: plain ones first, since nested ones mostly follow from them, and few of these."""
     pairs = {name: (before.get(name), now.get(name)) for name in sorted({*before, *now})}
     for name in sorted(pairs, key=lambda name: any(isinstance(value, Mapping) for value in pairs[name])):
         found = list(_differences(*pairs[name], name))
@@ -188,21 +173,21 @@ _NUMBERS: Final = (int, float, type(None))
 
 
 def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Raises InputError that names a part, such as `identity.k`, which is not as it has to be.
+    """Check the form of the fields that readers rely on, since a manifest may have been edited.
 
-    Any may be absent, and those within another null.
+    Any may be absent, and nested ones null. Raises InputError naming the field, such as `identity.k`.
     """
-    for names, (form, told) in _FORMS.items():
+    for names, (form, expected) in _FORMS.items():
         outer, _, inner = names.partition(".")
         value = manifest.get(outer, _ABSENT)
         if inner and value is not _ABSENT:
             value = _ABSENT if value.get(inner) is None else value[inner]
         if value is not _ABSENT and not form(value):
-            raise InputError(path, f"has to be {told}", field=names)
+            raise InputError(path, f"has to be {expected}", field=names)
 
 
 def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The sessions that are noted, as far as they are any: a run can be read without."""
+    """The well-formed ones of the manifest's sessions: a run can be read without them."""
     noted = manifest.get("sessions")
     if not isinstance(noted, list):
         return []
@@ -210,9 +195,9 @@ def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def command_of(manifest: Mapping[str, Any]) -> str:
-    """The command that a manifest notes, quoted so that a shell takes it for one command of `cts`; "" for anything else.
+    """The manifest's command, quoted so that a shell takes it for one command of `cts`; "" for anything else.
 
-    The manifest may be anybody's, and the command is there to be typed again.
+    The manifest may come from anywhere, and the command is shown to be copied into a shell.
     """
     command = manifest.get("command")
     try:
@@ -265,4 +250,4 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     "prices": (_are_prices, "an object of prices by model"),
     "n_expected": (_is_count, "a number of instances"),
 }
-"""An outer part stands before what is in it."""
+"""Fields by name, each after the one that contains it: a check, and what the error message expects."""

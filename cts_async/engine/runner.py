@@ -1,7 +1,7 @@
-"""Runs jobs: ordinary async code made of steps, many at once, each step remembered in a journal.
+"""Runs jobs: ordinary async code made of steps, many at once, each step recorded in a journal.
 
-Resuming is running the same code again. Long-lived workers take jobs from a stream in order, so memory
-does not grow with the input, and every wait serves the oldest job first, so results appear steadily.
+Resuming is running the same code again. Long-lived workers take jobs from a stream in order, so memory does not grow
+with the input, and every wait serves the oldest job first, so results appear steadily.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ T = TypeVar("T")
 
 @value
 class Job:
-    """One item's walk. `walk` makes steps through its Context; `finish` records how it ended.
+    """The work for one item: `walk` makes steps through its Context, `finish` records how it ended.
 
-    `group` names the run it belongs to (several may share one engine); `id` is unique within it.
-    The steps of a `shared` job may be those of other shared jobs, too: whoever comes first executes one, the
-    others wait for it, and all have the same result or the same failure.
+    `group` names the run it belongs to (several may share one engine); `id` is unique within it. The steps of a
+    `shared` job may be those of other shared jobs, too: the first to come executes a step, the others wait for it, and
+    all get the same result or the same failure.
     """
 
     group: str
@@ -63,26 +63,36 @@ class Job:
     """Called once with what `walk` returned, or with the StepError that ended it."""
     shared: bool = False
     elsewhere: Callable[[str], Awaitable[dict[str, Any] | None]] | None = None
-    """Asked for the record of a step that the journal does not know: other processes may have done it."""
+    """Looks up the record of a step that the journal does not have: another process may have executed it."""
 
 
 class Feed(Protocol):
-    """A stream of jobs that somebody else fills while it is being worked on."""
+    """A stream of jobs that is filled while it is being worked on."""
 
     async def next(self) -> tuple[int, Job] | None:
         """The next job with its number, lower for older ones; None when there will be no more."""
 
 
+class _Stream:
+    """An iterable of jobs as a Feed: the n-th jobs of all streams are equally old."""
+
+    def __init__(self, jobs: Iterable[Job], first: int, n_streams: int) -> None:
+        self._numbered: Iterator[tuple[int, Job]] = zip(count(first, n_streams), jobs, strict=False)
+
+    async def next(self) -> tuple[int, Job] | None:
+        return next(self._numbered, None)
+
+
 @dataclass(slots=True)
-class _Shared:
-    """A step of shared jobs that one of them is at, or has failed to do."""
+class _SharedStep:
+    """A step of shared jobs that one of them is executing, or has failed to execute."""
 
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     failure: StepError | None = None
 
 
 class Context:
-    """What a job sees of the engine: durable steps, concurrency, and a generator of its own."""
+    """What a job sees of the engine: durable steps, concurrency, and a random generator of its own."""
 
     __slots__ = ("_rng", "_runner", "executed", "job", "seq", "steps")
 
@@ -90,37 +100,51 @@ class Context:
         self._runner, self.job, self.seq = runner, job, seq
         self._rng: random.Random | None = None
         self.executed: list[str] = []
-        """Keys of the steps that were not remembered when the job asked for them."""
+        """Keys of the steps that were executed here and not found in the journal."""
         self.steps = 0
         """Steps that have a result."""
 
     @property
     def rng(self) -> random.Random:
-        """The job's own generator; seeding one is slow, so only for those who draw from it."""
+        """The job's own generator, made on first use, since seeding one is slow."""
         if self._rng is None:
             # Seeded from strings: the same on every machine and in every process.
             self._rng = random.Random(f"{self._runner.seed}/{self.job.group}/{self.job.id}")
         return self._rng
 
     async def step(self, step: Step[T]) -> T:
-        """The step's result, from the journal if it is there, else executed, remembered and returned.
+        """The step's result: from the journal if it has one, else executed and recorded.
 
         Raises StepError when it fails for good, RunStopped when the run is ending.
         """
-        return await self._runner.perform(self, step)
+        record = self.job.journal.find(step.key)
+        if record is None and self.job.elsewhere is not None:
+            record = await self.job.elsewhere(step.key)
+        if record is not None:
+            try:
+                result = step.decode(record["response"])
+            except (UnusableOutput, KeyError):
+                pass  # written by a version that accepted more: execute it again
+            else:
+                self._runner.step_ended(self, step, replayed=True, latency_s=0.0, usage=Usage())
+                return result
+        if self.job.shared:
+            return await self._runner.execute_once(self, step)
+        self.executed.append(step.key)
+        return await self._runner.execute(self, step)
 
     async def recall(self, key: str) -> Any:
-        """What is remembered under `key`, None if nothing; nothing is executed."""
+        """The response recorded under `key`, None if there is none; nothing is executed."""
         record = self.job.journal.find(key)
         if record is None and self.job.elsewhere is not None:
             record = await self.job.elsewhere(key)
         return None if record is None else record["response"]
 
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
-        """Run the calls side by side and give their results in order.
+        """Run the calls concurrently and return their results in order.
 
-        A failure waits for the others, which are paid for already; then the first in order is raised,
-        or RunStopped if the run is ending.
+        A failure waits for the others, which are paid for already; then the first in order is raised, or RunStopped if
+        the run is ending.
         """
         if len(calls) == 1:
             return [await calls[0]()]
@@ -165,21 +189,22 @@ class Runner:
         self._budget = budget
         self._stopped: RunStopped | None = None
         self._begun: set[str] = set()
-        """Groups of which a job has begun."""
+        """Groups with a job that has begun."""
         self._held_up: dict[str, RunStopped] = {}
+        """Groups that need a provider which is gone."""
         self._late: DeadlineReached | None = None
-        self._shared: dict[str, _Shared] = {}
-        # Not a job's own: what a job draws must not depend on how often it had to wait.
+        self._shared: dict[str, _SharedStep] = {}
+        # Not a job's own generator: what a job draws must not depend on how often it had to wait.
         self._jitter = random.Random(f"{seed}/jitter")
         self._stop_event = asyncio.Event()
 
     @property
     def stopped(self) -> RunStopped | None:
-        """Why the run is ending early, if it is."""
+        """The reason why the run is ending early, if it is."""
         return self._stopped
 
     def stop(self, reason: RunStopped) -> None:
-        """Start nothing new; what is in flight is finished and remembered. The first reason counts."""
+        """Start nothing new; what is in flight is finished and recorded. The first reason counts."""
         if self._stopped is None:
             self._stopped = reason
             self.events.emit(Stopping(str(reason)))
@@ -191,9 +216,8 @@ class Runner:
     async def run(self, *streams: Iterable[Job] | Feed, in_flight: Sequence[int] = ()) -> None:
         """Run all jobs. Raises RunStopped if the run ended early, with everything so far recorded.
 
-        Each stream has workers of its own, so that a slow one holds up no other: `in_flight` by stream, by
-        default as many as the runner was given. The n-th jobs of all streams are equally old; a feed says itself
-        how old its jobs are, and has to end when the run is stopped.
+        Each stream has workers of its own, so that a slow one holds up no other: `in_flight` by stream, by default as
+        many as the runner was given. A feed numbers its jobs itself, and has to end when the run is stopped.
         """
         widths = in_flight or [self._in_flight] * len(streams)
         async with anyio.create_task_group() as dispatchers:
@@ -204,33 +228,29 @@ class Runner:
                 if deadline:
                     workers.cancel_scope.deadline = deadline.at
                 for first, (jobs, width) in enumerate(zip(streams, widths, strict=True)):
-                    if isinstance(jobs, Iterable):
-                        stream = zip(count(first, len(streams)), jobs, strict=False)
-                        for _ in range(width):
-                            workers.start_soon(self._work, stream)
-                    else:
-                        for _ in range(width):
-                            workers.start_soon(self._work_from, jobs)
+                    feed = _Stream(jobs, first, len(streams)) if isinstance(jobs, Iterable) else jobs
+                    for _ in range(width):
+                        workers.start_soon(self._work, feed)
             if deadline and workers.cancel_scope.cancel_called:
                 self.stop(deadline.reached())
             dispatchers.cancel_scope.cancel()
         if reason := self._stopped or self._late or next(iter(self._held_up.values()), None):
             raise reason
 
-    def _end(self, reason: RunStopped, group: str | None = None, lane: str = "") -> None:
-        """Stop, as far as `reason` reaches.
+    def _stop_as_far_as(self, reason: RunStopped, group: str | None = None, lane: str = "") -> None:
+        """Stop what `reason` concerns.
 
-        Where only the time grows short, no job is begun and those under way go on as they can. A provider
-        that is gone holds up the groups that need it; the others go on.
+        When the deadline is near, no job is begun and those under way continue as they can. A provider that is gone
+        holds up the groups that need it; the others continue.
         """
         if isinstance(reason, DeadlineReached):
             if self._late is None:
                 self._late = reason
                 self.events.emit(Stopping(str(reason)))
         elif isinstance(reason, ProviderGone) and group is not None and self._any_lane_left():
-            # Everything that was in flight brings the same news.
+            # Every request that was in flight reports the same.
             if str(reason) not in map(str, self._held_up.values()):
-                self.events.emit(Notice(f"{reason}; what does not need it goes on"))
+                self.events.emit(Notice(f"{reason}; systems that do not use this provider continue"))
             if group not in self._held_up:
                 self._held_up[group] = reason
                 self.events.emit(GroupHeldUp(group, lane))
@@ -240,31 +260,23 @@ class Runner:
     def _any_lane_left(self) -> bool:
         return not all(lane.stopped for lane in self.lanes)
 
-    async def _work(self, stream: Iterator[tuple[int, Job]]) -> None:
+    async def _work(self, jobs: Feed) -> None:
+        """Take jobs and run them, one after the other, until there are no more or the run ends."""
         while not (self._stopped or self._late):
             try:
-                numbered = next(stream, None)
+                numbered = await jobs.next()
             except RunStopped as reason:
-                self._end(reason)
+                self._stop_as_far_as(reason)
                 return
             if numbered is None:
                 return
-            await self._run_unless_held_up(*numbered)
-
-    async def _work_from(self, feed: Feed) -> None:
-        while not (self._stopped or self._late):
-            numbered = await feed.next()
-            if numbered is None:
-                return
-            await self._run_unless_held_up(*numbered)
-
-    async def _run_unless_held_up(self, seq: int, job: Job) -> None:
-        if job.group in self._held_up:
-            return
-        try:
-            await self._run_job(seq, job)
-        except RunStopped as reason:
-            self._end(reason, job.group)
+            seq, job = numbered
+            if job.group in self._held_up:
+                continue
+            try:
+                await self._run_job(seq, job)
+            except RunStopped as reason:
+                self._stop_as_far_as(reason, job.group)
 
     async def _run_job(self, seq: int, job: Job) -> None:
         if job.group not in self._begun:
@@ -277,8 +289,8 @@ class Runner:
         except StepError as error:
             failure = error
         await job.finish(failure or result)
-        # A job runs once in a process: with its end on record, what it did is of use to the next one only,
-        # or to those that share it.
+        # A job runs once in a process: with its end recorded, its steps are of use to the next process only, or to
+        # jobs that share them.
         if job.shared:
             job.journal.keep(ctx.executed)
         else:
@@ -286,36 +298,18 @@ class Runner:
         if self.events:
             self.events.emit(JobEnded(job.group, job.id, result, failure))
 
-    async def perform(self, ctx: Context, step: Step[T]) -> T:
-        """See Context.step."""
-        record = ctx.job.journal.find(step.key)
-        if record is None and ctx.job.elsewhere is not None:
-            record = await ctx.job.elsewhere(step.key)
-        if record is not None:
-            try:
-                value = step.decode(record["response"])
-            except (UnusableOutput, KeyError):
-                pass  # written by a version that accepted more: do it again
-            else:
-                self._ended(ctx, step, replayed=True, latency_s=0.0, usage=Usage())
-                return value
-        if ctx.job.shared:
-            return await self._execute_once(ctx, step)
-        ctx.executed.append(step.key)
-        return await self._execute(ctx, step)
-
-    async def _execute_once(self, ctx: Context, step: Step[T]) -> T:
-        """Execute, unless another job is at it or has failed for good: its end is the end of this one, too."""
+    async def execute_once(self, ctx: Context, step: Step[T]) -> T:
+        """`execute`, unless another job is at it or has failed for good: its end is the end of this one, too."""
         other = self._shared.get(step.key)
         if other is not None:
             await other.ended.wait()
             if other.failure:
                 raise other.failure.with_traceback(None)
-            return await self.perform(ctx, step)
-        mine = self._shared[step.key] = _Shared()
+            return await ctx.step(step)
+        mine = self._shared[step.key] = _SharedStep()
         ctx.executed.append(step.key)
         try:
-            return await self._execute(ctx, step)
+            return await self.execute(ctx, step)
         except StepError as error:
             mine.failure = error
             raise
@@ -324,41 +318,35 @@ class Runner:
             if mine.failure is None:
                 del self._shared[step.key]
 
-    async def _execute(self, ctx: Context, step: Step[T]) -> T:
-        attempts = Attempts()
+    async def execute(self, ctx: Context, step: Step[T]) -> T:
+        """Attempt a step until it has a result or fails for good, and record how it ended. Raises as `Context.step`."""
+        attempts, loop = Attempts(), asyncio.get_running_loop()
         try:
             while True:
                 if self._stopped:
                     raise self._stopped
-                if self._budget is None:
-                    permit = await self._admit(ctx, step)
-                else:
-                    permit = await self._admit_within(self._budget, ctx, step, attempts)
-                began = asyncio.get_running_loop().time()
+                permit = await self._admit(ctx, step, attempts)
+                began = loop.time()
                 try:
-                    if self._budget is None:
-                        executed, value = await self._attempt(step, permit, attempts)
-                    else:
-                        executed, value = await self._attempt_within(self._budget, step, permit, attempts)
+                    executed, result = await self._attempt(step, permit, attempts)
                 except StepError as error:
-                    latency_s = asyncio.get_running_loop().time() - began
-                    await self._after_failure(ctx, step, error, attempts, permit, latency_s)
+                    await self._after_failure(ctx, step, error, attempts, permit, loop.time() - began)
                     continue
-                latency_s = asyncio.get_running_loop().time() - began
+                latency_s = loop.time() - began
                 attempts.recorded = True
                 await ctx.job.journal.append(
                     attempts.record(
                         step, ctx.job.id, self._clock(), response=executed.response, latency_s=latency_s
                     )
                 )
-                self._ended(ctx, step, replayed=False, latency_s=latency_s, usage=attempts.usage)
-                return value
+                self.step_ended(ctx, step, replayed=False, latency_s=latency_s, usage=attempts.usage)
+                return result
         except (StepError, RunStopped) as error:
             if isinstance(error, ProviderGone) and step.lane:
                 step.lane.stop(error)
             if isinstance(error, RunStopped):
                 # At once: the job's other branches may run for long yet.
-                self._end(error, ctx.job.group, step.lane.name if step.lane else "")
+                self._stop_as_far_as(error, ctx.job.group, step.lane.name if step.lane else "")
             if attempts.failed:
                 error_json = {"kind": getattr(error, "kind", "stopped"), "message": str(error)}
                 await ctx.job.journal.append(
@@ -369,31 +357,34 @@ class Runner:
             raise
         except asyncio.CancelledError:
             if self._budget and attempts.failed and not attempts.recorded:
-                await self._remember_cancelled(ctx, step, attempts)
+                # Record what the attempts may have cost: a budget counts it in the next session, too.
+                error_json = {"kind": "cancelled", "message": "the run was stopped at once"}
+                record = attempts.record(step, ctx.job.id, self._clock(), error=error_json)
+                with anyio.CancelScope(shield=True), suppress(RunStopped):
+                    await ctx.job.journal.append(record)
             raise
 
-    async def _admit(self, ctx: Context, step: Step[Any]) -> Permit | None:
-        if step.lane is None:
-            return None
-        return await step.lane.admit(ctx.seq, step.tokens, step.key, reserved=step.reserved)
-
-    async def _admit_within(
-        self, budget: Budget, ctx: Context, step: Step[Any], attempts: Attempts
-    ) -> Permit | None:
-        """Leave to send: first the budget's, then the lane's, since what a lane has let go must be sent at once."""
+    async def _admit(self, ctx: Context, step: Step[Any], attempts: Attempts) -> Permit | None:
+        """Wait for permission to send: first the budget's, then the lane's, whose permits must be used at once."""
+        budget, lane = self._budget, step.lane
+        if budget is None:
+            if lane is None:
+                return None
+            return await lane.admit(ctx.seq, step.tokens, step.key, reserved=step.reserved)
         attempts.reserved = None
-        self._check_time(budget, step)
+        self._check_deadline(budget, step)
         if step.most is not None:
             most = step.cost(step.most(attempts.unusable))
             await budget.reserve(ctx.seq, most)
             attempts.reserved = most
         try:
-            permit = await self._admit(ctx, step)
+            if lane is None:
+                return None
+            permit = await lane.admit(ctx.seq, step.tokens, step.key, reserved=step.reserved)
             try:
-                self._check_time(budget, step)
+                self._check_deadline(budget, step)
             except DeadlineReached:
-                if step.lane and permit:
-                    step.lane.abandoned(permit)
+                lane.abandoned(permit)
                 raise
         except BaseException:
             if attempts.reserved is not None:
@@ -401,57 +392,49 @@ class Runner:
             raise
         return permit
 
-    def _check_time(self, budget: Budget, step: Step[Any]) -> None:
+    def _check_deadline(self, budget: Budget, step: Step[Any]) -> None:
         if budget.deadline and step.lane:
             budget.deadline.check(step.lane.name, asyncio.get_running_loop().time())
 
-    async def _attempt_within(
-        self, budget: Budget, step: Step[T], permit: Permit | None, attempts: Attempts
-    ) -> tuple[Executed, T]:
-        """`_attempt`, with its true cost put in place of what was reserved."""
-        began = asyncio.get_running_loop().time()
-        try:
-            result = await self._attempt(step, permit, attempts)
-        except BaseException as error:
-            if isinstance(error, asyncio.CancelledError):
-                latency_s = round(asyncio.get_running_loop().time() - began, 4)
-                attempts.failed.append(
-                    {"kind": "cancelled", "message": "cancelled in flight", "latency_s": latency_s}
-                )
-            attempts.settle(budget, step, attempts.charged or charge_of(error))
-            raise
-        attempts.settle(budget, step, attempts.charged)
-        if budget.deadline and step.lane:
-            budget.deadline.learn(step.lane.name, asyncio.get_running_loop().time() - began)
-        return result
-
-    async def _remember_cancelled(self, ctx: Context, step: Step[Any], attempts: Attempts) -> None:
-        """Keep what the attempts may have cost: a budget counts it the next time, too."""
-        error_json = {"kind": "cancelled", "message": "the run was stopped at once"}
-        record = attempts.record(step, ctx.job.id, self._clock(), error=error_json)
-        with anyio.CancelScope(shield=True), suppress(RunStopped):
-            await ctx.job.journal.append(record)
-
     async def _attempt(self, step: Step[T], permit: Permit | None, attempts: Attempts) -> tuple[Executed, T]:
-        """One attempt, the lane told how it went. Raises StepError."""
+        """Make one attempt; lane and budget learn how it went. Raises StepError.
+
+        The lane learns of a TransientError in `_after_failure`, which has to know whether it is an outage.
+        """
+        lane, budget, began = step.lane, self._budget, asyncio.get_running_loop().time()
         attempts.charged = None
         try:
-            executed = await step.execute(attempts.unusable)
-        except TransientError:
+            try:
+                executed = await step.execute(attempts.unusable)
+            except TransientError:
+                raise
+            except (StepError, RunStopped):
+                if lane and permit:
+                    lane.succeeded(permit, None)
+                raise
+            except BaseException:
+                if lane and permit:
+                    lane.abandoned(permit)
+                raise
+            if lane and permit:
+                used = float(executed.usage.total) if executed.usage else None
+                lane.succeeded(permit, used, executed.quotas)
+            attempts.add_usage(executed.usage)
+            result = step.decode(executed.response)
+        except BaseException as error:
+            if budget:
+                if isinstance(error, asyncio.CancelledError):
+                    latency_s = round(asyncio.get_running_loop().time() - began, 4)
+                    attempts.failed.append(
+                        {"kind": "cancelled", "message": "cancelled in flight", "latency_s": latency_s}
+                    )
+                attempts.settle(budget, step, attempts.charged or charge_of(error))
             raise
-        except (StepError, RunStopped):
-            if step.lane and permit:
-                step.lane.succeeded(permit, None)
-            raise
-        except BaseException:
-            if step.lane and permit:
-                step.lane.abandoned(permit)
-            raise
-        if step.lane and permit:
-            used = float(executed.usage.total) if executed.usage else None
-            step.lane.succeeded(permit, used, executed.quotas)
-        attempts.answered(executed.usage)
-        return executed, step.decode(executed.response)
+        if budget:
+            attempts.settle(budget, step, attempts.charged)
+            if budget.deadline and lane:
+                budget.deadline.learn(lane.name, asyncio.get_running_loop().time() - began)
+        return executed, result
 
     async def _after_failure(
         self,
@@ -482,15 +465,14 @@ class Runner:
 
     async def _sleep(self, seconds: float) -> None:
         """Sleep, but wake when the run stops."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop_event.wait()
-        except TimeoutError:
-            return
 
-    def _ended(
+    def step_ended(
         self, ctx: Context, step: Step[Any], *, replayed: bool, latency_s: float, usage: Usage
     ) -> None:
+        """Count a step that has a result, and emit the event."""
         ctx.steps += 1
         if not self.events:
             return
@@ -502,5 +484,5 @@ class Runner:
 
 
 def interrupted() -> Interrupted:
-    """What a first Ctrl-C stops the run with."""
-    return Interrupted("interrupted; nothing is lost, the same command resumes")
+    """The reason for which a first Ctrl-C stops the run."""
+    return Interrupted("interrupted; completed work is saved, the same command resumes")

@@ -1,6 +1,6 @@
-"""Ctrl-C: once finishes what is in flight and writes everything, twice stops now.
+"""Signals: the first Ctrl-C finishes what is in flight and writes everything, the second stops at once.
 
-SIGTERM counts as one, and so does SIGHUP, the end of the terminal, unless somebody had it ignored (nohup).
+SIGTERM counts as a Ctrl-C, and so does SIGHUP (the terminal was closed) unless it is ignored (nohup).
 """
 
 from __future__ import annotations
@@ -8,10 +8,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, Protocol
+from typing import Protocol
 
 import anyio
 import anyio.abc
@@ -19,45 +18,22 @@ import anyio.abc
 from cts_async.engine.runner import interrupted
 from cts_async.errors import CTSError, RunStopped
 
-PASSED_ON: Final = signal.SIGURG
-"""By which a process that waits for this one passes on what it was sent; where nobody listens it does nothing."""
-
 
 def stop_signals() -> list[signal.Signals]:
-    """What stops a run."""
+    """The signals that stop a run."""
     hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
     return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
 
 
-class StopsHeard:
-    """How often somebody wanted a stop: what was passed on may be what this process was sent as well."""
-
-    def __init__(self) -> None:
-        self._times: Counter[bool] = Counter()
-        self._n = 0
-
-    def another(self, number: int) -> bool:
-        """Whether a signal is news: the second to be passed on, or to be sent, is, after one of each."""
-        passed_on = number == PASSED_ON
-        self._times[passed_on] += 1
-        news = self._times[passed_on] > self._n
-        self._n += news
-        return news
-
-
-HEARD: Final = StopsHeard()
-"""What this process has heard: of a signal that comes twice the second may come when nobody listens any more."""
-
-
 class Stoppable(Protocol):
-    """Whoever works: a Runner, or the head of many."""
+    """A Runner, or the head of a cluster."""
 
     def stop(self, reason: RunStopped) -> None:
         """Start nothing new; what is in flight is finished."""
 
 
 class Stopper:
-    """Turns signals into a stop of the runner it watches, or of everything while there is none yet."""
+    """Turns signals into a stop of the runner it watches; cancels everything while there is none yet."""
 
     def __init__(self, scope: anyio.CancelScope) -> None:
         self._scope = scope
@@ -77,7 +53,7 @@ class Stopper:
 
 @asynccontextmanager
 async def stoppable() -> AsyncIterator[Stopper]:
-    """Run a block that signals can stop; raises Interrupted after it if one cut it short."""
+    """Run a block that signals can stop; raises Interrupted after it if a signal cut it short."""
     error: CTSError | None = None
     finished = False
     async with anyio.create_task_group() as group:
@@ -100,25 +76,25 @@ async def _listen(
     stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
     hung_up = False
-    with _arriving() as signals:
+    with _signal_queue() as signals:
         task_status.started()
         while True:
             number = await signals.get()
-            repeated = number == signal.SIGHUP and hung_up  # the shell repeats what the terminal says
+            repeated = number == signal.SIGHUP and hung_up  # terminal and shell both send one
             hung_up |= number == signal.SIGHUP
-            if not repeated and HEARD.another(number):
+            if not repeated:
                 stopper.signal()
 
 
 @contextmanager
-def _arriving() -> Iterator[asyncio.Queue[int]]:
-    """Signals as they come, each once: uvloop's own handlers may hear the second of two twice."""
+def _signal_queue() -> Iterator[asyncio.Queue[int]]:
+    """Signals as they arrive, each once: uvloop's own handlers may deliver the second of two twice."""
     loop, signals = asyncio.get_running_loop(), asyncio.Queue[int]()
 
-    def hear(number: int, frame: object) -> None:
+    def receive(number: int, frame: object) -> None:
         loop.call_soon_threadsafe(signals.put_nowait, number)
 
-    before = {number: signal.signal(number, hear) for number in (*stop_signals(), PASSED_ON)}
+    before = {number: signal.signal(number, receive) for number in stop_signals()}
     try:
         yield signals
     finally:

@@ -1,11 +1,8 @@
-"""A keyed step: one unit of work that is remembered, and the key that says when it is the same work.
+"""A keyed step, when another attempt at it is worth it, and what the journal records of its attempts.
 
-Which error is worth another attempt, and how long to wait before it. Pure: no clock, no I/O.
-
-Full jitter after Brooker ("Exponential backoff and jitter", 2015): uniform in [0, min(cap, base * 2^n]).
-A provider's own Retry-After is a floor under the jitter, never shortened.
-
-What has happened to one step so far, and how its record in the journal tells it.
+Which error is retried and after how long is decided here without clock or I/O. Full jitter after Brooker ("Exponential
+backoff and jitter", 2015): uniform in [0, min(cap, base * 2^n]). A provider's own Retry-After is a floor under the
+jitter, never shortened.
 """
 
 from __future__ import annotations
@@ -39,7 +36,7 @@ T = TypeVar("T")
 
 @value
 class Executed:
-    """What one attempt brought back: the JSON value to remember, what it cost, and what the account may do.
+    """The result of one attempt: the JSON value to record, the tokens charged, and the account's limits.
 
     None where the provider did not say.
     """
@@ -51,13 +48,13 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Dollars per million tokens."""
+    """US dollars per million tokens."""
 
     input_usd_per_mtok: float
     output_usd_per_mtok: float
 
     def usd(self, usage: Usage) -> float:
-        """What `usage` costs."""
+        """The price of `usage`."""
         return (
             usage.input_tokens * self.input_usd_per_mtok + usage.output_tokens * self.output_usd_per_mtok
         ) / 1e6
@@ -65,11 +62,11 @@ class Prices:
 
 @value
 class Step(Generic[T]):
-    """Work that gives the same result whenever its key is the same.
+    """Work that has the same result whenever its key is the same.
 
-    `request` is what is new in it, as JSON, for the journal. `execute` makes one attempt; after an
-    unusable output it is told which. `decode` reads the remembered response, on the first day as on a
-    replay, and raises UnusableOutput when it cannot be used. A step without a lane has no limits.
+    `request` is what is new in it, as JSON, for the journal. `execute` makes one attempt; after an unusable output it
+    is given that error. `decode` reads the recorded response, at first as on a replay, and raises UnusableOutput when
+    it cannot be used. A step without a lane has no limits.
     """
 
     name: str
@@ -80,19 +77,18 @@ class Step(Generic[T]):
     model: str = ""
     lane: Lane | None = None
     tokens: float = 0.0
-    """Estimate of what an attempt will be charged against the lane's tokens per minute."""
+    """Estimated charge of an attempt against the lane's tokens per minute."""
     reserved: float = 0.0
-    """Estimate of its prompt and the longest reply that it allows: what some servers charge instead; 0: no limit."""
+    """Estimated tokens of the prompt and the longest reply allowed, which some servers charge instead; 0: no limit."""
     most: Callable[[UnusableOutput | None], Usage] | None = None
-    """A cautious upper estimate of the next attempt's usage, asked for only where there is a budget;
-    None for a step that no budget counts."""
+    """Upper estimate of the next attempt's usage, called only where there is a budget; None: no budget counts it."""
     policy: RetryPolicy | None = None
-    """Its own patience; None: the runner's."""
+    """Its own retry policy; None: the runner's."""
     prices: Prices | None = None
     """None where they are unknown: then its dollars count as 0."""
 
     def cost(self, usage: Usage) -> Cost:
-        """One attempt that is charged `usage`."""
+        """The cost of one attempt that is charged `usage`."""
         return Cost(1, usage.total, self.prices.usd(usage) if self.prices else 0.0)
 
 
@@ -102,42 +98,45 @@ def step_key(*parts: Any) -> str:
 
 
 def usage_json(usage: Usage | None) -> Mapping[str, int] | None:
-    """Usage as the journal writes it."""
+    """Usage in the journal's form."""
     return None if usage is None else {"input": usage.input_tokens, "output": usage.output_tokens}
+
+
+# --- Retries --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often one step is attempted again, by kind of failure; times in seconds."""
+    """The number of retries of one step by kind of failure; times in seconds."""
 
     max_transient: int = 6
-    """Retries after timeouts, resets, 5xx and broken bodies; an open circuit costs none of them."""
+    """Retries after timeouts, resets, 5xx and broken bodies; those under an open circuit do not count."""
     max_rate_limited: int = 40
-    """Retries after "slower, please" while others are served: the lane slows down, so running out of these is a
-    real refusal."""
+    """Retries after rate limits while others are served: the lane slows down, so using all of these up means that the
+    request is refused for good."""
     max_unusable: int = 3
     """Times a model is asked again because its output could not be used."""
     base_s: float = 0.5
     cap_s: float = 30.0
     patience_s: float = 90.0
-    """A step is not given up before it has waited so long: an outage that only one step meets opens no circuit."""
+    """Least total wait before a step is given up: an outage that only one step meets opens no circuit."""
 
 
 @dataclass(slots=True)
 class Failures:
-    """How often one step has failed so far, by kind."""
+    """The failures of one step so far, by kind."""
 
     transient: int = 0
     rate_limited: int = 0
     unusable: int = 0
     waited_s: float = 0.0
-    """Waits after transient failures, all together."""
+    """Total wait after transient failures."""
 
 
 def wait_before_retry(
     error: StepError, failures: Failures, policy: RetryPolicy, rng: random.Random, *, outage: bool = False
 ) -> float | None:
-    """Count `error` and give the seconds to wait before the next attempt; None when it is not worth one.
+    """Count `error` in `failures`; return the seconds before the next attempt, or None when there should be none.
 
     During an `outage` a transient failure is not counted: the lane decides when it is over.
     """
@@ -171,6 +170,8 @@ def full_jitter(n: int, policy: RetryPolicy, rng: random.Random) -> float:
     return rng.uniform(0.0, min(policy.cap_s, policy.base_s * 2.0 ** min(n, 60)))
 
 
+# --- Attempts -------------------------------------------------------------------------------------------
+
 NO_USAGE = Usage()
 
 
@@ -183,16 +184,16 @@ class Attempts:
     usage: Usage = NO_USAGE
     unusable: UnusableOutput | None = None
     charged: Usage | None = None
-    """What the attempt under way was charged, once the provider has said so."""
+    """The charge of the attempt under way, once the provider has named it."""
     reserved: Cost | None = None
-    """What a budget has set aside for the attempt under way; None where it counts nothing."""
+    """What a budget has reserved for the attempt under way; None where it counts nothing."""
     assumed: Cost = NOTHING
-    """What a budget counts for attempts of which nobody knows what they were charged."""
+    """What a budget counts for attempts whose charge is unknown."""
     recorded: bool = False
-    """Whether all this is on its way into the journal."""
+    """True when all this is on its way into the journal."""
 
-    def answered(self, usage: Usage | None) -> None:
-        """The provider answered, and charged `usage` (None: it did not say)."""
+    def add_usage(self, usage: Usage | None) -> None:
+        """Note the charge of an attempt that was answered (None: the provider did not say)."""
         self.charged = usage
         if usage:
             self.usage = usage if self.usage is NO_USAGE else self.usage + usage
@@ -212,19 +213,19 @@ class Attempts:
         self.failed.append(failed)
 
     def settle(self, budget: Budget, step: Step[Any], charged: Usage | None) -> None:
-        """Put what the attempt was charged in place of what `budget` set aside (None: nobody knows)."""
+        """Replace the attempt's reservation by its true charge; the reservation stays where that is unknown (None)."""
         if self.reserved is None:
             return
         if charged is None:
             self.assumed += self.reserved
         budget.settle(self.reserved, self.reserved if charged is None else step.cost(charged))
 
-    def record(self, step: Step[Any], instance: str, now: float, **how: Any) -> dict[str, Any]:
-        """The step's line in the journal: `how` is `response` and `latency_s`, or `error`."""
+    def record(self, step: Step[Any], instance: str, now: float, **outcome: Any) -> dict[str, Any]:
+        """The step's line in the journal; `outcome` is `response` and `latency_s`, or `error`."""
         # `key` and `ok` come first: opening a journal scans for them without reading the rest.
         record: dict[str, Any] = {
             "key": step.key,
-            "ok": "error" not in how,
+            "ok": "error" not in outcome,
             "instance": instance,
             "step": step.name,
         }
@@ -232,23 +233,23 @@ class Attempts:
             record["model"] = step.model
         if step.request is not None:
             record["request"] = step.request
-        record.update(how)
-        if "latency_s" in how:
-            record["latency_s"] = round(how["latency_s"], 4)
+        record.update(outcome)
+        if "latency_s" in outcome:
+            record["latency_s"] = round(outcome["latency_s"], 4)
         if self.assumed.calls:
             record["assumed"] = {"tokens": self.assumed.tokens, "usd": self.assumed.usd}
         if self.usage.total:
             record["usage"] = usage_json(self.usage)
         if self.failed:
-            # Otherwise it was one attempt: what goes without saying is not written a million times.
-            record["attempts"] = len(self.failed) + ("error" not in how)
+            # Left out where it was one attempt: the usual is not written a million times.
+            record["attempts"] = len(self.failed) + ("error" not in outcome)
             record["failed_attempts"] = self.failed
         record["time"] = round(now, 3)
         return record
 
 
 def charge_of(error: BaseException) -> Usage | None:
-    """What a failed attempt was charged when no usage came back: nothing where it was refused; None: unknown."""
+    """The charge of a failed attempt that returned no usage: none where the server refused it; None: unknown."""
     if isinstance(error, RateLimited | RunStopped | ToolError) or getattr(error, "unsent", False):
         return NO_USAGE
     refused = isinstance(error, TransientError | RejectedError) and error.status not in (None, 200)

@@ -26,8 +26,6 @@ class WorkerStatus:
     """Pieces that it has finished."""
     calls: int = 0
     """Calls that it has made: what was remembered is none."""
-    streamed: bool = False
-    """Whether it does not share the storage, and sends each step to be written."""
     heard_s: float = 0.0
     """Seconds since its last word."""
     note: str = ""

@@ -1,7 +1,7 @@
-"""The model catalogue: names a user may ask for, and what is known about each.
+"""The model catalogue: the names that a user may give, and what is known about each model.
 
-Facts live in models.toml, and a user's cts.toml adds to them or corrects them field by field. TOML is
-validated here once; a `ModelSpec` is what the rest of the program sees.
+The data are in models.toml; a user's cts.toml adds to them or overrides them field by field. TOML is validated here
+once; the rest of the program sees `ModelSpec`.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cts_async.errors import InputError, UsageError
-from cts_async.records import AgentPrompt, is_one_line
-from cts_async.toml_tables import (
-    VARIABLE,
+from cts_async.config import (
+    VARIABLE_PATTERN,
     address_problem,
+    check_table_name,
     check_values,
+    environment_override,
     field_error,
     line_of,
-    merged,
-    named,
-    override,
+    merge_table,
     read_tables,
     row_error,
     suggestion,
 )
+from cts_async.errors import InputError, UsageError
+from cts_async.llm.apis import api_names
+from cts_async.records import AgentPrompt, is_one_line
 
 __all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue", "missing_key"]
 
-Api = Literal["openai", "anthropic"]
 Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
 Structured = Literal["none", "json_schema", "llama"]
 PromptSize = Literal["full", "small"]
 
 MAX_CONCURRENCY: Final = 256
-"""Where nobody says more: how far concurrency may rise where it finds its level by itself."""
+"""The default ceiling of concurrency where it finds its level by itself."""
 JUDGE_NUGGETS: Final = 20
-"""Nuggets a judge labels in one call where nobody says otherwise. The paper asks about all of an intent's at once, the
-AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") about ten: golds of usual size stay whole."""
+"""The default number of nuggets that a judge labels in one call. The paper's judge labels all of an intent's at once,
+the AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") ten: golds of usual size stay whole."""
 ROLES: Final = ("support", "judge", "agent", "extractor", "model", "visit")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
@@ -50,15 +50,15 @@ _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
-    """One model at one endpoint, with everything needed to call it well; holds no key.
+    """One model at one endpoint, with everything needed to call it; holds no key.
 
-    A limit of None is not known, a price of None neither. Entries with the same `account` share limits.
-    `params` are request parameters, `agent` settings of the deep-search agent. `base_url` is empty for an
-    embedded model; its server has an address only when it runs.
+    Limits and prices of None are unknown. Entries with the same `account` share limits. `params` are request
+    parameters, `agent` settings of the deep-search agent. `base_url` is empty for an embedded model, whose server has
+    an address only while it runs.
     """
 
     name: str
-    api: Api
+    api: str
     base_url: str
     model: str
     key_env: str | None
@@ -69,19 +69,19 @@ class ModelSpec:
     limit: Limit = "paced"
     window_s: float = 60.0
     timeout_s: float = 120.0
-    """For the whole answer; `idle_timeout_s` for each pause within it (by default the same)."""
+    """For the complete response; `idle_timeout_s` for each pause within it (by default the same)."""
     idle_timeout_s: float | None = None
     limits_fixed: bool = False
-    """The user set the limits: a provider's headers may lower them, not raise them."""
+    """True if the user set the limits: a provider's headers may lower them, not raise them."""
     rate_limit_words: tuple[str, ...] = ()
-    """Error codes that mean a rate limit here and a used-up quota elsewhere."""
+    """Error codes that mean a rate limit at this provider and an exhausted quota at others."""
     input_usd_per_mtok: float | None = None
     output_usd_per_mtok: float | None = None
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     text_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Further parameters where the reply is free text: a penalty on repetition would spoil JSON."""
+    """Further parameters for replies in free text: a repetition penalty, say, would spoil JSON."""
     drops: tuple[str, ...] = ()
-    """Request parameters that this model refuses: they are never sent, whoever asks for them."""
+    """Request parameters that this model refuses: they are never sent."""
     max_tokens_field: MaxTokensField = "max_tokens"
     structured: Structured = "none"
     base_url_env: str | None = None
@@ -90,23 +90,23 @@ class ModelSpec:
     context_tokens: int | None = None
     agent: Mapping[str, Any] = field(default_factory=dict, hash=False)
     agent_prompt: AgentPrompt = "query"
-    """Which prompt it gets as the deep-search agent; "native" for a model trained on WebDancer's format."""
+    """The prompt that it gets as the deep-search agent; "native" for a model trained on WebDancer's format."""
     judge_nuggets: int = JUDGE_NUGGETS
-    """As a judge it labels at most so many nuggets in one call."""
+    """The most nuggets that it labels in one call as a judge."""
     note: str = ""
 
     @property
     def prompt_size(self) -> PromptSize:
-        """Which prompts suit it: the embedded model is tiny and gets the short ones."""
+        """The prompts that suit it: the embedded model is tiny and gets the short ones."""
         return "small" if self.embedded else "full"
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What of it determines its replies: two runs of one name must agree on it."""
+        """The fields that determine its replies: two runs of one name must agree on them."""
         return {"model": self.model, "api": self.api, "params": dict(self.sent(self.text_params))}
 
     def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The request parameters as they are sent: its own, `params` over them, without what it refuses."""
+        """The request parameters as they are sent: its own, overridden by `params`, without those that it refuses."""
         own = {**self.params, **params} if params else self.params
         return {name: own[name] for name in own if name not in self.drops} if self.drops else own
 
@@ -119,13 +119,13 @@ class Catalogue:
     roles: Mapping[str, str] = field(default_factory=dict)
 
     def resolve(self, name: str, environ: Mapping[str, str]) -> ModelSpec:
-        """Give the model called `name`: an alias, or `alias:model-id` for another model at its endpoint.
+        """The model called `name`: an alias, or `alias:model-id` for another model at its endpoint.
 
-        The environment's overrides are applied; a model id in `name` wins over them. A model other than
-        the catalogue's has no known price. UsageError if the name is unknown or there is no address.
+        The environment's overrides are applied; a model id in `name` wins over them. A model other than the
+        catalogue's has no known price. Raises UsageError if the name is unknown or there is no address.
         """
         spec, model = self._find(name)
-        model = model or override(spec.model_env, environ) or spec.model
+        model = model or environment_override(spec.model_env, environ) or spec.model
         if model != spec.model:
             spec = replace(spec, model=model, input_usd_per_mtok=None, output_usd_per_mtok=None)
         return _addressed(replace(spec, name=name), environ)
@@ -135,9 +135,9 @@ class Catalogue:
         return missing_key(spec, environ)
 
     def missing_variables(self, name: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-        """All variables that have to be set before the model called `name` can be used: address and key."""
+        """All environment variables that are missing before the model called `name` can be used: address and key."""
         spec, _ = self._find(name)
-        address = spec.base_url or spec.embedded or override(spec.base_url_env, environ)
+        address = spec.base_url or spec.embedded or environment_override(spec.base_url_env, environ)
         lacks = (None if address else spec.base_url_env, missing_key(spec, environ))
         return tuple(variable for variable in lacks if variable)
 
@@ -147,7 +147,7 @@ class Catalogue:
         return (lacks,) if lacks else ()
 
     def _find(self, name: str) -> tuple[ModelSpec, str]:
-        """The entry that `name` means and the model id it asks for, "" if it asks for none."""
+        """The entry that `name` means and the model id in it, "" if it has none."""
         alias, colon, model = name.partition(":")
         if alias not in self.models:
             by_id = [known for known, spec in self.models.items() if spec.model.lower() == name.lower()]
@@ -163,7 +163,7 @@ class Catalogue:
 
 
 def missing_key(spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
-    """The variable that has to be set before `spec` can be called; None if nothing is missing."""
+    """The environment variable that has to be set before `spec` can be called; None if nothing is missing."""
     if spec.key_env is None or environ.get(spec.key_env, "").strip():
         return None
     return spec.key_env
@@ -172,7 +172,7 @@ def missing_key(spec: ModelSpec, environ: Mapping[str, str]) -> str | None:
 def load_catalogue(user_file: Path | None = None) -> Catalogue:
     """Read the shipped catalogue and, over it, the `[models.NAME]` and `[roles]` tables of `user_file`.
 
-    InputError names the file, line and field of anything that is not understood.
+    Raises InputError with file, line and field of the first mistake.
     """
     shipped = read_tables(SHIPPED)
     rows: dict[str, dict[str, Any]] = shipped["models"]
@@ -183,7 +183,7 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
     for name, row in user["models"].items():
         fixed = isinstance(row, dict) and not _LIMITS.isdisjoint(row)
         specs[name] = _spec(
-            name, merged(rows.get(name), f"models.{name}", row, user_file), user_file, fixed=fixed
+            name, merge_table(rows.get(name), f"models.{name}", row, user_file), user_file, fixed=fixed
         )
     catalogue = Catalogue(specs)
     return Catalogue(specs, _roles(user["roles"], catalogue, user_file))
@@ -193,7 +193,7 @@ def load_catalogue(user_file: Path | None = None) -> Catalogue:
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Variable = Annotated[str, Field(pattern=rf"^{VARIABLE}$")]
+_Variable = Annotated[str, Field(pattern=rf"^{VARIABLE_PATTERN}$")]
 
 
 class _Row(BaseModel):
@@ -201,7 +201,7 @@ class _Row(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, hide_input_in_errors=True)
 
-    api: Api = "openai"
+    api: str = "openai"
     base_url: str = ""
     model: Annotated[str, Field(min_length=1)]
     key_env: _Variable | None = None
@@ -232,14 +232,17 @@ class _Row(BaseModel):
 
 
 def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
-    """Validate one merged table; InputError blames `path`."""
+    """Validate one merged table. Raises InputError that names `path`."""
     table = f"models.{name}"
-    named(name, "a model's", path)
+    check_table_name(name, "a model's", path)
     check_values(table, row, path)
     try:
         valid = _Row.model_validate(row)
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], _Row.model_fields) from None
+    if valid.api not in api_names():
+        known = ", ".join(api_names())
+        raise field_error(path, table, "api", f"unknown wire format {valid.api[:40]!r}; known: {known}")
     if problem := address_problem(valid.base_url, optional=valid.embedded or bool(valid.base_url_env)):
         raise field_error(path, table, "base_url", problem)
     fields = valid.model_dump()
@@ -269,8 +272,8 @@ def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[s
 
 
 def _addressed(spec: ModelSpec, environ: Mapping[str, str]) -> ModelSpec:
-    """`spec` with the address that the environment gives it, if it gives one; UsageError without any."""
-    url = override(spec.base_url_env, environ) or spec.base_url
+    """`spec` with its address from the environment where that has one. Raises UsageError without any."""
+    url = environment_override(spec.base_url_env, environ) or spec.base_url
     where = spec.base_url_env if url != spec.base_url else None
     if not url and not spec.embedded:
         raise UsageError(

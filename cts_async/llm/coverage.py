@@ -18,25 +18,25 @@ from cts_async.llm.parsing import literal, object_schema
 from cts_async.records import COVERAGES, Coverage
 
 MAX_NAMED: Final = 5
-"""At most so many ids are named in one problem."""
+"""The most ids that are named in one problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageList:
-    """`{"results": [{"id", "coverage"}]}` with every id of `ids` exactly once; parses to pairs in that order.
+    """The judge's reply: `{"results": [{"id", "coverage"}]}` with every id of `ids` exactly once.
 
-    A bare array and a mapping `{"N1": "full"}` are understood; case and space of a label do not matter.
-    Anything missing, repeated, unknown or not one of full, partial, none is a problem, never a label.
+    Parses to (id, label) pairs in the order of `ids`, which must be distinct and not empty (ValueError). A bare array
+    and a mapping `{"N1": "full"}` are accepted; case and space of a label do not matter. Anything missing, repeated,
+    unknown or other than full, partial, none is a problem, never a label.
 
-    The candidate answer that is judged may hold a finished verdict, in the hope that the judge quotes it. So the
-    reply has to be the verdict and nothing else: one JSON value, perhaps in a code fence, with each label once,
-    after no more than a phrase that announces it (`_ANNOUNCEMENT`). Any other text around the JSON may be the
-    judge's verdict in words, of which the JSON is only a quotation. Ids that a candidate cannot guess instead of
-    N1, N2, ... would change the key of every judging step, and cost small judges accuracy: of 72 easy labels, a model
-    of 0.5 billion parameters got 62 right with plain ids and 56 with four hexadecimal digits.
-
-    `ids` must be distinct and not empty (ValueError).
+    A hostile candidate answer may contain a finished verdict, in the hope that the judge quotes it. So the reply has
+    to be the verdict and nothing else: one JSON value, perhaps in a code fence, with each label once, after no more
+    than a phrase that announces it (`_ANNOUNCEMENT`). Any other text around the JSON may be the judge's verdict in
+    words, and the JSON only a quotation.
     """
+
+    # Unguessable ids instead of N1, N2, ... would change the key of every judging step and cost small judges accuracy:
+    # of 72 easy labels, a model of 0.5 billion parameters got 62 right with plain ids, 56 with four hexadecimal digits.
 
     ids: tuple[str, ...]
 
@@ -54,13 +54,13 @@ class CoverageList:
 
     @property
     def grammar(self) -> str:
-        """One line of JSON in which ids and their order are fixed and only the labels are free."""
+        """One line of JSON with fixed ids in a fixed order, where only the labels are free."""
         return _coverage_grammar(self.ids)
 
     def parse(self, text: str) -> tuple[tuple[str, Coverage], ...]:
         ids = self.ids
         value = loads_or_none(text)
-        if _says_all_once(text, len(ids)) and (exact := _as_asked(value, ids)) is not None:
+        if _has_no_duplicates(text, len(ids)) and (exact := _exact_pairs(value, ids)) is not None:
             return exact
         found = _only_json(value if isinstance(value, str) else text)
         labels: dict[str, Coverage | None] = {}
@@ -77,13 +77,13 @@ class CoverageList:
         return cast(tuple[tuple[str, Coverage], ...], pairs)
 
 
-def _says_all_once(text: str, n: int) -> bool:
-    """Whether JSON of the form asked for can have no key twice, of which a parser takes the last without a word."""
+def _has_no_duplicates(text: str, n: int) -> bool:
+    """True if JSON of the expected form cannot have a key twice, of which a parser silently takes the last."""
     return text.count('"coverage"') == n and text.count('"results"') == 1 and "\\" not in text
 
 
-def _as_asked(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], ...] | None:
-    """The pairs of a reply in exactly the form and order asked for; None for any other."""
+def _exact_pairs(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], ...] | None:
+    """The pairs of a reply in exactly the expected form and order; None for any other."""
     try:
         pairs = [(item["id"], _LABELS[item["coverage"]]) for item in value["results"]]
     except (TypeError, KeyError):
@@ -105,13 +105,13 @@ _ANNOUNCEMENT: Final = re.compile(
     )*+""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""What may stand in front of a verdict: words that can say no more than that it follows."""
+"""What may precede a verdict: words that can mean no more than that it follows."""
 _END: Final = re.compile(r"[\s`~.。]*")
 _WORD: Final = re.compile(r"\w+")
 
 
 def _only_json(text: str) -> Found:
-    """The JSON in a reply that consists of it; UnusableOutput where anything is beside it that could mean something.
+    """The JSON in a reply that consists of it. Raises UnusableOutput if other text that may have a meaning is beside it.
 
     Thoughts count as such at the very beginning only: further on, their tags may be quoted.
     """
@@ -128,16 +128,16 @@ def _only_json(text: str) -> Found:
 
 
 def _labels_in(found: Found, ids: tuple[str, ...]) -> int:
-    """How many labels stand in the JSON, as values; in broken JSON too many if it has words of its own.
+    """The number of labels in the JSON, as values; in broken JSON one too many if it has other words.
 
-    What was repaired may have been left out by that.
+    The repair may have dropped something that those words show.
     """
     if found.repaired:
         words = [_WORD.findall(_folded(text)) for text in (found.source, " ".join(ids))]
         own = set(words[0]) - {"results", "id", "coverage", *COVERAGES, *words[1]}
         return len(ids) + 1 if own else sum(word in _LABELS for word in words[0])
     try:
-        # As pairs: a key that is there twice is then counted twice.
+        # As pairs, so that a key that occurs twice is counted twice.
         waiting: list[Any] = [json.loads(found.source, object_pairs_hook=list)]
     except RecursionError:  # nested deeper than any verdict is
         return len(ids) + 1
@@ -166,10 +166,10 @@ def _folded(text: str) -> str:
 
 
 def _rows(found: Found, text: str) -> Iterable[tuple[str, object]]:
-    """The (id, label) pairs of any of the understood forms, in the order given."""
+    """The (id, label) pairs of any of the accepted forms, in the order given."""
     value: Any = found.value
     if isinstance(value, dict) and "results" in value:
-        if len(value) > 1:  # the results may be a quotation, and the verdict stand beside it
+        if len(value) > 1:  # the results may be a quotation, and the verdict be beside it
             raise UnusableOutput(f"{_ONLY_ONCE}, got other keys beside results", text=text)
         value = value["results"]
     if isinstance(value, dict):
@@ -182,12 +182,12 @@ def _rows(found: Found, text: str) -> Iterable[tuple[str, object]]:
 
 
 def _one_row(value: dict[str, Any]) -> list[tuple[str, object]]:
-    """A lone `{"id", "coverage"}` object, as a list of one; empty if it is not that."""
+    """A single `{"id", "coverage"}` object as a list of one; else empty."""
     return [(_id(value["id"]), value["coverage"])] if value.keys() >= {"id", "coverage"} else []
 
 
 def _mapping_rows(found: Found) -> list[tuple[str, object]]:
-    """A mapping's pairs, also those of a key that is there twice."""
+    """A mapping's pairs, also those of a key that occurs twice."""
     pairs: Any = _pairs(found)
     if len(pairs) == 1 and pairs[0][0] == "results":
         pairs = pairs[0][1]
@@ -209,7 +209,7 @@ def _id(value: object) -> str:
 
 
 def _coverage_problem(ids: tuple[str, ...], labels: dict[str, Coverage | None], repeated: list[str]) -> str:
-    """Everything that is wrong with the labels, in one sentence."""
+    """All problems with the labels, in one sentence."""
     known = frozenset(ids)
     problems = [
         _named("missing ids", [key for key in ids if key not in labels]),
@@ -223,7 +223,7 @@ def _coverage_problem(ids: tuple[str, ...], labels: dict[str, Coverage | None], 
 
 
 def _named(what: str, ids: list[str]) -> str:
-    """`what: a, b and 3 more`; an empty string where there are none."""
+    """`what: a, b and 3 more`; "" for no ids."""
     shown = ", ".join(key if len(key) <= 40 else key[:39] + "…" for key in ids[:MAX_NAMED])
     more = f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else ""
     return f"{what}: {shown}{more}" if ids else ""

@@ -1,10 +1,6 @@
-"""JSON out of a model's text: whole, fenced, in the midst of prose, or broken and repaired.
+"""JSON in a model's text (whole, fenced, amid prose, or broken and repaired), and its thoughts apart from its answer.
 
-A well-formed reply costs one `orjson.loads`; everything else is looked for only when that fails.
-
-A reply's thoughts apart from its answer, where a server leaves both in one text.
-
-Only thoughts at the very beginning are told apart: further on, a tag may be quoted from a page or a candidate.
+A well-formed reply costs one `orjson.loads`; everything else is searched for only when that fails.
 """
 
 from __future__ import annotations
@@ -19,18 +15,18 @@ from cts_async.errors import UnusableOutput
 
 MAX_REPAIR_CHARS: Final = 20_000
 MAX_REPAIR_WORK: Final = 24_000_000
-"""Characters times brackets and quotes: json_repair goes back at each, which takes a second or so for this much."""
+"""Characters times brackets and quotes: json_repair goes back at each, which takes about a second for this product."""
 MAX_SPANS: Final = 5
-"""Bracketed stretches that are tried, the longest first."""
+"""Bracketed spans that are tried, the longest first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """A JSON array or object found in text.
 
-    `source` is the text it was read from. `repaired` says that it was not valid JSON there, and `cut_off`
-    that it ended inside a string, so that its last string is only a beginning. `before` and `after` are the
-    text around it, without thoughts and without the code fence that it stood in.
+    `source` is the text it was read from; `repaired` if that was not valid JSON, and `cut_off` if it ended inside a
+    string, so that its last string is incomplete. `before` and `after` are the text around it, without thoughts and
+    without its code fence.
     """
 
     value: dict[str, Any] | list[Any]
@@ -43,7 +39,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """A bracketed stretch of text; `cut_off` if the text ends within one of its strings."""
+    """A bracketed span of text; `cut_off` if the text ends within one of its strings."""
 
     start: int
     end: int
@@ -64,17 +60,12 @@ _STRING_OR_MARK = re.compile(r'"(?:[^"\\\n]|\\.)*+"|([，：［］｛｝])')
 _CLOSES: Final = {"]": "[", "}": "{"}
 
 
-def extract_json(text: str) -> object:
-    """Give the JSON array or object that matters in a model's reply; UnusableOutput if there is none.
-
-    The whole text if it is JSON; else the longest fenced block that is; else the longest bracketed
-    stretch, repaired if need be. `find_json` also tells whether it was repaired.
-    """
-    return find_json(text).value
-
-
 def find_json(text: str) -> Found:
-    """Find what `extract_json` gives, and report whether it had to be repaired or was cut off."""
+    """Find the JSON array or object in a model's reply; raises UnusableOutput if there is none.
+
+    The whole text if it is JSON; else the longest fenced block that is; else the longest bracketed span, repaired if
+    necessary.
+    """
     value = loads_or_none(text)
     if isinstance(value, (dict, list)):
         return Found(value, text)
@@ -86,7 +77,7 @@ def find_json(text: str) -> Found:
 
 
 def strip_thoughts(text: str) -> str:
-    """Drop `<think>…</think>` and surrounding space, also of a thought never opened or never closed."""
+    """Remove `<think>…</think>` and surrounding space, also where a thought is never opened or never closed."""
     if "<" in text:
         end = max((match.end() for match in _THOUGHT_END.finditer(text)), default=0)
         thoughts = _THOUGHT_END.split(_THOUGHT.sub("", text[:end]))[-1]
@@ -102,7 +93,7 @@ def loads_or_none(text: str) -> object:
 
 
 def only_string(value: dict[str, Any] | list[Any]) -> str | None:
-    """The string in a JSON value, if exactly one stands in it; None otherwise."""
+    """The string in a JSON array or object that holds exactly one; else None."""
     parts = value.values() if isinstance(value, dict) else value
     strings = [part for part in parts if isinstance(part, str)]
     return strings[0] if len(strings) == 1 else None
@@ -114,7 +105,7 @@ def _whole(text: str) -> Found | None:
 
 
 def _fenced(text: str) -> Found | None:
-    """The longest fenced block that is JSON; of equally long ones the last, a reply's final word."""
+    """The longest fenced block that is JSON; of equally long ones the last, which is the reply's final version."""
     blocks = [
         replace(found, before=text[: match.start()], after=text[match.end() :])
         for match in _FENCE.finditer(text)
@@ -124,7 +115,7 @@ def _fenced(text: str) -> Found | None:
 
 
 def _half_width(text: str) -> Found | None:
-    """The JSON in a text whose brackets, commas or colons are full-width ones; strings stay as they are."""
+    """The JSON in a text with full-width brackets, commas or colons (Chinese models); strings stay unchanged."""
     if _FULL_WIDTH.isdisjoint(text):
         return None
     halved = _STRING_OR_MARK.sub(lambda match: match[0].translate(_HALVES) if match[1] else match[0], text)
@@ -133,7 +124,7 @@ def _half_width(text: str) -> Found | None:
 
 
 def _bracketed(text: str) -> Found | None:
-    """The longest bracketed stretch that is JSON or can be repaired into it."""
+    """The longest bracketed span that is JSON or can be repaired into it."""
     spans = sorted(_spans(text), key=lambda span: (span.start - span.end, -span.start))
     for span in spans[:MAX_SPANS]:
         source = text[span.start : span.end]
@@ -144,7 +135,7 @@ def _bracketed(text: str) -> Found | None:
 
 
 def _spans(text: str) -> list[_Span]:
-    """The outermost bracketed stretches in order, the last perhaps unclosed; one pass, aware of strings."""
+    """The outermost bracketed spans in order, the last perhaps unclosed; one pass, aware of strings."""
     opened: list[int] = []
     spans: list[_Span] = []
     position, end, cut_off = 0, len(text), False
@@ -167,13 +158,13 @@ def _spans(text: str) -> list[_Span]:
 
 
 def repairable(text: str) -> bool:
-    """Whether json_repair will be done with `text` soon: its time may grow quadratically, and nobody else has a turn."""
+    """True if json_repair handles `text` quickly: its time may grow quadratically, and it blocks the event loop."""
     marks = sum(map(text.count, '{}[]"'))
     return len(text) <= MAX_REPAIR_CHARS and len(text) * marks <= MAX_REPAIR_WORK
 
 
 def _repaired(source: str, span: _Span) -> Found | None:
-    """What json_repair makes of `source`; nothing where that would take long."""
+    """What json_repair makes of `source`; None where that would take long or yields nothing."""
     if not repairable(source):
         return None
     from json_repair import repair_json
@@ -192,13 +183,14 @@ THOUGHT_TAGS: Final = frozenset({"think", "thinking", "thought"})
 _NAMES: Final = "|".join(sorted(THOUGHT_TAGS))
 _OPENED: Final = re.compile(rf"\s*<({_NAMES})>", re.IGNORECASE)
 _CLOSED_ONLY: Final = re.compile(rf"\n</({_NAMES})>[ \t]*(?:\n|\Z)", re.IGNORECASE)
-"""Where the template of the chat opened the thought: its end stands on a line of its own."""
+"""For replies whose chat template opened the thought: its end stands on a line of its own."""
 
 
 def split_thoughts(text: str) -> tuple[str, str]:
-    """Give (thoughts, answer); without thoughts the answer is `text` as it is.
+    """Return (thoughts, answer); without thoughts the answer is `text` as it is.
 
-    A thought that is never closed leaves no answer: it was cut off.
+    Only thoughts at the very beginning count: further on, a tag may be quoted from a page or a candidate. A thought
+    that is never closed was cut off, and leaves no answer.
     """
     if "<" not in text:
         return "", text

@@ -1,7 +1,4 @@
-"""What is said to a model and what comes back, whatever the provider's own spelling.
-
-How many tokens a call will be charged: an estimate that learns from the provider's own `usage`.
-"""
+"""Chat requests and replies, whatever the provider's own spelling, and how many tokens they take."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ Message = Mapping[str, str]
 
 @value
 class Constraint:
-    """A form the reply should have, for servers that can enforce one: a JSON schema or a GBNF grammar."""
+    """A form that a server should enforce on the reply: a JSON schema or a GBNF grammar."""
 
     json_schema: Mapping[str, Any] | None = None
     grammar: str | None = None
@@ -37,35 +34,37 @@ class ChatRequest:
 
 @value
 class Reply:
-    """A model's answer. `finish_reason` is one of `endings`, or what else the provider says."""
+    """A model's reply. `finish_reason` is STOP, LENGTH or REFUSED of `responses`, or any other word of the provider."""
 
     text: str
     model: str
-    """The model that answered, by its own word; empty where it does not say."""
+    """The model that replied, by its own word; empty where it does not say."""
     finish_reason: str
     usage: Usage | None
     quotas: Quotas | None = None
-    """What the answer said of the account's limits."""
+    """The account's limits as the response's headers name them."""
     reasoning: str = ""
-    """What the provider gave apart from the text as the model's reasoning."""
+    """The model's reasoning where the provider returns it apart from the text."""
     refused: str = ""
-    """Why there is no answer, where the model or a content filter refused; `text` is none then."""
+    """Why there is no answer, where the model or a content filter refused; `text` is not one then."""
     dropped: tuple[str, ...] = ()
-    """Request parameters that were not sent because this server has refused them."""
+    """Request parameters that were left out because this server has refused them before."""
 
 
-MAX_TOKENS_SAID: Final = 20_000_000
-"""More than any model reads or writes at once: as a debt it would hold its account up for hours."""
+MAX_USAGE_TOKENS: Final = 20_000_000
+"""More than any model reads or writes at once: a wrong number as large as this would block its account for hours."""
 
 
-def charged(input_tokens: int, output_tokens: int) -> Usage | None:
-    """What a provider says it charged; None for what nobody can have been charged."""
-    sane = 0 <= input_tokens <= MAX_TOKENS_SAID and 0 <= output_tokens <= MAX_TOKENS_SAID
-    return Usage(input_tokens, output_tokens) if sane else None
+def plausible_usage(input_tokens: int, output_tokens: int) -> Usage | None:
+    """The usage that a provider reports; None for numbers that cannot be true."""
+    plausible = 0 <= input_tokens <= MAX_USAGE_TOKENS and 0 <= output_tokens <= MAX_USAGE_TOKENS
+    return Usage(input_tokens, output_tokens) if plausible else None
 
+
+# --- Token estimates ------------------------------------------------------------------------------------
 
 FIRST_PER_BYTE = 0.25
-"""Tokens per UTF-8 byte before anything is known: four letters, or a third more than one ideograph."""
+"""Tokens per UTF-8 byte before any usage was seen: four letters a token, or four ideographs in three tokens."""
 FIRST_OUTPUT = 256.0
 PER_MESSAGE = 8.0
 WEIGHT = 0.1
@@ -74,39 +73,42 @@ LEAST_PER_BYTE = 0.5
 """Twice what English has; Chinese has about a third."""
 EXTRA_INPUT = 64.0
 FIRST_MOST_OUTPUT, LEAST_MOST_OUTPUT = 4096, 1024
-"""Tokens of a reply without a limit: at most so many while none was seen, and never reckoned with fewer."""
+"""Upper estimates of a reply without a limit: before any was seen, and never less than the second."""
 
 
 class TokenEstimate:
-    """One model's tokens per byte of prompt, and its usual length of reply for each kind of step."""
+    """One model's tokens per byte of prompt and usual reply length by kind of step, learned from `usage`."""
 
     def __init__(self) -> None:
         self._per_byte = FIRST_PER_BYTE
         self._output: dict[str, float] = {}
 
-    def of(self, step: str, messages: Sequence[Message]) -> float:
+    def total(self, step: str, n_messages: int, n_bytes: int) -> float:
         """Tokens of prompt and reply together."""
-        return input_tokens(messages, self._per_byte) + self._output.get(_kind(step), FIRST_OUTPUT)
+        return self._prompt(n_messages, n_bytes) + self._output.get(_kind(step), FIRST_OUTPUT)
 
-    def reserved(self, messages: Sequence[Message], max_output: int | None) -> float:
-        """Tokens of prompt and longest reply together; 0 where the request sets no limit to it."""
-        return input_tokens(messages, self._per_byte) + max_output if max_output else 0.0
+    def reserved(self, n_messages: int, n_bytes: int, max_output: int | None) -> float:
+        """Tokens of prompt and longest reply together; 0 where the request does not limit the reply."""
+        return self._prompt(n_messages, n_bytes) + max_output if max_output else 0.0
 
-    def learn(self, step: str, messages: Sequence[Message], usage: Usage) -> None:
-        """Take in what a call was really charged."""
-        seen = (usage.input_tokens - PER_MESSAGE * len(messages)) / max(1, _bytes(messages))
+    def learn(self, step: str, n_messages: int, n_bytes: int, usage: Usage) -> None:
+        """Update the averages with what a call was charged."""
+        seen = (usage.input_tokens - PER_MESSAGE * n_messages) / max(1, n_bytes)
         self._per_byte += WEIGHT * (max(0.05, seen) - self._per_byte)
         kind = _kind(step)
         before = self._output.get(kind, float(usage.output_tokens))
         self._output[kind] = before + WEIGHT * (usage.output_tokens - before)
 
+    def _prompt(self, n_messages: int, n_bytes: int) -> float:
+        return PER_MESSAGE * n_messages + self._per_byte * n_bytes
+
 
 class TokenCeiling:
-    """One model's cautious upper estimates: what a call may be charged, for a budget that must not be crossed.
+    """One model's upper estimates: the most that a call may be charged, for a budget that must not be exceeded.
 
-    Of the prompt: half again the most tokens per byte seen so far, at least LEAST_PER_BYTE, and EXTRA_INPUT for
-    what a server adds of its own. Of the reply: its limit if the request has one, else twice the longest reply
-    to this kind of step so far.
+    Of the prompt: half again the most tokens per byte seen so far, at least LEAST_PER_BYTE, and EXTRA_INPUT for what
+    a server adds of its own. Of the reply: its limit if the request has one, else twice the longest reply to this
+    kind of step so far.
     """
 
     def __init__(self) -> None:
@@ -122,8 +124,8 @@ class TokenCeiling:
         return Usage(ceil(most_input), max_output)
 
     def learn(self, step: str, messages: Sequence[Message], usage: Usage) -> None:
-        """Take in what a call was really charged."""
-        seen = (usage.input_tokens - EXTRA_INPUT - PER_MESSAGE * len(messages)) / max(1, _bytes(messages))
+        """Update the estimates with what a call was charged."""
+        seen = (usage.input_tokens - EXTRA_INPUT - PER_MESSAGE * len(messages)) / max(1, n_bytes(messages))
         self._per_byte = max(self._per_byte, 1.5 * seen)
         kind = _kind(step)
         self._output[kind] = max(self._output.get(kind, 0), usage.output_tokens)
@@ -131,16 +133,17 @@ class TokenCeiling:
 
 def input_tokens(messages: Sequence[Message], per_byte: float = FIRST_PER_BYTE) -> float:
     """Estimated tokens of a prompt."""
-    return PER_MESSAGE * len(messages) + per_byte * _bytes(messages)
+    return PER_MESSAGE * len(messages) + per_byte * n_bytes(messages)
 
 
-def _kind(step: str) -> str:
-    return step.split("/", 1)[0]
-
-
-def _bytes(messages: Sequence[Message]) -> int:
+def n_bytes(messages: Sequence[Message]) -> int:
+    """UTF-8 bytes of the messages' contents."""
     size = 0
     for message in messages:
         text = message["content"]
         size += len(text) if text.isascii() else len(text.encode())
     return size
+
+
+def _kind(step: str) -> str:
+    return step.split("/", 1)[0]

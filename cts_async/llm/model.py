@@ -1,10 +1,4 @@
-"""A model in use: asks one question as a durable step, and reads the reply as what the step expects.
-
-Which model answered: providers retire models, reroute names, and say so only in the reply.
-
-A *snapshot* of the model asked for is that model: its name with a date or a numbered release behind it
-(`gpt-5.2` answered by `gpt-5.2-2025-12-11`). Everything else under another name is another model.
-"""
+"""A model in use: asks one question as a durable step, and parses the reply into what the step expects."""
 
 from __future__ import annotations
 
@@ -21,7 +15,15 @@ from cts_async.errors import ContentRefused, UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.json_text import split_thoughts
-from cts_async.llm.messages import ChatRequest, Constraint, Message, Reply, TokenCeiling, TokenEstimate
+from cts_async.llm.messages import (
+    ChatRequest,
+    Constraint,
+    Message,
+    Reply,
+    TokenCeiling,
+    TokenEstimate,
+    n_bytes,
+)
 from cts_async.llm.parsing import Expect
 from cts_async.llm.responses import LENGTH, STOP
 
@@ -31,7 +33,7 @@ _OUTPUT_LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 UNCONSTRAINED = Constraint()
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 QUOTED_CHARS = 2000
-"""How much of an unusable reply the model is shown again."""
+"""How much of an unusable reply is quoted when the model is asked again."""
 
 
 class Model:
@@ -43,7 +45,7 @@ class Model:
         self.spec, self.lane = spec, lane
         self._client, self._served = client, served
         self._tokens = TokenEstimate()
-        self._ceiling: TokenCeiling | None = None  # made when a budget first asks
+        self._ceiling: TokenCeiling | None = None  # made when a budget first asks for it
         self.prices = prices_of(spec)
 
     async def ask(
@@ -59,17 +61,18 @@ class Model:
         shared: bool = False,
         policy: RetryPolicy | None = None,
     ) -> T:
-        """Ask, or remember what was answered; a `shared` step is one and the same for all instances.
+        """Ask the model, or return the reply that the journal has; a `shared` step is the same for all instances.
 
-        `request` is what is new in the messages, for the journal. `key_on` stands for the messages in
-        the step's key when that is cheaper (a digest of a long conversation); by default they do. Thoughts
-        at the beginning of a reply are kept apart from it, unless they belong to its form (see Expect).
-        `policy` is the step's own patience; None: the runner's.
+        `request` is what is new in the messages, for the journal. `key_on` stands for the messages in the step's key
+        where that is cheaper (a digest of a long conversation); by default they do. Thoughts at the beginning of a
+        reply are separated from it, unless they belong to its form (see `Expect`). `policy` is the step's own retry
+        policy; None: the runner's. Raises as `Context.step`.
         """
         if self.spec.text_params and expect.json_schema is None:
             params = {**self.spec.text_params, **(params or {})}
         params = params or NO_PARAMS
         own = self.spec.sent(params)
+        limit = output_limit(own)
         constraint = self._constraint(expect)
         key = step_key(
             step,
@@ -81,33 +84,33 @@ class Model:
             constraint.json_schema,
             constraint.grammar,
         )
+        size = n_bytes(messages)
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
-            said = (*messages, *_again(unusable)) if unusable else messages
-            reply = await self._client.chat(self.spec, ChatRequest(said, constraint, params))
+            sent = (*messages, *_repair_turns(unusable)) if unusable else messages
+            reply = await self._client.chat(self.spec, ChatRequest(sent, constraint, params))
             if reply.usage:
-                self._tokens.learn(step, said, reply.usage)
+                self._tokens.learn(step, len(sent), n_bytes(sent) if unusable else size, reply.usage)
                 if self._ceiling:
-                    self._ceiling.learn(step, said, reply.usage)
+                    self._ceiling.learn(step, sent, reply.usage)
             return Executed(self._response(reply, expect), reply.usage, reply.quotas)
 
         def most(unusable: UnusableOutput | None) -> Usage:
             if self._ceiling is None:
                 self._ceiling = TokenCeiling()
-            said = (*messages, *_again(unusable))
-            return self._ceiling.of(step, said, output_limit(own))
+            return self._ceiling.of(step, (*messages, *_repair_turns(unusable)), limit)
 
         return await ctx.step(
             Step(
                 name=step,
                 key=key,
                 execute=execute,
-                decode=lambda response: _read(response, expect),
+                decode=lambda response: _parse(response, expect),
                 request=request,
                 model=self.spec.model,
                 lane=self.lane,
-                tokens=self._tokens.of(step, messages),
-                reserved=self._tokens.reserved(messages, output_limit(own)),
+                tokens=self._tokens.total(step, len(messages), size),
+                reserved=self._tokens.reserved(len(messages), size, limit),
                 most=most,
                 policy=policy,
                 prices=self.prices,
@@ -115,7 +118,7 @@ class Model:
         )
 
     def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, Any]:
-        """What the journal remembers of a reply; what has its usual value is left out."""
+        """What the journal stores of a reply; fields with their usual value are left out."""
         keep = getattr(expect, "keeps_thoughts", False)
         thoughts, text = ("", reply.text) if keep else split_thoughts(reply.text)
         response: dict[str, Any] = {"text": text}
@@ -128,35 +131,37 @@ class Model:
         if reply.model and reply.model != self.spec.model:
             response["served_model"] = reply.model
             if self._served:
-                self._served.saw(self.spec.model, reply.model)
+                self._served.note_served(self.spec.model, reply.model)
         if reply.dropped:
             response["dropped"] = list(reply.dropped)
             if self._served:
-                self._served.went_without(self.spec.model, reply.dropped)
+                self._served.note_dropped(self.spec.model, reply.dropped)
         return response
 
     def _constraint(self, expect: Expect[Any]) -> Constraint:
-        """What this server can enforce of the form expected."""
+        """What this server can enforce of the expected form."""
         if self.spec.structured == "llama" and expect.grammar:
             return Constraint(grammar=expect.grammar)
         return UNCONSTRAINED if self.spec.structured == "none" else Constraint(expect.json_schema)
 
 
 def prices_of(spec: ModelSpec) -> Prices | None:
-    """What the catalogue says of a model's prices; None unless it knows both."""
+    """A model's prices as the catalogue has them; None unless it has both."""
     if spec.input_usd_per_mtok is None or spec.output_usd_per_mtok is None:
         return None
     return Prices(spec.input_usd_per_mtok, spec.output_usd_per_mtok)
 
 
 def output_limit(params: Mapping[str, Any]) -> int | None:
-    """How many tokens a reply may have by a request's parameters; None where they set no limit."""
+    """The most tokens that a reply may have by a request's parameters; None where they set no limit."""
+    if not params:
+        return None
     limits = [params[name] for name in _OUTPUT_LIMITS if isinstance(params.get(name), int)]
     return max(limits, default=None)
 
 
-def _read(response: Mapping[str, Any], expect: Expect[T]) -> T:
-    """The value in a reply; its reasoning is not looked at."""
+def _parse(response: Mapping[str, Any], expect: Expect[T]) -> T:
+    """The value in a stored reply, whose reasoning is ignored. Raises ContentRefused or UnusableOutput."""
     if "refused" in response:
         raise ContentRefused(response["refused"])
     text = response["text"]
@@ -172,8 +177,8 @@ def _read(response: Mapping[str, Any], expect: Expect[T]) -> T:
         raise UnusableOutput("the reply is nested too deeply", text=text) from None
 
 
-def _again(unusable: UnusableOutput | None) -> tuple[Message, ...]:
-    """What is said after a reply that could not be used: the reply, and what was wrong with it."""
+def _repair_turns(unusable: UnusableOutput | None) -> tuple[Message, ...]:
+    """The turns that follow an unusable reply: the reply itself, and what was wrong with it."""
     if unusable is None:
         return ()
     complaint = (
@@ -182,6 +187,9 @@ def _again(unusable: UnusableOutput | None) -> tuple[Message, ...]:
     quoted: Message = {"role": "assistant", "content": unusable.text[:QUOTED_CHARS] or "(empty)"}
     return (quoted, {"role": "user", "content": complaint})
 
+
+# --- Which model replied --------------------------------------------------------------------------------
+# Providers retire models, reroute names, and say so only in the reply.
 
 _MONTH: Final = r"(?:0[1-9]|1[0-2])"
 _SNAPSHOT: Final = re.compile(
@@ -196,47 +204,49 @@ _SNAPSHOT: Final = re.compile(
 )
 
 
-def another_model(asked: str, served: str) -> bool:
-    """Whether `served`, a reply's own word, is another model than `asked`; one that says nothing is not.
+def is_other_model(requested: str, served: str) -> bool:
+    """True if `served`, by a reply's own word, is another model than the one requested; False for an empty word.
 
-    Case does not matter, nor do folders in front (`models/`, `openai/`); `NAME-latest` asks for any snapshot.
+    A snapshot is the same model: its name with a date or a numbered release behind it (`gpt-5.2` served by
+    `gpt-5.2-2025-12-11`), and `NAME-latest` requests any of them. Case and folders in front (`models/`, `openai/`) do
+    not matter.
     """
-    wanted, given = _bare(asked), _bare(served)
+    wanted, given = _bare_name(requested), _bare_name(served)
     if not given or given == wanted:
         return False
     wanted = wanted.removesuffix("-latest")
     return not (given == wanted or (given.startswith(wanted) and _SNAPSHOT.fullmatch(given, len(wanted))))
 
 
-def _bare(name: str) -> str:
+def _bare_name(name: str) -> str:
     return name.strip().rpartition("/")[2].lower()
 
 
-def shown(name: str) -> str:
-    """A model's name as it may be printed: what a server calls itself is anybody's text."""
+def printable(name: str) -> str:
+    """A model's name as it may be printed: a server may call itself anything."""
     return "".join(c if c.isprintable() else "?" for c in name[:80])
 
 
 class ServedModels:
-    """Tells once of every model that answers in place of another, or without a parameter it was to have."""
+    """Emits one notice for every model that replies in place of another, or without a parameter it refuses."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
-        self._told: set[tuple[str, str]] = set()
+        self._seen: set[tuple[str, str]] = set()
 
-    def saw(self, asked: str, served: str) -> None:
-        """A reply to a request for `asked` names `served`."""
-        if (asked, served) in self._told:
+    def note_served(self, requested: str, served: str) -> None:
+        """A reply to a request for `requested` names `served` as its model."""
+        if (requested, served) in self._seen:
             return
-        self._told.add((asked, served))
-        if another_model(asked, served):
-            self._events.emit(Notice(f"{shown(asked)} was asked for, {shown(served)} answers"))
+        self._seen.add((requested, served))
+        if is_other_model(requested, served):
+            self._events.emit(Notice(f"{printable(requested)} was requested, {printable(served)} replies"))
 
-    def went_without(self, asked: str, parameters: Sequence[str]) -> None:
-        """A reply to a request for `asked` was made without `parameters`, which the server refuses."""
+    def note_dropped(self, requested: str, parameters: Sequence[str]) -> None:
+        """A reply to a request for `requested` was made without `parameters`, which the server refuses."""
         for name in parameters:
-            if (asked, name) not in self._told:
-                self._told.add((asked, name))
+            if (requested, name) not in self._seen:
+                self._seen.add((requested, name))
                 self._events.emit(
-                    Notice(f"{shown(asked)} refuses the parameter {name}: sent without it from now on")
+                    Notice(f"{printable(requested)} refuses the parameter {name}: sent without it")
                 )

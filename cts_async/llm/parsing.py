@@ -1,8 +1,8 @@
-"""What a step expects of a model's text: find it, repair it, validate it, say what was wrong.
+"""Parsing replies: the form that a step expects, how it is found and repaired, and what was wrong with it.
 
-Two rules. A reply is either understood whole or refused with a sentence that can be told to the model
-(`UnusableOutput.problem`); nothing is guessed into a default. And a well-formed reply costs one
-`orjson.loads` and one loop: fences, prose, thoughts and repairs are looked for only when that fails.
+Two rules. A reply is either parsed completely or rejected with a sentence for the model (`UnusableOutput.problem`);
+nothing is guessed into a default. And a well-formed reply costs one `orjson.loads` and one loop: fences, prose,
+thoughts and repairs are searched for only when that fails.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ MAX_LINE_CHARS: Final = 200
 
 
 class Expect(Protocol[T_co]):
-    """The form a step's reply must have.
+    """The form that a step's reply must have.
 
-    `json_schema` and `grammar` (GBNF) let a server that understands them constrain its decoding; a server
-    takes one of the two, and where both exist the grammar is the stricter. Neither may be modified. One whose
-    form has thoughts of its own says so with `keeps_thoughts = True`: they are left in the text it parses.
+    `json_schema` and `grammar` (GBNF) let a server constrain its decoding; a server takes one of the two, and where
+    both exist the grammar is the stricter. Both are part of the step's key, so a change of either makes every model
+    that uses it execute its steps again. A form with thoughts of its own sets `keeps_thoughts = True`: they are left
+    in the text that it parses.
     """
 
     @property
     def name(self) -> str:
-        """A stable word for journals and step keys, with the parameters that change the form."""
+        """A stable name for journals and step keys, with the parameters that change the form."""
 
     @property
     def json_schema(self) -> dict[str, Any] | None: ...
@@ -51,7 +52,7 @@ class Expect(Protocol[T_co]):
     def grammar(self) -> str | None: ...
 
     def parse(self, text: str) -> T_co:
-        """Give the value in `text`, or raise UnusableOutput with a `problem` fit to be told to the model."""
+        """The value in `text`. Raises UnusableOutput with a `problem` that is a sentence for the model."""
 
 
 # --- One phrase, one line, any text --------------------------------------------------------------------
@@ -96,10 +97,11 @@ _MAX_UNKNOWN_CHARS: Final = 200
 
 
 def _says_unknown(line: str, *, strict: bool) -> bool:
-    """Whether a reply is `unknown` or, unless `strict`, means nothing else: 未说明, "not specified", N/A.
+    """True if a reply is `unknown` or, unless `strict`, means the same: 未说明, "not specified", N/A.
 
-    A near-unknown is the whole reply or its first sentence; beside the word itself ("没有提到年份，unknown") a
-    clause that says why may be of any form. What merely holds such words ("未知数", "unknown soldier") is an answer.
+    A synonym has to be the whole reply or its first sentence; beside the word itself ("没有提到年份，unknown") a clause
+    that gives the reason may have any form. A reply that only contains such words ("未知数", "unknown soldier") is an
+    answer.
     """
     line = unicodedata.normalize("NFKC", line).replace("_", " ").strip()
     if _UNKNOWN_SENTENCE.fullmatch(line):
@@ -121,8 +123,8 @@ class ShortPhrase:
     """The User Answerer's reply: its first non-empty line without label and quotes.
 
     `unknown` is recognised in any case, quotes and punctuation, also as a first sentence that others follow, and so
-    is what means the same and nothing else (未知, "not specified"); a phrase that merely holds such words is an
-    ordinary answer. `strict`: only the word itself counts, as up to version 0.6, and for what people have answered.
+    are its synonyms (未知, "not specified"); a phrase that only contains such words is an ordinary answer. `strict`:
+    only the word itself counts, as up to version 0.6, and for answers of people.
     """
 
     strict: bool = False
@@ -144,7 +146,7 @@ class ShortPhrase:
 
 @dataclass(frozen=True, slots=True)
 class OneLine:
-    """The Rewriter's reply: exactly one non-empty line, without the quotes, fence or label around it."""
+    """The Rewriter's reply: exactly one non-empty line, without quotes, fence or label around it."""
 
     name: ClassVar[str] = "line"
     json_schema: ClassVar[dict[str, Any] | None] = None
@@ -158,29 +160,15 @@ class OneLine:
         return lines[0]
 
 
-@dataclass(frozen=True, slots=True)
-class FreeText:
-    """Any text that is not blank, unchanged."""
-
-    name: ClassVar[str] = "text"
-    json_schema: ClassVar[dict[str, Any] | None] = None
-    grammar: ClassVar[str | None] = None
-
-    def parse(self, text: str) -> str:
-        if not text or text.isspace():
-            raise UnusableOutput("expected a text, got nothing", text=text)
-        return text
-
-
 def _lines(text: str) -> Iterator[str]:
-    """The non-empty lines of a reply, thoughts and fences dropped, each out of its label and quotes."""
+    """The non-empty lines of a reply without thoughts and fences, each without label and quotes."""
     for line in _plain(strip_thoughts(text)).splitlines():
         if not _FENCE_LINE.fullmatch(line.strip()) and (line := _unwrap(line)):
             yield line
 
 
 def _plain(text: str) -> str:
-    """The string in a reply that is JSON around a single one; any other reply as it is."""
+    """The string in a reply that is JSON around a single string; any other reply unchanged."""
     if not text.startswith(('"', "{", "[")):
         return text
     value = loads_or_none(text)
@@ -190,7 +178,7 @@ def _plain(text: str) -> str:
 
 
 def _unwrap(line: str) -> str:
-    """Take labels, bullets and surrounding quotes off until nothing more comes off."""
+    """Remove labels, bullets and surrounding quotes until nothing more can be removed."""
     previous = None
     while line != previous:
         previous = line
@@ -210,7 +198,7 @@ def _unquote(line: str) -> str:
 
 
 def _ends_within(inner: str, left: str, right: str) -> bool:
-    """Whether the quotation ends before its end: `"a" or "b"`. An apostrophe within a word ends nothing."""
+    """True if the quotation ends before the text does: `"a" or "b"`. An apostrophe within a word does not end it."""
     if left == "'":
         return re.search(r"(?<!\w)'|'(?!\w)", inner) is not None
     return left in inner or right in inner
@@ -223,7 +211,7 @@ _NUMBERING = re.compile(
 )
 
 
-# An opening letter, no address, and a question mark at the end: what keeps a tiny model to questions.
+# An opening letter, no address, and a question mark at the end: this keeps a tiny model to questions.
 QUESTION_RULE: Final = (
     r'question ::= "\"" [A-Z\u4E00-\u9FFF] [^"\\/?？:\x00-\x1F\x7F]{5,90} ("?" | "？") "\""'
 )
@@ -231,10 +219,10 @@ QUESTION_RULE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class QuestionList:
-    """A JSON array of exactly `k` questions, non-empty and distinct; parses to them in order.
+    """The Clarifier's reply: a JSON array of exactly `k` non-empty, distinct questions; parses to them in order.
 
-    `{"questions": [...]}` and arrays of `{"question": ...}` are understood, leading numbers dropped.
-    Two questions are the same if they differ only in case, width, punctuation or spacing.
+    `{"questions": [...]}` and arrays of `{"question": ...}` are accepted, and leading numbers removed. Two questions
+    are the same if they differ only in case, width, punctuation or spacing.
     """
 
     k: int
@@ -274,7 +262,7 @@ class QuestionList:
 
 
 def listed(value: object, key: str) -> list[Any] | None:
-    """The array itself, the one under `key`, or the only one in an object; None if there is none of these."""
+    """The array itself, the one under `key`, or the only one in an object; else None."""
     if isinstance(value, dict):
         lists = [part for part in value.values() if isinstance(part, list)]
         value = value.get(key, lists[0] if len(lists) == 1 else None)
@@ -282,9 +270,9 @@ def listed(value: object, key: str) -> list[Any] | None:
 
 
 def texts_in(items: list[Any], k: int, key: str = "question") -> tuple[str, tuple[str, ...]]:
-    """What is wrong with the items ("" if nothing is), and the `k` texts that they are, numbers dropped.
+    """The problem with the items ("" for none), and their `k` texts without leading numbers.
 
-    An item may be an object that has its text under `key`, or no other text.
+    An item may be an object that has its text under `key`, or has only one text.
     """
     if len(items) != k:
         return f"got {len(items)}", ()
@@ -316,7 +304,7 @@ def repetition(questions: tuple[str, ...]) -> str:
 
 
 def folded(text: str) -> str:
-    """What is left of a text without case, width, punctuation, spaces and control characters."""
+    """A text without case, width, punctuation, spaces and control characters, for comparing."""
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(ch for ch in plain if unicodedata.category(ch)[0] not in "PZC")
 
@@ -325,12 +313,12 @@ def folded(text: str) -> str:
 
 
 def literal(text: str) -> str:
-    """The literal of a text of one line."""
+    """The GBNF literal of a text of one line."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def json_string(text: str) -> str:
-    """The literal of `text` as JSON writes it."""
+    """The GBNF literal of `text` as a JSON string."""
     return literal(orjson.dumps(text).decode())
 
 

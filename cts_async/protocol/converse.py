@@ -1,29 +1,32 @@
-"""What conversations will be held: schemes and modes, instances, who plays the user; all checked first."""
+"""`cts converse`: clarifying conversations without search and judges (AT-CoT), planned and held.
+
+A run of `cts converse` is a `cts run` without the search: the same steps under the same keys, the same files. In mode
+"at-once" only the query matters, so each system asks about a distinct query once, under the id of its first instance.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
-from cts_async.config import TalkConfig
-from cts_async.datasets import Dataset, open_dataset
+from cts_async.config import ConverseConfig, RunConfig
+from cts_async.datasets import open_dataset
 from cts_async.engine.events import Events
-from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
-from cts_async.engine.signals import stoppable
+from cts_async.engine.runner import Job
 from cts_async.errors import StepError, UsageError
-from cts_async.llm.catalog import Catalogue, ModelSpec
-from cts_async.protocol.conversation import ModelRespondent, Talk, converse, prompt_of, prompts_of
-from cts_async.protocol.prompts import PromptSet, load_prompts
-from cts_async.protocol.resources import Crew, instances_in_flight, manifest_prices, open_budget, opened
-from cts_async.protocol.results import Line, failure_line, talk_json
-from cts_async.protocol.run_files import RunFiles, opened_files
+from cts_async.llm.catalog import Catalogue
+from cts_async.protocol.conversation import ModelRespondent, Participants, converse, prompt_of, prompts_of
+from cts_async.protocol.plan import SystemsPlan
+from cts_async.protocol.prompts import load_prompts
+from cts_async.protocol.resources import Resources
+from cts_async.protocol.results import Line, conversation_json, failure_line
+from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
+from cts_async.protocol.run_files import RunFiles
 from cts_async.protocol.run_folders import TALK
 from cts_async.protocol.systems import (
     RoleNames,
@@ -38,50 +41,29 @@ from cts_async.protocol.systems import (
 )
 from cts_async.records import ConversationTurn, Instance
 
-_CHOOSE: Final = "--model, --support, --all NAME"
+_CHOOSE_MODELS: Final = "--model, --support, --all NAME"
 
 
-@dataclass(frozen=True, slots=True)
-class TalkPlan:
-    """Conversations of several systems over the same instances, each system with a run directory of its own.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversePlan(SystemsPlan):
+    """Conversations of several systems over the same instances."""
 
-    In mode "at-once" only q matters, so a system asks about each distinct q once: in the name of its first instance.
-    """
-
-    config: TalkConfig
-    systems: Mapping[System, Path]
     support: str
-    """Who plays the user and reformulates."""
-    specs: Mapping[str, ModelSpec]
-    dataset: Dataset
-    data_identity: Mapping[str, Any]
-    prompts: PromptSet
-    n_instances: int
+    """The model that plays the user and reformulates."""
     n_queries: int
-
-    @property
-    def embedded(self) -> bool:
-        """Whether any role is played by the embedded model: then the numbers are a smoke test."""
-        return any(spec.embedded for spec in self.specs.values())
-
-    def instances(self) -> Iterator[Instance]:
-        """The instances to talk about, in the data's order."""
-        return selected(self.dataset.instances(), self.config)
-
-    def directories(self) -> Sequence[Path]:
-        """The systems' run directories."""
-        return list(self.systems.values())
+    """Distinct underspecified queries of the instances."""
 
     def n_expected(self, system: System) -> int:
+        """Number of results that the system's finished run has."""
         return self.n_queries if system.mode == "at-once" else self.n_instances
 
     def players(self, system: System) -> dict[str, str]:
-        """Role to model name, for the roles that this system has."""
+        """Role to model name, for the roles that the system has."""
         user = {"support": self.support} if system.mode != "at-once" else {}
         return {"clarifier": system.clarifier, **user}
 
     def identity(self, system: System) -> dict[str, Any]:
-        """What determines this system's conversations, on which a resumed run must agree. Their evaluation does not."""
+        """What determines the system's conversations; how they are evaluated does not belong to it."""
         return {
             "system": system.label,
             "task": TALK,
@@ -90,57 +72,55 @@ class TalkPlan:
             "k": system.k,
             "data": dict(self.data_identity),
             "models": {role: self.specs[name].identity for role, name in self.players(system).items()},
-            "prompts": {name: self.prompts.sha256[name] for name in self.prompt_texts(system)},
+            "prompts": self.prompt_digests(system),
             "judges": [],
-            "seed": self.config.run.seed,
+            "seed": self.config.seed,
         }
 
-    def prompt_texts(self, system: System) -> dict[str, str]:
-        """The prompts that this system may use, by name."""
+    def prompt_names(self, system: System) -> list[str]:
+        """Names of the prompts that the system may use, sorted."""
         roles = prompts_of(system)
-        if system.mode == "at-once":  # nobody answers here
+        if system.mode == "at-once":  # nobody answers the questions
             roles = [prompt_of(system.scheme, system.mode)]
-        return {
-            name: self.prompts.text(name)
-            for name in sorted(self.prompts.sha256)
-            if name.split(".")[0] in roles
-        }
+        return [name for name in sorted(self.prompts.sha256) if name.split(".")[0] in roles]
 
 
-def plan_talks(config: TalkConfig, catalogue: Catalogue, environ: Mapping[str, str]) -> TalkPlan:
-    """Check everything: models, keys, data. Raises UsageError; starts and writes nothing."""
-    run = config.run
+def plan_conversations(
+    config: ConverseConfig, catalogue: Catalogue, environ: Mapping[str, str]
+) -> ConversePlan:
+    """Check models, keys and data. Raises UsageError; starts and writes nothing."""
     systems = _systems(config)
-    dataset = open_dataset(run.data, None, run.fields)
-    support = _support(config, catalogue, chosen=True)
-    specs = resolve_all(_wanted(config, systems, support), catalogue, environ, options=_CHOOSE)
+    dataset = open_dataset(config.data, None, config.fields)
+    support = choose_roles(config, catalogue.roles).support
+    specs = resolve_all(_wanted(config, systems, support), catalogue, environ, options=_CHOOSE_MODELS)
     specs = with_embedded_file(specs, environ)
-    if run.budget.max_usd is not None:
+    if config.budget.max_usd is not None:
         check_prices(specs.values())
     queries = Counter(one.blurred_query for one in selected(dataset.instances(), config))
     if not queries:
         raise UsageError(f"{dataset.path}: no instances")
-    marks = _marks(systems, support, _support(config, catalogue, chosen=False))
-    names = run_names(systems, f"{dataset.name}-{TALK}", run.name, marks)
-    return TalkPlan(
+    usual = choose_roles(RunConfig(models=config.models), catalogue.roles).support
+    names = run_names(systems, f"{dataset.name}-{TALK}", config.name, _marks(systems, support, usual))
+    return ConversePlan(
         config=config,
-        systems={system: run.runs_dir / names[system] for system in systems},
+        systems={system: config.runs_dir / names[system] for system in systems},
         support=support,
         specs=specs,
         dataset=dataset,
         data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": None},
         prompts=load_prompts(),
+        instances=lambda: selected(dataset.instances(), config),
         n_instances=queries.total(),
         n_queries=len(queries),
     )
 
 
-def selected(instances: Iterable[Instance], config: TalkConfig) -> Iterator[Instance]:
-    """Of the first `topics` distinct queries at most `intents` instances each; of these, at most the run's `limit`."""
-    return islice(_of_topics(instances, config), config.run.limit)
+def selected(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
+    """Of the first `topics` distinct queries at most `intents` instances each; of these at most `limit`."""
+    return islice(_of_topics(instances, config), config.limit)
 
 
-def _of_topics(instances: Iterable[Instance], config: TalkConfig) -> Iterator[Instance]:
+def _of_topics(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
     taken: Counter[str] = Counter()
     for instance in instances:
         query = instance.blurred_query
@@ -151,32 +131,18 @@ def _of_topics(instances: Iterable[Instance], config: TalkConfig) -> Iterator[In
             yield instance
 
 
-def _systems(config: TalkConfig) -> list[System]:
+def _systems(config: ConverseConfig) -> list[System]:
     """Scheme by scheme, every mode with its number of questions or turns."""
-    run = config.run
     found = []
-    for scheme in dict.fromkeys(run.schemes):
-        for mode in dict.fromkeys(run.modes):
-            budgets = (config.questions,) if mode == "at-once" else run.ks
-            found += systems_of(run.models, budgets, (), schemes=(scheme,), modes=(mode,))
+    for scheme in dict.fromkeys(config.schemes):
+        for mode in dict.fromkeys(config.modes):
+            ks = (config.questions,) if mode == "at-once" else config.ks
+            found += systems_of(replace(config, ks=ks, references=(), schemes=(scheme,), modes=(mode,)))
     return found
 
 
-def _support(config: TalkConfig, catalogue: Catalogue, *, chosen: bool) -> str:
-    """Who plays the user, by the options or, unless `chosen`, where nobody names anybody."""
-    run = config.run
-    return choose_roles(
-        run.models,
-        catalogue.roles,
-        support=run.support if chosen else None,
-        judges=(),
-        agent=None,
-        every_role=run.every_role if chosen else None,
-    ).support
-
-
 def _marks(systems: Iterable[System], support: str, usual: str) -> dict[System, str]:
-    """What tells runs apart whose user is played by somebody unusual."""
+    """Suffixes of run names that tell apart runs whose user is not played by the usual model."""
     roles, defaults = RoleNames(support, (), agent=""), RoleNames(usual, (), agent="")
     return {
         system: "" if system.mode == "at-once" else mark(system, roles, defaults, judged=False)
@@ -184,109 +150,62 @@ def _marks(systems: Iterable[System], support: str, usual: str) -> dict[System, 
     }
 
 
-def _wanted(config: TalkConfig, systems: Iterable[System], support: str) -> dict[str, list[str]]:
-    wanted: dict[str, list[str]] = {name: ["model"] for name in config.run.models}
+def _wanted(config: ConverseConfig, systems: Iterable[System], support: str) -> dict[str, list[str]]:
+    wanted: dict[str, list[str]] = {name: ["model"] for name in config.models}
     if any(system.mode != "at-once" for system in systems):
         wanted.setdefault(support, []).append("support")
     return wanted
 
 
-# --- Holds conversations: every system over every instance on one engine, each into its own run directory.
-#
-# A run of `cts converse` is one of `cts run` without the search: the same steps under the same keys, the same files.
-# Jobs go instance by instance, all systems of an instance side by side, so that an early stop leaves them comparable.
+# --- Running it
 
 
-Files = Mapping[System, RunFiles]
+async def run_conversations(plan: ConversePlan, environ: Mapping[str, str], events: Events) -> None:
+    """Hold or resume the conversations. Raises RunStopped when it ends early."""
+    await execute(plan, environ, events, _open_jobs)
 
 
-async def hold_talks(plan: TalkPlan, environ: Mapping[str, str], events: Events) -> None:
-    """Converse or resume. Raises RunStopped when it ends early; what was said is on disk in any case."""
-    config = plan.config.run
-    async with (
-        stoppable() as stopper,
-        opened(plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s) as crew,
-    ):
-        await until_free(plan.systems.values(), events)
-        with ExitStack() as stack:
-            files = {system: stack.enter_context(_files(plan, system)) for system in plan.systems}
-            for system, of in files.items():
-                of.tell(events, plan.n_expected(system), retry_failed=config.retry_failed)
-            journals = [of.journal.path for of in files.values()]
-            runner = Runner(
-                crew.lanes,
-                events=events,
-                seed=config.seed,
-                in_flight=config.in_flight or instances_in_flight(crew),
-                budget=open_budget(config.budget, plan.specs.values(), journals, (), events),
-            )
-            stopper.watch(runner)
-            await runner.run(_jobs(plan, crew, files))
+@asynccontextmanager
+async def _open_jobs(plan: ConversePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
+    with open_system_files(plan, events) as files:
+        yield Jobs([_jobs(plan, resources, files)], budget_of(plan, files, events))
 
 
-def _files(plan: TalkPlan, system: System) -> Any:
-    config = plan.config.run
-    notes = {
-        "command": config.command,
-        "data": {
-            "spec": config.data,
-            "path": str(plan.dataset.path),
-            "gold": None,
-            "fields": dict(config.fields),
-            "corpus": None,
-        },
-        "players": plan.players(system),
-        "prices": manifest_prices(plan.specs.values()),
-        "embedded": plan.embedded,
-        "n_expected": plan.n_expected(system),
-    }
-    return opened_files(
-        plan.systems[system],
-        plan.identity(system),
-        notes,
-        prompts=plan.prompt_texts(system),
-        sync=config.sync,
-    )
-
-
-def _jobs(plan: TalkPlan, crew: Crew, files: Files) -> Iterator[Job]:
-    heard: set[str] = set()
+def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Job]:
+    seen: set[str] = set()
     for instance in plan.instances():
-        first = instance.blurred_query not in heard
-        heard.add(instance.blurred_query)
-        for system, of in files.items():
+        first = instance.blurred_query not in seen
+        seen.add(instance.blurred_query)
+        for system, run in files.items():
             due = first or system.mode != "at-once"
-            if due and of.needs_work(instance.id, retry_failed=plan.config.run.retry_failed):
-                yield Job(
-                    group=of.directory.name,
-                    id=instance.id,
-                    journal=of.journal,
-                    walk=partial(_walk, plan=plan, crew=crew, system=system, instance=instance),
-                    finish=partial(_finish, of=of, system=system, instance=instance),
+            if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
+                # In mode "at-once" nobody plays the user: the Clarifier's role fills the place.
+                user = resources.role(plan.players(system).get("support", system.clarifier))
+                people = Participants(
+                    answerer=None, respondent=ModelRespondent(user), selector=user, reformulator=user
                 )
-
-
-async def _walk(
-    ctx: Context, *, plan: TalkPlan, crew: Crew, system: System, instance: Instance
-) -> tuple[ConversationTurn, ...]:
-    # In mode "at-once" nobody plays the user: the questions are all there is.
-    user = crew.role(plan.players(system).get("support", system.clarifier))
-    talk = Talk(answerer=None, respondent=ModelRespondent(user), selector=user, reformulator=user)
-    clarifier = crew.role(system.clarifier)
-    return await converse(ctx, talk, clarifier, instance, system, every_turn=True)
+                walk = partial(
+                    converse,
+                    people=people,
+                    clarifier=resources.role(system.clarifier),
+                    instance=instance,
+                    system=system,
+                    every_turn=True,
+                )
+                yield run.job(instance.id, walk, partial(_finish, run=run, system=system, instance=instance))
 
 
 async def _finish(
-    ended: tuple[ConversationTurn, ...] | StepError, *, of: RunFiles, system: System, instance: Instance
+    ended: tuple[ConversationTurn, ...] | StepError, *, run: RunFiles, system: System, instance: Instance
 ) -> None:
     if isinstance(ended, StepError):
-        await of.add_result(failure_line(system.label, instance, ended))
+        await run.add_result(failure_line(system.label, instance, ended))
     else:
-        await of.add_result(talk_line(system, instance, ended))
+        await run.add_result(conversation_line(system, instance, ended))
 
 
-def talk_line(system: System, instance: Instance, turns: tuple[ConversationTurn, ...]) -> Line:
-    """A conversation that was held. Questions stand with their answers; those that nobody answered in `turns` only."""
+def conversation_line(system: System, instance: Instance, turns: tuple[ConversationTurn, ...]) -> Line:
+    """The results line of a conversation; questions that nobody answered are listed in `turns` only."""
     answered = [turn for turn in turns if turn.answers]
     return {
         "id": instance.id,
@@ -294,7 +213,7 @@ def talk_line(system: System, instance: Instance, turns: tuple[ConversationTurn,
         "fused_query": instance.fused_query,
         "blurred_query": instance.blurred_query,
         "k": system.k,
-        **talk_json(system, turns),
+        **conversation_json(system, turns),
         "questions": [question for turn in answered for question in turn.offered],
         "answers": [answer.text for turn in answered for answer in turn.answers],
     }

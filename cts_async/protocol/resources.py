@@ -1,6 +1,6 @@
-"""Everything a run talks to, opened together and closed together: models, lanes, tools, prompts.
+"""What a command opens before its first call and closes at its end: models with their lanes, search tools, the budget.
 
-Models that share an account share a lane. An embedded model's server runs only while a crew is open.
+Models that share an account share a lane. The embedded model's server runs only while the resources are open.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cts_async.engine.processes import allow_more_files
 from cts_async.engine.step import Prices, step_key
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.http import Pool
+from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
 from cts_async.llm.model import Model, ServedModels, prices_of
 from cts_async.protocol.judge import JUDGING, LEXICAL, Judge, LexicalJudge, ModelJudge
@@ -42,21 +42,21 @@ from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.catalog import open_engine, open_reader
 from cts_async.search.replay import Recorded
-from cts_async.search.tools import Toolbox
+from cts_async.search.tools import Tools
 
 EMBEDDED_OUTAGE_S = 20.0
-"""A server of our own that is gone does not come back: no use waiting long for it."""
+"""The embedded server is a child process: once it is gone it does not come back, so a long wait is pointless."""
 
 
 LaneOf = Callable[[str, str, LaneLimits], Lane]
-"""Makes the lane of an account, by account, name and limits."""
+"""Makes the lane of an account from the account, its name and its limits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class Resources:
     """Models by the name they were asked for, each bound to its account's lane.
 
-    Others that send something over a network get their lanes here too, so that one engine drives them all.
+    Search tools register their lanes here too, so that one engine drives all of them.
     """
 
     prompts: PromptSet
@@ -67,14 +67,14 @@ class Crew:
     accounts: dict[str, Lane] = field(default_factory=dict)
     """Lanes by account."""
     lane_of: LaneOf | None = None
-    """Who makes lanes; None: each account is this process's alone."""
+    """Makes lanes that are shared with other processes; None: the lanes are this process's own."""
 
     @property
     def lanes(self) -> Sequence[Lane]:
         return tuple(self.accounts.values())
 
     def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
-        """The lane of `account`, made with `name` and `limits` if there is none yet."""
+        """The lane of `account`; created with `name` and `limits` at the first request for it."""
         if account not in self.accounts:
             shared = self.lane_of and self.lane_of(account, name, limits)
             self.accounts[account] = shared or Lane(name, limits, self.events)
@@ -88,7 +88,7 @@ class Crew:
 
 
 @asynccontextmanager
-async def opened(
+async def open_resources(
     specs: Mapping[str, ModelSpec],
     prompts: PromptSet,
     environ: Mapping[str, str],
@@ -96,45 +96,38 @@ async def opened(
     *,
     max_outage_s: float,
     lane_of: LaneOf | None = None,
-) -> AsyncIterator[Crew]:
-    """Start what has to be started and give the crew. Raises UsageError where the embedded model is missing or a
-    proxy cannot be used.
+) -> AsyncIterator[Resources]:
+    """Open the HTTP client, start the embedded model's server if it is used, and bind every model to a lane.
 
-    `lane_of` makes the lanes of accounts that other processes use, too; an embedded model is this process's own.
+    `lane_of` makes the lanes of accounts that other processes use too; an embedded model is this process's own.
+    Raises UsageError where the embedded model is missing or a proxy cannot be used.
     """
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))
         served = ServedModels(events)
         models: dict[str, Model] = {}
-        crew = Crew(prompts, models, environ, events, max_outage_s, lane_of=lane_of)
+        resources = Resources(prompts, models, environ, events, max_outage_s, lane_of=lane_of)
         for name, spec in specs.items():
             ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
-            client.proxy(ready)  # one that cannot be used is an error now, not at the first call
+            client.proxy(ready)  # an unusable proxy is an error now, not at the first call
             limits = _limits(spec, max_outage_s)
             if spec.embedded:
-                crew.accounts.setdefault(spec.account, Lane(name, limits, events))
-            lane = crew.lane(spec.account, name, limits)
+                resources.accounts.setdefault(spec.account, Lane(name, limits, events))
+            lane = resources.lane(spec.account, name, limits)
             models[name] = Model(ready, client, lane, served)
-        allow_more_files(sum(lane.limits.max_concurrency for lane in crew.lanes))
-        yield crew
+        allow_more_files(sum(lane.limits.max_concurrency for lane in resources.lanes))
+        yield resources
 
 
 def enough_in_flight(widths: Iterable[int]) -> int:
-    """Instances that keep lanes of these widths busy while others of theirs wait, few enough to finish steadily."""
+    """Number of instances that keep lanes of these widths busy, and few enough that results appear steadily."""
     widest = max(widths, default=1)
     return max(4, min(1024, widest + widest // 2))
 
 
-def instances_in_flight(crew: Crew) -> int:
-    """Enough for the lanes of the crew's models; what tools allow makes no more instances useful."""
-    return enough_in_flight(model.lane.limits.max_concurrency for model in crew.models.values())
-
-
-def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:
-    """Dollars per million tokens, by model id, as a manifest records them."""
-    return {
-        spec.model: {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok} for spec in specs
-    }
+def instances_in_flight(resources: Resources) -> int:
+    """`enough_in_flight` for the lanes of the models; more concurrency of tools does not call for more instances."""
+    return enough_in_flight(model.lane.limits.max_concurrency for model in resources.models.values())
 
 
 def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
@@ -149,35 +142,37 @@ def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
     )
 
 
-# --- The deep search of a plan, opened with everything that it reaches for and closed again.
+# --- Deep search
 
 
 @asynccontextmanager
-async def opened_searcher(plan: Plan, crew: Crew) -> AsyncIterator[DeepSearch]:
-    """The agent of `plan` with its tools. Raises UsageError where they cannot be opened.
+async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[DeepSearch]:
+    """The search agent of `plan` with its tools. Raises UsageError where they cannot be opened.
 
-    The tools' lanes join the crew's: make the Runner with `crew.lanes` after this.
+    The tools' lanes join those of `resources`: create the Runner with `resources.lanes` after this.
     """
     async with AsyncExitStack() as stack:
-        engine, reader = await _opened(plan, crew, stack)
+        engine, reader = await _open_tools(plan, resources, stack)
         search, visit = plan.search, plan.roles.visit
-        tools = Toolbox(
+        tools = Tools(
             engine=engine,
             reader=reader,
             identity=step_key(search.identity, search.corpus_sha256, plan.settings.snippet_chars),
             settings=plan.settings,
-            extractor=PageVisitor(crew.role(visit)) if visit else None,
-            engine_lane=_lane(search.engine, plan, crew),
-            reader_lane=_lane(search.reader, plan, crew),
-            keeps_pages=search.web,
+            extractor=PageVisitor(resources.role(visit)) if visit else None,
+            engine_lane=_tool_lane(search.engine, plan, resources),
+            reader_lane=_tool_lane(search.reader, plan, resources),
+            records_pages=search.web,
         )
         takes_empty = plan.config.empty_answers == "zero"
-        agent = Agent(crew.models[plan.roles.agent], tools, plan.settings, takes_empty)
+        agent = Agent(resources.models[plan.roles.agent], tools, plan.settings, takes_empty)
         yield DeepSearch(agent, plan.prompts, plan.current_date, plan.agent_prompt)
 
 
-async def _opened(plan: Plan, crew: Crew, stack: AsyncExitStack) -> tuple[SearchEngine, PageReader]:
-    """Who searches and who fetches: a recording, the documents, or what is asked over a network."""
+async def _open_tools(
+    plan: Plan, resources: Resources, stack: AsyncExitStack
+) -> tuple[SearchEngine, PageReader]:
+    """The search engine and the page reader: a recorded run, the documents, or services on the network."""
     search = plan.search
     documents: CorpusBackend | None = None
     if search.corpus is not None:
@@ -188,45 +183,44 @@ async def _opened(plan: Plan, crew: Crew, stack: AsyncExitStack) -> tuple[Search
         return recorded, documents if documents and search.reader.kind == CORPUS else recorded
     session: aiohttp.ClientSession | None = None
     if search.opened:
-        connector = Pool(crew.environ)
+        connector = ConnectionPool(resources.environ)
         session = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
         for spec in search.opened:
-            connector.proxies.of(
-                URL(spec.url)
-            )  # one that cannot be used is an error now, not at the first call
+            # An unusable proxy is an error now, not at the first call.
+            connector.proxies.of(URL(spec.url))
     engine: SearchEngine | None = documents if search.engine.kind == CORPUS else None
     reader: PageReader | None = documents if search.reader.kind == CORPUS else None
     if session is not None:
-        engine = engine or open_engine(search.engine, crew.environ, session)
-        reader = reader or open_reader(search.reader, crew.environ, session)
+        engine = engine or open_engine(search.engine, resources.environ, session)
+        reader = reader or open_reader(search.reader, resources.environ, session)
     if isinstance(reader, DirectReader):
         stack.callback(reader.close)
     if engine is None or reader is None:
-        raise AssertionError("what is no corpus is opened")
+        raise AssertionError("a tool that is not the corpus has been opened")
     return engine, reader
 
 
-def _lane(spec: EngineSpec | ReaderSpec, plan: Plan, crew: Crew) -> Lane | None:
-    """Its account's lane; none for what is on this machine already."""
+def _tool_lane(spec: EngineSpec | ReaderSpec, plan: Plan, resources: Resources) -> Lane | None:
+    """The lane of a tool's account; None for tools that use no network."""
     if spec not in plan.search.opened:
         return None
     limits = LaneLimits(
         requests_per_min=spec.requests_per_min,
         max_concurrency=spec.max_concurrency,
-        max_outage_s=crew.max_outage_s,
+        max_outage_s=resources.max_outage_s,
         raisable=False,
     )
-    return crew.lane(spec.account, spec.name, limits)
+    return resources.lane(spec.account, spec.name, limits)
 
 
-# --- The budget of a command: what it may spend in all its sessions, and what its journals say it has spent.
+# --- The budget: what a command may spend in all its sessions together
 #
-# Only the steps of the command itself count: verdicts that another command added to the same run do not. What was
-# in flight when a process was killed stands in no journal, and is the one thing that is not counted.
+# Only the steps of the command itself count: verdicts that another command added to the same run do not. What was in
+# flight when a process was killed is in no journal, and is the only spending that is not counted.
 
 
 def open_budget(
-    asked: BudgetConfig,
+    config: BudgetConfig,
     specs: Iterable[ModelSpec],
     journals: Iterable[Path],
     judges: Iterable[str],
@@ -234,39 +228,41 @@ def open_budget(
     *,
     only_judging: bool = False,
 ) -> Budget | None:
-    """The budget with what was spent before, None where none is asked for; needs a running loop.
+    """The budget less what the journals show as spent; None without limits. Needs a running event loop.
 
-    Counted are, in all journals, the steps of `judges`, and all that judge nothing unless `only_judging`.
+    Of each journal count the judging steps of `judges`, and unless `only_judging`, all steps that are not judging.
     Raises UsageError if dollars are limited and a price is unknown.
     """
-    if not asked.given:
+    if not config.given:
         return None
     specs = tuple(specs)
-    if asked.max_usd is not None:
+    if config.max_usd is not None:
         check_prices(specs)
     names = tuple(f"{JUDGING}{judge}" for judge in judges)
 
     def counts(step: str) -> bool:
         return step in names if step.startswith(JUDGING) else not only_judging
 
-    lines = Lines(asked.max_calls, asked.max_tokens, asked.max_usd)
+    lines = Lines(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
     if lines != Lines():
         spent = spent_before(journals, {spec.model: prices_of(spec) for spec in specs}, counts)
-    deadline = None if asked.deadline is None else deadline_in(asked.deadline - time.time(), asked.deadline)
+    deadline = (
+        None if config.deadline is None else deadline_in(config.deadline - time.time(), config.deadline)
+    )
     return Budget(lines, spent, deadline=deadline, events=events)
 
 
 def deadline_in(seconds: float, stamp: float) -> Deadline:
-    """A deadline so many seconds from now, which a person knows as the wall-clock time `stamp`."""
-    said = datetime.fromtimestamp(stamp).isoformat(sep=" ", timespec="seconds")
-    return Deadline(asyncio.get_running_loop().time() + seconds, said)
+    """A deadline in so many seconds, which messages show as the wall-clock time `stamp`."""
+    shown = datetime.fromtimestamp(stamp).isoformat(sep=" ", timespec="seconds")
+    return Deadline(asyncio.get_running_loop().time() + seconds, shown)
 
 
 def spent_before(
     journals: Iterable[Path], prices: Mapping[str, Prices | None], counts: Callable[[str], bool]
 ) -> Cost:
-    """What the records of `journals` (which may not exist yet) add up to; `prices` by model id."""
+    """The total of the journals' records (a journal may not exist yet); `prices` by model id."""
     total = NOTHING
     for path in journals:
         for record in read_jsonl(path):

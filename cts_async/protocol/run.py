@@ -1,137 +1,195 @@
-"""Runs a plan: every system over every instance on one engine, each into its own run directory.
+"""Runs the jobs of a plan on one engine; `execute` serves `cts run`, `gold`, `converse` and `judge`.
 
-Jobs go instance by instance, all systems of an instance side by side, so that the compared systems
-grow together and an early stop leaves them comparable.
+A command says what its jobs are with an `open_jobs` function, which opens what they need (files, tools, judges).
+Jobs go instance by instance, all systems of an instance side by side, so that the compared systems grow together
+and an early stop leaves them comparable.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
+from cts_async.config import CommandConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.shards import until_free
 from cts_async.engine.signals import stoppable
 from cts_async.errors import StepError
+from cts_async.llm.catalog import ModelSpec
 from cts_async.protocol.conversation import ModelRespondent
-from cts_async.protocol.forecast import Forecast, forecast, note
+from cts_async.protocol.forecast import forecast, note
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge
 from cts_async.protocol.pipeline import Cast, clarify_then_search, converse_then_search, search_only
-from cts_async.protocol.plan import Plan
+from cts_async.protocol.plan import Plan, SystemsPlan
+from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.resources import (
-    Crew,
-    LaneOf,
+    Resources,
     instances_in_flight,
-    manifest_prices,
     open_budget,
-    opened,
-    opened_searcher,
+    open_resources,
+    open_search,
 )
-from cts_async.protocol.results import Line, failure_line, judgment_line, outcome_line, talk_json
+from cts_async.protocol.results import Line, conversation_json, failure_line, judgment_line, outcome_line
 from cts_async.protocol.roles import ModelAnswerer
-from cts_async.protocol.run_files import Also, RunFiles, opened_files
+from cts_async.protocol.run_files import Also, RunFiles, RunRecord, open_run_files
 from cts_async.protocol.systems import System
 from cts_async.records import Instance, Outcome
 
 Files = Mapping[System, RunFiles]
+Walk = Callable[[Context], Awaitable[Outcome]]
 
 
-async def run_campaign(plan: Plan, environ: Mapping[str, str], events: Events) -> None:
-    """Run or resume. Raises RunStopped when it ends early; what was done is on disk in any case."""
-    config = plan.config
-    async with stoppable() as stopper, opened_company(plan, environ, events) as company:
-        await until_free(plan.systems.values(), events)
-        with opened_runs(plan, events) as files:
-            runner = Runner(
-                company.crew.lanes,
-                events=events,
-                seed=config.seed,
-                in_flight=config.in_flight or instances_in_flight(company.crew),
-                budget=budget_of(plan, files, events),
-            )
-            stopper.watch(runner)
-            await runner.run(_jobs(plan, company, files))
+class Executable(Protocol):
+    """What `execute` needs to know of a plan."""
+
+    @property
+    def config(self) -> CommandConfig: ...
+
+    @property
+    def specs(self) -> Mapping[str, ModelSpec]: ...
+
+    @property
+    def prompts(self) -> PromptSet: ...
+
+
+PlanT = TypeVar("PlanT", bound=Executable)
 
 
 @dataclass(frozen=True, slots=True)
-class Company:
-    """Everybody who plays in the instances of a plan, ready to."""
+class Jobs:
+    """Streams of jobs, each with workers of its own, and the budget that they share."""
 
-    crew: Crew
-    cast: Cast
-
-    async def walk(self, ctx: Context, *, system: System, instance: Instance) -> Outcome:
-        """One instance through one system."""
-        if system.kind != "clarify":
-            return await search_only(ctx, self.cast, instance, system.kind)
-        clarifier = self.crew.role(system.clarifier)
-        if system.converses:
-            return await converse_then_search(ctx, self.cast, clarifier, instance, system)
-        return await clarify_then_search(ctx, self.cast, clarifier, instance, system.k)
+    streams: Sequence[Iterator[Job]]
+    budget: Budget | None
+    in_flight: Sequence[int] = ()
+    """Jobs at once, by stream; empty: as many as the models' limits keep busy."""
 
 
-@asynccontextmanager
-async def opened_company(
-    plan: Plan, environ: Mapping[str, str], events: Events, lane_of: LaneOf | None = None
-) -> AsyncIterator[Company]:
-    """Open what the plan's instances need, see `crew.opened`. Raises UsageError where something is missing."""
-    outage_s = plan.config.max_outage_s
+OpenJobs = Callable[[PlanT, Resources, Events], AbstractAsyncContextManager[Jobs]]
+
+
+async def execute(
+    plan: PlanT, environ: Mapping[str, str], events: Events, open_jobs: OpenJobs[PlanT]
+) -> None:
+    """Open everything, run or resume all jobs, and close. Raises RunStopped when it ends early; nothing is lost."""
+    config = plan.config
     async with (
-        opened(plan.specs, plan.prompts, environ, events, max_outage_s=outage_s, lane_of=lane_of) as crew,
-        opened_searcher(plan, crew) as searcher,
+        stoppable() as stopper,
+        open_resources(
+            plan.specs, plan.prompts, environ, events, max_outage_s=config.max_outage_s
+        ) as resources,
+        open_jobs(plan, resources, events) as jobs,
     ):
-        people = None if plan.people is None else HumanAnswerer(plan.people)
-        cast = Cast(
-            answerer=people or ModelAnswerer(crew.role(plan.roles.support)),
-            respondent=people or ModelRespondent(crew.role(plan.roles.support)),
-            rewriter=crew.role(plan.roles.support),
-            searcher=searcher,
-            judges=_judges(plan, crew),
+        runner = Runner(
+            resources.lanes,
+            events=events,
+            seed=config.seed,
+            in_flight=config.in_flight or instances_in_flight(resources),
+            budget=jobs.budget,
         )
-        yield Company(crew, cast)
+        stopper.watch(runner)
+        await runner.run(*jobs.streams, in_flight=jobs.in_flight)
 
 
 @contextmanager
-def opened_runs(plan: Plan, events: Events, also: Also = dict) -> Iterator[Files]:
-    """The files of every system, in order, with what was found there told to `events`. Raises UsageError.
-
-    `also` is what a session's note tells besides, see `run_files.noted`.
-    """
-    planned = forecast(plan)
+def open_system_files(
+    plan: SystemsPlan,
+    events: Events,
+    also: Also = dict,
+    more_notes: Callable[[System], Mapping[str, Any]] = lambda system: {},
+) -> Iterator[Files]:
+    """The files of every system, in order; emits what was found in them. Raises UsageError, StorageFull."""
     with ExitStack() as stack:
-        files = {system: stack.enter_context(_files(plan, system, planned, also)) for system in plan.systems}
-        for opened_run in files.values():
-            opened_run.tell(events, plan.n_instances, retry_failed=plan.config.retry_failed)
+        files = {}
+        for system, directory in plan.systems.items():
+            record = RunRecord(
+                identity=plan.identity(system),
+                notes={**plan.notes(system), **more_notes(system)},
+                prompts=plan.prompt_texts(system),
+            )
+            files[system] = stack.enter_context(
+                open_run_files(directory, record, sync=plan.config.sync, also=also)
+            )
+        for system, run in files.items():
+            run.report_found(events, plan.n_expected(system), retry_failed=plan.config.retry_failed)
         yield files
 
 
-def budget_of(plan: Plan, files: Files, events: Events) -> Budget | None:
-    """What the plan may spend, with what its runs have spent before; None where no line is drawn."""
-    return open_budget(
-        plan.config.budget,
-        plan.specs.values(),
-        [opened_run.journal.path for opened_run in files.values()],
-        plan.roles.judges,
-        events,
+def budget_of(plan: SystemsPlan, files: Files, events: Events) -> Budget | None:
+    """What the plan may spend, less what its runs have spent; None without limits."""
+    journals = [run.journal.path for run in files.values()]
+    return open_budget(plan.config.budget, plan.specs.values(), journals, plan.judges, events)
+
+
+# --- cts run
+
+
+async def run_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> None:
+    """Run or resume every system. Raises RunStopped when it ends early."""
+    await execute(plan, environ, events, _open_jobs)
+
+
+@asynccontextmanager
+async def _open_jobs(plan: Plan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
+    async with open_cast(plan, resources) as cast:
+        with open_runs(plan, events) as files:
+            yield Jobs([_jobs(plan, resources, cast, files)], budget_of(plan, files, events))
+
+
+def open_runs(plan: Plan, events: Events, also: Also = dict) -> AbstractContextManager[Files]:
+    """`open_system_files` with the forecast in each manifest, to be compared with what the run really takes."""
+    planned = forecast(plan)
+    return open_system_files(
+        plan, events, also, more_notes=lambda system: {"forecast": note(plan, planned, system)}
     )
 
 
+@asynccontextmanager
+async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
+    """Everybody but the Clarifiers who plays in the plan's instances. Raises UsageError where something is missing."""
+    async with open_search(plan, resources) as searcher:
+        people = None if plan.people is None else HumanAnswerer(plan.people)
+        support = resources.role(plan.roles.support)
+        yield Cast(
+            answerer=people or ModelAnswerer(support),
+            respondent=people or ModelRespondent(support),
+            rewriter=support,
+            searcher=searcher,
+            judges=_judges(plan, resources),
+        )
+
+
+def walk_of(resources: Resources, cast: Cast, system: System, instance: Instance) -> Walk:
+    """How one instance goes through one system."""
+    if system.kind != "clarify":
+        return partial(search_only, cast=cast, instance=instance, kind=system.kind)
+    clarifier = resources.role(system.clarifier)
+    if system.converses:
+        return partial(converse_then_search, cast=cast, clarifier=clarifier, instance=instance, system=system)
+    return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, k=system.k)
+
+
 def work_left(plan: Plan, files: Files) -> Iterator[tuple[Instance, System]]:
-    """What has to be done, instance by instance."""
+    """The instances without a result, each with the system that lacks it, instance by instance."""
     for instance in plan.instances():
-        for system, of in files.items():
-            if of.needs_work(instance.id, retry_failed=plan.config.retry_failed):
+        for system, run in files.items():
+            if run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
                 yield instance, system
 
 
 def judgments_of(instance: Instance, ended: Outcome | StepError) -> Sequence[tuple[str, Line]]:
-    """The lines of further judges that an instance's end brings, by their names."""
+    """The lines for the files of further judges, by judge, once an instance has ended."""
     if isinstance(ended, StepError):
         return ()
     further = ended.judgments[1:]
@@ -139,62 +197,29 @@ def judgments_of(instance: Instance, ended: Outcome | StepError) -> Sequence[tup
 
 
 def result_of(system: System, instance: Instance, ended: Outcome | StepError) -> Line:
-    """The line of results that an instance's end brings."""
+    """The line of results.jsonl, once an instance has ended."""
     if isinstance(ended, StepError):
         return failure_line(system.label, instance, ended)
-    return {**outcome_line(system.label, ended), **talk_json(system, ended.turns)}
+    return {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
 
 
-def _judges(plan: Plan, crew: Crew) -> tuple[Judge, ...]:
-    """The judges asked for, and the lexical one beside them: it costs nothing."""
+def _judges(plan: Plan, resources: Resources) -> tuple[Judge, ...]:
+    """The judges of the configuration, and always the lexical one, which costs nothing."""
     if plan.config.no_judge:
         return ()
-    asked = tuple(crew.judge(name) for name in plan.roles.judges)
-    return asked if LEXICAL in plan.roles.judges else (*asked, LexicalJudge())
+    chosen = tuple(resources.judge(name) for name in plan.roles.judges)
+    return chosen if LEXICAL in plan.roles.judges else (*chosen, LexicalJudge())
 
 
-def _files(plan: Plan, system: System, planned: Forecast, also: Also) -> Any:
-    notes = {
-        "command": plan.config.command,
-        "data": {
-            "spec": plan.config.data,
-            "path": str(plan.dataset.path),
-            "gold": str(plan.config.gold) if plan.config.gold else None,
-            "fields": dict(plan.config.fields),
-            "corpus": str(plan.search.corpus) if plan.search.corpus else None,
-            **({"skip_bad_gold": True, "notes": plan.dataset.notes} if plan.config.skip_bad_gold else {}),
-        },
-        "tools": plan.search.notes,
-        "players": plan.players(system),
-        "prices": manifest_prices(plan.specs.values()),
-        "embedded": plan.embedded,
-        "n_expected": plan.n_instances,
-        "forecast": note(plan, planned, system),
-    }
-    return opened_files(
-        plan.systems[system],
-        plan.identity(system),
-        notes,
-        prompts=plan.prompt_texts(system),
-        sync=plan.config.sync,
-        also=also,
-    )
-
-
-def _jobs(plan: Plan, company: Company, files: Files) -> Iterator[Job]:
+def _jobs(plan: Plan, resources: Resources, cast: Cast, files: Files) -> Iterator[Job]:
     for instance, system in work_left(plan, files):
-        of = files[system]
-        yield Job(
-            group=of.directory.name,
-            id=instance.id,
-            journal=of.journal,
-            walk=partial(company.walk, system=system, instance=instance),
-            finish=partial(_finish, of=of, system=system, instance=instance),
-        )
+        run = files[system]
+        finish = partial(_finish, run=run, system=system, instance=instance)
+        yield run.job(instance.id, walk_of(resources, cast, system, instance), finish)
 
 
-async def _finish(ended: Outcome | StepError, *, of: RunFiles, system: System, instance: Instance) -> None:
+async def _finish(ended: Outcome | StepError, *, run: RunFiles, system: System, instance: Instance) -> None:
     for judge, line in judgments_of(instance, ended):
-        await of.add_judgment(judge, line)
-    # Last: an instance with a result is never done again, so nothing of it may still be missing.
-    await of.add_result(result_of(system, instance, ended))
+        await run.add_judgment(judge, line)
+    # The result comes last: an instance with a result is never done again, so nothing of it may be missing.
+    await run.add_result(result_of(system, instance, ended))

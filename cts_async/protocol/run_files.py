@@ -1,12 +1,20 @@
-"""The files of one run, held open by the one process that writes them."""
+"""The files of one run directory, held open by the one process that writes them.
+
+run.json            identity (what determines the results), notes of the last command, sessions
+steps.jsonl         the journal: one line for each executed step
+results.jsonl       one line for each finished instance (judged candidates: per_item.jsonl)
+judgments/          further judges' verdicts, a file for each judge
+prompts/            the prompts as they were used
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,11 +23,10 @@ from cts_async import __version__
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.run_dir import check_identity, differences, locked, read_manifest, write_json
-from cts_async.engine.runner import interrupted
-from cts_async.engine.shards import SHARDS, recovered
-from cts_async.errors import RunStopped, UsageError, unwritable
+from cts_async.engine.runner import Context, Job, interrupted
+from cts_async.errors import RunStopped, UsageError, write_error
 from cts_async.protocol.results import LatestLines, Line, judged_mark
-from cts_async.safe_files import check_writable, make_folder_in, opened_folder, replace_file
+from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
 RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
     "results.jsonl",
@@ -31,18 +38,34 @@ RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, JUDGMENTS, PROMPTS = (
     "prompts",
 )
 _FILES: Final = (RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, "traces.jsonl", "live.json", "report.html")
-_FOLDERS: Final = (JUDGMENTS, PROMPTS, SHARDS)
+_FOLDERS: Final = (JUDGMENTS, PROMPTS)
+FURTHER: Final = "further_judges"
+"""The manifest's field with what determines each further judge's verdicts, by name."""
 
 
 Also = Callable[[], Mapping[str, Any]]
-"""Asked when a session ends, however it does: what else is noted of it."""
+"""Called when a session ends, for whatever reason: further notes on that session."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a command records in a run directory beside the results."""
+
+    identity: Mapping[str, Any]
+    """Everything that determines the results: a resumed run must agree with it."""
+    notes: Mapping[str, Any]
+    """May differ between sessions; the largest `n_expected` is kept."""
+    prompts: Mapping[str, str]
+    results: str = RESULTS
+    option: str = "--name"
+    """The command-line option that chooses the directory, for error messages."""
 
 
 class RunFiles:
     """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
 
-    A `journal` that several directories share is given, and closed by whoever gave it. Raises as `recovered`, and
-    UsageError where nothing can be written, StorageFull where there is no room.
+    A `journal` that several directories share is passed in, and closed by the caller. Raises UsageError where nothing
+    can be written, and StorageFull where there is no space.
     """
 
     def __init__(
@@ -58,24 +81,31 @@ class RunFiles:
         self._sync = sync
         self._own_journal = journal is None
         try:
-            self.journal = recovered(directory / STEPS, sync=sync) if journal is None else journal
+            check_no_shards(directory)
+            self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
             self._results = AppendLog(self.results_path, sync=sync)
         except OSError as error:
-            raise unwritable(directory, error, verb="write there") from None
+            raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
-        # Answers of candidates may change under their ids; those of a run cannot.
+        # Candidates may change under the same id; the answers of a run cannot.
         mark = {"mark": judged_mark} if results == PER_ITEM else {}
         self.finished = LatestLines(self.results_path, **mark)
+
+    def job(
+        self, id: str, walk: Callable[[Context], Awaitable[Any]], finish: Callable[[Any], Awaitable[None]]
+    ) -> Job:
+        """A job of this run: `walk` makes its steps, `finish` records how it ended."""
+        return Job(self.directory.name, id, self.journal, walk, finish)
 
     async def add_result(self, line: Line) -> None:
         """Record that an instance is finished. Its other judgments must have been added before.
 
-        Nobody waits for the line to be written: the instance's steps are, and make it again.
+        Does not wait until the line is written: if it is lost, the journal's steps make it again.
         """
         await self._results.put(line)
 
     def needs_work(self, id: str, *, retry_failed: bool) -> bool:
-        """Whether an instance had no result yet, or one that is to be tried again."""
+        """Whether an instance had no result when the files were opened, or a failure to be tried again."""
         failed = self.finished.failed(id)
         return failed is None or (failed and retry_failed)
 
@@ -83,14 +113,14 @@ class RunFiles:
         await self._log(judge).append(line)
 
     async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
-        """`add_judgment` of a judge, or `add_result` where it is None, for lines as other processes made them."""
+        """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""
         if judge is None:
             await self._results.put_lines(b"".join(lines))
         else:
             await self._log(judge).append_lines(b"".join(lines))
 
-    def tell(self, events: Events, n_expected: int, *, retry_failed: bool) -> None:
-        """Say what was found: how many instances need no more work, and what was damaged."""
+    def report_found(self, events: Events, n_expected: int, *, retry_failed: bool) -> None:
+        """Emit how many instances are finished already, and a notice for each damage of the journal."""
         failed = self.finished.n_failed
         finished = min(len(self.finished) - (failed if retry_failed else 0), n_expected)
         left_failed = 0 if retry_failed else min(failed, finished)
@@ -99,7 +129,7 @@ class RunFiles:
             events.emit(Notice(text))
 
     def judged(self, judge: str) -> LatestLines:
-        """What a further judge has said already."""
+        """The verdicts of a further judge that are there already."""
         return LatestLines(judgments_path(self.directory, judge), judged_mark)
 
     def close(self) -> None:
@@ -115,44 +145,39 @@ class RunFiles:
         if judge not in self._judgments:
             path = judgments_path(self.directory, judge)
             try:
-                make_folder_in(self.directory, JUDGMENTS)
+                make_folder(self.directory, JUDGMENTS)
                 self._judgments[judge] = AppendLog(path, sync=self._sync)
             except OSError as error:
-                raise unwritable(path, error) from None
+                raise write_error(path, error) from None
         return self._judgments[judge]
 
 
 def judgments_path(directory: Path, judge: str) -> Path:
-    """Where a further judge's verdicts stand."""
+    """The file with a further judge's verdicts."""
     return directory / JUDGMENTS / f"{judge.replace('/', '_').replace(':', '_')}.jsonl"
 
 
 def results_of(directory: Path) -> str:
-    """The name of the results in a directory: a run's, or those of judged candidates."""
+    """The name of the results file in a directory: of a run, or of judged candidates."""
     judged = (directory / PER_ITEM).exists() and not (directory / RESULTS).exists()
     return PER_ITEM if judged else RESULTS
 
 
 @contextmanager
-def opened_files(
+def open_run_files(
     directory: Path,
-    identity: Mapping[str, Any],
-    notes: Mapping[str, Any],
+    record: RunRecord,
     *,
-    prompts: Mapping[str, str],
-    results: str = RESULTS,
     sync: bool = False,
     journal: Journal | None = None,
-    place: str = "--name",
     also: Also = dict,
 ) -> Iterator[RunFiles]:
-    """Lock the directory, check that it is this run, note a session in the manifest, and open the files.
+    """Lock the directory, check that it is this run, record a session in the manifest, and open the files.
 
-    `notes` may differ between sessions; of `n_expected` the largest is kept. `place` is the option that chooses
-    the directory. Raises UsageError; StorageFull where there is no room, for what lies in shards too.
+    Raises UsageError; StorageFull where there is no space.
     """
-    with noted(directory, identity, notes, prompts=prompts, place=place, also=also):
-        files = RunFiles(directory, results=results, sync=sync, journal=journal)
+    with recorded_session(directory, record, also):
+        files = RunFiles(directory, results=record.results, sync=sync, journal=journal)
         try:
             yield files
         finally:
@@ -160,29 +185,22 @@ def opened_files(
 
 
 @contextmanager
-def noted(
-    directory: Path,
-    identity: Mapping[str, Any],
-    notes: Mapping[str, Any],
-    *,
-    prompts: Mapping[str, str],
-    place: str,
-    also: Also = dict,
-) -> Iterator[None]:
-    """`opened_files` without the files: the lock, the manifest with a note of this command, the prompts."""
-    with locked(directory, place=place) as lock:
+def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> Iterator[None]:
+    """`open_run_files` without the files: the lock, the manifest with this session, the prompts."""
+    with locked(directory, place=record.option) as lock:
         check_regular_files(directory)
-        check_identity(directory, identity, place=place)
+        check_no_shards(directory)
+        identity = same_run(directory, record.identity, record.option)
         manifest = read_manifest(directory)
         if manifest is None:
-            _check_nothing_is_there(directory, place)
+            _check_no_results(directory, record.option)
             manifest = {}
-        expected = max(int(notes.get("n_expected", 0)), int(manifest.get("n_expected", 0)))
+        expected = max(int(record.notes.get("n_expected", 0)), int(manifest.get("n_expected", 0)))
         sessions = manifest.get("sessions", [])
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
         manifest = {
             "identity": identity,
-            **notes,
+            **record.notes,
             "n_expected": expected,
             "version": __version__,
             "sessions": [*sessions, session],
@@ -190,7 +208,7 @@ def noted(
         write_json(directory / MANIFEST, manifest)
         began = time.monotonic()
         try:
-            _keep_prompts(directory, prompts)
+            _write_prompts(directory, record.prompts)
             yield
         except (RunStopped, asyncio.CancelledError) as reason:
             session["stopped"] = str(reason if isinstance(reason, RunStopped) else interrupted())
@@ -201,35 +219,59 @@ def noted(
                 write_json(directory / MANIFEST, manifest)
 
 
-def check_regular_files(directory: Path) -> None:
-    """Refuse a run in which some file of ours is a symbolic link or no regular file, before anything is done there.
+def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name") -> Mapping[str, Any]:
+    """The identity under which a run is begun or resumed. UsageError where the directory holds another run.
 
-    Opening such a file for writing is refused anyway, but perhaps late. Raises UsageError.
+    Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use them
+    recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
+    """
+    manifest = read_manifest(directory) or {}
+    recorded = (manifest.get("identity") or {}).get("prompts") or {}
+    if recorded and not manifest.get("embedded"):
+        retired = {name: digest for name, digest in recorded.items() if ".small." in name}
+        identity = {**identity, "prompts": dict(sorted({**retired, **identity["prompts"]}.items()))}
+    check_identity(directory, identity, place=option)
+    return identity
+
+
+def check_regular_files(directory: Path) -> None:
+    """Refuse a run in which one of our files is a symbolic link or not a regular file, before anything is written there.
+
+    Opening such a file for writing is refused anyway, but possibly after calls were paid. Raises UsageError.
     """
     own = [directory / name for name in _FILES]
     try:
         for name in _FOLDERS:
-            with suppress(FileNotFoundError), opened_folder(directory / name) as folder:
+            with suppress(FileNotFoundError), open_folder(directory / name) as folder:
                 own += (directory / name / entry for entry in os.listdir(folder))
         for path in own:
             check_writable(path)
             check_writable(torn_path(path))
     except OSError as error:
-        raise unwritable(error.filename or directory, error) from None
+        raise write_error(error.filename or directory, error) from None
 
 
-def _check_nothing_is_there(directory: Path, place: str) -> None:
-    """Refuse results of which nobody knows what they are of: resuming would take them for this run's own."""
+def check_no_shards(directory: Path) -> None:
+    """Refuse a run that a cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError."""
+    if any((directory / "shards").glob("*.jsonl*")):
+        raise UsageError(
+            f"{directory / 'shards'}: steps of an interrupted cluster run that only cts-async==0.7.0 can merge; "
+            "resume the run with that version first"
+        )
+
+
+def _check_no_results(directory: Path, option: str) -> None:
+    """Refuse results without a manifest: resuming would take them for this run's own."""
     for name in (RESULTS, PER_ITEM):
         path = directory / name
         if path.exists() and path.stat().st_size:
             raise UsageError(
-                f"{directory} holds {name} but no {MANIFEST} that says what it is of: choose another {place}, or move "
-                f"{name} and {JUDGMENTS}/ aside: the same command makes them again from what {STEPS} has"
+                f"{directory} holds {name} but no {MANIFEST} that says which run it belongs to: use another {option}, "
+                f"or move {name} and {JUDGMENTS}/ away: the same command then rebuilds them from {STEPS}"
             )
 
 
-def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
+def _write_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
     """Copy the prompts' text: the journal stores a prompt's name and fields, not its constant text again.
 
     Raises UsageError, StorageFull.
@@ -238,48 +280,38 @@ def _keep_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
         return
     folder = directory / PROMPTS
     try:
-        make_folder_in(directory, PROMPTS)
+        make_folder(directory, PROMPTS)
         for name, text in prompts.items():
             path, content = folder / f"{name}.txt", text.encode()
             if not (path.exists() and path.read_bytes() == content):
-                # What a power cut takes of them the next session writes again.
+                # No fsync: the next session writes again what a power cut takes.
                 replace_file(path, content, sync=False)
     except OSError as error:
-        raise unwritable(folder, error) from None
+        raise write_error(folder, error) from None
 
 
 def _stamp() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-# --- Further judges' verdicts stand in files by their names, and the manifest says who has such a name.
-#
-# A model that takes over a name must not go on with its predecessor's file: verdicts of two would be one judge's.
-
-
-FURTHER: Final = "further_judges"
-"""The manifest's field with what determines each further judge's verdicts, by name."""
+# --- Further judges of a finished run
 
 
 @contextmanager
-def further_files(
-    directory: Path,
-    judges: Mapping[str, Mapping[str, Any]],
-    prices: Mapping[str, Any],
-    *,
-    embedded: bool,
-    sync: bool = False,
+def open_finished_run(
+    directory: Path, judges: Mapping[str, Mapping[str, Any]], notes: Mapping[str, Any], *, sync: bool = False
 ) -> Iterator[RunFiles]:
-    """Lock a finished run to add judgments to it; its identity stays, the new judges and their prices are noted.
+    """Lock a finished run to add judgments to it; its identity stays, the new judges and their prices are recorded.
 
-    Raises as `with_judges` and `RunFiles`.
+    Of `notes`, `prices` and `embedded` are used. Raises as `with_judges` and `RunFiles`.
     """
     with locked(directory):
         check_regular_files(directory)
+        check_no_shards(directory)
         manifest = read_manifest(directory) or {}
         manifest[FURTHER] = with_judges(directory, manifest, judges)
-        manifest["prices"] = {**manifest.get("prices", {}), **prices}
-        manifest["embedded"] = bool(manifest.get("embedded")) or embedded
+        manifest["prices"] = {**manifest.get("prices", {}), **notes["prices"]}
+        manifest["embedded"] = bool(manifest.get("embedded")) or notes["embedded"]
         write_json(directory / MANIFEST, manifest)
         files = RunFiles(directory, sync=sync)
         try:
@@ -291,26 +323,27 @@ def further_files(
 def with_judges(
     directory: Path, manifest: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What the manifest notes of further judges, with `judges` (what determines their verdicts, by name) among them.
+    """The manifest's record of further judges, with `judges` (what determines their verdicts, by name) added.
 
-    UsageError where one's file has verdicts that something else determined; what nobody noted is taken as it is.
+    A judge's file holds the verdicts of one model only: UsageError where its name now stands for another one. A file
+    of which nothing is recorded is accepted.
     """
-    noted = dict(manifest.get(FURTHER) or {})
+    recorded = dict(manifest.get(FURTHER) or {})
     for name, now in judges.items():
-        path, before = judgments_path(directory, name), noted.get(name) or _of_the_run(manifest, name)
-        told = list(differences(before, now)) if before else []
-        if told and path.exists() and path.stat().st_size:
+        path, before = judgments_path(directory, name), recorded.get(name) or _of_the_run(manifest, name)
+        changes = list(differences(before, now)) if before else []
+        if changes and path.exists() and path.stat().st_size:
             raise UsageError(
-                f"{path} has verdicts of another {name}: {'; '.join(told)}. "
-                "Give the new one another name, or move that file aside to judge anew"
+                f"{path} has verdicts of another {name}: {'; '.join(changes)}. "
+                "Use another name for the new judge, or move that file away to judge again"
             )
-        noted[name] = now
-    return noted
+        recorded[name] = now
+    return recorded
 
 
 def _of_the_run(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """What determined the verdicts of a judge that the run itself asked; None where it asked none of the name."""
-    if manifest.get("embedded"):  # a run calls the embedded model by its file
+    """What determined the verdicts of a judge of the run itself; None if the run has no judge of that name."""
+    if manifest.get("embedded"):  # a run's identity names the embedded model by its file
         return None
     identity = manifest.get("identity") or {}
     model = (identity.get("models") or {}).get(f"judge {name}")

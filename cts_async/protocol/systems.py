@@ -1,4 +1,7 @@
-"""The compared systems: Clarifiers with a budget, and the reference points `orig` and `gold`."""
+"""The compared systems, the names of their runs, and the models that play their roles.
+
+Pure: the environment is passed in, and of a key only whether it is set is looked at.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
+from cts_async.config import RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
 from cts_async.llm.local import model_file
@@ -31,97 +35,88 @@ class System:
 
     @property
     def converses(self) -> bool:
-        """Whether scheme or mode are not the benchmark's own: then it is a conversation of turns."""
+        """Whether scheme or mode differ from the benchmark's own: then the system holds a conversation."""
         return self.kind == "clarify" and (self.scheme, self.mode) != ("cts", "at-once")
 
     @property
     def label(self) -> str:
-        """`gpt-k3`; `gpt-at-cot-respond-k3` where scheme or mode are not the benchmark's own."""
+        """`gpt-k3`; `gpt-at-cot-respond-k3` if scheme or mode differ from the benchmark's own."""
         if self.kind != "clarify":
             return self.kind
         unusual = [self.scheme] * (self.scheme != "cts") + [self.mode] * (self.mode != "at-once")
         return "-".join([self.clarifier, *unusual, f"k{self.k}"]).replace("/", "_")
 
 
-def systems_of(
-    clarifiers: Sequence[str],
-    budgets: Sequence[int],
-    references: Sequence[str],
-    *,
-    schemes: Sequence[Scheme] = ("cts",),
-    modes: Sequence[Mode] = ("at-once",),
-) -> list[System]:
-    """References first, then every Clarifier with every scheme, mode and budget.
+def systems_of(config: RunConfig) -> list[System]:
+    """References first, then every Clarifier with every scheme, mode and budget of questions.
 
-    The benchmark's own scheme asks at once only: with other modes it is left out, or a UsageError where there
-    would be nothing of a scheme or mode that was asked for.
+    The benchmark's own scheme asks at once only: it is left out with other modes. UsageError where a scheme or
+    mode of the configuration would get no system at all.
     """
-    known: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
-    talks = [talk for talk in product(dict.fromkeys(schemes), dict.fromkeys(modes)) if _can(*talk)]
-    _check_talks(talks, schemes, modes)
-    asked = [
-        System("clarify", name, k, scheme, mode)
-        for name, (scheme, mode), k in product(dict.fromkeys(clarifiers), talks, dict.fromkeys(budgets))
+    references: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
+    pairs = [
+        pair for pair in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes)) if _can(*pair)
     ]
-    return [known[name] for name in dict.fromkeys(references)] + asked
+    _check_pairs(pairs, config)
+    clarifying = [
+        System("clarify", name, k, scheme, mode)
+        for name, (scheme, mode), k in product(dict.fromkeys(config.models), pairs, dict.fromkeys(config.ks))
+    ]
+    return [references[name] for name in dict.fromkeys(config.references)] + clarifying
 
 
 def _can(scheme: Scheme, mode: Mode) -> bool:
     return scheme != "cts" or mode == "at-once"
 
 
-def _check_talks(
-    talks: Sequence[tuple[Scheme, Mode]], schemes: Sequence[Scheme], modes: Sequence[Mode]
-) -> None:
+def _check_pairs(pairs: Sequence[tuple[Scheme, Mode]], config: RunConfig) -> None:
     others = ", ".join(scheme for scheme in SCHEMES if scheme != "cts")
-    for mode in modes:
-        if mode not in {mode for _, mode in talks}:
+    for mode in config.modes:
+        if mode not in {mode for _, mode in pairs}:
             raise UsageError(
                 f"--mode {mode}: the benchmark's own scheme asks at once only; add --scheme, one of {others}"
             )
-    if "cts" in schemes and not any(scheme == "cts" for scheme, _ in talks):
-        raise UsageError("--scheme cts: asks at once only; add --mode at-once, or leave it out")
+    if "cts" in config.schemes and not any(scheme == "cts" for scheme, _ in pairs):
+        raise UsageError("--scheme cts: asks at once only; add --mode at-once, or omit --scheme cts")
 
 
 def run_names(
     systems: Sequence[System], dataset: str, name: str | None, marks: Mapping[System, str] | None = None
 ) -> dict[System, str]:
-    """Directory names: DATASET-SYSTEM+MARK, or under a chosen name NAME for the only Clarifier, else NAME-SYSTEM.
+    """Directory names: DATASET-SYSTEM+MARK; with a chosen name, NAME for the only Clarifier, else NAME-SYSTEM.
 
-    Raises UsageError for a name that is no folder's.
-
-    `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself.
+    `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself. Raises
+    UsageError for a name that cannot be a folder's.
     """
     check_run_name(name)
     if not is_one_line(dataset):
-        raise UsageError(f"{dataset!r}: a run cannot be called by a name with control characters: use --name")
-    asked = [system for system in systems if system.kind == "clarify"]
+        raise UsageError(f"{dataset!r}: has control characters, so no run can be named after it: use --name")
+    clarifying = [system for system in systems if system.kind == "clarify"]
     marks = {} if name or marks is None else marks
     names = {
         system: f"{name or dataset}-{system.label}{marks.get(system, '')}".replace(":", "_")
         for system in systems
     }
-    if name and len(asked or systems) == 1:
-        names[(asked or systems)[0]] = name
+    if name and len(clarifying or systems) == 1:
+        names[(clarifying or systems)[0]] = name
     return names
 
 
 def check_run_name(name: str | None) -> None:
-    """Raises UsageError for a name that would lead out of the folder of runs, or deeper than anybody looks.
-
-    Or one that cannot be printed on a line.
-    """
+    """Raises UsageError for a name with control characters, or one that is not a single folder in the runs folder."""
     if name is not None and not is_one_line(name):
-        raise UsageError(f"--name {name!r}: has control characters or line breaks; choose a name without")
+        raise UsageError(f"--name {name!r}: has control characters or line breaks; use a name without")
     if name is not None and (Path(name).name != name or name.strip() in ("", "..")):
-        raise UsageError(f"--name {name}: has to be the name of one folder; --runs-dir says where it is")
+        raise UsageError(
+            f"--name {name}: must be the name of a single folder; use --runs-dir for its location"
+        )
 
 
 def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -> str:
-    """What a system's run is called beyond its label, by the fixed roles that differ from the usual ones.
+    """The suffix of a run's name for the fixed roles whose models differ from the usual ones.
 
-    `+support-gpt+agent-kimi`; `+all-kimi` where all of several roles are played by one model; "" where
-    none differs. Only roles that the system has count: a reference asks nobody, so `support` does not.
+    `+support-gpt+agent-kimi`; `+all-kimi` if one model plays all of several roles; "" if none differs. Only roles that
+    the system has count: a reference point asks no questions, so it has no `support`.
     """
     has = ["support"] * (system.kind == "clarify") + ["agent"] + ["judge"] * judged
     players, defaults = _players(chosen), _players(usual)
@@ -133,12 +128,12 @@ def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -
 
 
 def _players(roles: RoleNames) -> dict[str, str]:
-    """Who plays each fixed role, as a directory may be called; several judges joined."""
+    """Role to model name in a form that directory names allow; several judges are joined."""
     named = {"support": roles.support, "agent": roles.agent, "judge": "-".join(roles.judges)}
     return {role: name.replace("/", "_") for role, name in named.items()}
 
 
-# --- Which model plays which role, and whether everything it needs is there. Pure: the environment is passed in.
+# --- Which model plays which role
 
 
 PAPER_SUPPORT = "ernie"
@@ -154,49 +149,40 @@ class RoleNames:
     judges: tuple[str, ...]
     agent: str
     visit: str | None = None
-    """Who reads pages for the agent; None: they are read by their words."""
+    """The model that reads pages for the agent; None: passages are chosen by term overlap."""
 
 
-def choose_roles(
-    clarifiers: Sequence[str],
-    defaults: Mapping[str, str],
-    *,
-    support: str | None,
-    judges: Sequence[str],
-    agent: str | None,
-    every_role: str | None,
-    visit: str | None = None,
-    web: bool = False,
-) -> RoleNames:
-    """An option wins over `--all`, that over cts.toml's [roles], that over the paper's choice.
+def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = False) -> RoleNames:
+    """Who plays the fixed roles: by option, else `--all`, else cts.toml's [roles] (`defaults`), else as in the paper.
 
-    Where every Clarifier is the embedded model, so is everything else: it needs no key. Pages of the `web` are
-    read by the support model, documents of one's own by their words, unless [roles] or an option says otherwise.
+    Where every Clarifier is the embedded model, it plays all other roles too, since it needs no key. Pages of the
+    `web` are read by the support model, and documents by term overlap, unless [roles] or an option says otherwise.
     """
-    embedded = bool(clarifiers) and all(name == "local" for name in clarifiers)
+    embedded = bool(config.models) and all(name == "local" for name in config.models)
     paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
 
     def name(role: str) -> str:
-        if every_role is not None:
-            return every_role
+        if config.every_role is not None:
+            return config.every_role
         return defaults.get(role) or ("local" if embedded else paper[role])
 
-    support = name("support") if support is None else support
-    reader = visit or (every_role if web else None) or defaults.get("visit") or (support if web else LEXICAL)
+    support = name("support") if config.support is None else config.support
+    reader = config.visit_model or (config.every_role if web else None) or defaults.get("visit")
+    reader = reader or (support if web else LEXICAL)
     return RoleNames(
         support,
-        tuple(judges) or (name("judge"),),
-        name("agent") if agent is None else agent,
+        tuple(config.judges) or (name("judge"),),
+        name("agent") if config.agent is None else config.agent,
         None if reader == LEXICAL else reader,
     )
 
 
 def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
-    """Role to model name where no option says otherwise; `defaults` are cts.toml's [roles].
+    """Role to model name without options; `defaults` are cts.toml's [roles].
 
-    A run without `--model` is clarified by the embedded model, which then plays the other roles as well.
+    A run without `--model` is clarified by the embedded model, which then plays the other roles too.
     """
-    chosen = choose_roles(["a model"], defaults, support=None, judges=(), agent=None, every_role=None)
+    chosen = choose_roles(RunConfig(models=("a model",)), defaults)
     players = {
         "clarifier": "local",
         "support": chosen.support,
@@ -209,7 +195,7 @@ def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
 def with_stand_ins(
     wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str], *, keys_only: bool = False
 ) -> dict[str, str]:
-    """`environ` with something in place of every variable that is missing: enough to plan, not to call."""
+    """`environ` with a placeholder for every missing variable: enough to plan, not to call."""
     lacks = catalogue.missing_keys if keys_only else catalogue.missing_variables
     missing = {variable for name in wanted if name != LEXICAL for variable in lacks(name, environ)}
     return {**environ, **{name: f"http://{name.lower()}.invalid/v1" for name in missing}}
@@ -224,10 +210,10 @@ def resolve_all(
     options: str,
     keyless: str = "--all local",
 ) -> dict[str, ModelSpec]:
-    """Specs by name. Raises UsageError that lists every missing variable at once, with who needs it.
+    """Specs by name. Raises one UsageError that lists every missing variable with the roles that need it.
 
-    `wanted` maps a model's name to the roles it plays; `also_missing` is what searches and visits lack, in the
-    same words. `options` choose other models, `keyless` those that need no key, at the command that asks.
+    `wanted` maps a model's name to the roles it plays; `also_missing` lists what searches and visits lack, in the same
+    form. `options` are the command's options that choose other models, `keyless` those that need no key.
     """
     specs: dict[str, ModelSpec] = {}
     missing: list[str] = []
@@ -251,11 +237,18 @@ def resolve_all(
 
 
 def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> dict[str, ModelSpec]:
-    """`specs` with the embedded model called by its file's name: results of one such model are not another's."""
+    """`specs` with the embedded model named by its file: results of one such model are not those of another."""
     if not any(spec.embedded for spec in specs.values()):
         return dict(specs)
     stem = model_file(environ).stem
     return {name: replace(spec, model=stem) if spec.embedded else spec for name, spec in specs.items()}
+
+
+def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:
+    """Dollars per million tokens by model id, as a manifest records them."""
+    return {
+        spec.model: {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok} for spec in specs
+    }
 
 
 def check_prices(specs: Iterable[ModelSpec]) -> None:
@@ -269,24 +262,22 @@ def check_prices(specs: Iterable[ModelSpec]) -> None:
         )
 
 
-# --- The models one can ask for: what each needs, whether it is there, and which roles it plays unless told otherwise.
-#
-# Pure: the environment is passed in, and of a key nothing is looked at but whether it is set.
+# --- The list of models
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model by the name one asks for. `spec` has the address that the environment gives it, if it has one."""
+    """A model of the catalogue; `spec` has the address that the environment sets, if any."""
 
     name: str
     spec: ModelSpec
     roles: tuple[str, ...]
     missing: tuple[str, ...]
-    """Variables that have to be set."""
+    """Environment variables that have to be set."""
     problem: str
-    """What else stands in its way; empty if nothing does."""
+    """What else prevents its use; empty: nothing."""
     shipped: bool
-    """Whether it is as shipped, and not from a cts.toml."""
+    """Whether it is defined as shipped, not by a cts.toml."""
 
     @property
     def ready(self) -> bool:
@@ -294,18 +285,18 @@ class Entry:
 
     @property
     def key_set(self) -> bool | None:
-        """Whether its key is there; None where it needs none."""
+        """Whether its key is set; None: it needs no key."""
         return None if self.spec.key_env is None else self.spec.key_env not in self.missing
 
 
-def roster(catalogue: Catalogue, environ: Mapping[str, str]) -> list[Entry]:
-    """Every name of the catalogue, then those that only a role of cts.toml has."""
+def model_list(catalogue: Catalogue, environ: Mapping[str, str]) -> list[Entry]:
+    """Every model of the catalogue, then those that only appear in cts.toml's [roles]."""
     names = dict.fromkeys([*catalogue.models, *default_players(catalogue.roles).values()])
     return [entry(catalogue, name, environ) for name in names]
 
 
 def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
-    """The model called `name`, `alias:model-id` included. Raises UsageError if there is none."""
+    """The model called `name`, which may be `alias:model-id`. Raises UsageError for an unknown one."""
     missing, problem = catalogue.missing_variables(name, environ), ""
     spec = catalogue.models[name.partition(":")[0]]
     shipped = load_catalogue().models.get(spec.name) == spec
@@ -320,7 +311,7 @@ def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
 
 
 def as_json(entry: Entry) -> dict[str, Any]:
-    """Everything about an entry as JSON; never a key."""
+    """An entry as JSON; never contains a key."""
     spec = entry.spec
     return {
         "name": entry.name,

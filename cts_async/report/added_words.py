@@ -1,20 +1,27 @@
-"""The words of a rewritten query that the blurred one does not have."""
+"""Mark the words of a rewritten query that the blurred query does not have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypedDict
 
 from cts_async.records import language_of
-from cts_async.report.viewer.api_types import Segment
 from cts_async.search.terms import fold, is_word, pieces, stem
 
+
+class Segment(TypedDict):
+    """A part of a text, and whether the other text does not have it."""
+
+    text: str
+    added: bool
+
+
 MAX_CHARS: Final = 20_000
-"""A query that is longer is no query: it is given as it is."""
+"""Longer texts are returned unmarked."""
 
 
 def segments(blurred: str, rewritten: str) -> list[Segment]:
-    """The rewritten query in segments that make it up; nothing is marked where there is nothing to compare with.
+    """Split the rewritten query into segments, marked or not; nothing is marked if there is nothing to compare with.
 
     Words are compared without regard to case, width, accents and English endings; Chinese ones by where they stand
     in the blurred query, however that is cut into words.
@@ -30,7 +37,7 @@ def segments(blurred: str, rewritten: str) -> list[Segment]:
 
 
 def _marked(text: str, blurred: str, known: set[str]) -> Iterator[tuple[str, bool | None]]:
-    """Each piece, and whether it is added; None for what is no word."""
+    """Yield each piece, and whether it is added; None for pieces that are not words."""
     for piece in pieces(text):
         if not is_word(piece):
             yield piece, None
@@ -41,7 +48,7 @@ def _marked(text: str, blurred: str, known: set[str]) -> Iterator[tuple[str, boo
 
 
 def _joined(marked: Iterator[tuple[str, bool | None]]) -> Iterator[tuple[str, bool]]:
-    """Neighbours of one kind together; what stands between two added words is added with them."""
+    """Join adjacent pieces of one kind; what is between two added words counts as added."""
     parts: list[tuple[str, bool]] = []
     between = ""
     for text, added in marked:

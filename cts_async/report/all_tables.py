@@ -11,30 +11,28 @@ from typing import Any, Final, Literal, TypeAlias
 from cts_async.engine.run_dir import sessions_of
 from cts_async.protocol.run_files import RESULTS
 from cts_async.report.comparison import Judged, RunsCompared
-from cts_async.report.comparison_tables import Told, judged_tables, judges_tables
+from cts_async.report.comparison_tables import judged_tables, judges_tables
 from cts_async.report.conversations import conversations_table
-from cts_async.report.diagnosis import tables_of
 from cts_async.report.gathered import Gathered
 from cts_async.report.result_columns import MOST, TOOLS, ranked
 from cts_async.report.results import SMOKE_TEST
+from cts_async.report.statistics import diagnosis_tables
 from cts_async.report.summary import RunSummary
 from cts_async.report.tables import Column, DataTable, Row, number, text
 
-# --- run_tables
-#
-# What runs were, what they took, what failed: tables of whole runs, beside those of their scores.
+# Tables of whole runs: who played, cost, failures, tools
 
 MOST_KINDS: Final = 200
-"""Kinds of failures that are told, the most frequent ones."""
+"""Kinds of failures that are listed, the most frequent first."""
 _MESSAGE_CHARS: Final = 200
 _ROLES: Final = ("clarifier", "support", "agent")
 
 NamedRuns = Sequence[tuple[str, RunSummary]]
-"""Runs, each with the name that no other has."""
+"""Runs, each with its distinct name."""
 
 
 def runs_table(runs: NamedRuns) -> DataTable:
-    """Which runs these are: when, over what, by whom, and how far they got."""
+    """The runs: when, over which data, by whom, and how far they got."""
     rows = [_run_row(name, run) for name, run in runs]
     columns = (
         Column("system", text("system"), numeric=False),
@@ -71,7 +69,7 @@ def _run_row(name: str, run: RunSummary) -> Row:
 
 
 def effort_table(runs: NamedRuns) -> DataTable:
-    """What runs cost, beside what they scored under their scoring judge."""
+    """Cost of the runs, with the mean of their scoring judge."""
     rows = [_effort_row(name, run) for name, run in runs]
     columns = (
         Column("system", text("system"), numeric=False),
@@ -106,7 +104,7 @@ def _effort_row(name: str, run: RunSummary) -> Row:
 
 
 def failures_table(runs: NamedRuns) -> DataTable:
-    """Failures by step and kind, the most frequent first, each with the reason of the first by id."""
+    """Failures by step and kind, the most frequent first, each with one example."""
     counted = [row for name, run in runs for row in _failures_of(name, run)]
     rows = sorted(counted, key=lambda row: -row["n"])[:MOST_KINDS]
     columns = (
@@ -134,7 +132,7 @@ def _failures_of(name: str, run: RunSummary) -> Iterator[Row]:
 
 
 def health_table(runs: NamedRuns) -> DataTable:
-    """Which share of searches and visits worked: scores fall with it. No rows where nothing was searched."""
+    """The share of searches and visits that worked; no rows if nothing was searched."""
     rows = [
         {
             "system": name,
@@ -159,7 +157,7 @@ def health_table(runs: NamedRuns) -> DataTable:
 
 
 def causes_table(runs: NamedRuns) -> DataTable:
-    """Where and why searches and visits failed, the most frequent causes of each run."""
+    """The most frequent causes of failed searches and visits of each run."""
     rows = [
         {"system": name, "tool": tool, "host": host, "reason": reason, "n": n}
         for name, run in runs
@@ -174,7 +172,7 @@ def causes_table(runs: NamedRuns) -> DataTable:
 
 
 def served_table(runs: NamedRuns) -> DataTable:
-    """Which models answered, by their own word, where that is not the one asked for alone."""
+    """The models that answered, as servers named them, if that is not only the requested one."""
     rows = [
         {"system": name, "asked": asked, "served": served, "replies": n}
         for name, run in runs
@@ -196,13 +194,11 @@ def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _day(stamp: object) -> str:
-    """A time without seconds and zone: "2026-11-21 10:00"."""
+    """Format a time without seconds and zone: "2026-11-21 10:00"."""
     return str(stamp)[:16].replace("T", " ") if stamp else "-"
 
 
-# --- all_tables
-#
-# Every table that a report has, under names that no other has, in the groups that they are read in.
+# All tables, in groups
 
 Group: TypeAlias = Literal["runs", "scores", "judges", "questions", "effort", "failures", "conversations"]
 
@@ -213,21 +209,21 @@ _NAME_CHARS: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Grouped:
-    """A table with what is to be read after it, and where it belongs."""
+    """A table and the group that it is shown in."""
 
     group: Group
-    told: Told
+    table: DataTable
 
 
 def all_tables(gathered: Gathered) -> tuple[Grouped, ...]:
-    """The tables that have rows. Names are distinct, and good for files and anchors."""
-    found = [_marked(one, gathered) for one in _every(gathered) if one.told.table.rows]
+    """Return the tables that have rows, with distinct names that are valid for files and anchors."""
+    found = [_marked(one, gathered) for one in _every(gathered) if one.table.rows]
     taken: set[str] = set()
-    return tuple(_called(one, _free(one.told.table.name, taken)) for one in found)
+    return tuple(_called(one, _free(one.table.name, taken)) for one in found)
 
 
 def named_runs(gathered: Gathered) -> NamedRuns:
-    """The summaries, each under its system's name on the board."""
+    """Return the summaries, each with its system's name on the board."""
     labels = (
         {entrant.directory: entrant.label for entrant in gathered.board.entrants} if gathered.board else {}
     )
@@ -241,7 +237,7 @@ def _every(gathered: Gathered) -> Iterator[Grouped]:
     if gathered.compared:
         yield from _of_scores(gathered.compared)
     if gathered.diagnosis:
-        yield from _plain("questions", tables_of(gathered.diagnosis.diagnosis))
+        yield from _plain("questions", diagnosis_tables(gathered.diagnosis.diagnosis))
     yield from _plain(
         "effort",
         [
@@ -260,50 +256,47 @@ def _every(gathered: Gathered) -> Iterator[Grouped]:
 
 def _of_scores(compared: RunsCompared) -> Iterator[Grouped]:
     first, *others = compared.judged
-    yield from (Grouped("scores", told) for told in judged_tables(first, compared, all_pairs=True))
-    yield from (Grouped("judges", told) for told in judges_tables(compared))
+    yield from _plain("scores", judged_tables(first, compared, all_pairs=True))
+    yield from _plain("judges", judges_tables(compared))
     for judged in others:
-        yield from (Grouped("judges", told) for told in _of_judge(judged, compared))
+        yield from _plain("judges", _of_judge(judged, compared))
 
 
-def _of_judge(judged: Judged, compared: RunsCompared) -> Iterator[Told]:
-    """A further judge's tables, with its name in theirs."""
-    for told in judged_tables(judged, compared, all_pairs=True):
-        table = told.table
-        named = replace(
-            table, name=f"{table.name}_{judged.judge}", title=f"{table.title}, judge {judged.judge}"
-        )
-        yield replace(told, table=named)
+def _of_judge(judged: Judged, compared: RunsCompared) -> Iterator[DataTable]:
+    """Yield a further judge's tables, with its name in theirs."""
+    for table in judged_tables(judged, compared, all_pairs=True):
+        name, title = f"{table.name}_{judged.judge}", f"{table.title}, judge {judged.judge}"
+        yield replace(table, name=name, title=title)
 
 
 def _plain(group: Group, tables: Iterable[DataTable]) -> Iterator[Grouped]:
-    return (Grouped(group, Told(table)) for table in tables)
+    return (Grouped(group, table) for table in tables)
 
 
 def _marked(one: Grouped, gathered: Gathered) -> Grouped:
-    """A table of scores that the embedded model played for says so, wherever it is taken; its rows do as well."""
+    """Mark a table of scores made with the embedded model, in a remark and in every row."""
     if one.group not in _SCORED or not gathered.embedded:
         return one
     played = _embedded_by_name(gathered)
-    rows = [{**row, "smoke_test": _is_smoke(row, played)} for row in one.told.table.rows]
-    table = replace(one.told.table, rows=rows)
-    return replace(one, told=Told(table, (*one.told.remarks, smoke_test(gathered))))
+    rows = [{**row, "smoke_test": _is_smoke(row, played)} for row in one.table.rows]
+    remarks = (*one.table.remarks, smoke_test(gathered))
+    return replace(one, table=replace(one.table, rows=rows, remarks=remarks))
 
 
 def _is_smoke(row: Row, played: Mapping[str, bool]) -> bool:
-    """Whether the embedded model played for a system that the row names; for some system, where it names none."""
+    """True if the embedded model played for a system that the row names, or if the row names none."""
     named = [played[value] for value in row.values() if isinstance(value, str) and value in played]
     return any(named) or not named
 
 
 def _embedded_by_name(gathered: Gathered) -> dict[str, bool]:
-    """Of every system whether the embedded model played for it."""
+    """Map every system to whether the embedded model played for it."""
     runs = (*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks))
     return {name: bool(run.manifest.get("embedded")) for name, run in runs}
 
 
 def smoke_test(gathered: Gathered) -> str:
-    """Which systems' scores say nothing, and why."""
+    """Explain which systems' scores are a smoke test."""
     embedded = _embedded_by_name(gathered)
     played = [name for name, by_it in embedded.items() if by_it]
     whose = "" if len(played) == len(embedded) else f" It played for {', '.join(played)}."
@@ -311,11 +304,11 @@ def smoke_test(gathered: Gathered) -> str:
 
 
 def _called(one: Grouped, name: str) -> Grouped:
-    return replace(one, told=replace(one.told, table=replace(one.told.table, name=name)))
+    return replace(one, table=replace(one.table, name=name))
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """`name` as a file may be called on any system, with a number where another table has it already."""
+    """Make `name` valid for files on any system, and distinct by a number."""
     usual = _UNUSUAL.sub("_", name).strip("._")[:_NAME_CHARS] or "table"
     free, n = usual, 2
     while free.casefold() in taken:

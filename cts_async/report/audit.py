@@ -12,13 +12,13 @@ from rich.console import Console
 from cts_async.protocol.audit import Audit, Finding
 
 SHOWN: Final = 10
-"""Findings that are listed of each run; all of them stand in the JSON."""
+"""Findings printed for each run; the JSON has all."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 _MOST_CHARS: Final = 120
 
 
 def print_audits(console: Console, audits: Sequence[Audit]) -> None:
-    """A verdict for each run, what it rests on, and the first findings, those that violate before others."""
+    """Print a verdict for each run, its basis, and the first findings, violations first."""
     for audit in audits:
         _say(console, f"{audit.directory.name}: {audit.verdict()}", "green" if audit.held else "red")
         _say(console, f"  {audit.n_requests} requests checked{_exempt(audit)}")
@@ -32,7 +32,7 @@ def print_audits(console: Console, audits: Sequence[Audit]) -> None:
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:
-    """One run's audit with all of its findings."""
+    """Return one run's audit with all findings."""
     return {
         "run": str(audit.directory),
         "system": audit.label,
@@ -64,6 +64,6 @@ def _line(finding: Finding) -> str:
 
 
 def _say(console: Console, text: str, style: str | None = None) -> None:
-    # Models and data wrote parts of it: nothing in it is markup or steers the terminal.
+    # Parts of it were written by models and data: no markup, no control characters.
     visible = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
     console.print(visible, style=style, markup=False, highlight=False, soft_wrap=True)

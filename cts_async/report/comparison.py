@@ -1,4 +1,4 @@
-"""Runs compared: leaderboards, tests, judges and supporting models, as data and as JSON."""
+"""Comparison of runs: leaderboards, tests, judges and supporting models, as data and as JSON."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ORIG = "orig"
 _EQUAL = 1e-9
 """Means that differ by less are equal but for the order of their sums."""
 NO_ANSWERS = (
-    "no instance of these runs has an answer yet, so there is nothing to judge or compare: a run's own command "
-    "goes on with it, and with --retry-failed tries again what failed"
+    "no instance of these runs has an answer yet, so there is nothing to judge or compare: repeat a run's command to "
+    "resume it, with --retry-failed to retry what failed"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Everything under one judge: `pairs` is the family of tests that Holm's correction is over."""
+    """The results under one judge: `pairs` is the family of tests of Holm's correction."""
 
     judge: str
     standings: tuple[Standing, ...]
@@ -37,13 +37,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class RunsCompared:
-    """What `cts compare` has found."""
+    """The result of `cts compare`."""
 
     board: Board
     baseline: str
-    """"" where there is none."""
+    """"" for none."""
     against_baseline: bool
-    """Whether the tests are of every system against the baseline, or of all pairs."""
+    """True if the tests are of every system against the baseline, else of all pairs."""
     judged: tuple[Judged, ...]
     robustness: Robustness | None
     stabilities: tuple[Stability, ...]
@@ -58,9 +58,9 @@ class RunsCompared:
 def compare_runs(
     words: Sequence[str], *, judges: Sequence[str] = (), baseline: str | None = None, seed: int = 0
 ) -> RunsCompared:
-    """Compare what `words` name under `judges` (all where none are named). Raises UsageError.
+    """Compare the runs that `words` name under `judges` (all if none are named). Raises UsageError.
 
-    Without a `baseline` the differences are to orig, if it is there, and the family of tests is all pairs.
+    Without a `baseline` the differences are to orig, if present, and the family of tests is all pairs.
     """
     notes: list[str] = []
     paths = find_runs(words, notes.append)
@@ -78,7 +78,7 @@ def compare_runs(
 
 
 def read_board(paths: Sequence[Path]) -> Board:
-    """The runs side by side. Raises UsageError for runs that cannot be paired."""
+    """Read the runs onto a board. Raises UsageError for runs that cannot be paired."""
     check_same_data(paths)
     return make_board(reader(path)() for path in paths)
 
@@ -86,7 +86,7 @@ def read_board(paths: Sequence[Path]) -> Board:
 def compare_board(
     board: Board, judges: Sequence[str], baseline: str, *, against_baseline: bool = False, seed: int = 0
 ) -> RunsCompared:
-    """Compare the systems of a board, of which there may be one; a `baseline` of "" is none. Raises UsageError."""
+    """Compare the systems of a board, one or more; a `baseline` of "" is none. Raises UsageError."""
     chosen = _chosen(board, judges)
     return RunsCompared(
         board=board,
@@ -121,7 +121,7 @@ def _chosen(board: Board, judges: Sequence[str]) -> tuple[str, ...]:
 
 
 def baseline_of(board: Board, wanted: str | None = None) -> str:
-    """The label of the system that differences refer to: orig, or another. Raises UsageError where that is not clear."""
+    """Return the label of the system that differences are to: orig, or another. Raises UsageError if it is ambiguous."""
     name = ORIG if wanted is None else wanted
     alike = _called(board, name)
     if len(alike) == 1:
@@ -134,7 +134,7 @@ def baseline_of(board: Board, wanted: str | None = None) -> str:
 
 
 def _called(board: Board, name: str) -> list[str]:
-    """Labels of the systems that are meant by a name: that one, else those of such a system or directory."""
+    """Return the labels that match a name: itself, else those of a system or directory of that name."""
     if name in board.systems:
         return [name]
     return [e.label for e in board.entrants if name in (e.system, e.directory.name, str(e.directory))]
@@ -148,7 +148,7 @@ def _no_orig(board: Board) -> str:
 
 
 def _stabilities(board: Board) -> Iterator[Stability]:
-    """Pairs of runs of one Clarifier and budget whose supporting models differ (table 11)."""
+    """Compare pairs of runs of one Clarifier and budget with different supporting models (table 11)."""
     groups: dict[tuple[str, int], list[Entrant]] = {}
     for entrant in board.entrants:
         if entrant.clarifier and entrant.support:
@@ -160,17 +160,17 @@ def _stabilities(board: Board) -> Iterator[Stability]:
             }
             for one, other in combinations(group, 2):
                 if one.support != other.support:
-                    names = _backed(one), _backed(other)
+                    names = _with_support(one), _with_support(other)
                     yield stability(runs[one.label], runs[other.label], names)
 
 
-def _backed(entrant: Entrant) -> str:
-    """As the paper calls it: the Clarifier and its supporting model, `GPT-ERNIE`."""
+def _with_support(entrant: Entrant) -> str:
+    """Name the Clarifier and its supporting model as the paper does: `GPT-ERNIE`."""
     return f"{entrant.clarifier}-{entrant.support} k{entrant.k}"
 
 
 def _other_instances(board: Board, judge: str) -> Iterator[str]:
-    """A warning where systems have other instances, and which of them their means order otherwise than their pairs."""
+    """Warn if systems have different instances, and name those that means order otherwise than pairs."""
     import numpy as np
 
     scores = board.scores[judge]
@@ -197,7 +197,7 @@ def _other_instances(board: Board, judge: str) -> Iterator[str]:
 
 
 def _notes(board: Board, judge: str) -> Iterator[str]:
-    """What a reader has to know before believing the numbers."""
+    """Yield facts that a reader has to know before relying on the numbers."""
     yield from board.remarks
     yield from _other_instances(board, judge)
     for entrant in board.entrants:
@@ -206,7 +206,7 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
         if entrant.n_missing:
             done = entrant.n_expected - entrant.n_missing
             yield f"Unfinished: {entrant.label} has {done} of {entrant.n_expected} instances ({where})."
-        if not entrant.n_done:  # there is nothing that a judge could be asked about
+        if not entrant.n_done:  # nothing to judge
             if entrant.n_failed:
                 yield (
                     f"Nothing but failures, so left out: {entrant.label}, {entrant.n_failed} of {entrant.n_expected} "
@@ -222,12 +222,12 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
         if entrant.agent:
             agents.setdefault(entrant.agent, []).append(entrant.label)
     if len(agents) > 1:
-        told = "; ".join(f"{agent}: {', '.join(labels)}" for agent, labels in agents.items())
-        yield f"The agents differ, so differences are not the Clarifiers' alone. {told}."
+        listed = "; ".join(f"{agent}: {', '.join(labels)}" for agent, labels in agents.items())
+        yield f"The agents differ, so differences are not due to the Clarifiers alone. {listed}."
 
 
 def comparison_json(found: RunsCompared) -> dict[str, Any]:
-    """All numbers, unrounded."""
+    """Return all numbers, unrounded."""
     board = found.board
     return {
         "data": next((dict(e.data) for e in board.entrants if e.data), {}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from cts_async.analysis.agreement import Robustness
 from cts_async.analysis.board import LABELS
@@ -25,35 +25,23 @@ from cts_async.report.tables import (
     with_interval,
 )
 
-# --- comparison_tables
-#
-# Runs compared, as the tables that the paper prints: three decimals for scores, two between judges.
-
 MOST_PAIRS = 36
-"""Pairs that are shown without being asked for: those of nine systems."""
+"""Pairs that are shown without --pairs: those of nine systems."""
 
 
 REFERENCES = ("orig", "gold")
-"""Reference points, beside which the others compete."""
+"""Reference points, which are not ranked among the systems."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A table, and lines to be read after it."""
-
-    table: DataTable
-    remarks: tuple[str, ...] = ()
-
-
-def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[Told]:
-    """Every table there is something for. With `main_only` leaderboard and tests of the first judge only."""
+def tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
+    """Yield every table that has content. With `main_only` leaderboard and tests of the first judge only."""
     for judged in found.judged[:1] if main_only else found.judged:
         yield from judged_tables(judged, found, all_pairs=all_pairs)
     yield from judges_tables(found)
 
 
-def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Iterator[Told]:
-    """Leaderboard, intervals and tests under one judge."""
+def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Iterator[DataTable]:
+    """Yield leaderboard, intervals and tests under one judge."""
     yield leaderboard_table(judged, found.baseline)
     if any(standing.delta for standing in judged.standings):
         yield interval_table(judged, found.baseline)
@@ -61,8 +49,8 @@ def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> It
         yield pairs_table(judged, found, all_pairs=all_pairs)
 
 
-def judges_tables(found: RunsCompared) -> Iterator[Told]:
-    """Do conclusions depend on the judge, or on the supporting models?"""
+def judges_tables(found: RunsCompared) -> Iterator[DataTable]:
+    """Yield tables of the robustness to the judge and to the supporting model."""
     if found.robustness:
         yield judges_table(found.robustness)
         yield agreement_table(found.robustness)
@@ -70,8 +58,8 @@ def judges_tables(found: RunsCompared) -> Iterator[Told]:
         yield stability_table(found.stabilities)
 
 
-def leaderboard_table(judged: Judged, baseline: str) -> Told:
-    """Tables 2 and 6."""
+def leaderboard_table(judged: Judged, baseline: str) -> DataTable:
+    """The leaderboard (paper, tables 2 and 6)."""
     columns = (
         Column("system", text("system"), numeric=False),
         Column("k", lambda row: str(row["k"] or "-")),
@@ -86,12 +74,12 @@ def leaderboard_table(judged: Judged, baseline: str) -> Told:
     caption = f"judge {judged.judge}" + (
         f"; Δ is the mean paired difference to {baseline}" if baseline else ""
     )
-    table = DataTable("leaderboard", "restore_score_100", caption, columns, rows)
-    return Told(table, tuple(_said_of_columns([column.heading for column in columns])))
+    remarks = tuple(_explained([column.heading for column in columns]))
+    return DataTable("leaderboard", "restore_score_100", caption, columns, rows, remarks=remarks)
 
 
 def _beside_the_mean(standings: Sequence[Standing]) -> Iterator[Column]:
-    """Where systems have other instances: the mean over those that all have; and with failures counted as 0."""
+    """Yield columns for means over common instances, and with failures as 0, if these differ from the mean."""
     n_common = standings[0].n_common if standings else 0
     if any(n_common < standing.scores.n_scored for standing in standings):
         show = number("common_mean", ".3f")
@@ -101,8 +89,8 @@ def _beside_the_mean(standings: Sequence[Standing]) -> Iterator[Column]:
         yield Column("failed=0", show, rank=_competing("mean_failed_as_0"))
 
 
-def _said_of_columns(headings: Sequence[str]) -> Iterator[str]:
-    """What the means beside the mean are, where they stand there."""
+def _explained(headings: Sequence[str]) -> Iterator[str]:
+    """Explain the further means, if there are any."""
     if any(heading.startswith("common") for heading in headings):
         yield "common: the mean over the instances that all systems have a score for."
     if "failed=0" in headings:
@@ -110,7 +98,7 @@ def _said_of_columns(headings: Sequence[str]) -> Iterator[str]:
 
 
 def _competing(name: str) -> Rank:
-    """The best of a column is a system's, not a reference point's."""
+    """Rank systems by a column, but not reference points."""
     return lambda row: None if str(row["system"]).partition("+")[0] in REFERENCES else row[name]
 
 
@@ -124,8 +112,8 @@ def _mean(row: Row) -> str:
     return f"{row['mean']:.3f}" + ("" if row["delta"] is None else f" ({row['delta']:+.3f})")
 
 
-def interval_table(judged: Judged, baseline: str) -> Told:
-    """Table 3."""
+def interval_table(judged: Judged, baseline: str) -> DataTable:
+    """Intervals of the differences (paper, table 3)."""
     with_delta = [(standing, standing.delta) for standing in judged.standings if standing.delta]
     columns = (
         Column("system", text("system"), numeric=False),
@@ -144,7 +132,8 @@ def interval_table(judged: Judged, baseline: str) -> Told:
     if any(delta.too_short for _, delta in with_delta):
         remarks = (*remarks, SHORT_NOTE)
     caption = f"judge {judged.judge}; paired bootstrap, 95 % CI"
-    return Told(DataTable("intervals", f"Mean improvement over {baseline}", caption, columns, rows), remarks)
+    title = f"Mean improvement over {baseline}"
+    return DataTable("intervals", title, caption, columns, rows, remarks=remarks)
 
 
 def _interval(row: Row) -> str:
@@ -153,8 +142,8 @@ def _interval(row: Row) -> str:
     return f"[{row['low']:.3f}, {row['high']:.3f}]{SHORT_MARK if row['too_short'] else ''}"
 
 
-def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told:
-    """Permutation tests with Holm's correction; the difference that each detects, and the n that this one needs."""
+def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> DataTable:
+    """Permutation tests with Holm's correction, the difference that each can detect, and the n that it needs."""
     tests, baseline = len(judged.pairs), found.baseline
     shown, remarks = judged.pairs, [*_floor(judged.pairs), *_power(judged.pairs)]
     if found.against_baseline:
@@ -173,11 +162,12 @@ def pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Told
             )
     rows = [asdict(pair) for pair in shown]
     caption = f"judge {judged.judge}; Holm over {family}"
-    return Told(DataTable("pairs", "Paired permutation tests", caption, _PAIR_COLUMNS, rows), tuple(remarks))
+    title = "Paired permutation tests"
+    return DataTable("pairs", title, caption, _PAIR_COLUMNS, rows, remarks=tuple(remarks))
 
 
 def _floor(pairs: tuple[Pair, ...]) -> Iterator[str]:
-    """How p was found, the smallest p that these tests can give, and how many cannot become significant at all."""
+    """Explain how p was computed, the smallest possible p, and how many tests cannot become significant."""
     tests, floors = len(pairs), [pair.p_floor for pair in pairs]
     ways = {
         f"exact (at most {EXACT} instances differ)": any(pair.exact for pair in pairs),
@@ -197,16 +187,16 @@ def _floor(pairs: tuple[Pair, ...]) -> Iterator[str]:
 
 
 def _power(pairs: tuple[Pair, ...]) -> Iterator[str]:
-    """Which differences so many instances can show; nothing where no pair has enough of them."""
-    told = [pair for pair in pairs if pair.sd is not None and pair.detectable is not None]
-    if not told:
+    """Say which differences so many instances can show; nothing if no pair has enough of them."""
+    powered = [pair for pair in pairs if pair.sd is not None and pair.detectable is not None]
+    if not powered:
         return
-    strict = [pair.detectable_holm for pair in told if pair.detectable_holm is not None]
+    strict = [pair.detectable_holm for pair in powered if pair.detectable_holm is not None]
     under_holm = f"; of {_range(strict, '{:.2f}')} at Holm's strictest step (α/{len(pairs)})"
     yield (
-        f"Power: with n = {_range([pair.n for pair in told], '{}')} and differences of standard deviation "
-        f"{_range([pair.sd for pair in told], '{:.2f}')}, a true difference of "
-        f"{_range([pair.detectable for pair in told], '{:.2f}')} points is found in {POWER:.0%} of cases at "
+        f"Power: with n = {_range([pair.n for pair in powered], '{}')} and differences of standard deviation "
+        f"{_range([pair.sd for pair in powered], '{:.2f}')}, a true difference of "
+        f"{_range([pair.detectable for pair in powered], '{:.2f}')} points is found in {POWER:.0%} of cases at "
         f"α = {_decimal(ALPHA)}{under_holm if strict and len(pairs) > 1 else ''}."
     )
 
@@ -217,13 +207,13 @@ def _range(values: Sequence[float | None], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def judges_table(found: Robustness) -> Told:
-    """Table 9: a column for each judge, so that many systems fit."""
+def judges_table(found: Robustness) -> DataTable:
+    """Robustness to the judge (paper, table 9), with a column for each judge so that many systems fit."""
     shared = [i for i, mean in enumerate(found.judges[0].common_means) if mean is not None]
     differ = any(judge.n_scored[i] != found.n_common for judge in found.judges for i in shared)
     orderings = [f"Ordering by {judge.judge}: {judge.ordering}" for judge in found.judges if len(shared) > 1]
     verdict = {True: "All judges order the systems alike.", False: "The judges' orderings differ.", None: ""}
-    of = f"Ordered are the {len(shared)} of {len(found.systems)} systems that every judge has scored"
+    of = f"Orderings are of the {len(shared)} of {len(found.systems)} systems that every judge has scored"
     orderings += [f"{of}; --judge NAME asks for fewer judges."] * (len(shared) < len(found.systems))
     if differ:
         orderings.append(
@@ -245,16 +235,17 @@ def judges_table(found: Robustness) -> Told:
     ]
     scores = (Column(name, number(name, ".2f"), rank=_competing(name)) for name in judges)
     columns = (Column("system", text("system"), numeric=False), *scores)
-    table = DataTable("judges", "Robustness to the judge", "mean restore_score_100 by judge", columns, rows)
-    return Told(table, tuple(told for told in (*orderings, verdict[found.same_order], *partly) if told))
+    remarks = tuple(remark for remark in (*orderings, verdict[found.same_order], *partly) if remark)
+    caption = "mean restore_score_100 by judge"
+    return DataTable("judges", "Robustness to the judge", caption, columns, rows, remarks=remarks)
 
 
 def _most_scored(found: Robustness) -> tuple[int, ...]:
     return tuple(map(max, zip(*(judge.n_scored for judge in found.judges), strict=True)))
 
 
-def agreement_table(found: Robustness) -> Told:
-    """Labels compared nugget by nugget."""
+def agreement_table(found: Robustness) -> DataTable:
+    """Agreement of the judges' labels, nugget by nugget."""
     taus = {(order.judge, order.other): order.tau for order in found.orders}
     alpha = (
         f"Krippendorff's alpha of all {len(found.judges)} judges: {_rate(found.alpha_nominal)} nominal, "
@@ -268,13 +259,12 @@ def agreement_table(found: Robustness) -> Told:
     ]
     rows = [{**asdict(pair), "tau": taus.get((pair.judge, pair.other))} for pair in found.agreements]
     caption = "labels nugget by nugget: Cohen's kappa; r of scores, tau of orderings"
-    return Told(
-        DataTable("agreement", "Agreement of judges", caption, _AGREEMENT_COLUMNS, rows), (alpha, *shares)
-    )
+    title, remarks = "Agreement of judges", (alpha, *shares)
+    return DataTable("agreement", title, caption, _AGREEMENT_COLUMNS, rows, remarks=remarks)
 
 
-def stability_table(rows: tuple[Stability, ...]) -> Told:
-    """Table 11, with unsupported concretization (section 7.4)."""
+def stability_table(rows: tuple[Stability, ...]) -> DataTable:
+    """Stability under other supporting models (paper, table 11), with unsupported rewrites (section 7.4)."""
     remarks = tuple(
         f"{row.run} vs. {row.other}: UA agree is over the {row.n_aligned} of {row.n_questions} questions that "
         "both asked in the same words."
@@ -283,11 +273,12 @@ def stability_table(rows: tuple[Stability, ...]) -> Told:
     )
     caption = "User Answerer and Rewriter: do they answer and rewrite alike?"
     values = [asdict(row) for row in rows]
-    return Told(DataTable("support", "Other supporting models", caption, _STABILITY_COLUMNS, values), remarks)
+    title = "Other supporting models"
+    return DataTable("support", title, caption, _STABILITY_COLUMNS, values, remarks=remarks)
 
 
 def probability(p: float) -> str:
-    """Four decimals; smaller ones are said to be."""
+    """Format p with four decimals, or as `<.0001`."""
     return "<.0001" if p < 0.00005 else _decimal(p, 4)
 
 
@@ -300,7 +291,7 @@ def _rate(value: float | None) -> str:
 
 
 def _decimal(value: float, decimals: int = 2) -> str:
-    """Without the leading 0: .05."""
+    """Format a number without its leading 0: .05."""
     return f"{value:.{decimals}f}".removeprefix("0")
 
 
@@ -334,15 +325,13 @@ _STABILITY_COLUMNS = (
 )
 
 
-# --- headline
-#
-# What a comparison comes to, in a few sentences, for those who read no further.
+# The headline of a report
 
 
 def headline(found: RunsCompared) -> Iterator[str]:
-    """The best system, how many differ from the baseline, whether judges agree, what failed.
+    """Summarise a comparison in sentences: the best system, differences to the baseline, agreement of judges, failures.
 
-    Nothing where the embedded model played: what its scores come to is nothing.
+    Nothing for runs of the embedded model, whose scores mean nothing.
     """
     if found.embedded:
         return
@@ -362,13 +351,13 @@ def headline(found: RunsCompared) -> Iterator[str]:
 
 
 def _competes(found: RunsCompared, label: str) -> bool:
-    """Whether a system is neither the baseline nor a reference point."""
+    """True if a system is neither the baseline nor a reference point."""
     system = found.board.entrants[found.board.place(label)].system
     return label != found.baseline and system not in REFERENCES
 
 
 def _best(rivals: Sequence[Standing], judged: Judged, baseline: str) -> str:
-    """The first of several, all of them where several have the same mean as it is printed."""
+    """Name the best system, or all whose printed means are equal to its mean."""
     common = rivals[0].n_common
     differ = common > 0 and any(one.scores.n_scored > common for one in rivals)
     means = {one.system: (one.common_mean if differ else one.scores.mean) or 0.0 for one in rivals}
@@ -390,7 +379,7 @@ def _best(rivals: Sequence[Standing], judged: Judged, baseline: str) -> str:
 
 
 def _differing(judged: Judged, found: RunsCompared) -> Iterator[str]:
-    """How many systems are better or worse than the baseline by the tests."""
+    """Count the systems that are significantly better or worse than the baseline."""
     baseline, better, worse, n = found.baseline, 0, 0, 0
     for pair in judged.pairs:
         if baseline not in (pair.system, pair.other):

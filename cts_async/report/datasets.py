@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.datasets.about import About
-from cts_async.datasets.contents import Contents, Fact, Span, counted
 from cts_async.datasets.fields import short
-from cts_async.datasets.lines import MAX_LINE_BYTES, byte_lines
-from cts_async.datasets.unique import FirstLines
+from cts_async.datasets.inspect import Contents, Fact, Span, counted
+from cts_async.datasets.io import MAX_LINE_BYTES, byte_lines, earlier_line
+from cts_async.datasets.registry import Kind
 from cts_async.errors import InputError
 from cts_async.report.tables import Column, DataTable, number, text
 from cts_async.report.text import plain
@@ -22,19 +21,17 @@ from cts_async.search.backends.base import Page
 from cts_async.search.backends.index import parse_document
 from cts_async.search.rankers import Ranked
 
-# --- shelf
-#
-# Datasets on a terminal: the kinds there are, what one holds, and its instances. Nobody's text moves the cursor.
+# Kinds of datasets, contents and items. All text is untrusted and printed without control characters.
 
 _LABELS: Final = {"blurred_query": "q", "fused_query": "q*"}
-"""What an item's fields are called in print; the others by their own names."""
+"""Printed names of fields, if not their own."""
 
 Line = tuple[str, str]
-"""A label, "" for none, and what it says."""
+"""A label, "" for none, and its text."""
 
 
-def print_kinds(console: Console, kinds: Iterable[About]) -> None:
-    """A paragraph for each kind of dataset."""
+def print_kinds(console: Console, kinds: Iterable[Kind]) -> None:
+    """Print a paragraph for each kind of dataset."""
     for about in kinds:
         of = f"{about.paper}; {about.licence}" if about.paper else about.licence
         lines = [
@@ -48,7 +45,7 @@ def print_kinds(console: Console, kinds: Iterable[About]) -> None:
 
 
 def print_contents(console: Console, title: str, paths: Sequence[Path], contents: Contents) -> None:
-    """What a dataset holds, a fact to a line."""
+    """Print the contents of a dataset, one fact per line."""
     lines = [("file", str(path)) for path in paths]
     lines += [("holds" if not number else "", fact.text) for number, fact in enumerate(contents.facts)]
     lines += [("note", note) for note in contents.notes]
@@ -56,7 +53,7 @@ def print_contents(console: Console, title: str, paths: Sequence[Path], contents
 
 
 def print_item(console: Console, item: Mapping[str, Any], *, whole: bool = False) -> None:
-    """An instance or a pane; its lists of records are counted, or with `whole` printed."""
+    """Print an instance or a pane; lists of records are counted, or with `whole` printed."""
     _print(console, str(item["id"]), _item_lines(item, whole))
 
 
@@ -76,7 +73,7 @@ def _item_lines(item: Mapping[str, Any], whole: bool) -> Iterator[Line]:
 
 
 def _record(record: Mapping[str, Any]) -> str:
-    """A pair of question and answer, or a nugget."""
+    """Format a pair of question and answer, or a nugget."""
     if "question" in record:
         return f"{record['question']} -> {record['answer']}"
     sources = f" [{', '.join(record['source_ids'])}]" if record.get("source_ids") else ""
@@ -84,7 +81,7 @@ def _record(record: Mapping[str, Any]) -> str:
 
 
 def _print(console: Console, title: str, lines: Iterable[Line]) -> None:
-    """A title with labelled lines under it, folded in their column, and a free line."""
+    """Print a title, labelled lines folded in their column, and an empty line."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -95,27 +92,25 @@ def _print(console: Console, title: str, lines: Iterable[Line]) -> None:
     console.print()
 
 
-# --- corpus_contents
-#
-# Is a corpus sound? Its documents are parsed as searching it would, in bounded memory and without an index.
+# Contents of a corpus: its documents are parsed as for searching, in bounded memory and without an index.
 
 
 def corpus_contents(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Contents:
-    """Count the documents. InputError with the line for what is none, and for an id or url that stands twice."""
-    seen = {"id": FirstLines(), "url": FirstLines()}
+    """Count the documents. Raises InputError with the line for an invalid document, and for a repeated id or url."""
+    seen: dict[str, dict[str, int]] = {"id": {}, "url": {}}
     length, empty = Span(), 0
     for line in byte_lines(path, max_line_bytes=max_line_bytes):
         if not line.raw.strip():
             continue
         page = parse_document(line.raw, path, line.number)
         for field, value in (("id", page.id), ("url", page.url)):
-            if (earlier := seen[field].add(value, line.number)) is not None:
-                problem = f"{short(value)} stands already on line {earlier}"
+            if (earlier := earlier_line(seen[field], value, line.number)) is not None:
+                problem = f"{short(value)} is already on line {earlier}"
                 raise InputError(path, problem, line=line.number, field=field)
         length.add(len(page.text))
         empty += not page.text.strip()
     if not length.n:
-        raise InputError(path, "holds no document")
+        raise InputError(path, "contains no document")
     facts = (
         Fact("documents", length.n, counted(length.n, "document")),
         Fact("text_chars", length.as_json(), f"characters of text: {length}"),
@@ -124,13 +119,11 @@ def corpus_contents(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Cont
     return Contents(facts)
 
 
-# --- corpus_tables
-#
-# Tables of a corpus: what is in the file, and what a ranker finds in it.
+# Tables of a corpus
 
 
 def facts_table(title: str, facts: Mapping[str, Any]) -> DataTable:
-    """One row for each fact."""
+    """A row for each fact."""
     rows = [{"fact": name, "value": value} for name, value in facts.items()]
     columns = (
         Column("fact", text("fact"), numeric=False),
@@ -140,7 +133,7 @@ def facts_table(title: str, facts: Mapping[str, Any]) -> DataTable:
 
 
 def documents_table(pages: Iterable[Page]) -> DataTable:
-    """The first documents of a file."""
+    """The first documents of the file."""
     rows = [{"id": page.id, "title": page.title, "url": page.url, "chars": len(page.text)} for page in pages]
     columns = (
         Column("id", text("id"), numeric=False),
@@ -152,7 +145,7 @@ def documents_table(pages: Iterable[Page]) -> DataTable:
 
 
 def found_table(ranker: str, found: Iterable[tuple[Ranked, Page]]) -> DataTable:
-    """What was found, best first."""
+    """Ranked documents, best first."""
     rows = [
         {"rank": rank, "id": one.id, "score": one.score, "title": page.title, "url": page.url}
         for rank, (one, page) in enumerate(found, 1)
@@ -164,7 +157,7 @@ def found_table(ranker: str, found: Iterable[tuple[Ranked, Page]]) -> DataTable:
         Column("title", text("title"), numeric=False),
         Column("url", text("url"), numeric=False),
     )
-    caption = "scores compare documents for this query, and nothing else"
+    caption = "scores are comparable within one query only"
     return DataTable("found", f"Ranked by {ranker}", caption, columns, rows)
 
 

@@ -17,75 +17,49 @@ from cts_async.analysis.interactions import Interaction, Interactions, Reader, i
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.runs import read_run
 from cts_async.analysis.selection import NOT_ASKED, RunSet, read_run_set
-from cts_async.datasets.asked import Asked, read_asked
-from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
-from cts_async.datasets.type_labels import read_type_labels
+from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
+from cts_async.datasets.question_files import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
-from cts_async.report import diagnosis_tables
-from cts_async.report.diagnosis_tables import named
 from cts_async.report.results import SMOKE_TEST
-from cts_async.report.tables import DataTable, print_table, printable, write_csv
-
-# --- diagnosis
-#
-# A diagnosis for people and for programs: the paper's tables, then those beyond it.
+from cts_async.report.statistics import diagnosis_tables
+from cts_async.report.tables import print_table, printable, write_csv
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """A diagnosis with what a reader has to know about where its numbers are from."""
+class DiagnosisReport:
+    """A diagnosis with the provenance of its numbers."""
 
     diagnosis: Diagnosis
     judge: str | None
-    """Whose scores these are; None without scores."""
+    """The judge of the scores; None without scores."""
     orig: Path | None
-    """The run that gains are over; None where there is none."""
+    """The run that gains are over; None without one."""
     notes: Sequence[str]
 
     @property
     def embedded(self) -> bool:
-        """Some role was played by the embedded model."""
+        """True if the embedded model played a role."""
         return any(one.system.embedded for one in self.diagnosis.systems)
 
 
-def tables_of(diagnosis: Diagnosis) -> tuple[DataTable, ...]:
-    """All tables, in the order of the paper; some may have no rows."""
-    runs = named(diagnosis)
-    return (
-        diagnosis_tables.progress(runs),
-        diagnosis_tables.table_4(runs),
-        diagnosis_tables.table_5(runs),
-        diagnosis_tables.table_7(runs),
-        diagnosis_tables.table_8(diagnosis),
-        diagnosis_tables.table_10(runs),
-        diagnosis_tables.types(diagnosis),
-        diagnosis_tables.types_by_turn(diagnosis),
-        diagnosis_tables.shares(runs),
-        diagnosis_tables.known_counts(runs),
-        diagnosis_tables.calibration(diagnosis),
-        diagnosis_tables.ask_or_not(runs),
-        diagnosis_tables.points(runs),
-    )
-
-
-def print_report(console: Console, report: Report) -> None:
-    """Every table that has rows, then the notes."""
-    for table in tables_of(report.diagnosis):
+def print_report(console: Console, report: DiagnosisReport) -> None:
+    """Print every table that has rows, then the notes."""
+    for table in diagnosis_tables(report.diagnosis):
         print_table(console, table)
     for note in _notes(report):
         console.print(Text(printable(note), style="yellow"), soft_wrap=True)
 
 
-def report_json(report: Report) -> dict[str, Any]:
-    """All numbers unrounded: a list of rows for each table, by its name."""
+def report_json(report: DiagnosisReport) -> dict[str, Any]:
+    """Return all numbers unrounded: a list of rows for each table, by its name."""
     found = report.diagnosis.calibration
     return {
         "judge": report.judge,
         "orig": str(report.orig) if report.orig else None,
         "smoke_test": report.embedded,
         "notes": list(report.notes),
-        **{table.name: list(table.rows) for table in tables_of(report.diagnosis)},
+        **{table.name: list(table.rows) for table in diagnosis_tables(report.diagnosis)},
         "brier": found.brier if found else None,
         "brier_reference": found.reference if found else None,
         "brier_skill": found.skill if found else None,
@@ -93,19 +67,17 @@ def report_json(report: Report) -> dict[str, Any]:
 
 
 def write_tables(folder: Path, diagnosis: Diagnosis) -> None:
-    """Every table that has rows as NAME.csv, unrounded; the folder is made if need be."""
-    for table in tables_of(diagnosis):
+    """Write every table that has rows as NAME.csv, unrounded; creates the folder if necessary."""
+    for table in diagnosis_tables(diagnosis):
         write_csv(folder, table)
 
 
-def _notes(report: Report) -> list[str]:
+def _notes(report: DiagnosisReport) -> list[str]:
     scored = f"scores: judge {report.judge}" if report.judge else "no scores"
     return [scored, *report.notes, *([SMOKE_TEST] if report.embedded else [])]
 
 
-# --- diagnosed
-#
-# From what a user names, run directories or files of questions and answers, to a diagnosis.
+# From run directories, or files of questions and answers, to a diagnosis
 
 _TYPE: Mapping[str, QuestionType] = {kind: kind for kind in QUESTION_TYPES}
 
@@ -118,8 +90,8 @@ def diagnose_named(
     types_file: Path | None = None,
     fields: Mapping[str, str] | None = None,
     seed: int = 0,
-) -> Report:
-    """Diagnose runs, or files of questions and answers, not both at once. Raises UsageError and InputError."""
+) -> DiagnosisReport:
+    """Diagnose runs, or files of questions and answers, but not both. Raises UsageError and InputError."""
     labels = own_labels(types_file) if types_file else None
     read: Reader = labels or read_question
     files = sorted(file for path in paths for file in question_files(path))
@@ -128,17 +100,17 @@ def diagnose_named(
             raise UsageError("files of questions have no scores: leave out --orig and --judge")
         systems = [read_file(file, read, fields) for file in files]
         notes = ["files of questions and answers: there are no scores, and so no gains"]
-        report = Report(diagnose(systems, {}, seed=seed), None, None, notes)
+        report = DiagnosisReport(diagnose(systems, {}, seed=seed), None, None, notes)
     elif files:
         raise UsageError("name either run directories or files of questions, not both")
     else:
         report = _of_runs(read_run_set(paths, orig), read, judge, seed)
     if labels is None:
         return report
-    return Report(report.diagnosis, report.judge, report.orig, [*report.notes, labels.note])
+    return DiagnosisReport(report.diagnosis, report.judge, report.orig, [*report.notes, labels.note])
 
 
-def _of_runs(found: RunSet, read: Reader, judge: str | None, seed: int) -> Report:
+def _of_runs(found: RunSet, read: Reader, judge: str | None, seed: int) -> DiagnosisReport:
     chosen, notes = _judge(found, judge)
     systems = [interactions_of(run, read, chosen) for run in found.runs]
     scores = found.orig.scores(chosen) if found.orig and chosen else {}
@@ -146,15 +118,17 @@ def _of_runs(found: RunSet, read: Reader, judge: str | None, seed: int) -> Repor
         notes.append(f"no gains: {found.orig.directory} was not judged by {chosen}")
     diagnosis = diagnose(systems, scores, seed=seed)
     orig = found.orig.directory if found.orig and scores else None
-    return Report(diagnosis, chosen, orig, [*found.notes, *notes])
+    return DiagnosisReport(diagnosis, chosen, orig, [*found.notes, *notes])
 
 
-def diagnose_board(board: Board, baseline: str, judge: str | None, *, seed: int = 0) -> Report | None:
+def diagnose_board(
+    board: Board, baseline: str, judge: str | None, *, seed: int = 0
+) -> DiagnosisReport | None:
     """Diagnose the Clarifiers' runs of a board by this judge's scores, reading them one by one; None without any.
 
-    Gains are over the system `baseline` ("": over none).
+    Gains are over the system `baseline`, "" for none.
     """
-    asked = [_asked(entrant, judge) for entrant in board.entrants if entrant.clarifier]
+    asked = [_read_interactions(entrant, judge) for entrant in board.entrants if entrant.clarifier]
     notes = [found for found in asked if isinstance(found, str)]
     systems = [found for found in asked if isinstance(found, Interactions) and (found.rows or found.n_failed)]
     if not systems:
@@ -163,11 +137,11 @@ def diagnose_board(board: Board, baseline: str, judge: str | None, *, seed: int 
     if not scores:
         notes.append("no gains: there is no scored run of orig over the same data here")
     systems.sort(key=lambda system: system.k)
-    return Report(diagnose(systems, scores, seed=seed), judge, orig if scores else None, notes)
+    return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig if scores else None, notes)
 
 
-def _asked(entrant: Entrant, judge: str | None) -> Interactions | str:
-    """What was asked and answered in a run, which is dropped again; or why nothing was answered."""
+def _read_interactions(entrant: Entrant, judge: str | None) -> Interactions | str:
+    """Read the questions and answers of a run, or return why it has no answers."""
     run = read_run(entrant.directory, without=NOT_ASKED)
     if run.unanswered:
         return f"{entrant.label}: {run.unanswered}, left out"
@@ -175,7 +149,7 @@ def _asked(entrant: Entrant, judge: str | None) -> Interactions | str:
 
 
 def _scores_of(board: Board, label: str, judge: str | None) -> tuple[dict[str, float], Path | None]:
-    """A system's scores by instance, and its run; nothing of none."""
+    """Return a system's scores by instance, and its directory."""
     if not label or judge is None:
         return {}, None
     place = board.place(label)
@@ -185,7 +159,7 @@ def _scores_of(board: Board, label: str, judge: str | None) -> tuple[dict[str, f
 
 
 def _judge(found: RunSet, asked: str | None) -> tuple[str | None, list[str]]:
-    """The judge whose scores are read, the first run's scoring judge unless another is asked for, and notes."""
+    """Choose the judge whose scores are read, by default the first run's scoring judge; return it with notes."""
     judges = list(dict.fromkeys(judge for run in found.runs for judge in run.judges))
     if asked is not None and asked not in judges:
         there = ", ".join(judges) or "none"
@@ -199,7 +173,7 @@ def _judge(found: RunSet, asked: str | None) -> tuple[str | None, list[str]]:
 
 
 def question_files(path: str) -> list[Path]:
-    """The .csv and .jsonl files that a path, a pattern, or a folder without runs names; [] where it names none."""
+    """Return the .csv and .jsonl files that a path, a pattern, or a folder without runs names; [] for none."""
     if Path(path).is_dir():
         folder = Path(path)
         if (folder / "run.json").exists() or any(folder.glob("*/run.json")):
@@ -213,16 +187,16 @@ def question_files(path: str) -> list[Path]:
 
 
 def read_file(path: Path, read: Reader, fields: Mapping[str, str] | None = None) -> Interactions:
-    """A file as the run of a Clarifier that is called like it; k is the most questions of an instance."""
-    asked = read_asked(path, fields)
+    """Read a file as the run of a Clarifier of its name; k is the most questions of an instance."""
+    asked = read_question_file(path, fields)
     found = (_interaction(one, read) for one in asked)
     rows = tuple(sorted((row for row in found if row), key=lambda row: row.id))
     k = max((len(row.turns) for row in rows), default=0)
     return Interactions(path.stem, path.stem, k, rows, len(asked) - len(rows), len(asked))
 
 
-def _interaction(one: Asked, read: Reader) -> Interaction | None:
-    """None for an instance that failed: it has no questions, or an answer with nothing in it."""
+def _interaction(one: QuestionedInstance, read: Reader) -> Interaction | None:
+    """Classify an instance; None for a failed one, without questions or with an empty answer."""
     try:
         known = [not ShortPhrase().parse(answer).unknown for answer in one.answers]
     except UnusableOutput:
@@ -231,6 +205,6 @@ def _interaction(one: Asked, read: Reader) -> Interaction | None:
 
 
 def own_labels(path: Path) -> OwnLabels:
-    """A researcher's labels. Raises InputError."""
+    """Read a researcher's labels. Raises InputError."""
     found = read_type_labels(path, QUESTION_TYPES)
     return OwnLabels({question: [_TYPE[kind] for kind in kinds] for question, kinds in found.items()})

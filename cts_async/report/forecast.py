@@ -18,17 +18,14 @@ from cts_async.protocol.past_usage import Observed
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.systems import System
 from cts_async.report.tables import NAME_WIDTH, print_whole
-
-# --- planned
-#
-# What a run will take, on a terminal or as JSON; and, when it is over, how that compares with what it took.
+from cts_async.report.text import duration
 
 Runs = Mapping[System, Observed]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """A finished run: what was planned when it was started, and what it took."""
+class PlannedAndActual:
+    """Planned and actual effort of a finished run."""
 
     planned: Effort
     planned_s: float
@@ -36,10 +33,10 @@ class Comparison:
     actual_s: float
 
     def line(self) -> str:
-        """Both in one line."""
+        """Format both in one line."""
         return (
-            f"Planned: {_said(self.planned)}, {duration(self.planned_s)}. "
-            f"Took: {_said(self.actual)}, {duration(self.actual_s)}."
+            f"Planned: {_effort_text(self.planned)}, {duration(self.planned_s)}. "
+            f"Took: {_effort_text(self.actual)}, {duration(self.actual_s)}."
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -49,15 +46,15 @@ class Comparison:
         }
 
 
-def compare(plan: Plan, runs: Runs) -> Comparison | None:
-    """Planned and actual of a campaign that is over; None while it is not, or where no forecast was kept."""
+def compare(plan: Plan, runs: Runs) -> PlannedAndActual | None:
+    """Compare planned and actual effort of a finished campaign; None before the end, or without a stored forecast."""
     notes = [run.forecast for run in runs.values() if run.forecast]
     if len(notes) < len(plan.systems) or any(
         len(run.done) != (run.forecast or {}).get("instances") for run in runs.values()
     ):
         return None
-    planned = sum((_noted(note) for note in notes), Effort())
-    return Comparison(
+    planned = sum((_stored_effort(note) for note in notes), Effort())
+    return PlannedAndActual(
         planned,
         max(float(note["time_s"]) for note in notes),
         actual(plan, runs.values()),
@@ -65,7 +62,7 @@ def compare(plan: Plan, runs: Runs) -> Comparison | None:
     )
 
 
-def _noted(note: Mapping[str, Any]) -> Effort:
+def _stored_effort(note: Mapping[str, Any]) -> Effort:
     return Effort(
         note["calls"],
         note["input_tokens"],
@@ -79,7 +76,7 @@ def _noted(note: Mapping[str, Any]) -> Effort:
 
 
 def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
-    """Everything that the tables say, and every system's steps apart."""
+    """Return the content of the tables, and the steps of every system."""
     comparison = compare(plan, runs)
     return {
         "instances": plan.n_instances,
@@ -128,20 +125,20 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
 
 
 def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs) -> None:
-    """Accounts, systems, kinds of steps; the whole; what was assumed."""
+    """Print accounts, systems, kinds of steps, totals and assumptions."""
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     spent = actual(plan, runs.values())
     if not any(forecast.left.values()):
-        say(f"Nothing is left to do: {_said(spent)} so far.")
+        say(f"Nothing is left to do: {_effort_text(spent)} so far.")
     else:
         for table in (_accounts(forecast), _systems(forecast), _steps(forecast.work)):
             print_whole(console, table)
         say(
-            f"In all {_said(forecast.total)}; at least {duration(forecast.time_s)}, bound by {forecast.binding}."
-            + (f" Spent before: {_said(spent)}." if spent.calls else "")
+            f"In all {_effort_text(forecast.total)}; at least {duration(forecast.time_s)}, bound by {forecast.binding}."
+            + (f" Spent before: {_effort_text(spent)}." if spent.calls else "")
         )
         if forecast.unpriced:
             say(
@@ -158,7 +155,7 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
 
 
 def budget_warnings(plan: Plan, left: Effort, spent: Effort) -> list[str]:
-    """The lines of the budget that the run is expected to come to."""
+    """Warn of every limit of the budget that the run is expected to reach."""
     asked, total = plan.config.budget, left + spent
     lines = (
         ("usd", asked.max_usd, total.cost_usd, money(total)),
@@ -166,8 +163,8 @@ def budget_warnings(plan: Plan, left: Effort, spent: Effort) -> list[str]:
         ("calls", asked.max_calls, total.calls, count(total.calls)),
     )
     return [
-        f"--max-{name} {limit:g} is less than the {said} it comes to: it would stop before the end (exit 75)."
-        for name, limit, value, said in lines
+        f"--max-{name} {limit:g} is less than the expected {expected}: the run would stop early (exit 75)."
+        for name, limit, value, expected in lines
         if limit is not None and value > limit
     ]
 
@@ -188,7 +185,7 @@ def _systems(forecast: Forecast) -> Table:
 
 
 def _steps(work: Iterable[Work]) -> Table:
-    """The same kind of step by the same model in one row, with what one call of it takes."""
+    """A row for each kind of step and model, with the effort of one call."""
     table = _table("step", "by", "calls", "in/call", "out/call", "s/call", "from")
     rows: dict[tuple[str, str], list[Work]] = {}
     for one in work:
@@ -217,7 +214,7 @@ def _cells(effort: Effort) -> tuple[str, str, str, str]:
     return count(effort.calls), count(effort.input_tokens), count(effort.output_tokens), money(effort)
 
 
-def _said(effort: Effort) -> str:
+def _effort_text(effort: Effort) -> str:
     known = effort.priced or effort.cost_usd
     return (
         f"{count(effort.calls)} calls, {count(effort.tokens)} tokens, "
@@ -226,39 +223,30 @@ def _said(effort: Effort) -> str:
 
 
 def count(value: float) -> str:
-    """`950`, `12.3k`, `4.56M`."""
+    """Format a count: `950`, `12.3k`, `4.56M`."""
     if value < 9999.5:
         return f"{value:,.0f}"
     return f"{value / 1e3:.1f}k" if value < 999_950 else f"{value / 1e6:.2f}M"
 
 
 def money(effort: Effort) -> str:
-    """`$1.23`, `$1.23+?` where some price is unknown, `?` where every price is."""
+    """Format cost: `$1.23`, `$1.23+?` if some price is unknown, `?` if every price is."""
     value = effort.cost_usd
     known = f"${value:,.2f}" if value >= 1 or not value else f"${value:.4f}"
     return known if effort.priced else f"{known}+?" if value else "?"
 
 
-def duration(seconds: float) -> str:
-    """`0:07`, `12:30`, `3:05:00`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
-# --- planned_judging
-#
-# What judging will take, on a terminal or as JSON.
+# Forecast of judging
 
 HEADINGS = ("judge", "left", "distinct", "calls", "tokens in", "out", "cost")
 
 
-def foreseen_json(plan: JudgePlan, foreseen: JudgingForecast) -> dict[str, Any]:
-    """Everything that the table says, unrounded but for tokens."""
+def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[str, Any]:
+    """Return the content of the table, unrounded except for tokens."""
     return {
         "systems": [{"system": one.name, "answers": len(one.answers)} for one in plan.targets],
         "answers": plan.n_answers,
-        "total": {**foreseen.total.as_json(), "time_s": round(foreseen.time_s, 1)},
+        "total": {**forecast.total.as_json(), "time_s": round(forecast.time_s, 1)},
         "judges": [
             {
                 "judge": one.judge,
@@ -266,7 +254,7 @@ def foreseen_json(plan: JudgePlan, foreseen: JudgingForecast) -> dict[str, Any]:
                 "distinct": one.n_questions,
                 **one.work.effort.as_json(),
             }
-            for one in foreseen.judges
+            for one in forecast.judges
         ],
         "accounts": [
             {
@@ -275,40 +263,40 @@ def foreseen_json(plan: JudgePlan, foreseen: JudgingForecast) -> dict[str, Any]:
                 "time_s": round(lane.time_s, 1),
                 "bound_by": lane.binding,
             }
-            for lane in foreseen.lanes
+            for lane in forecast.lanes
         ],
     }
 
 
-def print_foreseen(console: Console, plan: JudgePlan, foreseen: JudgingForecast) -> None:
-    """Each judge, the whole, and what was assumed."""
+def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingForecast) -> None:
+    """Print each judge, the total and the assumptions."""
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     systems = len(plan.targets)
     say(f"{plan.n_answers:,} answers of {systems} {'system' if systems == 1 else 'systems'}.")
-    if not foreseen.judges:
-        say("The lexical judge asks nobody and costs nothing.")
+    if not forecast.judges:
+        say("The lexical judge makes no calls and costs nothing.")
         return
-    if not foreseen.total.calls:
-        say("Every one of them is judged: nothing is left to do.")
+    if not forecast.total.calls:
+        say("All of them are judged: nothing is left to do.")
         return
-    print_whole(console, _judging_table(foreseen))
-    times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in foreseen.lanes]
-    say(f"At least {duration(foreseen.time_s)} ({'; '.join(times)}).")
+    print_whole(console, _judging_table(forecast))
+    times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in forecast.lanes]
+    say(f"At least {duration(forecast.time_s)} ({'; '.join(times)}).")
     say(
         f"Assumed: {PER_NUGGET:g} tokens a nugget judged, no hidden reasoning; a call takes {SENDING_S:g} s and its "
         f"reply at {TOKENS_PER_S:g} tokens a second; none fails. Prompts are rendered over a sample of the answers."
     )
 
 
-def _judging_table(foreseen: JudgingForecast) -> Table:
+def _judging_table(forecast: JudgingForecast) -> Table:
     table = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), pad_edge=False)
     table.add_column(HEADINGS[0], overflow="fold", min_width=NAME_WIDTH)
     for heading in HEADINGS[1:]:
         table.add_column(heading, justify="right", no_wrap=True)
-    for one in foreseen.judges:
+    for one in forecast.judges:
         effort = one.work.effort
         tokens = count(effort.input_tokens), count(effort.output_tokens)
         left = f"{one.n_left:,}", f"{one.n_questions:,}"

@@ -13,47 +13,43 @@ from cts_async.analysis.runs import data_of
 from cts_async.analysis.selection import ORIG, check_same_data, find_all, orig_beside
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.config import EvaluationConfig
-from cts_async.datasets.dataset import sha256_of
+from cts_async.datasets.io import sha256_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, results_of
-from cts_async.protocol.run_folders import is_gold_build, is_talk, opened_again
+from cts_async.protocol.run_folders import is_conversation, is_gold_build, reopen_data
 from cts_async.records import Nugget
 from cts_async.report.comparison import NO_ANSWERS, RunsCompared, baseline_of, compare_board, read_board
 from cts_async.report.conversations import TalkReport, evaluate_held
-from cts_async.report.diagnosis import Report, diagnose_board
+from cts_async.report.diagnosis import DiagnosisReport, diagnose_board
 from cts_async.report.summary import RunSummary, Spent, spent_by_system, summarise_run
-
-# --- gathered
-#
-# All that a report is about, from what a user names: runs summarised, compared and diagnosed, conversations apart.
 
 _USUAL: Final = EvaluationConfig()
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What there is to report. Runs that nobody judged are on no board, files of verdicts have no summary."""
+    """The content of a report. Runs without judgments are on no board, files of verdicts have no summary."""
 
     words: tuple[str, ...]
-    """What the user named."""
+    """The names that the user gave."""
     named: tuple[Path, ...]
-    """The runs that this stands for."""
+    """The runs that they stand for."""
     summaries: tuple[RunSummary, ...]
-    """Of run directories and judged candidates, in the order of the board where they are on it."""
+    """Summaries of run directories and judged candidates, in the order of the board."""
     board: Board | None
     compared: RunsCompared | None
-    diagnosis: Report | None
+    diagnosis: DiagnosisReport | None
     talks: tuple[RunSummary, ...]
-    """Conversations alone (`cts converse`)."""
+    """Runs of conversations only (`cts converse`)."""
     talked: TalkReport | None
-    """Their evaluation."""
+    """Evaluation of the conversations."""
     notes: tuple[str, ...]
 
     @property
     def embedded(self) -> bool:
-        """Whether the embedded model played somewhere: scores are a smoke test."""
+        """True if the embedded model played a role: scores are a smoke test."""
         runs = (*self.summaries, *self.talks)
         return any(one.manifest.get("embedded") for one in runs)
 
@@ -66,15 +62,15 @@ def gather(
     seed: int = 0,
     evaluation: EvaluationConfig = _USUAL,
 ) -> Gathered:
-    """Read runs; differences are to `baseline`, else to orig where there is one.
+    """Read and analyse runs; differences are to `baseline`, else to orig if there is one.
 
-    Raises UsageError and InputError where there are none, or none that belong together.
+    Raises UsageError and InputError if there are none, or none that belong together.
     """
     damaged: list[str] = []
     found = find_all(words, damaged.append)
-    if is_gold_build(found[0]):  # find_all leaves gold out where there is anything else
+    if is_gold_build(found[0]):  # find_all leaves gold out if there is anything else
         raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
-    talks = [path for path in found if is_talk(path)]
+    talks = [path for path in found if is_conversation(path)]
     runs = [path for path in found if path not in talks]
     check_same_data(talks)
     runs, beside = ([*runs], list[str]()) if baseline else _with_orig(runs)
@@ -98,7 +94,7 @@ def gather(
 
 
 def _with_orig(runs: Sequence[Path]) -> tuple[list[Path], list[str]]:
-    """The runs, and if nobody named a run of orig, the one that lies beside them: what else are gains over?"""
+    """Add the run of orig beside the runs if none was named, since gains need one; return notes about it."""
     identities = {path: _part(path, "identity") for path in runs}
     if any(identity.get("system") == ORIG for identity in identities.values()):
         return [*runs], []
@@ -113,13 +109,13 @@ def _with_orig(runs: Sequence[Path]) -> tuple[list[Path], list[str]]:
 def _compared(
     board: Board | None, judges: Sequence[str], wanted: str | None, seed: int
 ) -> tuple[str, RunsCompared | None, list[str]]:
-    """The baseline ("": none), the comparison, and what has to be said."""
+    """Return the baseline ("" for none), the comparison, and notes."""
     if board is None:
         return "", None, []
     if not board.judges and not judges:
-        told = "None of these runs is judged, so nothing has a score: cts judge RUN --judge NAME judges one."
+        unjudged = "No scores, since none of these runs is judged: cts judge RUN --judge NAME judges one."
         answered = any(entrant.n_done for entrant in board.entrants)
-        return "", None, [told if answered else f"No scores: {NO_ANSWERS}."]
+        return "", None, [unjudged if answered else f"No scores: {NO_ANSWERS}."]
     try:
         baseline, notes = baseline_of(board, wanted), list[str]()
     except UsageError as error:
@@ -131,7 +127,7 @@ def _compared(
 
 
 def _summaries(directories: Sequence[Path]) -> Iterator[RunSummary]:
-    """Of each directory that has a manifest; a journal that several share is read once."""
+    """Summarise each directory that has a manifest; a journal that several share is read once."""
     journals: dict[Path, Mapping[str, Spent]] = {}
     for directory in directories:
         if not (directory / MANIFEST).is_file():
@@ -147,51 +143,49 @@ def _summaries(directories: Sequence[Path]) -> Iterator[RunSummary]:
 
 
 def _part(path: Path, name: str) -> Mapping[str, Any]:
-    """A part of a run's manifest; nothing where there is none."""
+    """Return a part of a run's manifest, {} if it is missing."""
     manifest = read_manifest(path) if path.is_dir() else None
     found = (manifest or {}).get(name)
     return found if isinstance(found, dict) else {}
 
 
-# --- opened
-#
-# Instances opened in a report: what was asked, answered, rewritten and judged, read from a run's own files.
+# Instances opened in a report: what was asked, answered, rewritten and judged, read from the files of a run
 
 FEW_SYSTEMS = 3
-"""Up to so many systems have MANY instances opened for each reason, more of them FEW."""
+"""For up to so many systems MANY instances are opened for each reason, for more systems FEW."""
 MANY, FEW = 5, 2
 MOST_SYSTEMS = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One instance of one run. `line` is its line of results: anybody's text, in any shape."""
+    """One instance of one run. `line` is its line of results: untrusted, in any shape."""
 
     extreme: Extreme
     line: Line
     verdicts: Mapping[str, Line]
-    """Lines by judge, the one that made the results' score first."""
+    """Lines by judge, the scoring judge first."""
     nuggets: Mapping[str, Nugget]
-    """By id; empty where the gold is not at hand."""
+    """By id; empty if the gold cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedRun:
-    """A system's instances that are worth a look; their gains are over `baseline`."""
+    """Extreme instances of a system; gains are over `baseline`."""
 
     system: str
     directory: Path
     measure: str
-    """What their scores are: "judge gpt" for points of restore_score_100, else a measure of retrieval."""
+    """The kind of score: "judge gpt" for points of restore_score_100, else a measure of retrieval."""
     decimals: int
-    """Of the scores, where they are shown."""
+    """Decimals of the printed scores."""
     baseline: str
     embedded: bool
     instances: tuple[Opened, ...]
 
 
 def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str, ...]]:
-    """Of every system the extremes under the first judge, and what has to be said about them."""
+    """Open the extremes of every system under the first judge; return them with notes."""
     compared = gathered.compared
     if compared is None:
         return (), ()
@@ -200,7 +194,7 @@ def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str
     nuggets, note = _nuggets(gathered, wanted) if wanted else ({}, "")
     found = tuple(replace(run, instances=tuple(_with(run.instances, nuggets))) for run in runs)
     left_out = len(compared.board.entrants) - MOST_SYSTEMS
-    more = f"Opened are instances of the first {MOST_SYSTEMS} systems, {left_out} others have none."
+    more = f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others."
     return found, (*([note] if note else []), *([more] if left_out > 0 else []))
 
 
@@ -223,21 +217,21 @@ def _read(compared: RunsCompared) -> Iterator[OpenedRun]:
 
 
 def opened_lines(directory: Path, found: Sequence[Extreme]) -> Iterator[Opened]:
-    """Those instances as the run's files have them, without their nuggets; those without a line are left out."""
+    """Yield those instances from the run's files, without nuggets; those without a line are left out."""
     wanted = {one.id for one in found}
     lines = _lines(directory / results_of(directory), wanted)
     further = {path.stem: _lines(path, wanted) for path in sorted((directory / JUDGMENTS).glob("*.jsonl"))}
     for one in found:
         if line := lines.get(one.id):
-            said = [line, *(of[one.id] for of in further.values() if _is_about(of.get(one.id), line))]
+            judged = [line, *(of[one.id] for of in further.values() if _is_about(of.get(one.id), line))]
             verdicts = {
-                str(verdict.get("judge") or "unnamed"): verdict for verdict in said if _labelled(verdict)
+                str(verdict.get("judge") or "unnamed"): verdict for verdict in judged if _labelled(verdict)
             }
             yield Opened(one, line, verdicts, {})
 
 
 def _lines(path: Path, wanted: Collection[str]) -> dict[str, Line]:
-    """The lines that count of those ids."""
+    """Return the lines that count of those ids."""
     return {line["id"]: line for line in read_results(path) if line["id"] in wanted}
 
 
@@ -246,7 +240,7 @@ def _labelled(verdict: Line) -> bool:
 
 
 def _is_about(verdict: Line | None, line: Line) -> bool:
-    """Whether a verdict is on the answer in `line`, as far as it says."""
+    """True if a verdict is about the answer in `line`, as far as it says."""
     if verdict is None or not isinstance(line.get("answer"), str):
         return verdict is not None
     digest = verdict.get("answer_digest")
@@ -259,18 +253,18 @@ def _with(instances: Sequence[Opened], nuggets: Mapping[str, Sequence[Nugget]]) 
 
 
 def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, tuple[Nugget, ...]], str]:
-    """The gold of those instances, from where the first manifest says it is that is still right; else why not."""
+    """Return the nuggets of those instances from the first gold file that is still unchanged, or a note why not."""
     why = "no manifest says where it is"
     for run in gathered.summaries:
         try:
-            dataset = opened_again(run.manifest)
+            dataset = reopen_data(run.manifest)
             if _other_gold(dataset.gold_path, run.manifest.get("identity", {}).get("data") or {}):
-                why = f"{dataset.gold_path} is not the gold of these runs any more"
+                why = f"{dataset.gold_path} is no longer the gold of these runs"
                 continue
             return {one.id: one.nuggets for one in dataset.instances() if one.id in wanted}, ""
         except UsageError as error:
             why = str(error)
-    return {}, f"Nuggets have no text here, since their gold cannot be read again: {why}."
+    return {}, f"Nuggets are shown without text, since their gold cannot be read: {why}."
 
 
 def _other_gold(path: Path | None, data: Mapping[str, Any]) -> bool:
@@ -278,13 +272,11 @@ def _other_gold(path: Path | None, data: Mapping[str, Any]) -> bool:
     return path is not None and expected is not None and sha256_of(path) != expected
 
 
-# --- opened_talks
-#
-# Conversations opened in a report: where the last query retrieved best and worst, and gained and lost most.
+# Conversations opened in a report: where the last query retrieved best and worst, and gained and lost most
 
 
 def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
-    """Of each run of conversations that was evaluated, the extremes in the first measure, over q itself."""
+    """Open the extremes of each evaluated run of conversations in the first measure, over q itself."""
     retrieved = gathered.talked.retrieved if gathered.talked else ()
     most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
     for talk in gathered.talks[:MOST_SYSTEMS]:
@@ -304,7 +296,7 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
 
 
 def _last(found: TurnRetrieval, talk: RunSummary) -> Cell | None:
-    """What was retrieved after the run's last turn."""
+    """Return what was retrieved after the run's last turn."""
     identity = talk.manifest.get("identity") or {}
     own = [
         cell

@@ -13,20 +13,19 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.engine.run_dir import write_json
-from cts_async.protocol.gold.build import not_as_built
+from cts_async.protocol.gold.files import not_as_built
 from cts_async.protocol.results import Line, failed, read_results
 from cts_async.protocol.run_files import RESULTS, SUMMARY
+from cts_async.report.results import print_failures
 from cts_async.report.summary import RunSummary, summarise_run
 from cts_async.report.text import plain
 
-# --- gold_summary
-#
-# What a build of gold came to, computed from its run directory alone: nuggets, weights, grounding, suspicions.
+# Summary of a gold build, computed from its run directory alone
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A nugget that its cited sources do not say, or that another source says better (see `protocol.grounding`)."""
+    """A nugget that its cited sources do not support, or that another source supports better."""
 
     intent: str
     nugget: str
@@ -40,21 +39,21 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class GoldSummary:
-    """Counts over the intents that have gold; failures are counted apart. Means are None where there is nothing."""
+    """Counts over the intents that have gold; failures are counted apart. Means of nothing are None."""
 
     run: RunSummary
     per_intent: tuple[int, ...]
-    """Nuggets of each intent, in order of the results."""
+    """Number of nuggets of each intent, in the order of the results."""
     weights: Mapping[int, int]
-    """How many nuggets have the weight 3, 2, 1."""
+    """Number of nuggets with weight 3, 2, 1."""
     n_cited: int
     """Citations of sources, over all nuggets."""
     recall_sum: float
     suspects: tuple[Suspect, ...]
-    """Ungrounded ones first, the lowest recall first; then the others by how much better another source is."""
+    """Ungrounded ones first, by recall; then the others by how much better another source is."""
     n_repaired: int
     n_limited: int
-    """Intents whose evidence did not fit the budget whole."""
+    """Intents whose evidence was cut to fit the budget."""
 
     @property
     def n_nuggets(self) -> int:
@@ -70,7 +69,7 @@ class GoldSummary:
 
 
 def summarise_gold(directory: Path) -> GoldSummary:
-    """Read a build's directory. Raises InputError where there is none, and for a line that somebody broke."""
+    """Summarise a build. Raises InputError if the directory is not one, or for a malformed line."""
     parts: dict[str, _Part | None] = {}
     for line in read_results(directory / RESULTS):
         try:
@@ -93,7 +92,7 @@ def summarise_gold(directory: Path) -> GoldSummary:
 
 
 def gold_summary_json(summary: GoldSummary) -> dict[str, Any]:
-    """The summary as `summary.json` and `--json` have it."""
+    """Return the content of `summary.json` and `--json`."""
     run, n = summary.run, summary.n_nuggets
     per_intent = summary.per_intent
     return {
@@ -127,7 +126,7 @@ def gold_summary_json(summary: GoldSummary) -> dict[str, Any]:
 
 
 def write_gold_summary(summary: GoldSummary) -> dict[str, Any]:
-    """Write `summary.json` and give what was written."""
+    """Write `summary.json` and return its content."""
     value = gold_summary_json(summary)
     write_json(summary.run.directory / SUMMARY, value)
     return value
@@ -135,7 +134,7 @@ def write_gold_summary(summary: GoldSummary) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What counts of one intent's line."""
+    """The counts of one intent's line."""
 
     weights: tuple[int, ...]
     n_cited: int
@@ -183,11 +182,9 @@ def _share(part: float, whole: int) -> float | None:
     return round(part / whole, 4) if whole else None
 
 
-# --- gold_table
-#
-# A build of gold on a terminal: how many nuggets, how heavy, how well grounded, and which to look at.
+# The build on a terminal
 
-MOST_SUSPECTS = MOST_FAILURES = 10
+MOST_SUSPECTS = 10
 MOST_TERMS = 6
 SMOKE_TEST = (
     "Smoke test: a role was played by the small embedded model. This gold shows that everything works; "
@@ -196,7 +193,7 @@ SMOKE_TEST = (
 
 
 def print_gold(console: Console, summary: GoldSummary) -> None:
-    """The table, then the most suspicious nuggets, then failures."""
+    """Print the table, the most suspicious nuggets, and failures."""
     table = Table(
         title="static gold", title_justify="left", box=SIMPLE_HEAD, show_edge=False, show_header=False
     )
@@ -206,7 +203,7 @@ def print_gold(console: Console, summary: GoldSummary) -> None:
         table.add_row(*row)
     console.print(table)
     _print_suspects(console, summary)
-    _print_failures(console, summary)
+    print_failures(console, [summary.run])
 
 
 def _rows(summary: GoldSummary) -> Iterator[tuple[str, str]]:
@@ -232,7 +229,7 @@ def _print_suspects(console: Console, summary: GoldSummary) -> None:
     suspects = summary.suspects
     for suspect in suspects[:MOST_SUSPECTS]:
         console.print(
-            _told(suspect),
+            _suspect_line(suspect),
             style="dim" if suspect.grounded else "yellow",
             markup=False,
             highlight=False,
@@ -246,7 +243,7 @@ def _print_suspects(console: Console, summary: GoldSummary) -> None:
         )
 
 
-def _told(suspect: Suspect) -> str:
+def _suspect_line(suspect: Suspect) -> str:
     """`suspicious: q1 N2, recall 0.33, missing 1997, museum; better in S4 (0.90)`"""
     missing = (*suspect.missing_numbers, *suspect.missing_terms)
     parts = [f"{'look at' if suspect.grounded else 'suspicious'}: {suspect.intent} {suspect.nugget}"]
@@ -258,15 +255,3 @@ def _told(suspect: Suspect) -> str:
     if suspect.better_source is not None and suspect.better_recall is not None:
         text += f"; better in {suspect.better_source} ({suspect.better_recall:.2f})"
     return plain(text)
-
-
-def _print_failures(console: Console, summary: GoldSummary) -> None:
-    failures = summary.run.failures
-    for line in failures[:MOST_FAILURES]:
-        error = line["error"]
-        text = plain(f"failed: {line['id']} at {error['step']}: {error['message']}")
-        console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-    if len(failures) > MOST_FAILURES:
-        console.print(f"... and {len(failures) - MOST_FAILURES} more in results.jsonl", style="red")
-    if failures:
-        console.print("The same command with --retry-failed tries these again.")

@@ -1,13 +1,13 @@
 """`live.json`: the state of the process that writes a run, replaced once a second, for whoever watches.
 
-The file is removed when the process ends. A killed process leaves it behind; its timestamp tells.
+The file is removed when the process ends. A killed process leaves it behind; its timestamp and pid tell.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import NoneType, UnionType
@@ -19,15 +19,19 @@ from cts_async.engine.run_dir import json_bytes
 from cts_async.errors import CTSError
 from cts_async.safe_files import replace_file
 
+LIVE: Final = "live.json"
+STALE_S: Final = 30.0
+"""A process that has not written for so long is gone."""
+
 
 class Lane(TypedDict):
-    """A provider's account just now."""
+    """The current state of a provider account."""
 
     name: str
     in_flight: int
     waiting: int
     places: int | None
-    """How many may be in flight."""
+    """Limit of requests in flight."""
     calls_per_min: float
     """Sent in the last minute."""
     calls_allowed: float | None
@@ -36,81 +40,82 @@ class Lane(TypedDict):
     tokens_allowed: float | None
     answers_429: int
     paused_s: float
-    """How long nobody sends, after a 429; 0 else."""
+    """Seconds until requests are sent again after a 429; 0 if none are held back."""
     open_s: float | None
-    """How long until the next probe while its circuit is open; None while it is closed."""
+    """Seconds until the next probe while the circuit is open; None while it is closed."""
     reason: str
-    """What the outage began with; where no circuit is open, why the provider is gone for good; "" else."""
+    """Why the circuit is open; if it is closed, why the provider is not used any more; else ""."""
 
 
 class LiveWorker(TypedDict):
-    """One of the processes that share the work, on this machine or another, just now."""
+    """The current state of a worker process, on this machine or another."""
 
     name: str
     host: str
-    """"" as long as nobody knows."""
+    """"" until known."""
     pid: int
     state: str
     """starting, working, idle, lost or ended."""
     in_hand: int
-    """Pieces of work, most of them instances, that it has and that have not ended."""
+    """Unfinished jobs it was given."""
     done: int
-    """Pieces that it has finished."""
+    """Finished jobs."""
     calls: int
     calls_per_min: float
     """In the last minute."""
-    streamed: bool
-    """Whether it does not share the storage, and sends each step to be written."""
     heard_s: float
-    """Seconds since its last word."""
+    """Seconds since its last message."""
     note: str
-    """Why it is lost, or what a person should know of it besides; "" for nothing."""
+    """Why it was lost, or another remark; "" for none."""
 
 
 class LiveCluster(TypedDict, total=False):
-    """What stands there only where work is shared with other processes; all of the command's."""
+    """Present only if the command has workers."""
 
     workers: list[LiveWorker]
     workers_wanted: int
-    """How many there are to be at once."""
+    """Number of workers requested."""
     cluster: str
-    """Where they are found; "" for this machine."""
+    """Address of the cluster; "" for this machine."""
 
 
-class _Doing(TypedDict):
-    """How far work is, of one system or of all that goes into a directory."""
+class Counts(TypedDict):
+    """What is summed over the parts of a process."""
 
     n_expected: int
     n_done: int
-    """Instances that ended, failures among them."""
+    """Finished instances, failed ones included."""
     n_failed: int
     eta_s: float | None
-    """Seconds that it will take yet at this process's own pace; None until that can be told."""
-    mean: float | None
-    """Of the judge that gives the score."""
-    mean_low: float | None
-    mean_high: float | None
-    """95 % interval of the mean: Student's t over the instances."""
-    n_scored: int
+    """Seconds left at this process's own pace; None while unknown."""
     calls: int
     replayed: int
     retries: int
     tokens: int
+
+
+class _State(Counts):
+    mean: float | None
+    """By the judge that gives the score."""
+    mean_low: float | None
+    mean_high: float | None
+    """95 % interval of the mean: Student's t over the instances."""
+    n_scored: int
     note: str
-    """Why it does not go on, or why it ends early; "" for nothing."""
+    """Why it waits, or why it ends early; "" for nothing."""
 
 
-class LivePart(_Doing):
-    """What one command does for one system, or with one judge: a bar on the terminal."""
+class LivePart(_State):
+    """The work of one command on one system, or with one judge: a bar on the terminal."""
 
     name: str
     smoke_test: bool
 
 
-class Live(_Doing, LiveCluster):
-    """What the process that writes this run says about itself, some seconds old at most.
+class Live(_State, LiveCluster):
+    """The state of the process that writes this run.
 
-    Counts are of this process, but for instances (all there are in the run) and what is spent of a budget.
+    Counts are this process's, except for instances (all of the run) and amounts of a budget (all sessions).
     """
 
     pid: int
@@ -118,7 +123,7 @@ class Live(_Doing, LiveCluster):
     """Seconds since 1970."""
     started: float
     spent_usd: float
-    """Where there is a budget, of all sessions of the command; else by this process, as far as prices are known."""
+    """With a budget, of all sessions of the command; else of this process, as far as prices are known."""
     max_usd: float | None
     max_calls: int | None
     max_tokens: float | None
@@ -127,19 +132,78 @@ class Live(_Doing, LiveCluster):
 
 
 class LiveFile(Live):
-    """All of `live.json`: with what a terminal shows besides."""
+    """The whole of `live.json`: `Live` and what only a terminal shows."""
 
     spent_calls: int
     spent_tokens: float
-    """What a budget counts, of all sessions of the command; 0 without one."""
+    """Amounts of a budget, of all sessions of the command; 0 without a budget."""
     parts: list[LivePart]
-    """What of the process's work goes into this directory; for several judges one for each."""
+    """The parts of the process's work that go into this directory; one for each judge."""
+
+
+def sum_of(parts: Sequence[Counts]) -> Counts:
+    """Counts of several parts; their time left is that of the slowest, unknown if any is unknown."""
+    times = [part["eta_s"] for part in parts]
+    known = [seconds for seconds in times if seconds is not None]
+    return {
+        "n_expected": sum(part["n_expected"] for part in parts),
+        "n_done": sum(part["n_done"] for part in parts),
+        "n_failed": sum(part["n_failed"] for part in parts),
+        "eta_s": max(known, default=None) if len(known) == len(times) else None,
+        "calls": sum(part["calls"] for part in parts),
+        "replayed": sum(part["replayed"] for part in parts),
+        "retries": sum(part["retries"] for part in parts),
+        "tokens": sum(part["tokens"] for part in parts),
+    }
+
+
+def write_live(directory: Path, live: Live) -> None:
+    """Replace the file. A failure is ignored: it must not disturb the run."""
+    with suppress(CTSError):
+        replace_file(directory / LIVE, json_bytes(live), sync=False)
+
+
+def remove_live(directory: Path) -> None:
+    """Remove the file, if it is there."""
+    with suppress(OSError):
+        (directory / LIVE).unlink()
+
+
+def read_live(directory: Path, clock: Callable[[], float] = time.time) -> Live | None:
+    """The file's contents; None if there is none, or it was left behind."""
+    try:
+        live = orjson.loads((directory / LIVE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return cast("Live", live) if is_current(live, clock) else None
+
+
+def is_current(live: Any, clock: Callable[[], float] = time.time) -> bool:
+    """Whether the contents of a `live.json` are recent, and their process exists."""
+    try:
+        pid, written = int(live["pid"]), float(live["time"])
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return False
+    return abs(clock() - written) <= STALE_S and process_exists(pid)
+
+
+def process_exists(pid: int) -> bool:
+    """Whether this machine has a process of this number."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
 
 
 def has_shape(value: Any, shape: Any) -> bool:
-    """Whether `value` is a `shape`: a TypedDict (with more fields, perhaps), a list, dict or union, or a plain type.
+    """Whether a JSON value has the fields of a TypedDict, and their types: other versions write other files.
 
-    Fields of a TypedDict that is not total may be absent.
+    `shape` may also be a list, dict, union or plain type. Additional fields are allowed.
     """
     if is_typeddict(shape):
         hints = get_type_hints(shape)
@@ -156,51 +220,3 @@ def has_shape(value: Any, shape: Any) -> bool:
     if shape in (int, float):
         return isinstance(value, int if shape is int else int | float) and not isinstance(value, bool)
     return isinstance(value, NoneType if shape is None else shape)
-
-
-LIVE: Final = "live.json"
-STALE_S: Final = 30.0
-"""A process that has said nothing for so long has gone."""
-
-
-def write_live(directory: Path, live: Live) -> None:
-    """Replace the file. Nothing that goes wrong here may disturb a run: it is passed over."""
-    with suppress(CTSError):
-        replace_file(directory / LIVE, json_bytes(live), sync=False)
-
-
-def remove_live(directory: Path) -> None:
-    """Nothing is going on in the directory any more."""
-    with suppress(OSError):
-        (directory / LIVE).unlink()
-
-
-def read_live(directory: Path, clock: Callable[[], float] = time.time) -> Live | None:
-    """What is going on there; None where nothing is, or whoever said so has gone."""
-    try:
-        live = orjson.loads((directory / LIVE).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return cast("Live", live) if holds(live, clock) else None
-
-
-def holds(live: Any, clock: Callable[[], float] = time.time) -> bool:
-    """Whether what a `live.json` says is so: by a process that lives and has spoken lately."""
-    try:
-        pid, said = int(live["pid"]), float(live["time"])
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return False
-    return abs(clock() - said) <= STALE_S and alive(pid)
-
-
-def alive(pid: int) -> bool:
-    """Whether there is such a process on this machine."""
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True

@@ -1,4 +1,4 @@
-"""What goes on, in words and short numbers: the same on a screen, in a plain line, and in another shell."""
+"""The wording of progress: messages, plain lines and short numbers, the same on a screen and in `cts status`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Final
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.live import Lane, LiveFile, LivePart
-from cts_async.report.worker_words import worker_count, worker_lines, workers_of
+from cts_async.report.workers import worker_count, worker_lines, workers_of
 
 SMOKE_TEST: Final = "smoke test"
 WIDEST: Final = 50.0
-"""Half of an interval as wide as the scale, 0 to 100: of two or three scores it may be wider, and says nothing."""
-MOST_MEANS: Final = 6
-"""Of more runs than that a line would be too long to read."""
+"""Wider halves of an interval are not shown: with two or three scores it may exceed the scale, 0 to 100."""
+MAX_MEANS: Final = 6
+"""A line shows no means if there are more."""
 
 
 def notable(event: Event) -> str | None:
-    """A sentence for the events that a person should see at once."""
+    """A message for an event that a person should see at once; None for any other."""
     if isinstance(event, CircuitChanged):
         return f"{event.lane}: {'outage, waiting' if event.open else 'back'} ({_unnamed(event.lane, event.reason)})"
     if isinstance(event, LanePaused) and event.seconds >= 1:
-        return f"{event.lane} asks for less: a pause of {event.seconds:.0f} s"
+        return f"{event.lane}: rate limited (429), pausing {event.seconds:.0f} s"
     if isinstance(event, LimitLearned):
-        return f"{event.lane}: its answers name a limit of {event.per_min:,.0f} {event.what} a minute"
+        return f"{event.lane}: the server reports a limit of {event.per_min:,.0f} {event.what} per minute"
     if isinstance(event, Notice):
         return event.text
     if isinstance(event, Stopping):
@@ -33,45 +33,45 @@ def notable(event: Event) -> str | None:
 
 
 def line_of(live: LiveFile) -> str:
-    """All of it in one plain line."""
+    """The state of a process in one plain line."""
     parts = live["parts"]
     named = labels([part["name"] for part in parts])
     means = [f"{named[part['name']]} {mean_of(part)}" for part in parts if part["mean"] is not None]
     if len(parts) == 1 and means:
         means = [f"mean {mean_of(parts[0])}"]
-    if len(means) > MOST_MEANS:
+    if len(means) > MAX_MEANS:
         means = []
     return "; ".join([_progress(live), *([", ".join(means)] if means else [])])
 
 
 def _progress(live: LiveFile) -> str:
-    told = [f"{live['n_done']}/{live['n_expected']} instances", *efforts(live)]
-    told += [worker_count(live)] if workers_of(live) else []
+    pieces = [f"{live['n_done']}/{live['n_expected']} instances", *efforts(live)]
+    pieces += [worker_count(live)] if workers_of(live) else []
     if live["n_done"] < live["n_expected"]:
-        told += [f"{duration(live['eta_s'])} left"] if live["eta_s"] is not None else []
-        told += [part["note"] for part in live["parts"] if part["note"]][:1]
-    return ", ".join(told)
+        pieces += [f"{duration(live['eta_s'])} left"] if live["eta_s"] is not None else []
+        pieces += [part["note"] for part in live["parts"] if part["note"]][:1]
+    return ", ".join(pieces)
 
 
 def lines_of(live: LiveFile) -> Iterator[str]:
-    """The same in a plain line for each system, each provider and each worker."""
-    yield f"process {live['pid']}, {duration(live['time'] - live['started'])} so far: {_progress(live)}"
+    """The state of a process in a plain line for each system, provider and worker."""
+    yield f"process {live['pid']}, running for {duration(live['time'] - live['started'])}: {_progress(live)}"
     if live["note"].startswith("stopping"):
         yield live["note"]
     for part in live["parts"]:
-        told = [f"{part['n_done']}/{part['n_expected']}"]
-        told += [f"{part['n_failed']} failed"] if part["n_failed"] else []
-        told += [f"mean {mean_of(part)}"] if part["mean"] is not None else []
-        told += [f"{duration(part['eta_s'])} left"] if part["eta_s"] else []
-        told += [part["note"]] if part["note"] else []
-        yield f"{part['name']}: {', '.join(told)}"
+        pieces = [f"{part['n_done']}/{part['n_expected']}"]
+        pieces += [f"{part['n_failed']} failed"] if part["n_failed"] else []
+        pieces += [f"mean {mean_of(part)}"] if part["mean"] is not None else []
+        pieces += [f"{duration(part['eta_s'])} left"] if part["eta_s"] else []
+        pieces += [part["note"]] if part["note"] else []
+        yield f"{part['name']}: {', '.join(pieces)}"
     for lane in live["lanes"]:
-        told = [f"{lane['in_flight']} in flight", f"{lane['waiting']} waiting"]
-        told.append(_in_last_minute("calls", lane["calls_per_min"], lane["calls_allowed"]))
-        told.append(_in_last_minute("tokens", lane["tokens_per_min"], lane["tokens_allowed"]))
-        told += [f"429s {lane['answers_429']}"] if lane["answers_429"] else []
-        told += [state_of(lane)] if state_of(lane) else []
-        yield f"{lane['name']}: {', '.join(told)}"
+        pieces = [f"{lane['in_flight']} in flight", f"{lane['waiting']} waiting"]
+        pieces.append(_in_last_minute("calls", lane["calls_per_min"], lane["calls_allowed"]))
+        pieces.append(_in_last_minute("tokens", lane["tokens_per_min"], lane["tokens_allowed"]))
+        pieces += [f"429s {lane['answers_429']}"] if lane["answers_429"] else []
+        pieces += [state_of(lane)] if state_of(lane) else []
+        yield f"{lane['name']}: {', '.join(pieces)}"
     yield from worker_lines(live)
 
 
@@ -80,20 +80,20 @@ def _in_last_minute(what: str, amount: float, allowed: float | None) -> str:
 
 
 def efforts(live: LiveFile) -> list[str]:
-    """What it took so far."""
-    told = [_counted(live["calls"], "call", "calls")]
+    """Calls, failures, tokens and costs so far."""
+    pieces = [_counted(live["calls"], "call", "calls")]
     if live["replayed"]:
-        told.append(f"{live['replayed']:,} remembered")
+        pieces.append(f"{live['replayed']:,} replayed")
     if live["retries"]:
-        told.append(_counted(live["retries"], "retry", "retries"))
+        pieces.append(_counted(live["retries"], "retry", "retries"))
     if live["n_failed"]:
-        told.append(f"{live['n_failed']} failed")
-    told.append(f"{short(live['tokens'])} tokens")
-    return told + list(_spent(live))
+        pieces.append(f"{live['n_failed']} failed")
+    pieces.append(f"{short(live['tokens'])} tokens")
+    return pieces + list(_spent(live))
 
 
 def _spent(live: LiveFile) -> Iterator[str]:
-    """`$0.52 of $2.00`, for each line that was drawn; without one of dollars, those of this process."""
+    """`$0.52 of $2.00` for each limit of the budget; the dollars of this process if they are not limited."""
     if live["max_usd"] is None and live["spent_usd"]:
         yield amount("usd", round(live["spent_usd"], 4))
     lines = (
@@ -107,7 +107,7 @@ def _spent(live: LiveFile) -> Iterator[str]:
 
 
 def mean_of(part: LivePart) -> str:
-    """`54.2 ± 3.1`: the mean and half of its 95 % interval, if that is no wider than all scores; "" without a score."""
+    """`54.2 ± 3.1`: the mean and half of its 95 % interval (see WIDEST); "" without a score."""
     if part["mean"] is None:
         return ""
     half = None if part["mean_high"] is None else part["mean_high"] - part["mean"]
@@ -116,17 +116,17 @@ def mean_of(part: LivePart) -> str:
 
 
 def state_of(lane: Lane) -> str:
-    """Why nobody sends to a provider just now; "" where somebody may."""
+    """Why no requests are sent to a provider; "" if they are."""
     if lane["open_s"] is not None:
-        look = f"next look in {lane['open_s']:.0f} s" if lane["open_s"] >= 0.5 else "looking"
-        return f"outage, {look}: {_unnamed(lane['name'], lane['reason'])}"
+        probe = f"next probe in {lane['open_s']:.0f} s" if lane["open_s"] >= 0.5 else "probing"
+        return f"outage, {probe}: {_unnamed(lane['name'], lane['reason'])}"
     if lane["reason"]:
         return f"gone: {_unnamed(lane['name'], lane['reason'])}"
     return f"waiting {lane['paused_s']:.0f} s" if lane["paused_s"] >= 0.5 else ""
 
 
 def _unnamed(name: str, reason: str) -> str:
-    """A reason beside its provider's name, which many begin with."""
+    """A reason without the provider's name, which is shown already."""
     return reason.removeprefix(f"{name}: ")
 
 
@@ -135,7 +135,7 @@ def _counted(n: int, one: str, more: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`2:05:07`, `12:30`; "" where there is none."""
+    """`2:05:07`, `12:30`; "" for None."""
     if seconds is None:
         return ""
     minutes, rest = divmod(round(seconds), 60)
@@ -144,7 +144,7 @@ def duration(seconds: float | None) -> str:
 
 
 def number(value: float) -> str:
-    """In full below 10,000, above it `short`."""
+    """In full below 10,000, else `short`."""
     return f"{value:,.0f}" if value < 9_999.5 else short(value)
 
 
@@ -158,7 +158,7 @@ def short(value: float) -> str:
 
 
 def labels(names: Sequence[str]) -> dict[str, str]:
-    """Names of runs without the words they all begin with, and without the settings (`+support-gpt`) all end with."""
+    """Short names by name: without the common first words, and without settings (`+support-gpt`) if all are equal."""
     if len(names) < 2:
         return {name: name for name in names}
     alike = len({name.partition("+")[2] for name in names}) == 1

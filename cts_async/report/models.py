@@ -1,4 +1,4 @@
-"""The models one can ask for, on a terminal: all at a glance, or one in full."""
+"""The models of the catalogue on a terminal: an overview, or one in detail."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
 
 
 def print_models(console: Console, entries: Sequence[Entry]) -> None:
-    """A block for each model: what it asks for, where, within which limits and for how much; and its key.
+    """Print a block for each model: id, address, limits, prices, and whether its key is set.
 
-    From WIDE columns on what belongs together shares a line, so that 80 columns are enough.
+    From WIDE columns on related facts share a line, so that 80 columns are enough.
     """
     join = "; " if console.width >= WIDE else "\n"
     table = Table.grid(padding=(0, 2, 1, 0))
@@ -37,12 +37,12 @@ def print_models(console: Console, entries: Sequence[Entry]) -> None:
         table.add_row(Text(entry.name, "bold cyan"), text, _state(entry))
     console.print(table)
     ready = ", ".join(entry.name for entry in entries if entry.ready) or "none"
-    for line in (f"Ready: {ready}", "One in full: cts models NAME; a question to it: cts doctor --ask NAME"):
+    for line in (f"Ready: {ready}", "Details: cts models NAME; a test question: cts doctor --ask NAME"):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def print_model(console: Console, entry: Entry) -> None:
-    """Everything about one model, a line for each thing."""
+    """Print all facts about one model, one per line."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, style="bold")
     table.add_column(ratio=1, overflow="fold")
@@ -78,7 +78,7 @@ def _facts(entry: Entry) -> Iterator[tuple[str, str]]:
 
 
 def _state(entry: Entry) -> Text:
-    """What is missing by name, or that its key is set; a key's value is shown nowhere."""
+    """Name the variables that are missing, or say that the key is set; the value of a key is never shown."""
     if entry.missing:
         text = "\n".join(f"{name}\nis not set" for name in entry.missing)
     elif entry.problem:
@@ -97,7 +97,7 @@ def _nowhere(spec: ModelSpec) -> str:
 
 
 def limits_of(spec: ModelSpec) -> str:
-    """`500 requests, 500k tokens a minute, 64 at once`."""
+    """Format limits: `500 requests, 500k tokens a minute, 64 at once`."""
     known = [
         f"{count(value)} {what}"
         for value, what in ((spec.requests_per_min, "requests"), (spec.tokens_per_min, "tokens"))
@@ -108,11 +108,15 @@ def limits_of(spec: ModelSpec) -> str:
 
 
 def prices_of(spec: ModelSpec) -> str:
-    """`$0.60 in, $14 out per million tokens`."""
-    asked, said = spec.input_usd_per_mtok, spec.output_usd_per_mtok
-    if asked is None or said is None:
+    """Format prices: `$0.60 in, $14 out per million tokens`."""
+    price_in, price_out = spec.input_usd_per_mtok, spec.output_usd_per_mtok
+    if price_in is None or price_out is None:
         return "price unknown"
-    return "free" if asked == said == 0 else f"${_usd(asked)} in, ${_usd(said)} out per million tokens"
+    return (
+        "free"
+        if price_in == price_out == 0
+        else f"${_usd(price_in)} in, ${_usd(price_out)} out per million tokens"
+    )
 
 
 def _usd(amount: float) -> str:
@@ -120,7 +124,7 @@ def _usd(amount: float) -> str:
 
 
 def count(value: float) -> str:
-    """`500`, `30k`, `1.5M`."""
+    """Format a count: `500`, `30k`, `1.5M`."""
     for unit, letter in ((1e6, "M"), (1e3, "k")):
         if value >= unit:
             return f"{value / unit:g}{letter}"

@@ -32,55 +32,48 @@ from cts_async.engine.events import (
     Stopping,
     WorkersInUse,
 )
-from cts_async.report.live import Lane, LiveFile, LivePart, read_live, remove_live, write_live
+from cts_async.report.live import Lane, LiveFile, LivePart, read_live, remove_live, sum_of, write_live
 from cts_async.report.live_words import notable
 from cts_async.report.pace import LastMinute, Pace, RunningMean
 from cts_async.report.viewer.index import BLOCK, Tail
-from cts_async.report.workers_shown import WorkersShown
+from cts_async.report.workers import WorkersView
 
-PATIENCE_S = 2.0
-"""How long the end waits for a tick under way: a disk that hangs must not hold up a command that is done."""
+Clock = Callable[[], float]
 
-
-@contextmanager
-def ticking(every_s: float, tick: Callable[[], None]) -> Iterator[None]:
-    """Call `tick` at once and then every `every_s` seconds while the block runs; never after it."""
-    ended = threading.Event()
-
-    def run() -> None:
-        tick()
-        while not ended.wait(every_s):
-            tick()
-
-    thread = threading.Thread(target=run, name="cts-tick", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join(PATIENCE_S)
+LIVE_EVERY_S: Final = 1.0
+MAX_NOTICES: Final = 1000
+"""Notices kept for display; without a display, older ones are dropped."""
+JOIN_S: Final = 2.0
+"""How long the end of a command waits for a call under way: a disk that hangs must not block it."""
+_ROUTINE: Final = frozenset(
+    {GroupBegan, StepEnded, StepsCounted, JobEnded, JobsCounted, AttemptFailed, BudgetUsed}
+)
+"""Frequent events that are only counted."""
+_NO_BUDGET: Final = BudgetUsed(Cost(), None, None, None)
+_SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
+"""Matches a key only: inside a text its quotes would be escaped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """Jobs of a command that have a bar of their own: a system's, or a judge's."""
+class RunGroup:
+    """The jobs of a command on one system, or with one judge: a bar on the terminal."""
 
     group: str
-    """What the engine's events call them."""
+    """Its name in the engine's events."""
     n_expected: int
     directories: tuple[Path, ...]
-    """Where they write, and where `live.json` says so."""
+    """Where it writes, and where `live.json` is written."""
     scores: Path | None = None
-    """The file whose scores are their mean; None where they have none."""
+    """The results file that holds its scores, if it has any."""
     smoke_test: bool = False
 
 
 @dataclass(slots=True)
-class Group:
-    """Counts of what was heard of one `Work`."""
+class _Counters:
+    """What the events of one group said so far."""
 
-    work: Work
-    heard_of: bool = False
+    of: RunGroup
+    seen: bool = False
     done: int = 0
     failed: int = 0
     calls: int = 0
@@ -89,19 +82,24 @@ class Group:
     tokens: int = 0
     usd: float = 0.0
     lanes: set[str] = field(default_factory=set)
-    """Those that it was seen to need."""
+    """Lanes that it used."""
     held_up: str | None = None
-    """The lane that is gone for good; "" where nobody knows which."""
+    """The lane that is gone for good; "" if unknown which."""
     pace: Pace = field(default_factory=Pace)
     mean: RunningMean = field(default_factory=RunningMean)
 
-    def part(self, now: float, away: AbstractSet[str]) -> LivePart:
-        """How things stand with it; `away` are lanes whose provider does not answer."""
-        left = self.work.n_expected - self.done
+    def part(self, now: float, outages: AbstractSet[str]) -> LivePart:
+        """Its current state; `outages` are lanes whose provider does not answer."""
+        left = self.of.n_expected - self.done
         interval = self.mean.interval()
+        note = ""
+        if self.held_up is not None:
+            note = f"held up: {self.held_up} is gone" if self.held_up else "held up"
+        elif (missing := sorted(self.lanes & outages)) and left > 0:
+            note = f"waiting for {', '.join(missing)}"
         return {
-            "name": self.work.group,
-            "n_expected": self.work.n_expected,
+            "name": self.of.group,
+            "n_expected": self.of.n_expected,
             "n_done": self.done,
             "n_failed": self.failed,
             "eta_s": None if self.held_up is not None and left > 0 else self.pace.left_s(left, now),
@@ -113,83 +111,58 @@ class Group:
             "replayed": self.replayed,
             "retries": self.retries,
             "tokens": self.tokens,
-            "note": self._note(away),
-            "smoke_test": self.work.smoke_test,
+            "note": note,
+            "smoke_test": self.of.smoke_test,
         }
 
-    def _note(self, away: AbstractSet[str]) -> str:
-        """Why it does not go on."""
-        if self.held_up is not None:
-            return f"held up: {self.held_up} is gone" if self.held_up else "held up"
-        missed = sorted(self.lanes & away)
-        return f"waiting for {', '.join(missed)}" if missed and self.done < self.work.n_expected else ""
+
+@dataclass(slots=True)
+class _LaneRates:
+    """A provider account, with its rates in the last minute."""
+
+    status: Callable[[], LaneStatus]
+    sent: LastMinute
+    tokens: LastMinute
+
+    def lane(self, now: float) -> Lane:
+        status = self.status()
+        return {
+            "name": status.name,
+            "in_flight": status.in_flight,
+            "waiting": status.waiting,
+            "places": status.places,
+            "calls_per_min": self.sent.grown(now, status.sent),
+            "calls_allowed": status.requests_per_min,
+            "tokens_per_min": self.tokens.grown(now, status.tokens),
+            "tokens_allowed": status.tokens_per_min,
+            "answers_429": status.answers_429,
+            "paused_s": status.paused_s,
+            "open_s": status.probe_s,
+            "reason": status.reason,
+        }
 
 
-Ask = Callable[[], LaneStatus]
+class Progress:
+    """Subscribes to engine events and knows the current state of a command. It prints and writes nothing.
 
-
-class LanesShown:
-    """`use` what comes into use, then look with `seen`; `now` is in seconds and never goes back."""
-
-    def __init__(self) -> None:
-        self._asked: dict[str, tuple[Ask, LastMinute, LastMinute]] = {}
-
-    def use(self, name: str, ask: Ask, now: float) -> None:
-        """A lane comes into use, with its first request."""
-        self._asked[name] = ask, LastMinute(now, 0), LastMinute(now, 0.0)
-
-    def seen(self, now: float) -> list[Lane]:
-        """How things stand, in the order of use."""
-        return [_shown(ask(), sent, tokens, now) for ask, sent, tokens in list(self._asked.values())]
-
-
-def _shown(status: LaneStatus, sent: LastMinute, tokens: LastMinute, now: float) -> Lane:
-    return {
-        "name": status.name,
-        "in_flight": status.in_flight,
-        "waiting": status.waiting,
-        "places": status.places,
-        "calls_per_min": sent.grown(now, status.sent),
-        "calls_allowed": status.requests_per_min,
-        "tokens_per_min": tokens.grown(now, status.tokens),
-        "tokens_allowed": status.tokens_per_min,
-        "answers_429": status.answers_429,
-        "paused_s": status.paused_s,
-        "open_s": status.probe_s,
-        "reason": status.reason,
-    }
-
-
-Clock = Callable[[], float]
-
-
-_ROUTINE: Final = frozenset(
-    {GroupBegan, StepEnded, StepsCounted, JobEnded, JobsCounted, AttemptFailed, BudgetUsed}
-)
-"""What happens all the time: only counted."""
-MOST_SAID: Final = 1000
-"""Sentences kept for whoever shows them; where nobody does, older ones go."""
-_NO_BUDGET: Final = BudgetUsed(Cost(), None, None, None)
-
-
-class Doing:
-    """A subscriber of events that knows how things stand."""
+    Events come from the loop's thread, while other threads draw and write: a lock separates them.
+    """
 
     def __init__(
-        self, works: Sequence[Work], *, clock: Clock = time.monotonic, wall: Clock = time.time
+        self, groups: Sequence[RunGroup], *, clock: Clock = time.monotonic, wall: Clock = time.time
     ) -> None:
-        self._groups = {work.group: Group(work) for work in works}
+        self._groups = {one.group: _Counters(one) for one in groups}
         self._clock, self._wall = clock, wall
         self._started = wall()
-        self._lanes = LanesShown()
-        self._workers: WorkersShown | None = None
-        self._away: set[str] = set()
-        """Lanes whose provider does not answer just now."""
+        self._lanes: dict[str, _LaneRates] = {}
+        self._workers: WorkersView | None = None
+        self._outages: set[str] = set()
+        """Lanes whose provider does not answer."""
         self._budget = _NO_BUDGET
         self._stopping = ""
-        self._said: deque[str] = deque(maxlen=MOST_SAID)
+        self._notices: deque[str] = deque(maxlen=MAX_NOTICES)
         self._lock = threading.Lock()
-        self._takes: dict[type, Callable[[Any], None]] = {
+        self._handlers: dict[type, Callable[[Any], None]] = {
             StepEnded: self._step_ended,
             StepsCounted: self._steps_counted,
             GroupBegan: self._group_began,
@@ -206,80 +179,81 @@ class Doing:
         }
 
     def __call__(self, event: Event) -> None:
-        """Take in an event."""
+        """Handle an event."""
         with self._lock:
-            take = self._takes.get(type(event))
-            if take:
-                take(event)
-            if type(event) not in _ROUTINE and (said := notable(event)):
-                self._said.append(said)
+            handler = self._handlers.get(type(event))
+            if handler:
+                handler(event)
+            if type(event) not in _ROUTINE and (notice := notable(event)):
+                self._notices.append(notice)
 
-    def scored(self, group: str, scores: Iterable[float]) -> None:
-        """Further scores of a group's instances, those of earlier sessions too."""
+    def add_scores(self, group: str, scores: Iterable[float]) -> None:
+        """Take in further scores of a group's instances, those of earlier sessions included."""
         self._groups[group].mean.add(scores)
 
-    def said(self) -> list[str]:
-        """What a person should know at once, each sentence a single time."""
+    def notices(self) -> list[str]:
+        """Messages to be shown at once; each is returned a single time."""
         with self._lock:
-            said = list(self._said)
-            self._said.clear()
-        return said
+            notices = list(self._notices)
+            self._notices.clear()
+        return notices
 
     @property
-    def begun(self) -> list[Work]:
-        """Work that was heard of: its directories are locked by this process."""
-        return [group.work for group in list(self._groups.values()) if group.heard_of]
+    def begun(self) -> list[RunGroup]:
+        """Groups that had an event: this process holds the locks of their directories."""
+        return [group.of for group in list(self._groups.values()) if group.seen]
 
     def live(self, groups: Collection[str] | None = None) -> LiveFile:
-        """How things stand with these groups (None: all); providers, and what is spent, are the process's."""
+        """The current state of these groups (None: all); lanes and amounts spent are those of the whole process."""
         with self._lock:
             return self._live([one for name, one in self._groups.items() if groups is None or name in groups])
 
-    def _live(self, groups: Sequence[Group]) -> LiveFile:
+    def _live(self, groups: Sequence[_Counters]) -> LiveFile:
         now = self._clock()
         self._hold(now)
-        parts = [group.part(now, self._away) for group in groups]
+        parts = [group.part(now, self._outages) for group in groups]
+        total = sum_of(parts)
         scored = parts[0] if parts and (len(parts) == 1 or parts[0]["n_scored"]) else None
         spent, budget = self._budget.spent, self._budget
         limited = budget is not _NO_BUDGET
+        notes = dict.fromkeys(part["note"] for part in parts if part["note"])
         live: LiveFile = {
             "pid": os.getpid(),
             "time": self._wall(),
             "started": self._started,
-            "n_expected": sum(part["n_expected"] for part in parts),
-            "n_done": sum(part["n_done"] for part in parts),
-            "n_failed": sum(part["n_failed"] for part in parts),
-            "eta_s": longest(part["eta_s"] for part in parts),
+            "n_expected": total["n_expected"],
+            "n_done": total["n_done"],
+            "n_failed": total["n_failed"],
+            "eta_s": total["eta_s"],
             "mean": scored and scored["mean"],
             "mean_low": scored and scored["mean_low"],
             "mean_high": scored and scored["mean_high"],
             "n_scored": scored["n_scored"] if scored else 0,
-            "calls": sum(part["calls"] for part in parts),
-            "replayed": sum(part["replayed"] for part in parts),
-            "retries": sum(part["retries"] for part in parts),
-            "tokens": sum(part["tokens"] for part in parts),
+            "calls": total["calls"],
+            "replayed": total["replayed"],
+            "retries": total["retries"],
+            "tokens": total["tokens"],
             "spent_usd": spent.usd if limited else sum(one.usd for one in self._groups.values()),
             "spent_calls": spent.calls,
             "spent_tokens": spent.tokens,
             "max_usd": budget.max_usd,
             "max_calls": budget.max_calls,
             "max_tokens": budget.max_tokens,
-            "note": self._stopping
-            or "; ".join(dict.fromkeys(part["note"] for part in parts if part["note"])),
-            "lanes": self._lanes.seen(now),
+            "note": self._stopping or "; ".join(notes),
+            "lanes": [lane.lane(now) for lane in self._lanes.values()],
             "parts": parts,
         }
-        return {**live, **self._workers.seen(now)} if self._workers else live
+        return {**live, **self._workers.live(now)} if self._workers else live
 
     def _hold(self, now: float) -> None:
         for group in self._groups.values():
-            group.pace.hold(now, held=bool(group.lanes & self._away))
+            group.pace.hold(now, held=bool(group.lanes & self._outages))
 
-    def _of(self, event: Any) -> Group:
+    def _of(self, event: Any) -> _Counters:
         group = self._groups.get(event.group)
         if group is None:
-            group = self._groups[event.group] = Group(Work(event.group, 0, ()))
-        group.heard_of = True
+            group = self._groups[event.group] = _Counters(RunGroup(event.group, 0, ()))
+        group.seen = True
         return group
 
     def _step_ended(self, event: StepEnded) -> None:
@@ -334,15 +308,16 @@ class Doing:
             group.lanes.add(event.lane)
 
     def _lane_in_use(self, event: LaneInUse) -> None:
-        self._lanes.use(event.lane, event.ask, self._clock())
+        now = self._clock()
+        self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
 
     def _workers_in_use(self, event: WorkersInUse) -> None:
-        self._workers = WorkersShown(event)
+        self._workers = WorkersView(event)
 
     def _circuit_changed(self, event: CircuitChanged) -> None:
         now = self._clock()
         self._hold(now)
-        (self._away.add if event.open else self._away.discard)(event.lane)
+        (self._outages.add if event.open else self._outages.discard)(event.lane)
         self._hold(now)
 
     def _group_held_up(self, event: GroupHeldUp) -> None:
@@ -355,70 +330,81 @@ class Doing:
         self._stopping = f"stopping: {event.reason}"
 
 
-def longest(times: Iterable[float | None]) -> float | None:
-    """When all of what goes on side by side is done; None as long as that cannot be told of one of them."""
-    known: list[float] = []
-    for seconds in times:
-        if seconds is None:
-            return None
-        known.append(seconds)
-    return max(known, default=None)
-
-
-_SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
-"""A key: in a text its quotes would be escaped."""
+# --- Writing live.json
 
 
 class ScoreTail:
-    """Reads on where it stopped. Of an instance that is scored twice both count; failures have no score."""
+    """The scores appended to a results file, found by a search for bytes.
+
+    If an instance is scored twice, both scores count; failed instances have none.
+    """
 
     def __init__(self, path: Path, block: int = BLOCK) -> None:
         self._tail = Tail(path.parent.resolve() / path.name, block)
 
     def read(self) -> Iterator[float]:
-        """The scores in whole lines that were appended; none where nothing can be read."""
+        """The scores in whole lines since the last call; none if the file cannot be read."""
         self._tail.renewed()
         while found := self._tail.next():
             yield from map(float, _SCORE.findall(found[1]))
 
 
-EVERY_S = 1.0
-
-
 class LiveWriter:
-    """`tick` now and then, `end` once."""
+    """Writes `live.json` into the directories of a command: `tick` repeatedly, `end` once.
 
-    def __init__(self, doing: Doing) -> None:
-        self._doing = doing
+    A directory gets one as soon as this process is known to hold its lock: until then it may be another process's.
+    """
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
         self._tails: dict[str, ScoreTail] = {}
 
     def tick(self) -> None:
-        """Take in the scores that are new, and say in each directory how things stand with what goes there."""
+        """Read new scores, and write the current state into each directory."""
         groups: dict[Path, list[str]] = {}
-        for work in self._doing.begun:
-            if work.scores is not None:
-                tail = self._tails.setdefault(work.group, ScoreTail(work.scores))
-                self._doing.scored(work.group, tail.read())
-            for directory in work.directories:
-                groups.setdefault(directory, []).append(work.group)
+        for one in self._progress.begun:
+            if one.scores is not None:
+                tail = self._tails.setdefault(one.group, ScoreTail(one.scores))
+                self._progress.add_scores(one.group, tail.read())
+            for directory in one.directories:
+                groups.setdefault(directory, []).append(one.group)
         for directory, names in groups.items():
-            write_live(directory, self._doing.live(names))
+            write_live(directory, self._progress.live(names))
 
     def end(self) -> None:
-        """Nothing is going on any more: no word stays, a killed process's neither, but for that of a next one."""
-        for work in self._doing.begun:
-            for directory in work.directories:
-                said = read_live(directory)
-                if said is None or said["pid"] == os.getpid():
+        """Remove this process's files and those that killed processes left, but not those of a next process."""
+        for one in self._progress.begun:
+            for directory in one.directories:
+                live = read_live(directory)
+                if live is None or live["pid"] == os.getpid():
                     remove_live(directory)
 
 
 @contextmanager
-def told_live(doing: Doing) -> Iterator[None]:
-    """`live.json` while the block runs."""
-    writer = LiveWriter(doing)
+def writing_live(progress: Progress) -> Iterator[None]:
+    """Keep `live.json` up to date while the block runs."""
+    writer = LiveWriter(progress)
     try:
-        with ticking(EVERY_S, writer.tick):
+        with periodic(LIVE_EVERY_S, writer.tick):
             yield
     finally:
         writer.end()
+
+
+@contextmanager
+def periodic(every_s: float, call: Callable[[], None]) -> Iterator[None]:
+    """Call a function periodically from a daemon thread while the block runs: at once, and never after it."""
+    ended = threading.Event()
+
+    def run() -> None:
+        call()
+        while not ended.wait(every_s):
+            call()
+
+    thread = threading.Thread(target=run, name="cts-tick", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(JOIN_S)

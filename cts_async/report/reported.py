@@ -1,4 +1,4 @@
-"""`cts report`: everything that was asked for, checked first, then made, then written."""
+"""`cts report`: checks the options, then computes everything, then writes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cts_async.report.text import plain
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What the user asked for."""
+class ReportOptions:
+    """The options of the command."""
 
     runs: tuple[str, ...]
     judge: str | None = None
@@ -31,12 +31,12 @@ class Asked:
     plots: Path | None = None
     formats: tuple[str, ...] = ()
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    """Of conversations."""
+    """Evaluation of conversations."""
     seed: int = 0
 
 
-def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
-    """Write the report and what else was asked for; a line about each. Raises UsageError, StorageFull."""
+def make_report(asked: ReportOptions, origin: Origin) -> Iterator[str]:
+    """Write the report, tables and plots; yield a line about each. Raises UsageError, StorageFull."""
     for option, folder in (("--tables", asked.tables), ("--plots", asked.plots)):
         if folder is not None and folder.is_file():
             raise UsageError(f"{folder}: is a file; name a folder with {option}")
@@ -50,7 +50,7 @@ def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
     gathered = gather(
         asked.runs, judges=judges, baseline=asked.baseline, seed=asked.seed, evaluation=asked.evaluation
     )
-    out = asked.out or place_of(gathered)
+    out = asked.out or default_path(gathered)
     _check_writable(out)
     contents = _contents(gathered)
     write_report(out, contents, origin)
@@ -58,15 +58,15 @@ def make_report(asked: Asked, origin: Origin) -> Iterator[str]:
     for note in gathered.notes:
         yield plain(note)
     if asked.tables is not None:
-        written = write_table_files(asked.tables, [one.told for one in contents.tables])
+        written = write_table_files(asked.tables, [one.table for one in contents.tables])
         yield plain(f"{asked.tables}: {len(contents.tables)} tables in {len(written)} files")
     if asked.plots is not None:
         written = export(contents.drawn.figures, asked.plots, asked.formats)
         yield plain(f"{asked.plots}: {len(contents.drawn.figures)} figures in {len(written)} files")
 
 
-def place_of(gathered: Gathered) -> Path:
-    """report.html in the run, or in the folder that the runs have in common."""
+def default_path(gathered: Gathered) -> Path:
+    """Return report.html in the run, or in the folder that the runs have in common."""
     folders = [path if path.is_dir() else path.parent for path in gathered.named]
     if len(folders) == 1:
         return folders[0] / REPORT
@@ -97,7 +97,7 @@ def _drawing(gathered: Gathered) -> Material:
 
 
 def _check_writable(out: Path) -> None:
-    """Refuse a place that cannot be written before anything is computed. Raises UsageError."""
+    """Raise UsageError for a path that cannot be written, before anything is computed."""
     if out == Path("-"):
         raise UsageError("--out -: a report is written to a file; name one, such as report.html")
     if out.is_dir():
@@ -105,9 +105,9 @@ def _check_writable(out: Path) -> None:
             f"{out}: is a folder; name a file in it with --out, such as {quote(str(out / REPORT))}"
         )
     if not out.parent.is_dir():
-        raise UsageError(f"{out}: there is no folder {out.parent}; choose another place with --out")
+        raise UsageError(f"{out}: the folder {out.parent} does not exist; choose another path with --out")
     if not os.access(out if out.exists() else out.parent, os.W_OK):
-        raise UsageError(f"{out}: cannot be written; choose another place with --out")
+        raise UsageError(f"{out}: cannot be written; choose another path with --out")
 
 
 def _extent(contents: Contents) -> str:

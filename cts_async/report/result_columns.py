@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -17,16 +18,12 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-# --- scores
-#
-# Scores of very many instances in little memory: 16 bytes each, ids by their hashes.
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
-    """`restore_score_100` by instance, in the order of the results; each instance once.
+    """`restore_score_100` by instance, in the order of the results; each instance once. 16 bytes a score.
 
-    `ids` are hashes, good within this process only (int64); `values` stand beside them (float64).
+    `ids` are hashes (int64), valid within this process only; `values` are float64.
     """
 
     ids: Array
@@ -34,7 +31,7 @@ class Scores:
 
     @classmethod
     def of(cls, scores: Mapping[str, float]) -> Scores:
-        """Scores by id, as a table that is written by hand has them."""
+        """Build from scores by id."""
         import numpy as np
 
         ids = array(HASHES, map(hash, scores))
@@ -44,12 +41,12 @@ class Scores:
         return len(self.values)
 
     def get(self, id: str) -> float | None:
-        """The instance's score; None where it has none."""
+        """Return the instance's score, or None."""
         found = self.values[self.ids == hash(id)]
         return float(found[0]) if len(found) else None
 
     def numbers(self) -> Iterator[float]:
-        """The scores in ascending order; equal ones are one object, since a million have few different."""
+        """Yield the scores in ascending order; equal ones share one object, since a million scores have few values."""
         import numpy as np
 
         latest: float | None = None
@@ -59,7 +56,7 @@ class Scores:
             yield latest
 
     def paired(self, other: Scores) -> tuple[Array, Array]:
-        """Both scores of every instance that has both, in this one's order."""
+        """Return both scores of every instance that has both, in the order of this one."""
         import numpy as np
 
         _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
@@ -67,18 +64,15 @@ class Scores:
         return self.values[here[order]], other.values[there[order]]
 
 
-# --- tool_health
-#
-# Tool health: which share of a run's searches and visits worked, and where and why the others did not.
-#
-# Scores fall with it, so it stands beside them. It is read from the lines that count in `results.jsonl`. Hosts and
-# reasons are untrusted text, from web pages and servers: they are bounded here, and escaped where they are shown.
+# Tool health: which share of a run's searches and visits worked, and where and why the others failed. Scores fall with
+# it, so it is shown beside them. It is read from the lines that count in results.jsonl. Hosts and reasons are untrusted
+# text, from web pages and servers: they are bounded here, and escaped where they are printed.
 
 TOOLS: Final = {"search": "searches", "visit": "visits"}
-"""A tool and the word for what it was asked."""
+"""Tools, and what they are asked for."""
 MOST: Final = 20
-"""Hosts and reasons that are told, the most frequent ones."""
-MOST_SAID: Final = 3
+"""Causes that are listed, the most frequent first."""
+MOST_PRINTED: Final = 3
 _TEXT_CHARS: Final = 80
 
 Cause = tuple[str, str, str]
@@ -87,9 +81,9 @@ Cause = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class ToolHealth:
-    """Queries and pages asked for, and those that failed, by cause.
+    """Queries and pages asked for, and failures by cause.
 
-    `lexical` are pages that no model could read for their goal.
+    `lexical` counts pages that no model could read, so that passages were chosen by their words.
     """
 
     asked: Mapping[str, int] = field(default_factory=dict)
@@ -97,17 +91,28 @@ class ToolHealth:
     failed: Counter[Cause] = field(default_factory=Counter)
     lexical: int = 0
 
+    @classmethod
+    def total(cls, parts: Iterable[ToolHealth]) -> ToolHealth:
+        """Sum the tool health of several lines."""
+        asked, failed, lexical = dict.fromkeys(TOOLS, 0), Counter[Cause](), 0
+        for part in parts:
+            for tool, n in part.asked.items():
+                asked[tool] += n
+            failed.update(part.failed)
+            lexical += part.lexical
+        return cls(asked, failed, lexical)
+
     def n_failed(self, tool: str) -> int:
         return sum(n for (of, _, _), n in self.failed.items() if of == tool)
 
     def share(self, tool: str) -> float | None:
-        """The share of what was asked that worked; None where nothing was."""
+        """Share of requests that worked; None without requests."""
         asked = self.asked.get(tool, 0)
         return 1 - self.n_failed(tool) / asked if asked else None
 
     def as_json(self) -> dict[str, Any]:
-        """`searches` and `visits` with their shares, then the most frequent causes; `other` counts the rest."""
-        told = ranked(self.failed)[:MOST]
+        """Return `searches` and `visits` with their shares, then the most frequent causes; `other` counts the rest."""
+        shown = ranked(self.failed)[:MOST]
         return {
             **{
                 word: {
@@ -119,92 +124,55 @@ class ToolHealth:
             },
             "read_lexically": self.lexical,
             "failures": [
-                {"tool": tool, "host": host, "reason": reason, "n": n} for (tool, host, reason), n in told
+                {"tool": tool, "host": host, "reason": reason, "n": n} for (tool, host, reason), n in shown
             ],
-            "other_failures": self.failed.total() - sum(n for _, n in told),
+            "other_failures": self.failed.total() - sum(n for _, n in shown),
         }
 
     def lines(self) -> list[str]:
-        """One line for each tool that failed at all: "visits worked: 87 % (http 404 at example.org 12, ...)"."""
-        said = []
+        """Return a line for each tool with failures: "visits worked: 87 % (http 404 at example.org 12, ...)"."""
+        lines = []
         for tool, word in TOOLS.items():
             share = self.share(tool)
             if share is None or share == 1:
                 continue
             causes = Counter({cause: n for cause, n in self.failed.items() if cause[0] == tool})
-            told = ranked(causes)[:MOST_SAID]
-            parts = [f"{reason} at {host} {n}" if host else f"{reason} {n}" for (_, host, reason), n in told]
-            rest = causes.total() - sum(n for _, n in told)
+            shown = ranked(causes)[:MOST_PRINTED]
+            parts = [f"{reason} at {host} {n}" if host else f"{reason} {n}" for (_, host, reason), n in shown]
+            rest = causes.total() - sum(n for _, n in shown)
             parts += [f"others {rest}"] if rest else []
-            said.append(f"{word} worked: {_percent(share)} % ({', '.join(parts)})")
-        return said
+            lines.append(f"{word} worked: {_percent(share)} % ({', '.join(parts)})")
+        return lines
 
 
 def _percent(share: float) -> str:
-    """Never 100 where something failed, nor 0 where something worked."""
+    """Format a share: never 100 if something failed, nor 0 if something worked."""
     return f"{min(99.0, max(1.0, share * 100)) if share else 0:.0f}"
 
 
-class HealthColumns:
-    """The health of many lines, by row, so that lines that were superseded can be left out again.
-
-    Rows without tools take no memory, and causes are kept once.
-    """
-
-    def __init__(self) -> None:
-        self._asked: dict[str, tuple[array[int], array[int]]] = {
-            name: (array("q"), array("q")) for name in (*TOOLS, "lexical")
-        }
-        self._rows, self._causes, self._counts = array("q"), array("q"), array("q")
-        self._known: dict[Cause, int] = {}
-
-    def add(self, row: int, line: Mapping[str, Any]) -> None:
-        """Take in what the results line number `row` says; a line that says nothing, or nonsense, counts nothing."""
-        search = line.get("search")
-        tools = search.get("tools") if isinstance(search, Mapping) else None
-        if not isinstance(tools, Mapping):
-            return
-        for name, word in (*TOOLS.items(), ("lexical", "lexical")):
-            if isinstance(n := tools.get(word), int) and n > 0:
-                rows, counts = self._asked[name]
-                rows.append(row)
-                counts.append(n)
-        failed = tools.get("failed")
-        for failure in failed if isinstance(failed, list) else ():
-            if not isinstance(failure, Mapping) or not isinstance(n := failure.get("n", 1), int):
-                continue
-            cause = tuple(_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
-            self._rows.append(row)
-            self._causes.append(self._known.setdefault(cause, len(self._known)))  # type: ignore[arg-type]
-            self._counts.append(n)
-
-    def of(self, rows: np.ndarray[Any, Any]) -> ToolHealth:
-        """The health of those rows together."""
-        import numpy as np
-
-        def kept(own: array[int], values: array[int]) -> list[int]:
-            if not own:
-                return []
-            chosen: list[int] = np.asarray(values)[np.isin(np.asarray(own), rows)].tolist()
-            return chosen
-
-        asked = {name: sum(kept(*columns)) for name, columns in self._asked.items()}
-        causes = list(self._known)
-        failed: Counter[Cause] = Counter()
-        numbers = zip(kept(self._rows, self._causes), kept(self._rows, self._counts), strict=True)
-        for number, n in numbers:
-            failed[causes[number]] += n
-        lexical = asked.pop("lexical")
-        return ToolHealth(asked, failed, lexical)
+def tool_health_of(line: Mapping[str, Any]) -> ToolHealth | None:
+    """Return the tool health of one results line; None without tools. Malformed counts and causes are ignored."""
+    search = line.get("search")
+    tools = search.get("tools") if isinstance(search, Mapping) else None
+    if not isinstance(tools, Mapping):
+        return None
+    counts = {
+        name: n
+        for name, word in (*TOOLS.items(), ("lexical", "lexical"))
+        if isinstance(n := tools.get(word), int) and n > 0
+    }
+    failures: Counter[Cause] = Counter()
+    failed = tools.get("failed")
+    for failure in failed if isinstance(failed, list) else ():
+        if isinstance(failure, Mapping) and isinstance(n := failure.get("n", 1), int):
+            tool, host, reason = (_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
+            failures[tool, host, reason] += n
+    return ToolHealth(counts, failures, counts.pop("lexical", 0))
 
 
 def _bounded(value: object) -> str:
     return " ".join(str(value or "").split())[:_TEXT_CHARS]
 
-
-# --- result_columns
-#
-# A results file of very many lines as columns of numbers: what summaries are computed from.
 
 _NO_SCORE: Final = float("nan")
 _READ: Final = ("judge", "answers", "restore_score_100", "error")
@@ -213,7 +181,7 @@ _READ: Final = ("judge", "answers", "restore_score_100", "error")
 class ResultColumns:
     """The lines that count of a results file, in columns: 21 bytes a line, however long the lines are.
 
-    By `mark` it is held which answers verdicts are about (see `LatestLines`), in 8 bytes more unless `unmarked`.
+    `mark` identifies the answer that a verdict is about (see `LatestLines`), in 8 bytes more unless `unmarked`.
     """
 
     def __init__(self, path: Path, mark: Mark) -> None:
@@ -221,11 +189,11 @@ class ResultColumns:
 
         self.path = path
         self.judge: str | None = None
-        """The first judge that a line names."""
+        """The first judge named by a line."""
         ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
         marks = array("q")
-        health = HealthColumns()
-        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and where they begin
+        tools: dict[int, ToolHealth] = {}  # by row; candidates have none
+        failures, failed_at = array("q"), array("q")  # numbers of failed lines, and their offsets
         for offset, line in placed_results(path, _READ):
             self.judge = self.judge or line.get("judge")
             answers = line.get("answers") or ()
@@ -233,7 +201,8 @@ class ResultColumns:
             if failed(line):
                 failures.append(len(ids))
                 failed_at.append(offset)
-            health.add(len(ids), line)
+            if health := tool_health_of(line):
+                tools[len(ids)] = health
             ids.append(hash(line["id"]))
             if mark is not unmarked:
                 marks.append(mark(line))
@@ -241,11 +210,11 @@ class ResultColumns:
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
-        self.tools = health.of(rows)
+        self.tools = ToolHealth.total(compress(tools.values(), np.isin(list(tools), rows)))
         self.failed: Array = np.isin(rows, _array(failures))
         counting = np.isin(_array(failures), rows)
         self.failures: Array = _array(failed_at)[counting]
-        """Where the failures that count begin, in the order of the file."""
+        """Offsets of the failures that count, in the order of the file."""
         self._failed_ids = _array(ids)[_array(failures)[counting].astype(int)]
         self.ids, self.scores, self.asked, self.unknown, self._marks = (
             _array(column) if len(rows) == len(ids) or not column else _array(column)[rows]
@@ -261,14 +230,14 @@ class ResultColumns:
         return int(self.failed.sum())
 
     def failures_in(self, rows: Array) -> Array:
-        """Where the failures of those rows (a mask) begin, in the order of the file."""
+        """Return the offsets of the failures in those rows (a mask), in the order of the file."""
         import numpy as np
 
         found: Array = self.failures[np.isin(self._failed_ids, self.ids[rows & self.failed])]
         return found
 
     def answered_in(self, results: ResultColumns) -> Array:
-        """Which of these verdicts (a mask) are on answers in `results`: the very ones, as far as they say so."""
+        """Return which of these verdicts (a mask) are about the answers in `results`, as far as they say so."""
         import numpy as np
 
         if not results.n:
@@ -284,18 +253,18 @@ class ResultColumns:
 
     @property
     def unknown_rate(self) -> float | None:
-        """Of all answers of the User Answerer, those that are `unknown`; None where nothing was asked."""
+        """Fraction of the User Answerer's answers that are `unknown`; None without questions."""
         answers = self.asked[~self.failed].sum(dtype=int)
         return float(self.unknown[~self.failed].sum(dtype=int) / answers) if answers else None
 
     @property
     def all_unknown_rate(self) -> float | None:
-        """Of all instances that were asked something, those where nothing but `unknown` came back."""
+        """Fraction of the instances with questions whose answers are all `unknown`; None without questions."""
         replied = ~self.failed & (self.asked > 0)
         return float((self.unknown == self.asked)[replied].mean()) if replied.any() else None
 
     def scores_of(self, rows: Array) -> Scores:
-        """The scores in those rows (a mask) that have one."""
+        """Return the scores in those rows (a mask) that have one."""
         scored = rows & ~self.failed & (self.scores == self.scores)  # NaN is no score
         if scored.all():
             return Scores(self.ids, self.scores)
@@ -303,19 +272,15 @@ class ResultColumns:
 
 
 def _array(column: array[Any]) -> Array:
-    """The column as numpy sees it; nothing is copied."""
+    """View the column as a numpy array, without a copy."""
     import numpy as np
 
     return np.frombuffer(column, column.typecode) if column else np.empty(0, column.typecode)
 
 
-# --- ranked
-#
-# Counts as they are shown: the largest first, and equal ones by name, whatever was counted first.
-
-Named = TypeVar("Named", str, tuple[str, str], tuple[str, str, str])
+Counted = TypeVar("Counted", str, tuple[str, str], tuple[str, str, str])
 
 
-def ranked(counts: Mapping[Named, int]) -> list[tuple[Named, int]]:
-    """What was counted, with how often; [] for nothing."""
+def ranked(counts: Mapping[Counted, int]) -> list[tuple[Counted, int]]:
+    """Sort counts: the largest first, equal ones by name."""
     return sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))

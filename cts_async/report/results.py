@@ -11,38 +11,35 @@ from rich.console import Console
 from rich.table import Table
 
 from cts_async.analysis.resampling import Difference, paired_difference
-from cts_async.llm.model import another_model, shown
+from cts_async.llm.model import is_other_model, printable
 from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
-from cts_async.report.summary import JudgeScores, RunSummary, sentence, together
+from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
 from cts_async.report.tables import SHORT_MARK, SHORT_NOTE, Folded, print_whole, with_interval
-from cts_async.report.text import plain
+from cts_async.report.text import duration, plain
 from cts_async.scorer import Summary
 
-# --- served_models
-#
-# Which model answered in place of the one asked for, and without which parameters, in words.
-#
-# A reply that does not name its model counts as the model asked for: nothing says otherwise.
+# Models that answered in place of the one asked for, and parameters that servers refused. A reply that does not name its
+# model counts as the model asked for.
 
 
 def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """A line for each (asked, served) pair of different models, all runs together; none where all is well."""
+    """Yield a line for each (requested, served) pair of different models, over all runs."""
     replies: Counter[str] = Counter()
     others: dict[tuple[str, str], Counter[str]] = {}
     for summary in summaries:
         for asked, served in summary.spent.served.items():
             replies[asked] += served.total()
             for model, n in served.items():
-                if another_model(asked, model):
+                if is_other_model(asked, model):
                     others.setdefault((asked, model), Counter())[summary.label] += n
     for (asked, model), runs in others.items():
         share = f"{runs.total()} of {replies[asked]} replies"
-        yield f"Another model: {shown(model)} gave {share} that {shown(asked)} was asked for ({', '.join(runs)})"
+        yield f"Another model: {printable(model)} gave {share} that {printable(asked)} was asked for ({', '.join(runs)})"
 
 
 def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
-    """A line for each model and parameter that its server refused, all runs together; none where all is well."""
+    """Yield a line for each model and parameter that its server refused, over all runs."""
     replies: Counter[tuple[str, str]] = Counter()
     of: Counter[str] = Counter()
     for summary in summaries:
@@ -50,18 +47,16 @@ def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
             replies.update({(model, name): n for name, n in dropped.items()})
         of.update({model: served.total() for model, served in summary.spent.served.items()})
     for (model, name), n in replies.items():
-        yield f"Without {shown(name)}: {shown(model)} refuses it, {n} of {of[model]} replies were made without"
+        yield f"Without {printable(name)}: {printable(model)} refuses it, {n} of {of[model]} replies were made without"
 
 
-# --- table
-#
-# The results on a terminal: every system under every judge, side by side.
+# Scores, costs and failures
 
 TITLE = "restore_score_100"
 HEADINGS = ("mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
 WIDE = 100
 MOST_FAILURES = 10
-RETRIED = "The same command with --retry-failed tries these again."
+RETRIED = "The same command with --retry-failed retries these."
 SMOKE_TEST = (
     "Smoke test: a role was played by the small embedded model. Its scores show that everything works; "
     "they say nothing about clarification."
@@ -69,31 +64,31 @@ SMOKE_TEST = (
 
 
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """`print_scores`, then failures: what the command of the runs has to tell."""
+    """Print scores, then failures: the result of a command that made runs."""
     print_scores(console, summaries)
     print_failures(console, summaries)
 
 
 def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Collection[str]) -> None:
-    """`print_scores`, then failures: what a command has to tell that had answers judged by these judges.
+    """Print scores, then failures: the result of a command that had answers judged by these judges.
 
-    What failed in finished runs it can only count: there is no answer, and their own command tries them again.
+    Instances that failed in their runs are only counted: they have no answer, and the runs' own command retries them.
     """
     print_scores(console, summaries)
     runs = [one for one in summaries if results_of(one.directory) == RESULTS]
     _print_some(console, [(one, one.failures) for one in summaries if one not in runs], PER_ITEM, RETRIED)
     further = [(one, own.failures) for one in summaries for own in one.judges if own.judge in judges]
-    _print_some(console, further, JUDGMENTS, "The same command tries these again.")
+    _print_some(console, further, JUDGMENTS, "The same command retries these.")
     if n := sum(len(one.failures) for one in runs):
         instances = "1 instance" if n == 1 else f"{n:,} instances"
-        told = f"Not judged: {instances} that failed in the runs; the runs' command with --retry-failed tries again."
-        console.print(told, highlight=False, soft_wrap=True)
+        text = f"Not judged: {instances} that failed in the runs; the runs' command with --retry-failed retries them."
+        console.print(text, highlight=False, soft_wrap=True)
 
 
 def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """A table of restore_score_100 with differences to `orig`, what each system cost, how judges agree, tools' failures.
+    """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools.
 
-    From WIDE columns on the cost stands in the table, else in lines of its own, so that 80 are enough.
+    From WIDE columns on costs are columns of the table, else separate lines, so that 80 columns are enough.
     """
     wide = console.width >= WIDE
     table = Table(
@@ -112,10 +107,10 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     orig = next((s for s in summaries if s.label == "orig"), None)
     short = False
     for summary in summaries:
-        effort = (str(summary.spent.calls), _duration(summary.wall_s)) if wide else ()
+        effort = (str(summary.spent.calls), duration(summary.wall_s)) if wide else ()
         for label, judge, *cells in _rows(summary, orig if orig is not summary else None):
             short = short or cells[1].endswith(SHORT_MARK)
-            # A run's files may be anybody's, and so the names in them.
+            # Names in a run's files are untrusted text.
             table.add_row(Folded(plain(label)), Folded(plain(judge)), *cells, *(effort if label else ()))
         table.add_section()
     print_whole(console, table)
@@ -124,16 +119,16 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     _print_failed_as_0(console, summaries)
     if not wide:
         for summary in summaries:
-            _say(console, f"{summary.label}: {summary.spent.calls} calls in {_duration(summary.wall_s)}")
+            _say(console, f"{summary.label}: {summary.spent.calls} calls in {duration(summary.wall_s)}")
     for line in (*other_models(summaries), *dropped_parameters(summaries)):
         _say(console, line, "yellow")
-    for agreement in together(one for summary in summaries for one in summary.beside):
-        _say(console, f"{sentence(agreement)}.")
+    for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
+        _say(console, f"{agreement_sentence(agreement)}.")
     _print_tool_health(console, summaries)
 
 
 def _print_failed_as_0(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """What failures would make of the means, and a warning where systems have not the same number of scores."""
+    """Print the means with failures counted as 0, and warn if systems have different numbers of scores."""
     counts: dict[str, set[int]] = {}
     for summary in summaries:
         for scores in summary.judges:
@@ -149,13 +144,13 @@ def _print_failed_as_0(console: Console, summaries: Sequence[RunSummary]) -> Non
         _say(
             console,
             f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
-            "those that both have.",
+            "the instances that both have.",
             "yellow",
         )
 
 
 def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, ...]]:
-    """A row of text for each judge; the system's label stands in the first one only."""
+    """Yield a row of text for each judge; only the first has the system's label."""
     if not summary.judges:
         scored = f"0/{summary.n_expected}"
         yield summary.label, "not judged", "-", "-", "-", "-", scored, str(len(summary.failures))
@@ -165,9 +160,9 @@ def _rows(summary: RunSummary, orig: RunSummary | None) -> Iterator[tuple[str, .
 
 
 def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | None:
-    """The same judge's paired difference over the instances that both systems have a score for.
+    """Estimate the same judge's paired difference over the instances that both systems have a score for.
 
-    Resamples go by the pairs in the order of their scores, so that it does not matter which finished first.
+    Pairs are resampled in the order of their scores, so that the result does not depend on what finished first.
     """
     import numpy as np
 
@@ -191,27 +186,27 @@ def _cells(summary: Summary, delta: Difference | None) -> tuple[str, ...]:
 
 
 def _print_tool_health(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """A line for each system and tool of which something failed: scores fall with it."""
+    """Print a line for each system and tool with failures, which lower scores."""
     for summary in summaries:
         for text in summary.tools.lines():
-            # Hosts and reasons come from web pages and servers: nothing in them reaches the terminal but text.
+            # Hosts and reasons come from web pages and servers: untrusted text.
             _say(console, f"{summary.label}: {text}", "yellow")
 
 
 def print_failures(console: Console, summaries: Sequence[RunSummary]) -> None:
-    """The first failures with their reasons, how many more there are, and how they are tried again."""
+    """Print the first failures with their reasons, how many more there are, and how to retry them."""
     _print_some(console, [(one, one.failures) for one in summaries], RESULTS, RETRIED)
 
 
 def _print_some(
     console: Console, failures: Sequence[tuple[RunSummary, Sequence[Line]]], where: str, then: str
 ) -> None:
-    """The first MOST_FAILURES, `where` the others stand, and `then` what tries them again; nothing for none."""
+    """Print the first MOST_FAILURES, the file (`where`) with all of them, and how to retry them (`then`)."""
     n_failed = sum(len(lines) for _, lines in failures)
     for summary, line in islice(((one, line) for one, lines in failures for line in lines), MOST_FAILURES):
         error = line["error"]
-        told = plain(f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}")
-        console.print(told, style="red", markup=False, highlight=False)
+        text = plain(f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}")
+        console.print(text, style="red", markup=False, highlight=False)
     if n_failed > MOST_FAILURES:
         console.print(f"... and {n_failed - MOST_FAILURES} more in {where}", style="red")
     if n_failed:
@@ -219,15 +214,9 @@ def _print_some(
 
 
 def _say(console: Console, text: str, style: str = "") -> None:
-    """A line of anybody's text: nothing in it is markup or moves the cursor."""
+    """Print a line of untrusted text, without markup or control characters."""
     console.print(plain(text), style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import scorer
-from cts_async.analysis.agreement import ASCENDING, Agreement, agreement_of
+from cts_async.analysis.agreement import Agreement, agreement_of, label_pairs
+from cts_async.analysis.board import LABELS
 from cts_async.engine.journal import read_jsonl, record_at
 from cts_async.engine.run_dir import read_manifest, sessions_of, write_json
 from cts_async.errors import InputError
@@ -33,16 +34,14 @@ if TYPE_CHECKING:
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-# --- agreement
-#
-# The lexical judge beside every other judge of a run: read from their files, put into figures and into words.
+# Agreement of the lexical judge with every other judge of a run, read from their files
 
-_CODES: Final = {label: code for code, label in enumerate(ASCENDING)}
+_CODES: Final = {label: code for code, label in enumerate(LABELS)}
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """Two judges over the answers of one run that both have judged: what an Agreement is made from."""
+class JudgePair:
+    """Two judges over the answers of one run that both have judged."""
 
     judge: str
     other: str
@@ -55,11 +54,11 @@ class Beside:
         return agreement_of(self.judge, self.other, self.pairs, self.scores, self.other_scores)
 
 
-def together(found: Iterable[Beside]) -> list[Agreement]:
-    """One Agreement for each two judges, over all runs."""
+def pooled_agreements(found: Iterable[JudgePair]) -> list[Agreement]:
+    """Compute one Agreement for each two judges, over all runs."""
     import numpy as np
 
-    by_judges: dict[tuple[str, str], list[Beside]] = {}
+    by_judges: dict[tuple[str, str], list[JudgePair]] = {}
     for one in found:
         by_judges.setdefault((one.judge, one.other), []).append(one)
     return [
@@ -73,27 +72,27 @@ def together(found: Iterable[Beside]) -> list[Agreement]:
     ]
 
 
-def sentence(found: Agreement) -> str:
-    """`lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, quadratic 0.523); ...`"""
+def agreement_sentence(found: Agreement) -> str:
+    """Describe an agreement: `lexical agrees with ernie on 71.2 % of 3,108 nuggets (Cohen's kappa 0.451, ...); ...`"""
     if not found.n_nuggets or found.exact is None:
-        return f"{found.other} and {found.judge} have judged nothing in common"
-    said = (
+        return f"{found.other} and {found.judge} have no judged nugget in common"
+    text = (
         f"{found.other} agrees with {found.judge} on {100 * found.exact:.1f} % of {found.n_nuggets:,} nuggets "
         f"(Cohen's kappa {_figure(found.kappa)}, quadratic {_figure(found.kappa_quadratic)})"
     )
     if found.score_r is None:
-        return said
-    return f"{said}; scores of {found.n_answers:,} answers correlate by {_figure(found.score_r)}"
+        return text
+    return f"{text}; scores of {found.n_answers:,} answers correlate by {_figure(found.score_r)}"
 
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def beside(files: Sequence[tuple[str, Path]], other: str) -> Iterator[Beside]:
-    """Each judge's file beside that of the judge `other`; nothing where that has none. `files` by judge.
+def judge_pairs(files: Sequence[tuple[str, Path]], other: str) -> Iterator[JudgePair]:
+    """Pair each judge's file with that of the judge `other`; nothing if that has none. `files` are (judge, path).
 
-    Raises InputError for a line that somebody broke.
+    Raises InputError for a malformed line.
     """
     others = [path for judge, path in files if judge == other]
     if not others or len(files) == 1:
@@ -105,7 +104,7 @@ def beside(files: Sequence[tuple[str, Path]], other: str) -> Iterator[Beside]:
 
 
 class _Labels:
-    """A judge's labels and scores in columns: 33 bytes an answer and one a nugget."""
+    """A judge's labels and scores in columns: 33 bytes per answer and one per nugget."""
 
     def __init__(self, path: Path) -> None:
         import numpy as np
@@ -123,7 +122,7 @@ class _Labels:
                 counts.append(len(nuggets))
                 labels.extend([_CODES[nugget["coverage"]] for nugget in nuggets])
             except (KeyError, TypeError):
-                deque(checked_results(path), maxlen=0)  # raises what names the line
+                deque(checked_results(path), maxlen=0)  # raises an InputError that names the line
                 raise
         rows = latest_rows(ids)
         self.labels = np.frombuffer(labels, np.int8) if labels else np.empty(0, np.int8)
@@ -137,7 +136,7 @@ class _Labels:
         self.starts, self.marks = starts[rows], self.marks[rows]
 
     def of(self, rows: Array) -> Array:
-        """The labels of these answers, one after the other."""
+        """Return the labels of these answers, concatenated."""
         import numpy as np
 
         counts = self.counts[rows]
@@ -146,66 +145,59 @@ class _Labels:
         return found
 
 
-def _compared(judge: str, own: _Labels, other: str, theirs: _Labels) -> Beside:
+def _compared(judge: str, own: _Labels, other: str, theirs: _Labels) -> JudgePair:
     import numpy as np
 
     _, here, there = np.intersect1d(own.ids, theirs.ids, assume_unique=True, return_indices=True)
-    same = own.counts[here] == theirs.counts[there]  # else they were about other nuggets
+    same = own.counts[here] == theirs.counts[there]  # else about other nuggets
     marks, other_marks = own.marks[here], theirs.marks[there]
     same &= (marks == other_marks) | (marks == 0) | (other_marks == 0)  # else about another answer
     here, there = here[same], there[same]
-    n = len(ASCENDING)
-    codes = np.bincount(own.of(here).astype(int) * n + theirs.of(there), minlength=n * n)
-    pairs: Counter[tuple[str, str]] = Counter(
-        {(ASCENDING[i // n], ASCENDING[i % n]): int(count) for i, count in enumerate(codes) if count}
-    )
-    return Beside(judge, other, pairs, own.scores[here], theirs.scores[there])
+    codes = own.of(here).astype(int) * len(LABELS) + theirs.of(there)
+    pairs = label_pairs(codes)
+    return JudgePair(judge, other, pairs, own.scores[here], theirs.scores[there])
 
 
-# --- summary
-#
-# `summary.json`: what a run came to, computed from its files alone.
-#
-# The statistics are the scorer's own, so the scorer run by itself over the same file agrees. Files are
-# streamed: of a line no more is kept than its numbers and where it stands.
+# Summary of a run. The statistics are the scorer's own, so the scorer alone gives the same over the same file. Files are
+# streamed: of a line only its numbers and its offset are kept.
 
 _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeScores:
-    """One judge's scores, and their summary."""
+    """The scores of one judge and their summary."""
 
     judge: str
     scores: Scores
     summary: scorer.Summary
     failures: Sequence[Line] = ()
-    """Of a further judge, its own: answers that are there and have no label of it. The scoring judge's are the run's."""
+    """Failures of a further judge on answers that exist. Those of the scoring judge are the run's."""
 
 
 @dataclass(slots=True)
 class Spent:
-    """What the steps of a run cost, failed attempts included."""
+    """Calls, tokens and models of a run's steps, failed attempts included."""
 
     calls: int = 0
     failed_attempts: int = 0
     tokens: dict[str, Counter[str]] = field(default_factory=dict)
-    """By model: tokens "input" and "output"."""
+    """Tokens "input" and "output" by model."""
     served: dict[str, Counter[str]] = field(default_factory=dict)
-    """By model asked for: replies of each model that answered, by its own word (see `served_models`)."""
+    """By requested model: number of replies by the model that answered, as the server named it."""
     dropped: dict[str, Counter[str]] = field(default_factory=dict)
-    """By model: replies made without a parameter that the server refused, by its name."""
+    """By model: number of replies made without a parameter that the server refused."""
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Take in one step. Raises AttributeError, TypeError or ValueError for one of another form."""
+        """Add one step. Raises AttributeError, TypeError or ValueError for a malformed one."""
         model = record.get("model")
         if model is None:
             return
         if not isinstance(model, str):
-            raise TypeError("a model is called by a text")
+            raise TypeError("the name of a model is text")
         self.calls += int(record.get("attempts", 1))
         self.failed_attempts += len(record.get("failed_attempts", ()))
-        # A journal has millions of steps: a Counter made or updated for each takes longer than all the rest of this.
+        # A journal has millions of steps, and making or updating a Counter for each would dominate the time.
         if (tokens := self.tokens.get(model)) is None:
             tokens = self.tokens[model] = Counter()
         for kind, used in (record.get("usage") or {}).items():
@@ -218,7 +210,7 @@ class Spent:
                 self.dropped.setdefault(model, Counter()).update(map(str, dropped))
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
-        """Dollars; None where a model that was used has no price, or never says what it charges."""
+        """Return dollars; None if a model has no price, or never reports its tokens."""
         parts = []
         for model, used in self.tokens.items():
             free = not any(price != 0 for price in prices.get(model, _UNPRICED).values())
@@ -234,7 +226,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run directory, read."""
+    """The summary of a run directory."""
 
     directory: Path
     manifest: Mapping[str, Any]
@@ -247,8 +239,8 @@ class RunSummary:
     unknown_rate: float | None
     all_unknown_rate: float | None
     wall_s: float
-    beside: tuple[Beside, ...] = ()
-    """The lexical judge beside each of the others."""
+    judge_pairs: tuple[JudgePair, ...] = ()
+    """The lexical judge with each of the others."""
     tools: ToolHealth = field(default_factory=ToolHealth)
 
     @property
@@ -257,13 +249,13 @@ class RunSummary:
 
 
 def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> RunSummary:
-    """Read a run directory, or one of judged candidates. Raises InputError where there is no run.
+    """Summarise a run directory, or one of judged candidates. Raises InputError if it is not a run.
 
-    `spent` is that of each system whose calls stand in a journal of several (`spent_by_system`), if it was read.
+    `spent` are the calls by system of a journal that several share (`spent_by_system`), if it was read before.
     """
     manifest = read_manifest(directory)
     if manifest is None:
-        raise InputError(directory, "no run here (run.json is missing)")
+        raise InputError(directory, "not a run directory: run.json not found")
     results = results_of(directory)
     compared = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
     lines = ResultColumns(directory / results, judged_mark if compared else unmarked)
@@ -280,13 +272,13 @@ def summarise_run(directory: Path, spent: Mapping[str, Spent] | None = None) -> 
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,
         wall_s=sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest)),
-        beside=tuple(beside([(scores.judge, path) for scores, path in judges], LEXICAL)),
+        judge_pairs=tuple(judge_pairs([(scores.judge, path) for scores, path in judges], LEXICAL)),
         tools=lines.tools,
     )
 
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
-    """Write `summary.json` and give what was written."""
+    """Write `summary.json` and return its content."""
     prices = summary.manifest.get("prices", {})
     main = summary.judges[0] if summary.judges else None
     nothing = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
@@ -295,7 +287,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
         **asdict(main.summary if main else nothing),
         "judge": main.judge if main else None,
         "judges": {scores.judge: asdict(scores.summary) for scores in summary.judges},
-        "agreement": [one.agreement().as_json() for one in summary.beside],
+        "agreement": [one.agreement().as_json() for one in summary.judge_pairs],
         "ua_unknown_rate": summary.unknown_rate,
         "all_unknown_rate": summary.all_unknown_rate,
         "calls": summary.spent.calls,
@@ -319,7 +311,7 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
 
 
 class _FailureLines(Sequence[Line]):
-    """Lines of a file that are read when somebody looks at them."""
+    """Lines of a file, read when they are accessed."""
 
     def __init__(self, path: Path, offsets: Array) -> None:
         self._path, self._offsets = path, offsets
@@ -334,7 +326,7 @@ class _FailureLines(Sequence[Line]):
 
 
 def _judges(directory: Path, lines: ResultColumns, n_expected: int) -> Iterator[tuple[JudgeScores, Path]]:
-    """Each judge's scores, and the file with its verdicts."""
+    """Yield each judge's scores with the file of its verdicts."""
     import numpy as np
 
     if lines.judge:
@@ -342,9 +334,9 @@ def _judges(directory: Path, lines: ResultColumns, n_expected: int) -> Iterator[
         yield _scores(lines.judge, lines.scores_of(everything), lines.n_failed, n_expected), lines.path
     for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
         verdicts = ResultColumns(path, judged_mark)
-        # A verdict may stand there whose answer was not recorded before a crash, or has changed: it does not count.
+        # After a crash a verdict may be about an answer that was not recorded, or has changed: it does not count.
         counts = verdicts.answered_in(lines)
-        # An answer that failed has nothing to judge, unless it was only the other judge that did.
+        # A failed instance has nothing to judge, unless only the scoring judge failed.
         unjudged = lines.failed & ~np.isin(lines.ids, verdicts.ids[counts])
         n_failed = int(unjudged.sum()) + int(verdicts.failed[counts].sum())
         scores = _scores(verdicts.judge or path.stem, verdicts.scores_of(counts), n_failed, n_expected)
@@ -356,19 +348,19 @@ def _scores(judge: str, scores: Scores, n_failed: int, n_expected: int) -> Judge
 
 
 def spent_by_system(journal: Path) -> dict[str, Spent]:
-    """What each of several systems caused whose answers were judged with one journal, by name. Raises InputError."""
+    """Sum the steps of a journal that several systems share, by system. Raises InputError."""
     return _spent_by(journal, lambda record: str(record.get("instance")).partition("/")[0])
 
 
 def _spent_by(journal: Path, name: Callable[[Mapping[str, Any]], str]) -> dict[str, Spent]:
-    """What the steps of a journal took, by what `name` calls them. InputError for steps that somebody broke."""
+    """Sum the steps of a journal by `name(record)`. Raises InputError for malformed steps."""
     found: dict[str, Spent] = {}
     try:
         for record in read_jsonl(journal):
             found.setdefault(name(record), Spent()).add(record)
     except (AttributeError, TypeError, ValueError):
-        # A look at every field beforehand would cost more than reading.
-        problem = "a step's model, attempts, usage or response is not as a journal has it"
+        # Checking every field beforehand would cost more than reading.
+        problem = "a step's model, attempts, usage or response is malformed"
         raise InputError(journal, problem) from None
     return found
 

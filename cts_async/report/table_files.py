@@ -8,14 +8,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from cts_async.report.comparison_tables import Told
 from cts_async.report.tables import Column, DataTable, Row, csv_text, make_folder, written_rows
 from cts_async.report.text import visible
-from cts_async.safe_files import written_whole
-
-# --- table_text
-#
-# A table as Markdown (GitHub's pipes) and as LaTeX (booktabs): what is printed of it, ready for a page or a paper.
+from cts_async.safe_files import atomic_writer
 
 _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 _LATEX: Final = str.maketrans(
@@ -55,8 +50,8 @@ _UNLABELLED: Final = re.compile(r"[^A-Za-z0-9:.-]")
 _SIGN: Final = re.compile(r"(?<![\w}])-(?=[.\d])")
 
 
-def markdown(table: DataTable, remarks: Iterable[str] = ()) -> str:
-    """The rows that are printed, under title and caption, the remarks below. Nobody's text is markup in it."""
+def markdown(table: DataTable) -> str:
+    """Format the printed rows as GitHub Markdown, under title and caption, with remarks below. All text is escaped."""
     aligned = " | ".join("---:" if column.numeric else ":---" for column in table.columns)
     lines = [
         f"**{_marked_down(table.title)}**" + (f" {_marked_down(table.caption)}" if table.caption else ""),
@@ -68,15 +63,15 @@ def markdown(table: DataTable, remarks: Iterable[str] = ()) -> str:
     for i, row in enumerate(written_rows(table)):
         cells = (_marked_down(column.show(row)) for column in table.columns)
         lines.append(_row(f"**{cell}**" if (i, j) in best else cell for j, cell in enumerate(cells)))
-    for remark in remarks:
+    for remark in table.remarks:
         lines += ["", _marked_down(remark)]
     return "\n".join(lines) + "\n"
 
 
-def latex(table: DataTable, remarks: Iterable[str] = ()) -> str:
-    """A `table` environment with caption and label, for any document that has \\usepackage{booktabs}.
+def latex(table: DataTable) -> str:
+    """Format a `table` environment with caption and label, for documents that use booktabs. All text is escaped.
 
-    Chinese passes through: it takes XeLaTeX or LuaLaTeX with a Chinese font (ctex, xeCJK). Nobody's text is a command.
+    Chinese passes through: it takes XeLaTeX or LuaLaTeX with a Chinese font (ctex, xeCJK).
     """
     caption = _typeset(". ".join(part.rstrip(".") for part in (table.title, table.caption) if part) + ".")
     lines = [
@@ -92,7 +87,7 @@ def latex(table: DataTable, remarks: Iterable[str] = ()) -> str:
         *_typeset_rows(table),
         "\\bottomrule",
         "\\end{tabular}",
-        *(f"\\par\\smallskip {{\\footnotesize {_typeset(remark)}}}" for remark in remarks),
+        *(f"\\par\\smallskip {{\\footnotesize {_typeset(remark)}}}" for remark in table.remarks),
         "\\end{table}",
     ]
     return "\n".join(lines) + "\n"
@@ -110,7 +105,7 @@ def _typeset_rows(table: DataTable) -> Iterator[str]:
 
 
 def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tuple[int, int]]:
-    """Places (row, column) of the best value of each column that has one; equals are all best, one alone is not."""
+    """Return (row, column) of the best values of each ranked column; equals are all best, a single value is not."""
     found = set()
     for j, column in enumerate(columns):
         ranks = [column.rank(row) if column.rank else None for row in rows]
@@ -135,12 +130,12 @@ def _marked_down(text: str) -> str:
 def _typeset(text: str) -> str:
     plain = _LIGATURE.sub(r"\1\0", _SIGN.sub("−", _one_line(text)))  # a sign becomes a minus, "--" no dash
     typeset = plain.translate(_LATEX).replace("\0", "{}")
-    # First in a row a bracket or a star would belong to the line break before it.
+    # At the start of a row a bracket or a star would belong to the line break before it.
     return f"{{{typeset[0]}}}{typeset[1:]}" if typeset.startswith(("[", "*")) else typeset
 
 
 def _label_word(unusual: re.Match[str]) -> str:
-    """What a label has for a character: names in Chinese are to be told apart as well."""
+    """Replace a character in a label, so that names in Chinese stay distinct."""
     return "-" if unusual[0].isascii() else f"-{ord(unusual[0]):x}"
 
 
@@ -148,28 +143,23 @@ def _one_line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
-# --- table_files
-#
-# Tables as files for papers and programs: NAME.md, NAME.tex and NAME.csv.
+def write_table_files(folder: Path, tables: Iterable[DataTable]) -> list[Path]:
+    """Write each table that has rows as .md, .tex and .csv, every file atomically; return the paths.
 
-
-def write_table_files(folder: Path, tables: Iterable[Told]) -> list[Path]:
-    """Write each table that has rows, every file whole or not at all; give the files.
-
-    All texts are made before the first file is written. The folder is made if need be. Raises UsageError, StorageFull.
+    All texts are formatted before the first file is written. Creates the folder if necessary. Raises UsageError,
+    StorageFull.
     """
-    texts = {name: text for told in tables if told.table.rows for name, text in _texts(told).items()}
+    texts = {name: text for table in tables if table.rows for name, text in _texts(table).items()}
     make_folder(folder)
     for name, text in texts.items():
-        with written_whole(folder / name) as file:
+        with atomic_writer(folder / name) as file:
             file.write(text.encode(errors="replace"))
     return [folder / name for name in texts]
 
 
-def _texts(told: Told) -> dict[str, str]:
-    table = told.table
+def _texts(table: DataTable) -> dict[str, str]:
     return {
-        f"{table.name}.md": markdown(table, told.remarks),
-        f"{table.name}.tex": latex(table, told.remarks),
+        f"{table.name}.md": markdown(table),
+        f"{table.name}.tex": latex(table),
         f"{table.name}.csv": csv_text(table),
     }

@@ -17,27 +17,24 @@ from rich.table import Column as RichColumn
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.analysis.resampling import ENOUGH
+from cts_async.analysis.resampling import ENOUGH, Difference
 from cts_async.errors import UsageError
 from cts_async.report.text import plain, visible
-from cts_async.safe_files import written_whole
-
-# --- whole_table
-#
-# A table on a terminal that is too narrow for it: it runs over the edge, where rich leaves whole columns out.
+from cts_async.safe_files import atomic_writer
 
 NAME_WIDTH: Final = 6
-"""A long name folds, but not into less."""
+"""Minimum width of a column of names."""
 _OVER: Final = 12
-"""Where lines run over the edge anyway, names fold no further than this."""
+"""Minimum width of names if lines run over the edge anyway."""
 _ROOM: Final = 10_000
-"""Columns of a terminal on which any cell has room."""
+"""Width of a terminal on which any cell fits."""
 
 
 def print_whole(console: Console, table: Table) -> None:
-    """Print a table as wide as the terminal allows, and never without a name or with half a number.
+    """Print a table as wide as the terminal allows; a terminal that is too narrow for it is overrun.
 
-    Columns fold down to their `min_width`; one that does not wrap, is set right or has none keeps its own.
+    Rich would leave out whole columns, or parts of numbers. Columns fold down to their `min_width`; a column that does
+    not wrap, is right-aligned or has no `min_width` keeps its natural width.
     """
     if _least_width(console, table) > console.width:
         table.width = _least_width(console, table, _OVER)
@@ -45,7 +42,7 @@ def print_whole(console: Console, table: Table) -> None:
 
 
 def _least_width(console: Console, table: Table, name: int = 0) -> int:
-    """Terminal columns that a table needs to be read, names of `name` characters left whole."""
+    """Return the width that a table needs, with names of up to `name` characters unfolded."""
     _, right, _, left = table.padding
     between = (len(table.columns) - 1) * (left + right + (1 if table.box else 0))
     return sum(_least(console, column, name) for column in table.columns) + between
@@ -60,13 +57,8 @@ def _least(console: Console, column: RichColumn, name: int) -> int:
     return min(natural, max(column.min_width, name))
 
 
-# --- folded
-#
-# A name in a narrow column: `fake-at-cot-respond-k2` breaks after a hyphen, and inside a word only for want of one.
-
-
 class Folded:
-    """Text of a table's cell, in a column whose overflow is "fold". Measured as any text; no markup in it."""
+    """Text of a table cell that folds after hyphens and spaces: `fake-at-cot-` / `respond-k2`. No markup."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -79,65 +71,60 @@ class Folded:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """The text on lines of at most `width` columns, by hyphens and spaces. Text that is not ASCII is left whole."""
+    """Break text into lines of at most `width` columns, at hyphens and spaces. Text that is not ASCII is not broken."""
     if len(text) <= width or not text.isascii():
         return [text]
     return [piece for line in text.splitlines() for piece in textwrap.wrap(line, width)]
 
 
-# --- data_table
-#
-# A table as data: printed for people, and the same rows unrounded as JSON and CSV.
-
 SHORT_MARK: Final = "†"
 SHORT_NOTE: Final = (
     f"{SHORT_MARK} too short: below {ENOUGH} instances it covers the truth in less than 95 % of cases."
 )
-"""What the mark of an interval means."""
+"""Explanation of the mark of short intervals."""
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
 Rank: TypeAlias = Callable[[Row], float | None]
-"""A row's standing in a column, the highest best; None for a row that does not compete."""
+"""A row's rank value in a column, the highest is best; None for a row that does not compete."""
 
 WIDE: Final = 100
-"""From so many columns on there is more room between a table's columns."""
+"""Terminal width from which on columns are padded."""
 _LIKE_FORMULAS: Final = ("=", "+", "-", "@", "\t")
-"""What a spreadsheet computes begins so."""
+"""First characters of what spreadsheets take for a formula."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column as it is printed: its heading (any text), and how a row's cell is written."""
+    """A printed column: its heading (any text), and how a row's cell is formatted."""
 
     heading: str
     show: Show
     numeric: bool = True
     rank: Rank | None = None
-    """What the best of the column is told by, for papers, which print it bold; None where nothing is better."""
+    """Marks the best values of the column bold in papers; None if no value is better than another."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataTable:
-    """A table. `rows` are all there is to say, in numbers; `columns` are what is printed of it."""
+    """A table. `rows` hold all numbers, unrounded; `columns` say what is printed of them."""
 
     name: str
-    """Its key in JSON, and its file's name in CSV."""
+    """Key in JSON, and name of the CSV file."""
     title: str
     caption: str
     columns: Sequence[Column]
     rows: Sequence[Row]
     group: str = ""
-    """A key of the rows: a line is left free where its value changes."""
+    """A key of the rows: rows with equal values form a group, separated by a rule."""
     shown: int | None = None
-    """Print at most so many rows, evenly taken; None: all, 0: none."""
+    """Print at most so many rows, evenly spaced; None: all, 0: none."""
+    remarks: tuple[str, ...] = ()
+    """Notes to be read after the table."""
 
 
 def print_table(console: Console, table: DataTable) -> None:
-    """Print a table that fits 80 columns; a table without rows to show is left out.
-
-    On a terminal with far less it runs over the edge: see `print_whole`.
-    """
+    """Print a table that fits 80 columns, unless it has no rows to show."""
     if not table.rows or table.shown == 0:
         return
     padding = (0, 1 if console.width >= WIDE else 0)
@@ -161,21 +148,21 @@ def print_table(console: Console, table: DataTable) -> None:
 
 
 def write_csv(folder: Path, table: DataTable) -> None:
-    """Write all rows, unrounded, to NAME.csv, whole or not at all; a table without rows gives no file.
+    """Write all rows, unrounded, to NAME.csv, atomically; a table without rows gives no file.
 
-    The folder is made if need be. Raises UsageError.
+    Creates the folder if necessary. Raises UsageError.
     """
     if not table.rows:
         return
     make_folder(folder)
-    with written_whole(folder / f"{table.name}.csv") as file:
+    with atomic_writer(folder / f"{table.name}.csv") as file:
         file.write(csv_text(table).encode(errors="replace"))
 
 
 def csv_text(table: DataTable) -> str:
-    """All rows as CSV, unrounded. The table has rows.
+    """Format all rows of a table that has rows as CSV, unrounded.
 
-    Nobody's text is a formula in a spreadsheet, or moves the cursor of a terminal: see `_cell`.
+    Text cannot act as a formula in a spreadsheet, or steer a terminal: see `_cell`.
     """
     lines, keys = io.StringIO(newline=""), list(table.rows[0])
     writer = csv.DictWriter(lines, keys, lineterminator="\n")
@@ -185,9 +172,9 @@ def csv_text(table: DataTable) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """A value as it is; of a text all that cannot be seen is shown, and one like a formula has an apostrophe first.
+    """Make text safe: invisible characters are shown, and an apostrophe precedes what looks like a formula.
 
-    So a lone carriage return, which the csv module of Python 3.11 does not quote, ends no row.
+    A lone carriage return, which the csv module of Python 3.11 does not quote, cannot end a row either.
     """
     if not isinstance(value, str):
         return value
@@ -196,44 +183,44 @@ def _cell(value: Any) -> Any:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder for tables if need be. Raises UsageError."""
+    """Create a folder for tables if necessary. Raises UsageError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise UsageError(f"{folder}: is a file; name a folder for the tables") from None
     except OSError as error:
-        raise UsageError(f"{folder}: this folder cannot be made ({error.strerror})") from None
+        raise UsageError(f"{folder}: cannot create this folder ({error.strerror})") from None
 
 
 def printable(text: str) -> str:
-    """Text of unknown origin without control characters: a name must not move the cursor."""
+    """Replace control characters in untrusted text."""
     return plain(text, "�")
 
 
 def written_rows(table: DataTable) -> Sequence[Row]:
-    """The rows that a page or a paper has: those that are printed, or all where none are."""
+    """Return the rows for a page or a paper: those that are printed, or all if none are."""
     return table.rows if table.shown == 0 else shown_rows(table)
 
 
 def text(key: str) -> Show:
-    """A cell as it is, "-" where there is none."""
+    """Show the value of `key`, "-" for None."""
     return lambda row: "-" if row[key] is None else str(row[key])
 
 
 def number(key: str, spec: str) -> Show:
-    """A number in Python's format `spec`, "-" where there is none."""
+    """Show a number in Python's format `spec`, "-" for None."""
     return lambda row: "-" if row[key] is None else format(row[key], spec)
 
 
 def p_value(key: str, digits: int = 3) -> Show:
-    """A p-value; one that would be printed as 0 is said to be below the smallest that is not: "<.001"."""
+    """Show a p-value; one that would be printed as 0 as below the smallest that is not: "<.001"."""
     written = number(key, f".{digits}f")
     nothing = format(0, f".{digits}f")
     return lambda row: f"<.{1:0{digits}d}" if written(row) == nothing else written(row)
 
 
 def estimate(key: str, spec: str) -> Show:
-    """A number with the interval that stands beside it as KEY_low and KEY_high, and KEY_too_short if need be."""
+    """Show a number with the interval in the fields KEY_low, KEY_high and, if present, KEY_too_short."""
 
     def show(row: Row) -> str:
         if row[key] is None:
@@ -247,15 +234,29 @@ def estimate(key: str, spec: str) -> Show:
 def with_interval(
     value: float, low: float | None, high: float | None, spec: str, *, short: bool = False
 ) -> str:
-    """`66.7 [50.0, 83.3]`, marked where the interval is too `short`; the value alone where there is none."""
+    """Format `66.7 [50.0, 83.3]`, marked if the interval is too `short`; the value alone if there is none."""
     if low is None or high is None:
         return format(value, spec)
     return f"{value:{spec}} [{low:{spec}}, {high:{spec}}]{SHORT_MARK if short else ''}"
 
 
 def shown_rows(table: DataTable) -> Sequence[Row]:
-    """The rows that are printed."""
+    """Return the rows that are printed."""
     rows, most = table.rows, table.shown
     if most is None or len(rows) <= most:
         return rows
     return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+
+
+def interval_fields(key: str, found: Difference | None) -> dict[str, Any]:
+    """The fields that `estimate` reads, from a difference with its interval."""
+    if found is None:
+        return dict.fromkeys((key, f"{key}_low", f"{key}_high")) | {f"{key}_too_short": False}
+    ends = {f"{key}_low": found.low, f"{key}_high": found.high}
+    return {key: found.mean, **ends, f"{key}_too_short": found.too_short}
+
+
+def with_short_note(caption: str, rows: Sequence[Row]) -> str:
+    """The caption, with an explanation of the mark of short intervals if a row has one."""
+    short = any(value is True and key.endswith("_too_short") for row in rows for key, value in row.items())
+    return f"{caption} {SHORT_NOTE}".strip() if short else caption

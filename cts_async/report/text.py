@@ -1,19 +1,15 @@
-"""Untrusted text made safe to print or to read."""
+"""Text for terminals: untrusted text made safe, and durations."""
 
 from __future__ import annotations
 
 from typing import Final
 from unicodedata import category
 
-# --- plain
-#
-# Text of unknown origin (a server's words, a page, a model's name) on its way to a terminal.
-
 
 def plain(text: str, mark: str = "?", *, lines: bool = False) -> str:
-    """`text` with `mark` for control characters, line breaks too unless `lines`: nobody's text moves the cursor.
+    """Replace control characters by `mark`, and line breaks unless `lines`, so that text cannot steer a terminal.
 
-    Spaces of other scripts and widths, such as the ideographic one in Chinese text, are spaces.
+    Spaces of other scripts and widths, such as the ideographic one in Chinese text, become plain spaces.
     """
     return "".join(c if c.isprintable() or (lines and c == "\n") else _instead(c, mark) for c in text)
 
@@ -22,18 +18,15 @@ def _instead(character: str, mark: str) -> str:
     return " " if category(character) == "Zs" else mark
 
 
-# --- visible
-#
-# Text of unknown origin where it is read: what cannot be seen in it, or would turn what is around it, is shown.
-
 _KEPT: Final = frozenset("\n\t\u200c\u200d")
-"""Lines and columns, and the joiners that some scripts and emoji are written with."""
+"""Line breaks, tabs, and the joiners that some scripts and emoji are written with."""
 
 
 def visible(text: str) -> str:
-    """`text` with [U+001B] for a control character, and so on for all that cannot be seen.
+    """Make invisible characters visible: [U+001B] for a control character, and so on.
 
-    So nothing in it hides, and nothing changes the direction of what follows. Variation selectors and spaces stay.
+    Nothing is hidden then, and nothing changes the direction of the text that follows. Variation selectors and spaces
+    stay.
     """
     if text.isprintable():
         return text
@@ -47,3 +40,10 @@ def _sign(character: str) -> str:
     if kind == "Cs":  # half a character: UTF-8 cannot hold it
         return "�"
     return f"[U+{ord(character):04X}]"
+
+
+def duration(seconds: float) -> str:
+    """Format seconds: `0:07`, `12:30`, `3:05:00`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -1,20 +1,10 @@
-"""Query likelihood with Dirichlet smoothing, the query and the conversation about it weighted (Qulac's model).
+"""Rankers of whole documents for a query or a conversation, for evaluation against relevance judgements.
 
-With c(t, x) how often t stands in x, |x| the number of words in x, C the collection and d a document, a document's
-score is what the query model expects of its smoothed language model (Aliannejadi et al., SIGIR 2019):
-
-    p(t | x)   = c(t, x) / |x|
-    p(t | m)   = alpha * p(t | query) + (1 - alpha) * p(t | questions and answers)
-    score(d)   = sum_t p(t | m) * log( c(t, d) / (mu + |d|) + mu / (mu + |d|) * c(t, C) / |C| )
-
-over the terms that stand anywhere in C; alpha = 0.5, mu = 1500. A score is a sum of one column for each text of
-the conversation, for sum_t p(t | x) log(...) is
-
-    sum_t p(t | x) * log(mu * c(t, C) / |C|)  -  sum_t p(t | x) * log(mu + |d|)
-    + sum_{t in d} p(t | x) * log(1 + c(t, d) * |C| / (mu * c(t, C)))
-
-where only the last sum needs postings. The columns are kept, so the many conversations made of the same questions
-and answers cost a few additions each; documents are ranked exactly, all of them.
+- `Bm25Ranker`: Lucene's formula with k1 = 1.2, b = 0.75, as the agent's own search ranks. (AT-CoT, SIGIR 2025, section
+  4.4, uses the same formula at pyserini's k1 = 0.9, b = 0.4.)
+- `QueryLikelihoodRanker`: Dirichlet smoothing, with the conversation weighted against the query (Qulac's model).
+- `CrossEncoderRanker`: re-ranks another ranker's best documents with a transformers model that reads query and document
+  together. AT-CoT re-ranks 100 documents of BM25 with MonoT5.
 """
 
 from __future__ import annotations
@@ -37,9 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# --- Base
-
-
 class Ranked(NamedTuple):
     """A document and its score; higher is better."""
 
@@ -52,17 +39,17 @@ class Ranker(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is called in tables and run files."""
+        """Its name in tables and run files."""
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
-        """At most `limit` documents, best first; none where the query matches nothing."""
+        """Return at most `limit` documents, best first; [] if the query matches nothing."""
 
 
-# --- Bm25
+# --- BM25
 
 
 class Bm25Ranker:
-    """Documents that share a word with the query, stop words and word endings apart."""
+    """Ranks documents that share a term with the query; without stop words, stemmed."""
 
     name = "bm25"
 
@@ -70,24 +57,19 @@ class Bm25Ranker:
         self._corpus = corpus
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
-        """At most `limit` documents, best first, ties in file order; none where the query matches nothing."""
+        """Return at most `limit` documents, best first, ties in file order; [] if the query matches nothing."""
         return [Ranked(*found) for found in self._corpus.rank(query, limit)]
 
 
-def open_bm25(path: Path) -> Ranker:
-    """Index the corpus at `path`, or load its index from the cache. Raises `InputError` for a bad file."""
-    return Bm25Ranker(Corpus.open(path))
-
-
-# --- Term index
+# --- Query likelihood
 
 
 @dataclass(frozen=True, slots=True)
 class TermIndex:
-    """Rows are documents in corpus order.
+    """How often each term occurs in each document. Rows are documents in corpus order.
 
-    The postings of the term with number n are `rows[bounds[n]:bounds[n + 1]]`, ascending, and the same stretch of
-    `counts`. `lengths` are words in a document, `total` those in all documents.
+    The postings of term number n are `rows[bounds[n]:bounds[n + 1]]`, ascending, and the same slice of `counts`.
+    `lengths` are the terms in each document, `total` those in all documents.
     """
 
     ids: tuple[str, ...]
@@ -100,7 +82,7 @@ class TermIndex:
 
     @classmethod
     def build(cls, documents: Iterable[Page]) -> Self:
-        """Count the words of title and text. Stop words count in titles only, where they may be all there is."""
+        """Count the terms of titles and texts. Stop words count in titles only, which may consist of nothing else."""
         import numpy as np
 
         ids: list[str] = []
@@ -124,22 +106,19 @@ class TermIndex:
         )
 
     def postings(self, number: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Give the rows that hold the term with this number, and how often each does."""
+        """Return the rows that contain the term with this number, and how often each does."""
         stretch = slice(int(self.bounds[number]), int(self.bounds[number + 1]))
         return self.rows[stretch], self.counts[stretch]
 
 
-# --- Query likelihood
-
-
 MU: Final = 1500.0
 ALPHA: Final = 0.5
-_KEPT_BYTES: Final = 64 * 1024 * 1024
-"""What the kept columns may take together."""
+_CACHE_BYTES: Final = 64 * 1024 * 1024
+"""Memory of the cached columns."""
 
 
 class Conversation(NamedTuple):
-    """A query, and what was asked about it and answered; order says nothing here."""
+    """A query with the questions and answers about it; their order does not matter."""
 
     query: str
     questions: tuple[str, ...] = ()
@@ -148,10 +127,10 @@ class Conversation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What of the query model is the query's, and what the answers'; the questions have the rest.
+    """The shares of the query and of the answers in the query model; the questions have the rest.
 
-    `answers` None is as published: questions and answers are one text, so each weighs as many words as it has.
-    Raises UsageError for weights below 0 or above 1 together.
+    `answers` None is as published: questions and answers are one text, so each weighs by its number of terms.
+    Raises UsageError for weights below 0 or that sum to more than 1.
     """
 
     query: float = ALPHA
@@ -161,15 +140,14 @@ class Weights:
         given = (self.query, self.answers or 0.0)
         if not all(0 <= weight <= 1 for weight in given) or sum(given) > 1 + 1e-9:
             raise UsageError(
-                f"the weights of query and answers must be from 0 to 1 and at most 1 together, are {given}"
+                f"the weights of query and answers must be from 0 to 1 and sum to at most 1, but are {given}"
             )
 
     def of_texts(self, query: int, questions: Sequence[int], answers: Sequence[int]) -> list[float]:
-        """Give each text's weight, from the words in it: the query's, then the questions', then the answers'.
+        """Return the weight of each text, from its length in terms: query, then questions, then answers.
 
-        They sum to 1. Texts of one part share its weight by their lengths; the weight of a part without words
-        goes to the others in proportion, so a query about which nothing was said weighs 1. All are 0 where there
-        is no word at all, or none in a part that weighs anything.
+        They sum to 1. Texts of one part share its weight by their lengths; the weight of a part without terms goes
+        to the others in proportion, so a query alone weighs 1. All are 0 if no part with a weight has a term.
         """
         rest = max(0.0, 1 - self.query)
         parts: list[tuple[float, Sequence[int]]]
@@ -187,34 +165,51 @@ class Weights:
 
 
 class _Column(NamedTuple):
-    """The number of words in a text, and its score for every document; None where no word is in the collection."""
+    """The number of terms in a text, and its score for every document; None if no term is in the collection."""
 
     words: int
     scores: NDArray[np.float64] | None
 
 
 class QueryLikelihoodRanker:
-    """Ranks every document for a query or a conversation. For one thread at a time."""
+    """Query likelihood with Dirichlet smoothing (Aliannejadi et al., SIGIR 2019). Not thread-safe.
+
+    With c(t, x) the count of term t in x, |x| the number of terms in x, C the collection and d a document, the score
+    is the expectation under the query model of the document's smoothed language model:
+
+        p(t | x)   = c(t, x) / |x|
+        p(t | m)   = alpha * p(t | query) + (1 - alpha) * p(t | questions and answers)
+        score(d)   = sum_t p(t | m) * log( c(t, d) / (mu + |d|) + mu / (mu + |d|) * c(t, C) / |C| )
+
+    over the terms that occur in C; alpha = 0.5, mu = 1500. A score is a weighted sum of one column for each text of
+    the conversation, because sum_t p(t | x) log(...) is
+
+        sum_t p(t | x) * log(mu * c(t, C) / |C|)  -  sum_t p(t | x) * log(mu + |d|)
+        + sum_{t in d} p(t | x) * log(1 + c(t, d) * |C| / (mu * c(t, C)))
+
+    where only the last sum needs postings. Columns are cached: the many conversations made of the same questions and
+    answers cost a few additions each, and every document is ranked exactly.
+    """
 
     name = "ql"
 
     def __init__(self, index: TermIndex, *, mu: float = MU, weights: Weights | None = None) -> None:
-        """Raises UsageError unless `mu` is above 0."""
+        """Raises UsageError unless `mu` is positive."""
         if not (isfinite(mu) and mu > 0):
-            raise UsageError(f"mu must be a number above 0, is {mu}")
+            raise UsageError(f"mu must be a positive number, but is {mu}")
         import numpy as np
 
         self._index, self._mu, self._weights = index, mu, weights or Weights()
         self._log_length = np.log(mu + index.lengths)
         self._columns: OrderedDict[str, _Column] = OrderedDict()
-        self._most = max(64, _KEPT_BYTES // (8 * max(1, len(index.ids))))
+        self._most = max(64, _CACHE_BYTES // (8 * max(1, len(index.ids))))
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
-        """The `limit` best of all documents, ties in corpus order; none where no term is in the collection."""
+        """Return the `limit` best documents, ties in corpus order; [] if no term is in the collection."""
         return self.rank_conversation(Conversation(query), limit)
 
     def rank_conversation(self, said: Conversation, limit: int) -> list[Ranked]:
-        """The `limit` best of all documents for a conversation; none where no weighed term is in the collection."""
+        """Return the `limit` best documents for a conversation; [] if no weighted term is in the collection."""
         query = self._column(said.query, query=True)
         questions = [self._column(text) for text in said.questions]
         answers = [self._column(text) for text in said.answers]
@@ -238,7 +233,7 @@ class QueryLikelihoodRanker:
         key = f"query {text}" if query else f"other {text}"
         column = self._columns.get(key)
         if column is None:
-            # As in the search: stop words count only where a query has nothing else ("The Who").
+            # As in search: stop words count only if a query has nothing else ("The Who").
             words = terms(text) or (terms(text, keep_stops=True) if query else [])
             column = self._columns[key] = self._score(words)
             if len(self._columns) > self._most:
@@ -248,7 +243,7 @@ class QueryLikelihoodRanker:
         return column
 
     def _score(self, words: list[str]) -> _Column:
-        """The last equation above, for all documents at once."""
+        """Evaluate the last equation of the class for all documents at once."""
         import numpy as np
 
         numbers = self._index.vocabulary
@@ -264,32 +259,24 @@ class QueryLikelihoodRanker:
         return _Column(len(words), scores)
 
 
-def open_query_likelihood(
-    path: Path, *, mu: float = MU, weights: Weights | None = None
-) -> QueryLikelihoodRanker:
-    """Count the words of the corpus at `path`. Raises `InputError` for a bad file."""
-    index = TermIndex.build(Corpus.open(path).documents())
-    return QueryLikelihoodRanker(index, mu=mu, weights=weights)
-
-
-# --- Cross encoder
+# --- Re-ranking
 
 
 DEPTH: Final = 100
-"""How many documents are re-ranked (AT-CoT, section 4.4)."""
+"""Documents that are re-ranked (AT-CoT, section 4.4)."""
 BATCH: Final = 32
-"""How many of them the model reads at once."""
+"""Documents that the model reads at once."""
 
 
 class Scorer(Protocol):
-    """A model's judgment of documents for one query; higher is better."""
+    """Scores documents for one query; higher is better."""
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One finite number for each text, in order."""
+        """Return one finite number for each text, in order."""
 
 
 class CrossEncoderRanker:
-    """The `depth` best of `base`, re-ranked; what `base` ranks lower is not returned."""
+    """Re-ranks the `depth` best documents of `base`; others are not returned."""
 
     def __init__(
         self,
@@ -300,17 +287,17 @@ class CrossEncoderRanker:
         *,
         scorer: Scorer | None = None,
     ) -> None:
-        """Load the model at `model_path`, a folder or a name on the hub, unless there is a `scorer` already.
+        """Load the model at `model_path`, a folder or a hub name, unless a `scorer` is given.
 
-        `corpus` is where the texts of `base`'s documents stand. Raises UsageError where transformers and torch are
-        not installed, and for a model that cannot score pairs.
+        `corpus` has the texts of the documents. Raises UsageError if transformers or torch is not installed, and
+        for a model that cannot score pairs.
         """
         self._base, self._corpus, self._depth = base, corpus, depth
         self._scorer = scorer or open_pair_scorer(model_path)
         self.name = f"{base.name}+{Path(model_path).name}"
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
-        """At most `limit` of the `depth` documents, best first, ties in the order of `base`."""
+        """Return at most `limit` of the `depth` documents, best first, ties in the order of `base`."""
         if limit < 1:
             return []
         ids = [found.id for found in self._base.rank(query, self._depth)]
@@ -319,7 +306,7 @@ class CrossEncoderRanker:
         return sorted(ranked, key=lambda found: -found.score)[:limit]
 
     def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Texts of like length go together, so that little of a batch is padding."""
+        """Score the texts in batches of similar length, so that little of a batch is padding."""
         order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
         scores = [0.0] * len(texts)
         for start in range(0, len(order), BATCH):
@@ -334,21 +321,19 @@ class CrossEncoderRanker:
         return "" if page is None else f"{page.title} {page.text}".strip()
 
 
-# --- Pair scorer
-
+# --- Models that score pairs
 
 INSTALL: Final = "pip install 'cts-async[bertscore]'"
 MAX_TOKENS: Final = 512
 _CHARS_PER_TOKEN: Final = 12
-"""Text beyond so many characters for each token that may be read is cut off before it is taken apart."""
+"""Longer texts are cut to so many characters per token before they are tokenised, which would be slow."""
 _CLASSIFIER: Final = "ForSequenceClassification"
 
 
 def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
-    """Load a folder, or a model of the hub by its name.
+    """Load a model from a folder or by its hub name.
 
-    UsageError where transformers or torch are not installed, for what cannot be loaded, and for a model without a
-    head of either kind.
+    UsageError if transformers or torch is not installed, if it cannot be loaded, or if it can score no pairs.
     """
     transformers = _transformers()
     name = str(Path(model).expanduser()) if Path(model).expanduser().exists() else str(model)
@@ -356,7 +341,7 @@ def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
         config = transformers.AutoConfig.from_pretrained(name)
         classifies = any(_CLASSIFIER in architecture for architecture in config.architectures or ())
         if not classifies and not config.is_encoder_decoder:
-            raise _unfit(name, "it has no head that scores pairs, as cross-encoders and MonoT5 have")
+            raise _unfit(name, "it is neither a cross-encoder nor MonoT5")
         kind = "AutoModelForSequenceClassification" if classifies else "AutoModelForSeq2SeqLM"
         network = getattr(transformers, kind).from_pretrained(name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name)
@@ -367,20 +352,24 @@ def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
 
 
 class PairClassifier:
-    """A sequence classifier with one or two numbers."""
+    """A sequence classifier with one output (higher is better) or two classes (irrelevant, relevant).
+
+    With two classes the score is the log-probability of "relevant".
+    """
 
     def __init__(self, name: str, network: Any, tokenizer: Any) -> None:
         """Raises UsageError for three classes or more."""
         labels = int(network.config.num_labels)
         if labels not in (1, 2):
             raise _unfit(
-                name, f"it tells {labels} classes apart; one number or two (irrelevant, relevant) can rank"
+                name,
+                f"it has {labels} classes; only one output or two classes (irrelevant, relevant) can rank",
             )
         self._network, self._tokenizer, self._two = _ready(network), tokenizer, labels == 2
         self._most = _room(network, tokenizer)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """One number for each text, in order; of what is too long the end is not read."""
+        """Return one number for each text, in order; texts that are too long are truncated."""
         import torch
 
         cut = [text[: self._most * _CHARS_PER_TOKEN] for text in texts]
@@ -393,20 +382,20 @@ class PairClassifier:
 
 
 class MonoT5:
-    """A sequence-to-sequence model that says "true" or "false"."""
+    """A sequence-to-sequence model (Nogueira et al., 2020) that completes "Query: q Document: d Relevant:"."""
 
     def __init__(self, name: str, network: Any, tokenizer: Any) -> None:
-        """Raises UsageError where its vocabulary lacks one of the two words."""
+        """Raises UsageError if "true" or "false" is not a token of its vocabulary."""
         self._network, self._tokenizer = _ready(network), tokenizer
         self._words = [_word(name, tokenizer, word) for word in ("false", "true")]
         self._question = [*self._pieces("Relevant:"), tokenizer.eos_token_id]
         self._most = _room(network, tokenizer)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """The log-probability of "true" for each text, in order; of what is too long the end is not read."""
+        """Return the log-probability of "true" for each text, in order; texts that are too long are truncated."""
         import torch
 
-        # The question has to stand at the end, however long the document is.
+        # "Relevant:" has to be at the end, however long the document is.
         room = self._most - len(self._question)
         cut = [f"Query: {query} Document: {text[: self._most * _CHARS_PER_TOKEN]}" for text in texts]
         ids = [self._pieces(text)[:room] + self._question for text in cut]
@@ -430,7 +419,7 @@ def _transformers() -> Any:
         import transformers
     except ImportError as error:
         raise UsageError(
-            f"re-ranking needs {error.name or 'transformers'}, which is not here: {INSTALL}"
+            f"re-ranking needs {error.name or 'transformers'}, which is not installed: {INSTALL}"
         ) from None
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
@@ -444,7 +433,7 @@ def _ready(network: Any) -> Any:
 
 
 def _room(network: Any, tokenizer: Any) -> int:
-    """How many tokens query and document may have together."""
+    """Return the maximum number of tokens of query and document together."""
     positions = getattr(network.config, "max_position_embeddings", None) or MAX_TOKENS
     return min(MAX_TOKENS, int(positions), int(tokenizer.model_max_length))
 
@@ -452,7 +441,7 @@ def _room(network: Any, tokenizer: Any) -> int:
 def _word(name: str, tokenizer: Any, word: str) -> int:
     pieces = tokenizer(word, add_special_tokens=False)["input_ids"]
     if len(pieces) != 1 or pieces[0] == tokenizer.unk_token_id:
-        raise _unfit(name, f"{word!r} is no word of its vocabulary, so it is no MonoT5")
+        raise _unfit(name, f"{word!r} is not in its vocabulary, so it is not a MonoT5")
     return int(pieces[0])
 
 

@@ -1,23 +1,22 @@
-"""Words of English and Chinese text, alike for documents and for queries.
+"""Terms of English and Chinese text, its sentences, and the passages of it that match a query.
 
-Text is folded first (NFKC, lower case, accents removed). A run of Chinese is cut by jieba in its search
-mode without the hidden Markov model, so that equal text always gives equal words; any other run of
-letters and digits is one word, lightly stemmed.
+Documents and queries are analysed alike. Text is folded first (NFKC, lower case, accents removed). A run of Chinese
+is segmented by jieba in its search mode without the hidden Markov model, so that equal text always gives equal terms;
+any other run of letters and digits is one term, lightly stemmed.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import unicodedata
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
-
-# --- Tokens
-
 
 _HAN: Final = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _RUN: Final = re.compile(f"[{_HAN}]+|[^\\W_{_HAN}]+")
@@ -39,9 +38,11 @@ _CHINESE_STOPS: Final = """
 """
 STOP_WORDS: Final = frozenset(_ENGLISH_STOPS.split() + _CHINESE_STOPS.split())
 
+# --- Terms
+
 
 def fold(text: str) -> str:
-    """Give `text` in lower case, in one width and without accents; its length may change."""
+    """Return `text` in lower case, in one width and without accents; its length may change."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
@@ -49,21 +50,21 @@ def fold(text: str) -> str:
 
 
 def terms(text: str, *, keep_stops: bool = False) -> list[str]:
-    """Give the words of `text` in order, with repetitions; without stop words unless they are to be kept."""
+    """Return the terms of `text` in order, with repetitions; without stop words unless `keep_stops`."""
     found: list[str] = []
     for run in _RUN.findall(fold(text)):
-        words = _cut(run) if _IS_HAN.match(run) else (run,)
+        words: Iterable[str] = _tokenizer().cut_for_search(run, HMM=False) if _IS_HAN.match(run) else (run,)
         found.extend(stem(word) for word in words if keep_stops or word not in STOP_WORDS)
     return found
 
 
 def query_terms(query: str) -> list[str]:
-    """Give each different word of a query once; stop words only where there is nothing else ("The Who")."""
+    """Return each distinct term of a query once; stop words only if there is nothing else ("The Who")."""
     return list(dict.fromkeys(terms(query) or terms(query, keep_stops=True)))
 
 
 def present(text: str, wanted: Collection[str]) -> set[str]:
-    """Give those of the `wanted` terms that occur in `text`; Chinese ones anywhere, others as whole words."""
+    """Return the `wanted` terms that occur in `text`: Chinese ones anywhere, others as whole words."""
     folded = fold(text)
     words = {stem(run) for run in _RUN.findall(folded)}
     return {term for term in wanted if (term in folded if _IS_HAN.match(term) else term in words)}
@@ -71,7 +72,7 @@ def present(text: str, wanted: Collection[str]) -> set[str]:
 
 @lru_cache(maxsize=1 << 16)
 def stem(word: str) -> str:
-    """Take a plural, -ed, -ing or final -e off an English word: theories -> theory, planned -> plan."""
+    """Remove a plural, -ed, -ing or final -e from an English word: theories -> theory, planned -> plan."""
     if len(word) < 4 or not word.isascii():
         return word
     return _without_e(_without_suffix(_singular(word)))
@@ -101,12 +102,8 @@ def _without_e(word: str) -> str:
     return word[:-1] if len(word) > 3 and word.endswith("e") and not word.endswith("ee") else word
 
 
-_jieba_lock: Final = threading.Lock()
-_jieba: Final[list[Any]] = []
-
-
 def pieces(text: str) -> Iterator[str]:
-    """Give `text` in pieces that make it up: words as they are written, Chinese ones too, and what is between them."""
+    """Split `text` without loss into words as they are written, Chinese ones too, and what is between them."""
     end = 0
     for run in _RUN.finditer(text):
         if between := text[end : run.start()]:
@@ -118,13 +115,12 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def is_word(piece: str) -> bool:
-    """Whether a piece of a text is a word."""
+    """True if a piece of a text is a word."""
     return _RUN.match(piece) is not None
 
 
-def _cut(run: str) -> Iterable[str]:
-    words: Iterable[str] = _tokenizer().cut_for_search(run, HMM=False)
-    return words
+_jieba_lock: Final = threading.Lock()
+_jieba: Final[list[Any]] = []
 
 
 def _tokenizer() -> Any:
@@ -135,7 +131,7 @@ def _tokenizer() -> Any:
 
 
 def _load_jieba() -> Any:
-    """Load jieba's dictionary without what `initialize` does: logging, and a cache file in a shared /tmp."""
+    """Load jieba's dictionary without the side effects of its `initialize`: logging, and a cache file in /tmp."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import jieba
@@ -146,8 +142,7 @@ def _load_jieba() -> Any:
     return tokenizer
 
 
-# --- Passages
-
+# --- Sentences
 
 Span = tuple[int, int]
 
@@ -156,16 +151,16 @@ _BREAKS: Final = " \t，、,："
 
 
 def sentence_spans(text: str, max_chars: int) -> list[Span]:
-    """Give (start, end) of each sentence, trimmed, in order, none longer than `max_chars`."""
+    """Return (start, end) of each sentence, trimmed, in order; one longer than `max_chars` is cut."""
     spans: list[Span] = []
     start = 0
     for end in [match.end() for match in _SENTENCE_END.finditer(text)] + [len(text)]:
-        spans.extend(_pieces(text, start, end, max(1, max_chars)))
+        spans.extend(_trimmed_and_cut(text, start, end, max(1, max_chars)))
         start = end
     return spans
 
 
-def _pieces(text: str, start: int, end: int, max_chars: int) -> Iterator[Span]:
+def _trimmed_and_cut(text: str, start: int, end: int, max_chars: int) -> Iterator[Span]:
     while True:
         while start < end and text[start].isspace():
             start += 1
@@ -173,50 +168,82 @@ def _pieces(text: str, start: int, end: int, max_chars: int) -> Iterator[Span]:
             end -= 1
         if end - start <= max_chars:
             break
-        cut = _last_break(text, start, start + max_chars)
+        # After a space or comma in the second half, else at the limit.
+        limit = start + max_chars
+        cut = max(text.rfind(char, start, limit) for char in _BREAKS) + 1
+        if cut - 1 - start < max_chars // 2:
+            cut = limit
         yield start, cut
         start = cut
     if start < end:
         yield start, end
 
 
-def _last_break(text: str, start: int, limit: int) -> int:
-    """Find where to cut a long sentence: after a gap or comma in its second half, else at the limit."""
-    cut = max(text.rfind(ch, start, limit) for ch in _BREAKS)
-    return cut + 1 if cut - start >= (limit - start) // 2 else limit
+# --- Passages
+
+_SENTENCE_CHARS: Final = 400
+"""A longer sentence of a page is cut before it competes for the evidence."""
 
 
 def best_window(text: str, weights: Mapping[str, float], max_chars: int) -> str:
-    """Give the stretch of whole sentences, at most `max_chars` long, whose different terms weigh most.
+    """Return the run of whole sentences, at most `max_chars` long, with the greatest weight of distinct terms.
 
-    The first of equals wins; a text with none of the terms gives its beginning, an empty one "".
+    The first of equals wins; a text without any of the terms gives its beginning, an empty one "".
     """
     spans = sentence_spans(text, max_chars)
     if not spans:
         return ""
     found = [present(text[start:end], weights) for start, end in spans]
-    starts = [row for row, terms in enumerate(found) if terms] or [0]
-    best = max(starts, key=lambda row: (_weight(spans, found, row, weights, max_chars), -row))
-    return " ".join(_stretch(text, spans, best, max_chars).split())
 
+    def last_from(first: int) -> int:
+        last = first
+        while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= max_chars:
+            last += 1
+        return last
 
-def _weight(
-    spans: list[Span], found: list[set[str]], first: int, weights: Mapping[str, float], max_chars: int
-) -> float:
-    terms = set().union(*found[first : _last(spans, first, max_chars) + 1])
-    return sum(weight for term, weight in weights.items() if term in terms)
+    def weight(first: int) -> float:
+        held = set().union(*found[first : last_from(first) + 1])
+        return sum(weight for term, weight in weights.items() if term in held)
 
-
-def _last(spans: list[Span], first: int, max_chars: int) -> int:
-    last = first
-    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= max_chars:
-        last += 1
-    return last
-
-
-def _stretch(text: str, spans: list[Span], first: int, max_chars: int) -> str:
-    """Cut out the window from `first`; room left over is filled with what stands before it."""
-    end = spans[_last(spans, first, max_chars)][1]
-    while first > 0 and end - spans[first - 1][0] <= max_chars:
+    first = max([row for row, held in enumerate(found) if held] or [0], key=lambda row: (weight(row), -row))
+    end = spans[last_from(first)][1]
+    while first > 0 and end - spans[first - 1][0] <= max_chars:  # fill the rest of the room from before
         first -= 1
-    return text[spans[first][0] : end]
+    return " ".join(text[spans[first][0] : end].split())
+
+
+def extract_for_goal(text: str, goal: str, max_chars: int) -> str:
+    """Return the sentences of a page that share most with `goal`, in page order, within `max_chars`.
+
+    A page that fits is returned whole. Terms that are rare on the page weigh more; among equals, and if nothing
+    matches, earlier sentences are preferred.
+    """
+    text = text.strip()
+    if len(text) <= max_chars:
+        return text
+    spans = sentence_spans(text, min(_SENTENCE_CHARS, max_chars))
+    wanted = query_terms(goal)
+    found = [present(text[start:end], wanted) for start, end in spans]
+    sentences_with = Counter(term for held in found for term in held)
+    weights = {term: math.log1p(len(found) / count) for term, count in sentences_with.items()}
+    scores = [math.fsum(weights[term] for term in held) for held in found]
+    chosen: list[Span] = []
+    room = max_chars + 1
+    for row in sorted(range(len(spans)), key=lambda row: -scores[row]):
+        start, end = spans[row]
+        if end - start + 1 <= room:  # one character stands between it and the next
+            chosen.append(spans[row])
+            room -= end - start + 1
+    return _assembled(text, sorted(chosen))
+
+
+def _assembled(text: str, spans: Sequence[Span]) -> str:
+    """Join sentences: neighbours by the single space between them, if there is one, others by a line break."""
+    parts: list[str] = []
+    before = 0
+    for start, end in spans:
+        gap = text[before:start]
+        parts.append("" if not gap else " " if gap == " " else "\n")
+        parts.append(text[start:end])
+        before = end
+    return "".join(parts).strip()

@@ -1,8 +1,8 @@
-"""The text format of an agent's turn (WebDancer): thoughts, tool calls, an answer, tool responses.
+"""WebDancer's text format: thoughts, tool calls and the answer of a turn, and the tool responses to it.
 
-A completion goes on after `<think>` and a newline, so a turn may lack that tag: text before a first
-`</think>` is a thought. Calls inside a thought do not count, nor does what a model writes from the first
-`<tool_response>` on that it made up itself. No function here raises, whatever the text.
+A completion continues after `<think>` and a newline, so a turn may lack that tag: text before a first `</think>` is
+a thought. Calls inside a thought do not count, nor does anything from the first `<tool_response>` on: only tools
+write those, and a model that continues alone makes up whole searches. No function here raises, whatever the text.
 """
 
 from __future__ import annotations
@@ -18,28 +18,30 @@ from cts_async.llm.escaping import fence_pattern, harmless
 from cts_async.llm.json_text import repairable
 from cts_async.llm.parsing import literal
 from cts_async.search.backends.base import Hit
-from cts_async.tagged_text import NAMES, AnswerFrom, answer_in, parts_of
-
-# --- Tags
-
+from cts_async.tagged_text import TAG_NAMES, AnswerFrom, find_answer, split_parts
 
 MAX_QUERIES: Final = 3
 MAX_QUERY_CHARS: Final = 500
 MAX_URLS: Final = 10
 MAX_CALL_CHARS: Final = 5_000
+MESSAGE_CHARS: Final = 300
+"""Characters of an error message that the agent is told; it may quote a server."""
+SEPARATOR: Final = "\n=======\n"
 _RAW_CHARS: Final = 500
+
+# --- Turns
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCall:
-    """One to three different queries, none empty, none longer than 500 characters."""
+    """One to three distinct queries, none empty, none longer than 500 characters."""
 
     queries: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class VisitCall:
-    """One to ten different urls to read for a goal, which may be empty."""
+    """One to ten distinct URLs to read for a goal, which may be empty."""
 
     urls: tuple[str, ...]
     goal: str
@@ -47,7 +49,7 @@ class VisitCall:
 
 @dataclass(frozen=True, slots=True)
 class InvalidCall:
-    """A call that cannot be made: why, and how it began (500 characters at most)."""
+    """A call that cannot be made: the reason, and its first 500 characters."""
 
     reason: str
     raw: str
@@ -58,8 +60,7 @@ ToolCall = SearchCall | VisitCall | InvalidCall
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """What a turn says. `own` is its text without `made_up`: what stands from the first tool response on, if the
-    model wrote one; the empty string otherwise."""
+    """A parsed turn. `made_up` is the text from a first `<tool_response>` on, "" if there is none; `own` the rest."""
 
     thoughts: tuple[str, ...]
     calls: tuple[ToolCall, ...]
@@ -68,11 +69,8 @@ class ParsedTurn:
 
 
 def parse_turn(text: str) -> ParsedTurn:
-    """Read a turn, up to the first `<tool_response>` outside its thoughts: only tools write those.
-
-    What follows one (a model that goes on alone makes up whole searches) is no part of the turn.
-    """
-    parts = parts_of(text)
+    """Parse a turn, up to the first `<tool_response>` outside its thoughts."""
+    parts = split_parts(text)
     made_up = next((n for n, part in enumerate(parts) if part.kind == "tool_response"), len(parts))
     thoughts = tuple(part.body for part in parts[:made_up] if part.kind == "think" and part.body)
     bodies = [part.body for part in parts[:made_up] if part.kind == "tool_call"]
@@ -84,11 +82,11 @@ def parse_turn(text: str) -> ParsedTurn:
 
 
 def final_answer(text: str) -> tuple[str, AnswerFrom]:
-    """The answer of a last turn and where it was found (see `answer_in`); nothing that the model made up counts."""
-    return answer_in(parse_turn(text).own)
+    """Return the answer of a last turn and where it was found (see `answer_in`), ignoring what the model made up."""
+    return find_answer(parse_turn(text).own)
 
 
-# Calls
+# --- Tool calls
 
 _FENCE: Final = re.compile(r"\A```[\w-]*\s*|\s*```\Z")
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
@@ -102,7 +100,7 @@ _VISIT_NAMES: Final = frozenset({"visit", "visit_page", "browse", "open", "fetch
 
 
 def read_calls(body: str) -> list[ToolCall]:
-    """Read what stands between `<tool_call>` tags: a call, or a list of them, in more or less proper JSON."""
+    """Parse the text between `<tool_call>` tags: a call or a list of calls, in more or less proper JSON."""
     if len(body) > MAX_CALL_CHARS:
         return [InvalidCall(f"longer than {MAX_CALL_CHARS} characters", body[:_RAW_CHARS])]
     value = _loads(_FENCE.sub("", body.strip()))
@@ -114,7 +112,7 @@ def read_calls(body: str) -> list[ToolCall]:
 
 
 def _loads(text: str) -> Any:
-    """Give the JSON value in `text`, repaired if need be; None if there is none."""
+    """Return the JSON value in `text`, repaired if necessary; None if there is none."""
     try:
         return orjson.loads(text)
     except ValueError:
@@ -125,7 +123,7 @@ def _loads(text: str) -> Any:
 
     try:
         return json_repair.loads(text)
-    except Exception:  # a guesser: whatever it trips over, the text was no JSON
+    except Exception:  # a heuristic parser: whatever it raises, the text was not JSON
         return None
 
 
@@ -145,7 +143,7 @@ def _call(record: Mapping[str, Any], body: str) -> ToolCall:
 
 
 def _arguments(record: Mapping[str, Any]) -> Any:
-    """Give the arguments, parsed if they are a JSON string; the call itself where it holds them flat."""
+    """Return the arguments, parsed if they are a JSON string; the call itself if it holds them flat."""
     arguments = _first(record, _ARGUMENT_KEYS)
     if arguments is None:
         return record
@@ -172,41 +170,71 @@ def _first(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _strings(value: Any, max_chars: int | None) -> tuple[str, ...]:
-    """Give the different non-empty strings in a list, or the one string that stands for a list."""
+    """Return the distinct non-empty strings of a list, or of the one string that stands for a list."""
     items = value if isinstance(value, list) else [value]
     words = (_clean(str(item))[:max_chars].strip() for item in items if isinstance(item, str | int | float))
     return tuple(dict.fromkeys(word for word in words if word))
 
 
 def _clean(text: str) -> str:
-    """Make one line of `text` that can be encoded."""
+    """Return `text` as one line that can be encoded as UTF-8."""
     return _BLANKS.sub(" ", text.encode(errors="replace").decode()).strip()
 
 
-# Tool responses
+# --- Tool responses
 
-_OWN_TAGS: Final = fence_pattern([*NAMES, "tools"])
+_OWN_TAGS: Final = fence_pattern([*TAG_NAMES, "tools"])
 
 
 def format_tool_response(text: str) -> str:
     """Wrap a tool's text for the agent."""
-    return f"<tool_response>\n{unmarked(text).strip()}\n</tool_response>"
+    return f"<tool_response>\n{escape_marks(text).strip()}\n</tool_response>"
 
 
-def unmarked(text: str) -> str:
-    """`text` from elsewhere as a part of the conversation, which it cannot end, nor any tag or turn in it.
+def escape_marks(text: str) -> str:
+    """Make foreign text harmless inside the conversation: it can end neither a tag nor a turn.
 
-    What could be taken for a tag of this format, or for a chat template's mark of a turn, gets another bracket.
+    The bracket of anything that could be a tag of this format, or a chat template's mark of a turn, is replaced.
     """
     return harmless(text, _OWN_TAGS, "‹")
 
 
-def merge_tool_responses(responses: Sequence[str]) -> str:
-    """Make one message of several formatted responses, in order."""
-    return "\n".join(responses)
+def format_search(query: str, hits: Sequence[Hit], engine: str = "") -> str:
+    """Format the results of one query; `engine` is the search engine's name, "" for a plain search."""
+    if not hits:
+        return f"No results found for '{_line(query)}'. Try a more general query."
+    kind = f"A {engine} search" if engine else "A search"
+    head = f"{kind} for '{_line(query)}' found {len(hits)} results:\n\n## Web Results\n"
+    return head + "\n\n".join(_entry(number, hit) for number, hit in enumerate(hits, 1))
 
 
-# Grammar
+def _entry(number: int, hit: Hit) -> str:
+    url = hit.url.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
+    lines = [f"{number}. [{_line(hit.title)}]({url})"]
+    lines += [f"Date published: {_line(hit.date)}"] if hit.date else []
+    lines += [f"Source: {_line(hit.source)}"] if hit.source else []
+    lines += [_line(hit.snippet)] if hit.snippet else []
+    return "\n".join(lines)
+
+
+def format_visit(url: str, goal: str, evidence: str, summary: str) -> str:
+    """Format what one page says about the goal."""
+    return (
+        f"The useful information in {_line(url)} for user goal {_line(goal)} as follows:\n\n"
+        f"Evidence in page:\n{evidence}\n\nSummary:\n{summary}\n"
+    )
+
+
+def format_failure(what: str, message: str) -> str:
+    """Format the failure of `what` ("the visit to https://x"), with its reason."""
+    return f"Error: {_line(what)} failed: {_line(message)[:MESSAGE_CHARS].rstrip('.')}."
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+# --- Grammar of a constrained model
 
 _CHUNK: Final = 50
 _ASCII_MARKS: Final = r"\x00-\x2F\x3A-\x40\x5B-\x60\x7B-\x7F"
@@ -235,11 +263,11 @@ def turn_grammar(
     *,
     must_call: bool = False,
 ) -> str:
-    """Give a GBNF grammar (llama.cpp) of turns that begin within a thought; `parse_turn` reads them all.
+    """Return a GBNF grammar (llama.cpp) of turns that begin within a thought; `parse_turn` reads them all.
 
-    A turn is a thought, then a search, a visit to one of `may_visit_urls` (none: no visits) or an answer;
-    only an answer if `must_answer`, only a call if
-    `must_call`. Thought and answer have 1 to so many characters, none of them `<`.
+    A turn is a thought, then a search, a visit to one of `may_visit_urls` (none: no visits) or an answer; only an
+    answer if `must_answer`, only a call if `must_call`. Thought and answer have 1 to `max_..._chars` characters,
+    none of them `<`.
     """
     action = "answer" if must_answer else "call" if must_call else "(call | answer)"
     rules = [
@@ -254,7 +282,7 @@ def turn_grammar(
 
 
 def _text_of(max_chars: int) -> str:
-    """Give an expression for 1 to at most `max_chars` characters, in chunks: one long {m,n} is slow."""
+    """Return an expression for 1 to `max_chars` characters, in chunks: llama.cpp is slow with one long {m,n}."""
     size = max(0, max_chars - 1)
     if size < 2 * _CHUNK:
         return f"first any{{0,{size}}}" if size else "first"
@@ -272,48 +300,5 @@ def _call_rules(urls: Sequence[str]) -> str:
 
 
 def _literal(url: str) -> str:
-    """Give the GBNF literal of the JSON string of `url`, with `<` escaped so that it opens no tag."""
+    """Return the GBNF literal of the JSON string of `url`, with `<` escaped so that it opens no tag."""
     return literal(orjson.dumps(_clean(url)).decode().replace("<", "\\u003c"))
-
-
-# --- Tools
-
-
-SEPARATOR: Final = "\n=======\n"
-MESSAGE_CHARS: Final = 300
-"""How much of an error's message the agent is told; it may quote a server."""
-
-
-def format_search(query: str, hits: Sequence[Hit], engine: str = "") -> str:
-    """Give the results of one query; `engine` is the search engine's name, empty for a plain search."""
-    if not hits:
-        return f"No results found for '{_line(query)}'. Try a more general query."
-    kind = f"A {engine} search" if engine else "A search"
-    head = f"{kind} for '{_line(query)}' found {len(hits)} results:\n\n## Web Results\n"
-    return head + "\n\n".join(_entry(number, hit) for number, hit in enumerate(hits, 1))
-
-
-def _entry(number: int, hit: Hit) -> str:
-    url = hit.url.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
-    lines = [f"{number}. [{_line(hit.title)}]({url})"]
-    lines += [f"Date published: {_line(hit.date)}"] if hit.date else []
-    lines += [f"Source: {_line(hit.source)}"] if hit.source else []
-    lines += [_line(hit.snippet)] if hit.snippet else []
-    return "\n".join(lines)
-
-
-def format_visit(url: str, goal: str, evidence: str, summary: str) -> str:
-    """Give what one page says about the goal."""
-    return (
-        f"The useful information in {_line(url)} for user goal {_line(goal)} as follows:\n\n"
-        f"Evidence in page:\n{evidence}\n\nSummary:\n{summary}\n"
-    )
-
-
-def format_failure(what: str, message: str) -> str:
-    """Say that `what` ("the page https://x") failed, and why."""
-    return f"Error: {_line(what)} failed: {_line(message)[:MESSAGE_CHARS].rstrip('.')}."
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""The frontier of asking less, worked by hand."""
+"""Predictions, their calibration, and the frontier of asking less."""
 
 from __future__ import annotations
 
@@ -9,8 +9,117 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_interactions import row, system
 
-from cts_async.analysis.ask_or_not import Frontier, Point, ask_or_not, fold_of
+from cts_async.analysis.ask_or_not import (
+    FOLDS,
+    Bin,
+    Frontier,
+    Point,
+    any_answered,
+    ask_or_not,
+    calibrate,
+    fold_of,
+    predict_answerability,
+)
 from cts_async.analysis.interactions import Interactions
+from cts_async.analysis.resampling import Difference
+
+
+def ids_in(fold: int, n: int) -> list[str]:
+    """Ids that are dealt to this fold with seed 0."""
+    found = (f"q{i}" for i in range(10_000) if fold_of(f"q{i}", 0) == fold)
+    return [next(found) for _ in range(n)]
+
+
+def test_prediction_from_other_folds_matches_hand_calculation() -> None:
+    """From two time questions, one known: (1 + 2/2) / 4 = 1/2, then (1 + 10/2) / 12 = 1/2, twice."""
+    [a], [b, c] = ids_in(0, 1), ids_in(1, 2)
+    [found] = predict_answerability([system(1, row(a, "time+"), row(b, "time+"), row(c, "time-"))])
+    assert found[a] == (pytest.approx(1 / 2),)
+
+
+def test_rate_of_a_type_shrinks_to_overall_rate() -> None:
+    """All known: general (3 + 1) / 5 = 0.8; time, 1 of 1: (1 + 8) / 11; in its language and turn: (1 + 90/11) / 11."""
+    [a], [b, c, d] = ids_in(0, 1), ids_in(1, 3)
+    rows = [row(a, "time-"), row(b, "time+"), row(c, "scope+"), row(d, "scope+")]
+    [found] = predict_answerability([system(1, *rows)])
+    assert found[a] == (pytest.approx((1 + 10 * 9 / 11) / 11),)
+
+
+def test_unseen_type_gets_overall_rate() -> None:
+    [a], [b, c] = ids_in(0, 1), ids_in(1, 2)
+    rows = [row(a, "region-"), row(b, "time+"), row(c, "time+")]
+    assert predict_answerability([system(1, *rows)])[0][a] == (pytest.approx((2 + 1) / 4),)
+
+
+def test_instance_never_predicts_itself_in_any_system() -> None:
+    a, b = ids_in(3, 2)
+    mine, theirs = system(1, row(a, "time+")), system(1, row(a, "time+"), row(b, "time+"), clarifier="kimi")
+    assert predict_answerability([mine, theirs])[0][a] == (0.5,)
+
+
+def test_folds_are_balanced() -> None:
+    dealt = [fold_of(f"q{i}", 7) for i in range(5000)]
+    assert all(400 < dealt.count(fold) < 620 for fold in range(FOLDS))
+
+
+def test_chance_of_any_answer_combines_independent_predictions() -> None:
+    assert any_answered([0.5, 0.2]) == pytest.approx(1 - 0.5 * 0.8)
+    assert any_answered([0.3]) == pytest.approx(0.3)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["time", "region", "scope"]), st.booleans()), min_size=1, max_size=40)
+)
+def test_predictions_are_strictly_between_zero_and_one(turns: list[tuple[str, bool]]) -> None:
+    rows = [row(f"q{i}", f"{kind}{'+' if known else '-'}") for i, (kind, known) in enumerate(turns)]
+    [found] = predict_answerability([system(1, *rows)])
+    assert all(0 < p < 1 for predicted in found.values() for p in predicted)
+
+
+RUN = system(
+    1, row("a", "time+", 30.0), row("b", "time-", 10.0), row("c", "region-", 15.0), row("d", "region-")
+)
+PREDICTED = {"a": (0.75,), "b": (0.75,), "c": (0.2,), "d": (0.25,)}
+ORIG = {"a": 10.0, "b": 10.0, "c": 10.0, "d": 10.0}
+
+
+def test_calibration_matches_hand_calculation() -> None:
+    """Errors 1/16, 9/16, 1/25, 1/16; one of four is known, so the reference is 3/16."""
+    found = calibrate([RUN], [PREDICTED], ORIG)
+    assert found is not None
+    assert (found.n, found.reference) == (4, 3 / 16)
+    assert found.brier == pytest.approx((11 / 16 + 1 / 25) / 4)
+    assert found.skill == pytest.approx(1 - found.brier * 16 / 3)
+    low, high = found.bins
+    assert low == Bin(
+        0.2, 0.3, n=2, predicted=pytest.approx(0.225), known=0, gain=Difference(1, 5.0, None, None)
+    )
+    assert (high.low, high.n, high.known, high.observed) == (0.7, 2, 1, 0.5)
+    assert high.gain is not None
+    assert (high.gain.n, high.gain.mean) == (2, 10.0)
+
+
+def test_bins_have_gains_at_one_question_only() -> None:
+    two = system(2, row("a", "time+ time-", 30.0))
+    found = calibrate([two], [{"a": (0.75, 0.75)}], ORIG)
+    assert found is not None
+    assert [bin.gain for bin in found.bins] == [None]
+
+
+def test_prediction_of_one_falls_into_last_bin() -> None:
+    found = calibrate([RUN], [dict.fromkeys("abcd", (1.0,))], {})
+    assert found is not None
+    assert [(bin.low, bin.high, bin.n) for bin in found.bins] == [(0.9, 1.0, 4)]
+
+
+def test_skill_is_none_when_every_answer_is_known() -> None:
+    found = calibrate([system(1, row("a", "time+"))], [{"a": (0.5,)}], {})
+    assert found is not None
+    assert (found.reference, found.skill) == (0.0, None)
+
+
+def test_calibration_is_none_without_questions() -> None:
+    assert calibrate([system(1)], [{}], {}) is None
 
 
 def made(asked: Sequence[float], ids: Sequence[str] = "abcd") -> Interactions:
@@ -25,7 +134,7 @@ def frontier(asked: Sequence[float], chances: Sequence[float], unasked: Sequence
     return found
 
 
-def test_four_instances_by_hand() -> None:
+def test_frontier_matches_hand_calculation() -> None:
     """Asking gains 40 on a, 20 on b, and loses 10 on c and d; c and d share a prediction."""
     found = frontier([50, 30, 0, 0], [0.9, 0.6, 0.1, 0.1], [10, 10, 10, 10])
     assert found.points == (
@@ -38,28 +147,28 @@ def test_four_instances_by_hand() -> None:
     assert found.best == Point(0.6, 0.5, 25.0)
 
 
-def test_the_area_is_the_height_above_asking_at_random() -> None:
+def test_area_is_height_above_random_asking() -> None:
     """Heights above the line from 10 to 20: 0, 7.5, 10, 0 at 0, 1/4, 1/2, 1: 0.9375 + 2.1875 + 2.5."""
     found = frontier([50, 30, 0, 0], [0.9, 0.6, 0.1, 0.1], [10, 10, 10, 10])
     assert found.area == pytest.approx(0.9375 + 2.1875 + 2.5)
 
 
-def test_predictions_that_say_nothing_have_no_area() -> None:
+def test_uninformative_predictions_have_no_area() -> None:
     found = frontier([50, 30, 0, 0], [0.4] * 4, [10] * 4)
     assert found.area == pytest.approx(0.0)
     assert [point.share_asked for point in found.points] == [0.0, 1.0]
 
 
-def test_where_asking_always_loses_it_is_best_never_to_ask() -> None:
+def test_never_asking_is_best_when_asking_always_loses() -> None:
     found = frontier([0, 5], [0.9, 0.1], [10, 10])
     assert found.best == found.never == Point(None, 0.0, 10.0)
 
 
-def test_of_equal_scores_the_one_that_asks_less_is_best() -> None:
+def test_best_point_asks_least_among_equal_scores() -> None:
     assert frontier([30, 10], [0.9, 0.1], [10, 10]).best == Point(0.9, 0.5, 20.0)
 
 
-def test_a_threshold_is_judged_on_instances_it_was_not_chosen_on() -> None:
+def test_threshold_is_validated_on_other_folds() -> None:
     """a is asked by a threshold learned on b and c, where asking at 0.9 pays; they by one learned on a, which loses."""
     ids = [next(f"q{i}" for i in range(1000) if fold_of(f"q{i}", 0) == fold) for fold in (0, 1)]
     run = system(1, row(ids[0], "time+", 0.0), row(ids[1], "time+", 30.0))
@@ -71,14 +180,14 @@ def test_a_threshold_is_judged_on_instances_it_was_not_chosen_on() -> None:
     assert found.over_always.mean == pytest.approx(-10.0)
 
 
-def test_several_questions_are_asked_or_not_together() -> None:
+def test_questions_of_an_instance_are_asked_together() -> None:
     run = system(2, row("a", "time+ time-", 30.0))
     found = ask_or_not(run, {"a": (0.5, 0.5)}, {"a": 10.0})
     assert found is not None
     assert found.points[1] == Point(0.75, 1.0, 30.0)
 
 
-def test_nothing_judged_in_both_is_none() -> None:
+def test_frontier_is_none_without_common_scores() -> None:
     assert ask_or_not(made([1, 2, 3, 4]), {}, {}) is None
 
 
@@ -88,7 +197,7 @@ SCORES = st.lists(
 
 
 @given(SCORES)
-def test_the_frontier_runs_from_never_to_always_and_the_best_is_on_it(
+def test_frontier_runs_from_never_to_always_and_contains_best(
     rows: list[tuple[float, float, float]],
 ) -> None:
     ids = [f"q{i}" for i in range(len(rows))]

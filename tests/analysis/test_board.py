@@ -18,7 +18,7 @@ def board_of(*directories: Path) -> Board:
     return make_board(read_run(directory, without=["answer"]) for directory in directories)
 
 
-def test_scores_stand_by_instance_and_run(tmp_path: Path) -> None:
+def test_board_holds_scores_by_instance_and_run(tmp_path: Path) -> None:
     gpt = made_run(tmp_path, label="gpt-k1", rows=[Row("q2", score=20.0), Row("q1", score=10.0)])
     orig = made_run(tmp_path, label="orig", rows=[Row("q1", score=1.0), Row("q3", score=3.0)])
     board = board_of(gpt, orig)
@@ -28,7 +28,7 @@ def test_scores_stand_by_instance_and_run(tmp_path: Path) -> None:
     np.testing.assert_equal(board.scores["ernie"], [[1.0, 10.0], [nan, 20.0], [3.0, nan]])
 
 
-def test_labels_stand_by_nugget_of_each_instance(tmp_path: Path) -> None:
+def test_board_holds_labels_by_nugget(tmp_path: Path) -> None:
     orig = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fp"})])
     rows = [Row("q0", labels={"ernie": "pnf", "gpt": "nnn"}), Row("q1", labels={"ernie": "nf"})]
     board = board_of(orig, made_run(tmp_path, label="gpt-k1", rows=rows))
@@ -36,26 +36,26 @@ def test_labels_stand_by_nugget_of_each_instance(tmp_path: Path) -> None:
     assert board.labels["gpt"].T.tolist() == [[-1] * 5, [0, 0, 0, -1, -1]]
 
 
-def test_references_stand_first_then_budgets_then_names(tmp_path: Path) -> None:
+def test_entrants_are_ordered_by_reference_budget_and_name(tmp_path: Path) -> None:
     labels = ("gpt-k3", "kimi-k1", "gold", "gpt-k1", "orig")
     made = [made_run(tmp_path, label=label, rows=[Row("q1", score=1.0)]) for label in labels]
     assert board_of(*made).systems == ("orig", "gold", "gpt-k1", "kimi-k1", "gpt-k3")
 
 
-def test_runs_of_one_system_are_told_apart_by_their_directories(tmp_path: Path) -> None:
+def test_runs_of_one_system_are_named_after_directories(tmp_path: Path) -> None:
     made = [made_run(tmp_path, label="gpt-k1", rows=[Row("q1", score=1.0)], name=name) for name in ("a", "b")]
     other = made_run(tmp_path / "c", label="kimi-k1", rows=[Row("q1", score=1.0)])
     assert board_of(*made, other).systems == ("a", "b", "kimi-k1")
 
 
-def test_the_judge_that_scored_most_runs_comes_first(tmp_path: Path) -> None:
+def test_most_frequent_scoring_judge_comes_first(tmp_path: Path) -> None:
     one = made_run(tmp_path, label="a-k1", rows=[Row("q1", labels={"zoe": "f", "adam": "f"})])
     two = made_run(tmp_path, label="b-k1", rows=[Row("q1", labels={"zoe": "f", "adam": "f"})])
     three = made_run(tmp_path, label="c-k1", rows=[Row("q1", labels={"adam": "f", "bob": "f"})])
     assert board_of(one, two, three).judges == ("zoe", "adam", "bob")
 
 
-def test_failures_under_a_judge_are_the_runs_and_its_own(tmp_path: Path) -> None:
+def test_failures_under_a_judge_include_those_of_the_run(tmp_path: Path) -> None:
     rows = [Row("q1", score=1.0), Row("q2", error="search")]
     board = board_of(made_run(tmp_path, label="orig", rows=rows, n_expected=5))
     (entrant,) = board.entrants
@@ -63,7 +63,7 @@ def test_failures_under_a_judge_are_the_runs_and_its_own(tmp_path: Path) -> None
     assert entrant.n_failed_under("ernie") == 1
 
 
-def test_other_nuggets_for_the_same_instance_are_refused(tmp_path: Path) -> None:
+def test_different_nuggets_for_one_instance_are_refused(tmp_path: Path) -> None:
     one = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fp"})])
     two = made_run(tmp_path, label="gpt-k1", rows=[Row("q1", labels={"ernie": "fpn"})])
     with pytest.raises(UsageError, match="q1 was judged by other nuggets"):
@@ -76,14 +76,14 @@ def known_by_query(query: str, coverage: dict[str, str]) -> FinishedRun:
     return FinishedRun(Path("x"), "theirs", "", 0, {}, ("ernie",), {query: item}, 0, 1, {}, False)
 
 
-def test_a_file_that_knows_instances_by_their_queries_is_joined_by_them(tmp_path: Path) -> None:
+def test_file_without_ids_is_joined_by_query(tmp_path: Path) -> None:
     ours = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fn"}, fused_query="winter")])
     board = make_board([read_run(ours), known_by_query("winter", {"N2": "full", "N1": "none"})])
     assert board.ids == ("q1",)
     assert board.labels["ernie"].tolist() == [[2, 0], [0, 2]]
 
 
-def test_it_does_not_matter_which_file_knows_the_instance_by_its_query(tmp_path: Path) -> None:
+def test_join_by_query_does_not_depend_on_file_order(tmp_path: Path) -> None:
     rows = [Row(id, labels={"ernie": "fn"}, fused_query="winter") for id in ("q1", "q2")]
     ours = read_run(made_run(tmp_path, label="orig", rows=rows))
     board = make_board([known_by_query("winter", {"N2": "full", "N1": "none"}), ours])
@@ -91,7 +91,7 @@ def test_it_does_not_matter_which_file_knows_the_instance_by_its_query(tmp_path:
     assert np.isnan(board.scores["ernie"]).sum(axis=1).tolist() == [0, 1]
 
 
-def test_an_unjudged_run_has_a_place_and_no_scores(tmp_path: Path) -> None:
+def test_unjudged_run_is_on_the_board_without_scores(tmp_path: Path) -> None:
     board = board_of(made_run(tmp_path, label="orig", rows=[Row("q1")]))
     assert board.judges == ()
     assert board.entrants[0].judges == ()
@@ -104,7 +104,7 @@ def changed(directory: Path, id: str, **fields: object) -> None:
     path.write_text("".join(json.dumps(line | fields if line["id"] == id else line) + "\n" for line in lines))
 
 
-def test_a_stored_score_that_contradicts_its_nuggets_is_recomputed_and_named(tmp_path: Path) -> None:
+def test_contradicting_stored_score_is_recomputed_and_reported(tmp_path: Path) -> None:
     """Full and none of equal weights are 50, whatever is stored."""
     run = made_run(tmp_path, label="orig", rows=[Row(f"q{i}", labels={"ernie": "fn"}) for i in range(6)])
     for id in ("q4", "q1", "q2", "q3"):
@@ -118,7 +118,7 @@ def test_a_stored_score_that_contradicts_its_nuggets_is_recomputed_and_named(tmp
     )
 
 
-def test_a_contradiction_that_a_later_line_supersedes_is_not_named(tmp_path: Path) -> None:
+def test_superseded_contradiction_is_not_reported(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fn"})])
     right = (run / "results.jsonl").read_text()
     changed(run, "q1", restore_score_100=99)
@@ -127,7 +127,7 @@ def test_a_contradiction_that_a_later_line_supersedes_is_not_named(tmp_path: Pat
     assert board_of(run).remarks == ()
 
 
-def test_a_further_judges_stored_score_is_recomputed_too(tmp_path: Path) -> None:
+def test_stored_score_of_further_judge_is_recomputed(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "fn", "gpt": "ff"})])
     verdicts = run / "judgments" / "gpt.jsonl"
     verdicts.write_text(verdicts.read_text().replace("100.0", "3.0"))
@@ -136,7 +136,7 @@ def test_a_further_judges_stored_score_is_recomputed_too(tmp_path: Path) -> None
     assert "gpt.jsonl: 'q1' says 3, its nuggets give 100" in board.remarks[0]
 
 
-def test_weights_that_differ_between_runs_are_named_and_one_gold_is_used(tmp_path: Path) -> None:
+def test_different_weights_are_reported_and_one_gold_is_used(tmp_path: Path) -> None:
     """Full at 3 and none at 1 is 75; the other run's weights of 1 and 1 would make it 50."""
     one, other = (
         made_run(tmp_path, label=label, rows=[Row("q1", labels={"ernie": "fn"}, weights=weights)])

@@ -1,19 +1,22 @@
-"""Conversations read back from the lines of a run."""
+"""Conversations are read from results and grouped into tables."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from made_talks import made_talk
 
-from cts_async.analysis.conversations import read_talk, turn_of
+from cts_async.analysis.conversations import Talk, read_talk, talk_groups, turn_of
 from cts_async.errors import InputError
-from cts_async.records import Answer, ConversationTurn
+from cts_async.records import Answer, ConversationTurn, Mode, Scheme
 
 
-def test_a_run_is_read_with_its_turns(tmp_path: Path) -> None:
+def test_run_is_read_with_its_turns(tmp_path: Path) -> None:
     asked = {
         "offered": ["Which kind?"],
         "types": ["specify"],
@@ -34,7 +37,7 @@ def test_a_run_is_read_with_its_turns(tmp_path: Path) -> None:
     assert talk.of(frozenset({"1-2"})) == {}
 
 
-def test_what_a_turn_has_not_is_empty() -> None:
+def test_missing_parts_of_a_turn_are_empty() -> None:
     assert turn_of({"offered": ["a", "b"], "chosen": 1, "query": "b"}) == ConversationTurn(
         ("a", "b"), chosen=1, query="b"
     )
@@ -46,28 +49,102 @@ def test_what_a_turn_has_not_is_empty() -> None:
 @pytest.mark.parametrize(
     ("turn", "problem"),
     [
-        ("Who?", "a turn has to be an object"),
-        ({"offered": "Who?"}, "offered has to be a list of texts"),
-        ({"offered": ["Who?"], "types": ["vague"]}, "types have to be of semantic, generalize, specify"),
-        ({"offered": ["a"], "chosen": 1}, "chosen has to be the place of an offered query, is 1"),
-        ({"offered": ["a"], "answers": [3]}, "answers has to be a list of texts"),
+        ("Who?", "a turn must be an object"),
+        ({"offered": "Who?"}, "offered must be a list of texts"),
+        ({"offered": ["Who?"], "types": ["vague"]}, "types must be among semantic, generalize, specify"),
+        ({"offered": ["a"], "chosen": 1}, "chosen must be the index of an offered query, not 1"),
+        ({"offered": ["a"], "answers": [3]}, "answers must be a list of texts"),
     ],
 )
-def test_a_turn_that_cannot_be_understood_is_named(tmp_path: Path, turn: Any, problem: str) -> None:
+def test_malformed_turn_is_reported(tmp_path: Path, turn: Any, problem: str) -> None:
     run = made_talk(tmp_path, scheme="cot", rows={"7": [turn]})
     with pytest.raises(InputError, match=rf"results.jsonl: field 'turns': 7: {problem}"):
         read_talk(run)
 
 
-def test_a_run_without_turns_is_no_conversation(tmp_path: Path) -> None:
+def test_run_without_turns_is_refused(tmp_path: Path) -> None:
     run = made_talk(tmp_path, scheme="cot", rows={"7": []})
     (run / "results.jsonl").write_text('{"id":"7","questions":["Who?"]}\n')
-    with pytest.raises(InputError, match=r"7: no conversation \(turns are missing\)"):
+    with pytest.raises(InputError, match=r"7: no conversation: turns are missing"):
         read_talk(run)
-    with pytest.raises(InputError, match="no run here"):
+    with pytest.raises(InputError, match="not a run directory"):
         read_talk(tmp_path / "nowhere")
 
 
-def test_a_scheme_that_there_is_not_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the scheme 'tree' with mode 'respond' is none that there is"):
+def test_unknown_scheme_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown scheme 'tree' or mode 'respond'"):
         read_talk(made_talk(tmp_path, scheme="tree", rows={}))
+
+
+def talk(
+    name: str,
+    scheme: Scheme = "cot",
+    mode: Mode = "respond",
+    k: int = 3,
+    *,
+    user: str = "ernie",
+    by: str = "gpt",
+) -> Talk:
+    user = "" if mode == "at-once" else user
+    return Talk(Path(name), name, by, user, scheme, mode, k, {}, n_failed=0, n_expected=0)
+
+
+def grouped(*talks: Talk) -> dict[str, list[str]]:
+    return {group.name: [one.label for one in group.talks] for group in talk_groups(talks)}
+
+
+def test_runs_of_distinct_schemes_and_modes_form_one_group() -> None:
+    talks = (talk("a"), talk("b", "at-cot"), talk("c", mode="select", k=2), talk("d", mode="at-once", k=5))
+    assert grouped(*talks, talk("e", by="kimi")) == {"gpt": ["a", "b", "c", "d"], "kimi": ["e"]}
+    assert grouped() == {}
+
+
+def test_other_users_and_turn_counts_form_own_groups() -> None:
+    talks = (talk("a", k=1), talk("b", k=3), talk("c", "at-cot", k=3), talk("d", k=3, user="gpt"))
+    assert grouped(*talks) == {
+        "gpt, user ernie, 1 turn": ["a"],
+        "gpt, user ernie, 3 turns": ["b", "c"],
+        "gpt, user gpt, 3 turns": ["d"],
+    }
+
+
+def test_repeated_run_forms_its_own_group() -> None:
+    assert grouped(talk("a"), talk("b"), talk("c", mode="select")) == {
+        "gpt, user ernie, 3 turns": ["a", "c"],
+        "gpt, user ernie, 3 turns, again (2)": ["b"],
+    }
+
+
+def test_at_once_runs_join_every_group() -> None:
+    asked = talk("q", mode="at-once", k=5)
+    assert grouped(talk("a", k=2), talk("b", k=3), asked) == {
+        "gpt, user ernie, 2 turns": ["a", "q"],
+        "gpt, user ernie, 3 turns": ["b", "q"],
+    }
+    assert grouped(talk("a"), asked, talk("r", mode="at-once", k=1)) == {
+        "gpt, user ernie, 3 turns": ["a"],
+        "gpt, 5 questions at once": ["q"],
+        "gpt, 1 question at once": ["r"],
+    }
+
+
+RUNS = st.tuples(
+    st.sampled_from(get_args(Scheme)),
+    st.sampled_from(get_args(Mode)),
+    st.integers(1, 2),
+    st.sampled_from(["ernie", "gpt"]),
+)
+
+
+@settings(deadline=None)  # a busy machine is no fault of the groups
+@given(st.lists(RUNS, max_size=8))
+def test_every_run_is_grouped_and_no_group_repeats_a_scheme_and_mode(
+    kinds: Sequence[tuple[Scheme, Mode, int, str]],
+) -> None:
+    talks = [talk(str(n), scheme, mode, k, user=user) for n, (scheme, mode, k, user) in enumerate(kinds)]
+    groups = talk_groups(talks)
+    assert {one.label for group in groups for one in group.talks} == {one.label for one in talks}
+    assert len({group.name for group in groups}) == len(groups)
+    for group in groups:
+        cells = [(one.scheme, one.mode) for one in group.talks]
+        assert len(set(cells)) == len(cells)

@@ -29,14 +29,14 @@ from cts_async.analysis.gazetteer import enclosing, regions_in
         ("", set()),
     ],
 )
-def test_regions_of_a_text(text: str, regions: set[str]) -> None:
+def test_regions_are_found_in_both_languages(text: str, regions: set[str]) -> None:
     assert regions_in(text) == regions
 
 
-def test_a_city_lies_in_its_province_its_country_and_its_continent() -> None:
+def test_city_lies_in_province_country_and_continent() -> None:
     assert list(enclosing("Chengdu")) == ["Sichuan", "China", "Asia"]
     assert list(enclosing("Munich")) == ["Germany", "Europe"]
 
 
-def test_a_continent_lies_in_nothing() -> None:
+def test_continent_lies_in_nothing() -> None:
     assert list(enclosing("Asia")) == []

@@ -1,18 +1,32 @@
-"""What questions ask for, beside labels given by hand; how often the rules agree is stated here, type by type."""
+"""The rules for types of questions, against labels given by hand."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
-import labelled_regions
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from labelled_questions import HELD_OUT, TUNED, Labelled
 
-from cts_async.analysis.question_types import QUESTION_TYPES, Reading, labelled, read_question
+from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, Reading, labelled, read_question
 from cts_async.records import language_of
+
+Labelled = tuple[tuple[str, ...], str]
+
+
+def read_labelled() -> dict[str, list[Labelled]]:
+    """Read labelled_questions.tsv: types and question, by set."""
+    sets: dict[str, list[Labelled]] = {}
+    for line in Path(__file__).with_name("labelled_questions.tsv").read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            name, types, question = line.split("\t")
+            sets.setdefault(name, []).append((tuple(types.split("+")), question))
+    return sets
+
+
+QUESTIONS = read_labelled()
 
 
 def agreement(questions: Sequence[Labelled]) -> dict[str, tuple[int, int, int]]:
@@ -34,9 +48,9 @@ def exactly(questions: Sequence[Labelled]) -> int:
     return sum(set(types) == set(reading.types) and types[0] == reading.primary for types, reading in found)
 
 
-def test_agreement_with_the_questions_that_the_rules_were_written_with() -> None:
-    assert (exactly(TUNED), len(TUNED)) == (131, 132)
-    assert agreement(TUNED) == {
+def test_rules_agree_with_labels_they_were_written_with() -> None:
+    assert (exactly(QUESTIONS["tuned"]), len(QUESTIONS["tuned"])) == (131, 132)
+    assert agreement(QUESTIONS["tuned"]) == {
         "time": (28, 28, 28),
         "region": (30, 30, 30),
         "entity": (24, 24, 24),
@@ -46,9 +60,9 @@ def test_agreement_with_the_questions_that_the_rules_were_written_with() -> None
     }
 
 
-def test_agreement_with_questions_that_the_rules_had_not_met() -> None:
-    assert (exactly(HELD_OUT), len(HELD_OUT)) == (65, 70)
-    assert agreement(HELD_OUT) == {
+def test_rules_agree_with_held_out_labels() -> None:
+    assert (exactly(QUESTIONS["held_out"]), len(QUESTIONS["held_out"])) == (65, 70)
+    assert agreement(QUESTIONS["held_out"]) == {
         "time": (14, 16, 14),
         "region": (15, 15, 16),
         "entity": (12, 12, 12),
@@ -80,15 +94,15 @@ def in_language(questions: Sequence[Labelled], language: str) -> list[Labelled]:
 @pytest.mark.parametrize(
     ("questions", "language", "expected"),
     [
-        (labelled_regions.FIRST, "zh", (12, 12, 12, 36)),
-        (labelled_regions.FIRST, "en", (12, 12, 12, 36)),
-        (labelled_regions.SECOND, "zh", (12, 12, 12, 36)),
-        (labelled_regions.SECOND, "en", (11, 11, 12, 35)),
-        (labelled_regions.THIRD, "zh", (11, 11, 12, 34)),
-        (labelled_regions.THIRD, "en", (11, 11, 12, 35)),
+        (QUESTIONS["first"], "zh", (12, 12, 12, 36)),
+        (QUESTIONS["first"], "en", (12, 12, 12, 36)),
+        (QUESTIONS["second"], "zh", (12, 12, 12, 36)),
+        (QUESTIONS["second"], "en", (11, 11, 12, 35)),
+        (QUESTIONS["third"], "zh", (11, 11, 12, 34)),
+        (QUESTIONS["third"], "en", (11, 11, 12, 35)),
     ],
 )
-def test_region_only_questions_agree_with_labels_given_before_the_rules_were_run(
+def test_region_only_agrees_with_labels_made_beforehand(
     questions: Sequence[Labelled], language: str, expected: tuple[int, int, int, int]
 ) -> None:
     chosen = in_language(questions, language)
@@ -128,15 +142,15 @@ def test_region_only_questions_agree_with_labels_given_before_the_rules_were_run
         ("Is it this year or next, and here or abroad?", ("time", "region")),
     ],
 )
-def test_all_that_a_question_asks_for_is_found_and_no_more(question: str, types: tuple[str, ...]) -> None:
+def test_all_types_of_a_question_are_found(question: str, types: tuple[str, ...]) -> None:
     assert read_question(question).types == types
 
 
-def test_a_model_number_is_no_year() -> None:
+def test_model_number_is_not_a_year() -> None:
     assert "time" not in read_question("您想问的是RTX2080还是RTX3080？").types
 
 
-def test_a_long_text_of_question_words_is_read_in_linear_time() -> None:
+def test_long_text_of_question_words_takes_linear_time() -> None:
     started = time.process_time()
     read_question("哪" * 20_000)
     assert time.process_time() - started < 5  # 0.3 s; with the whole text before each of them 39 s
@@ -157,31 +171,29 @@ def test_a_long_text_of_question_words_is_read_in_linear_time() -> None:
         ("您想了解什么时候的数据？", False, False),
     ],
 )
-def test_region_only_is_asking_for_nothing_but_a_region(
-    question: str, region_only: bool, mentions: bool
-) -> None:
+def test_region_only_means_nothing_but_a_region(question: str, region_only: bool, mentions: bool) -> None:
     reading = read_question(question)
     assert (reading.region_only, reading.mentions_region) == (region_only, mentions)
 
 
-def test_what_is_asked_counts_and_not_what_is_mentioned() -> None:
+def test_asked_types_count_and_mentioned_ones_do_not() -> None:
     assert read_question("您想查询哪个城市2024年的缴费标准？").types == ("region",)
     assert read_question("您想了解上海医保的哪些方面？").types == ("scope",)
     assert read_question("Which year's prices in London do you need?").types == ("time",)
 
 
-def test_the_primary_type_is_what_is_asked_first() -> None:
+def test_primary_type_is_asked_first() -> None:
     assert read_question("您想看哪一年、哪个省的分数线？").primary == "time"
     assert read_question("您想看哪个省、哪一年的分数线？").primary == "region"
 
 
-def test_width_case_and_quotes_make_no_difference() -> None:
+def test_width_case_and_quotes_do_not_matter() -> None:
     assert read_question("ＷＨＩＣＨ　ｃｉｔｙ？") == read_question("which city?")
     assert read_question("Which city’s tax?") == read_question("which city's tax?")
 
 
 @pytest.mark.parametrize("text", ["", "   ", "？", "ok", "……"])
-def test_a_text_that_asks_nothing_is_other(text: str) -> None:
+def test_text_without_question_is_other(text: str) -> None:
     assert read_question(text) == Reading(("other",), mentions_region=False)
 
 
@@ -192,9 +204,17 @@ def test_own_labels_make_a_reading() -> None:
 
 
 @given(st.text(max_size=80))
-def test_any_text_has_a_type_and_the_types_are_distinct(text: str) -> None:
+def test_every_text_has_distinct_types(text: str) -> None:
     reading = read_question(text)
     assert 1 <= len(set(reading.types)) == len(reading.types)
     assert set(reading.types) <= set(QUESTION_TYPES)
     assert not ("other" in reading.types and len(reading.types) > 1)
     assert reading.mentions_region or "region" not in reading.types
+
+
+def test_own_label_overrides_rules_and_is_counted() -> None:
+    read = OwnLabels({"which city?": ["time", "scope"]})
+    assert read(" which city? ").types == ("time", "scope")
+    assert read("which year?") == read_question("which year?")
+    read("which year?")
+    assert read.note == "types: 1 of 2 distinct questions by label, the others by the rules"

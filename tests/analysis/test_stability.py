@@ -1,4 +1,4 @@
-"""Two runs with different supporting models, small enough to compare by hand."""
+"""Stability under another supporting model, and unsupported years and regions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from made_runs import Row, made_run
 
 from cts_async.analysis.runs import FinishedRun, read_run
-from cts_async.analysis.stability import Stability, stability, text_similarity
+from cts_async.analysis.stability import (
+    Stability,
+    Unsupported,
+    stability,
+    text_similarity,
+    unsupported,
+    years_in,
+)
 
 
 def run(folder: Path, name: str, *rows: Row) -> FinishedRun:
@@ -21,7 +28,7 @@ def row(id: str, question: str, answer: str, rewritten: str, query: str = "rents
     return Row(id, [question], [answer], blurred_query=query, rewritten_query=rewritten)
 
 
-def test_table_11_by_hand(tmp_path: Path) -> None:
+def test_stability_matches_hand_calculation(tmp_path: Path) -> None:
     ernie = run(
         tmp_path,
         "ernie",
@@ -56,7 +63,7 @@ def test_table_11_by_hand(tmp_path: Path) -> None:
     )
 
 
-def test_without_a_common_question_no_agreement_is_claimed(tmp_path: Path) -> None:
+def test_agreement_is_none_without_common_questions(tmp_path: Path) -> None:
     first = run(tmp_path, "ernie", row("q1", "Where?", "unknown", "rents"))
     second = run(tmp_path, "gpt", row("q2", "Where?", "unknown", "rents"))
     found = stability(first, second, ("a", "b"))
@@ -69,7 +76,7 @@ def test_without_a_common_question_no_agreement_is_claimed(tmp_path: Path) -> No
     assert found.unknown_preservation == 1.0
 
 
-def test_of_a_question_asked_twice_the_first_answer_counts(tmp_path: Path) -> None:
+def test_first_answer_of_repeated_question_counts(tmp_path: Path) -> None:
     twice = Row("q1", ["Where?", "where?"], ["unknown", "Berlin"], rewritten_query="x")
     first = run(tmp_path, "ernie", twice)
     second = run(tmp_path, "gpt", row("q1", "Where?", "unknown", "x"))
@@ -88,11 +95,80 @@ def test_of_a_question_asked_twice_the_first_answer_counts(tmp_path: Path) -> No
         ("ＡＢ", "ab", 1.0),
     ],
 )
-def test_likeness_by_hand(a: str, b: str, similarity: float) -> None:
+def test_text_similarity_matches_hand_calculation(a: str, b: str, similarity: float) -> None:
     assert text_similarity(a, b) == pytest.approx(similarity)
 
 
 @given(st.text(max_size=12), st.text(max_size=12))
-def test_likeness_is_symmetric_and_a_share(a: str, b: str) -> None:
+def test_text_similarity_is_symmetric_and_bounded(a: str, b: str) -> None:
     assert 0 <= text_similarity(a, b) == text_similarity(b, a) <= 1
     assert text_similarity(a, a) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "years"),
+    [
+        ("2024年的政策", {"2024"}),
+        ("policies of 2024.", {"2024"}),
+        ("二零二四年", {"2024"}),
+        ("二〇二四年", {"2024"}),
+        ("一九九八年", {"1998"}),
+        ("1999-2001", {"1999", "2001"}),
+        ("２０２４年", {"2024"}),
+        ("今年和去年", {"this year", "last year"}),
+        ("Next year or this year", {"next year", "this year"}),
+        ("24年", set()),
+        ("2000元以下的手机", set()),
+        ("$2000 laptops, 2000 people, 2000.5", set()),
+        ("order 20240501", set()),
+        ("1800 or 2100", set()),
+        ("RTX2080 price", set()),
+        ("sha256 3f2045ab, e2045", set()),
+        ("1920x1080, 1920×1080 or 2000x, Ünal2020é", set()),
+        ("2080Ti显卡", set()),
+        ("2023年和FY2021", {"2023", "2021"}),
+        ("截至2023的数据，公元2019", {"2023", "2019"}),
+        ("music of the 2020s", {"2020"}),
+        ("2023Q1, 2022H2", {"2023", "2022"}),
+        ("2023Q1营收", {"2023"}),
+        ("NBA2024年赛程", {"2024"}),
+        ("2000km away", set()),
+        ("FY20234", set()),
+        ("", set()),
+    ],
+)
+def test_years_are_found_in_text(text: str, years: set[str]) -> None:
+    assert years_in(text) == years
+
+
+@pytest.mark.parametrize(
+    ("query", "asked", "rewritten", "years", "regions"),
+    [
+        # kept open
+        ("ferry times", {"Which year?": "unknown", "Where to?": "unknown"}, "all ferry times", set(), set()),
+        # made up
+        ("ferry times", {"Which year?": "unknown"}, "ferry times 2024 in Scotland", {"2024"}, {"Scotland"}),
+        ("大学排名", {"哪个地区?": "unknown"}, "2024年北京大学排名", {"2024"}, {"Beijing"}),
+        ("大学排名", {"哪一年?": "unknown"}, "今年的大学排名", {"this year"}, set()),
+        # told by q or an answer, in whatever spelling
+        ("ferry times 2024", {"Where to?": "Scotland"}, "2024 ferry times, Scotland", set(), set()),
+        ("大学排名", {"哪一年?": "2024", "哪里?": "Beijing"}, "二零二四年北京的大学排名", set(), set()),
+        ("大学排名", {"哪一年?": "24年"}, "2024年大学排名", set(), set()),
+        # a city supports what it lies in, but not the reverse
+        ("房价", {"哪个城市?": "成都"}, "中国四川成都的房价", set(), set()),
+        ("房价", {"哪个省?": "四川"}, "四川成都的房价", set(), {"Chengdu"}),
+        # to agree is to say what was asked
+        ("大学排名", {"是2024年的吗?": "是的。"}, "2024年大学排名", set(), set()),
+        ("rents", {"In Berlin?": "Yes"}, "rents in Berlin", set(), set()),
+        ("rents", {"In Berlin?": "unknown"}, "rents in Berlin", set(), {"Berlin"}),
+        ("rents", {"In Berlin?": "for students"}, "rents in Berlin for students", set(), {"Berlin"}),
+        # 24年 in an answer is no other year
+        ("大学排名", {"哪一年?": "24年"}, "2023年大学排名", {"2023"}, set()),
+    ],
+)
+def test_unsupported_years_and_regions_are_found(
+    query: str, asked: dict[str, str], rewritten: str, years: set[str], regions: set[str]
+) -> None:
+    found = unsupported(query, list(asked), list(asked.values()), rewritten)
+    assert found == Unsupported(frozenset(years), frozenset(regions))
+    assert bool(found) == bool(years or regions)

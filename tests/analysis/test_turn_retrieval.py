@@ -56,13 +56,13 @@ def table(tmp_path: Path) -> TurnRetrieval:
     return retrieve_turns(talks, BLURRED, RANKED, QRELS, ["nDCG@10", "MRR@10"])
 
 
-def test_without_clarification_q_itself_is_searched(table: TurnRetrieval) -> None:
+def test_baseline_searches_q_itself(table: TurnRetrieval) -> None:
     """cat at rank 3 and car at rank 2."""
     assert table.without["nDCG@10"] == pytest.approx({"1-1": 0.5, "1-2": SECOND})
     assert table.without["MRR@10"] == pytest.approx({"1-1": 1 / 3, "1-2": 1 / 2})
 
 
-def test_each_turn_has_the_mean_of_its_own_queries(table: TurnRetrieval) -> None:
+def test_each_turn_has_mean_of_its_queries(table: TurnRetrieval) -> None:
     means = {(c.turn, c.scheme): c.mean("nDCG@10") for c in table.cells}
     assert means == {
         (1, "standard"): pytest.approx((0.5 + SECOND) / 2),
@@ -85,7 +85,7 @@ def test_schemes_are_compared_pair_by_pair(table: TurnRetrieval) -> None:
     assert test.p_holm == pytest.approx(2 * test.p)  # the smaller of the two of this measure
 
 
-def test_gains_over_q_are_tested_as_a_family_of_their_own(table: TurnRetrieval) -> None:
+def test_gains_over_q_form_their_own_family(table: TurnRetrieval) -> None:
     gains = {(g.turn, g.scheme): g for g in table.gains if g.measure == "MRR@10"}
     assert {g.other for g in gains.values()} == {NOBODY_ASKED}
     assert len(gains) == 4
@@ -104,7 +104,7 @@ def test_only_significant_improvements_are_marked(tmp_path: Path) -> None:
     assert marked == {"cot": (), "at-cot": ("cot",)}
 
 
-def test_a_failed_conversation_is_in_no_mean_and_no_pair(tmp_path: Path) -> None:
+def test_failed_conversation_is_in_no_mean_or_pair(tmp_path: Path) -> None:
     whole = talk(tmp_path, "standard", {"1-1": ["jaguar animal"], "1-2": ["jaguar dealer"]})
     partly = talk(tmp_path, "cot", {"1-1": ["jaguar animal"]})
     table = retrieve_turns([whole, partly], BLURRED, RANKED, QRELS, ["nDCG@10"])
@@ -120,7 +120,7 @@ def test_instances_without_judgments_or_beyond_the_selection_are_left_out(tmp_pa
     assert selected.cells[0].scores["nDCG@10"].keys() == {"1-2"}
 
 
-def test_questions_asked_at_once_are_no_queries(tmp_path: Path) -> None:
+def test_at_once_questions_are_not_queries(tmp_path: Path) -> None:
     asked = talk(tmp_path, "cot", {"1-1": [""]}, mode="at-once")
     assert queries_of([asked], BLURRED) == ["jaguar"]
     table = retrieve_turns([asked], BLURRED, RANKED, QRELS, ["nDCG@10"])
@@ -142,7 +142,7 @@ class _Tied:
         return [Ranked(str(n), 2.0 if n == 0 else 1.0) for n in range(20)][:limit]
 
 
-def test_a_ranking_is_kept_as_far_as_its_measures_look() -> None:
+def test_ranking_is_truncated_at_largest_cutoff() -> None:
     ((query, one),) = rankings(_Tied(), ["q"], ["MRR@1"])
     assert (query, [found.id for found in one]) == ("q", ["0"])
     ((_, ties),) = rankings(_Tied(), ["q"], ["nDCG@2", "MRR@1"])
@@ -152,7 +152,7 @@ def test_a_ranking_is_kept_as_far_as_its_measures_look() -> None:
 
 
 @given(st.permutations(["standard", "at-standard", "cot", "at-cot"]))
-def test_the_order_of_the_runs_does_not_matter(
+def test_turn_retrieval_does_not_depend_on_run_order(
     tmp_path_factory: pytest.TempPathFactory, order: list[str]
 ) -> None:
     folder = tmp_path_factory.mktemp("talks")

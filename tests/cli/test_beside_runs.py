@@ -33,7 +33,7 @@ def test_a_report_among_the_runs_is_passed_over(cts: Cts, runs: Path, command: s
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize(("command", "said"), [("score", "not valid JSON"), ("status", "no run in it")])
+@pytest.mark.parametrize(("command", "said"), [("score", "not valid JSON"), ("status", "no run found")])
 def test_a_report_alone_is_refused(cts: Cts, runs: Path, command: str, said: str) -> None:
     done = cts(command, runs / "report.html")
     assert done.code == 2

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from audited_runs import copied, made, plant, record_of
-
-import cts_async
+from typed_commands import cts_in
 
 
 @pytest.fixture(scope="module")
@@ -20,20 +16,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made(tmp_path_factory.mktemp("audit"), limit=2)
 
 
-def audit(*arguments: str | Path) -> Any:
-    command = [sys.executable, "-m", "cts_async.cli.main", "audit", *map(str, arguments)]
-    environ = {**os.environ, "PYTHONPATH": str(Path(cts_async.__file__).parents[1]), "PYTHONUTF8": "1"}
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+def audit(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return cts_in(Path.cwd(), "audit", *map(str, arguments))
 
 
-def test_runs_that_held_exit_0_with_a_verdict_each(runs: dict[str, Path]) -> None:
+def test_closed_book_that_held_is_exit_0_and_a_verdict_per_run(runs: dict[str, Path]) -> None:
     done = audit(*runs.values())
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("closed book: held for 2/2 instances; 0 leaks") == 3
     assert "given q* by design" in done.stdout
 
 
-def test_a_leak_exits_1_and_stands_in_the_json(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_leak_is_exit_1_and_listed_in_json(runs: dict[str, Path], tmp_path: Path) -> None:
     run = copied(runs["fake-k2"], tmp_path)
     plant(
         run, "s01", "clarify", lambda r: r["request"]["fields"].update(blurred_query="the North Quay ferry")
@@ -51,7 +45,9 @@ def test_a_leak_exits_1_and_stands_in_the_json(runs: dict[str, Path], tmp_path: 
     } in leaked["findings"]
 
 
-def test_ten_findings_are_listed_and_none_steers_the_terminal(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_findings_are_listed_up_to_ten_without_control_characters(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
     run = copied(runs["fake-k2"], tmp_path)
     said = record_of(run, "s01", "rewrite")["response"]["text"]
     years = " ".join(map(str, range(1901, 1912)))
@@ -67,7 +63,7 @@ def test_ten_findings_are_listed_and_none_steers_the_terminal(runs: dict[str, Pa
     assert "more (--json lists them all)" in done.stdout
 
 
-def test_what_is_no_run_is_one_line(tmp_path: Path) -> None:
+def test_folder_without_a_run_is_one_line_and_exit_2(tmp_path: Path) -> None:
     done = audit(tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"cts: {tmp_path}: not a run directory: run.json not found\n"

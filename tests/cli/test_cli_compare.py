@@ -1,26 +1,18 @@
-"""`cts compare` as a user types it."""
+"""`cts compare`: tables, JSON, and refusals."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
+from typed_commands import cts_in
 
-import cts_async
 
-
-def compare(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environ = {"PATH": os.environ["PATH"], "COLUMNS": "80", "PYTHONUTF8": "1"}
-    environ["PYTHONPATH"] = str(Path(cts_async.__file__).parents[1])
-    command = [sys.executable, "-m", "cts_async.cli.main", "compare", *words]
-    return subprocess.run(
-        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
+def compare(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return cts_in(folder, "compare", *words, COLUMNS="80")
 
 
 @pytest.fixture
@@ -31,7 +23,7 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_folder_of_runs_becomes_tables(runs: Path) -> None:
+def test_folder_of_runs_is_printed_as_tables(runs: Path) -> None:
     done = compare(runs, "runs/")
     assert done.returncode == 0, done.stderr
     assert "100.000 (+100.000)" in done.stdout
@@ -40,7 +32,7 @@ def test_a_folder_of_runs_becomes_tables(runs: Path) -> None:
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
 
 
-def test_json_is_all_there_is_on_standard_output(runs: Path) -> None:
+def test_json_output_is_only_json(runs: Path) -> None:
     done = compare(runs, "runs/made-*", "--judge", "gpt", "--baseline", "orig", "--json")
     found = json.loads(done.stdout)
     assert [judge["judge"] for judge in found["judges"]] == ["gpt"]
@@ -58,7 +50,7 @@ def test_json_is_all_there_is_on_standard_output(runs: Path) -> None:
         ([], "cts: Missing argument 'RUN...'"),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_2(runs: Path, words: list[str], said: str) -> None:
+def test_mistake_is_one_line_and_exit_2(runs: Path, words: list[str], said: str) -> None:
     done = compare(runs, *words)
     assert done.returncode == 2
     assert done.stderr.startswith(said)

@@ -1,22 +1,18 @@
-"""`cts corpus` as typed, once, and as called."""
+"""`cts corpus show`, `search` and `build`."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typed_commands import cts_in
 
-import cts_async
 from cts_async.cli.corpus import build, search, show
 from cts_async.errors import InputError, UsageError
 
-OURS = str(Path(cts_async.__file__).parents[1])
 Capture = pytest.CaptureFixture[str]
 
 
@@ -34,17 +30,13 @@ def facts(printed: str) -> dict[str, Any]:
     return {row["fact"]: row["value"] for row in json.loads(printed)["facts"]}
 
 
-def test_a_search_as_typed_shows_no_control_characters(docs: Path) -> None:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(docs.parent), "PYTHONPATH": OURS}
-    command = [sys.executable, "-m", "cts_async.cli.main", "corpus", "search", docs.name, "whales"]
-    done = subprocess.run(
-        command, cwd=docs.parent, env=environ, capture_output=True, text=True, timeout=60, check=False
-    )
+def test_search_prints_no_control_characters(docs: Path) -> None:
+    done = cts_in(docs.parent, "corpus", "search", docs.name, "whales")
     assert (done.returncode, done.stderr) == (0, "")
     assert "�[31m[bold]T1" in done.stdout
 
 
-def test_building_says_where_the_index_is_and_finds_it_again(docs: Path, capsys: Capture) -> None:
+def test_index_is_stored_once_and_found_again(docs: Path, capsys: Capture) -> None:
     """The texts have the words red, fox, blue, whale and wine, the titles t0, 31m, bold, t1 and t2."""
     build(docs, as_json=True)
     first = facts(capsys.readouterr().out)
@@ -54,9 +46,7 @@ def test_building_says_where_the_index_is_and_finds_it_again(docs: Path, capsys:
     assert facts(capsys.readouterr().out)["found ready"]
 
 
-def test_an_index_that_cannot_be_kept_is_said(
-    docs: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_cache_is_noted(docs: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(docs))
     build(docs, as_json=True)
     printed = capsys.readouterr().out
@@ -64,7 +54,7 @@ def test_an_index_that_cannot_be_kept_is_said(
     assert "XDG_CACHE_HOME" in json.loads(printed)["notes"][0]
 
 
-def test_a_corpus_is_shown_with_its_first_documents(docs: Path, capsys: Capture) -> None:
+def test_show_prints_facts_and_first_documents(docs: Path, capsys: Capture) -> None:
     show(docs, 2, as_json=True)
     printed = capsys.readouterr().out
     assert facts(printed)["characters a document"] == pytest.approx((7 + 10 + 12) / 3)
@@ -77,12 +67,12 @@ def test_both_models_rank(docs: Path, capsys: Capture, model: str, expected: lis
     assert [row["id"] for row in json.loads(capsys.readouterr().out)["found"]] == expected
 
 
-def test_nothing_found_is_said(docs: Path, capsys: Capture) -> None:
+def test_search_without_results_says_so(docs: Path, capsys: Capture) -> None:
     search(docs, "zebra")
-    assert "nothing was found" in capsys.readouterr().out
+    assert "no results" in capsys.readouterr().out
 
 
-def test_an_unknown_model_and_a_bad_line_are_refused(docs: Path) -> None:
+def test_unknown_model_and_bad_line_are_refused(docs: Path) -> None:
     with pytest.raises(UsageError, match="--model tfidf: must be one of bm25, ql"):
         search(docs, "red", 10, "tfidf")
     with docs.open("a") as file:
@@ -92,6 +82,6 @@ def test_an_unknown_model_and_a_bad_line_are_refused(docs: Path) -> None:
 
 
 @pytest.mark.skipif(find_spec("transformers") is not None, reason="transformers is here")
-def test_re_ranking_says_what_it_needs(docs: Path) -> None:
+def test_reranking_without_transformers_names_what_to_install(docs: Path) -> None:
     with pytest.raises(UsageError, match="pip install"):
         search(docs, "red", rerank="some/model")

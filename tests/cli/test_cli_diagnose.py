@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
-from test_cli_usage import cts, refused
+from test_cli_usage import refused
+from typed_commands import cts_in
 
 CITY, YEAR = "Which city are you asking about?", "Which year do you need?"
 
@@ -24,34 +25,34 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tables_go_to_standard_output(runs: Path) -> None:
-    done = cts(runs, "diagnose", "runs", COLUMNS="80")
+def test_tables_are_printed(runs: Path) -> None:
+    done = cts_in(runs, "diagnose", "runs", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Table 4. UA diagnostics" in done.stdout
     assert "runs/made-kimi-k1: not finished, left out (1 of 2 instances)" in done.stdout
 
 
-def test_json_has_all_numbers_and_every_table(runs: Path) -> None:
-    done = cts(runs, "diagnose", "runs/*-gpt-k1", "--json")
+def test_json_has_every_table(runs: Path) -> None:
+    done = cts_in(runs, "diagnose", "runs/*-gpt-k1", "--json")
     found = json.loads(done.stdout)
     assert found["table_4"][0]["ua_unknown_rate"] == 0.5
     assert found["orig"] == "runs/made-orig"
     assert found["ask_or_not"][0]["always"] == 30.0
 
 
-def test_tables_are_written_as_csv_too(runs: Path) -> None:
-    done = cts(runs, "diagnose", "runs/made-gpt-k1", "--csv", "tables")
+def test_tables_are_written_as_csv(runs: Path) -> None:
+    done = cts_in(runs, "diagnose", "runs/made-gpt-k1", "--csv", "tables")
     assert done.returncode == 0
     [row] = csv.DictReader((runs / "tables" / "table_5.csv").read_text(encoding="utf-8").splitlines())
     assert (row["model"], row["region_only"], row["region_only_unknown_rate"]) == ("gpt", "1", "1.0")
 
 
-def test_a_folder_of_question_files_is_one_model_a_file(tmp_path: Path) -> None:
+def test_folder_of_question_files_is_one_model_per_file(tmp_path: Path) -> None:
     folder = tmp_path / "clarify_only"
     folder.mkdir()
     for name in ("gpt_k1", "kimi_k1"):
         (folder / f"{name}.csv").write_text(f"blurred_query,cq,ua_answer\nferry,{CITY},unknown\n")
-    found = json.loads(cts(tmp_path, "diagnose", "clarify_only", "--json").stdout)
+    found = json.loads(cts_in(tmp_path, "diagnose", "clarify_only", "--json").stdout)
     assert [row["model"] for row in found["table_5"]] == ["gpt_k1", "kimi_k1"]
 
 
@@ -62,7 +63,7 @@ def test_a_folder_of_question_files_is_one_model_a_file(tmp_path: Path) -> None:
         (["runs/made-orig"], "asks nothing; name a Clarifier's run"),
         (["runs/made-gpt-k1", "--judge", "gpt"], "were not judged by it; their judges are: ernie"),
         (["runs/made-gpt-k1", "--types-file", "no.csv"], "no.csv"),
-        (["runs/made-gpt-k1", "--orig", "runs"], "run.json is missing"),
+        (["runs/made-gpt-k1", "--orig", "runs"], "run.json not found"),
         (["runs/made-gpt-k1", "q.csv"], "not both"),
         (["q.csv", "--judge", "gpt"], "files of questions have no scores"),
         (["q.csv"], "q.csv:2: field 'questions': is missing; the fields here are 'query', 'reply'"),
@@ -70,6 +71,6 @@ def test_a_folder_of_question_files_is_one_model_a_file(tmp_path: Path) -> None:
         ([], "RUN"),
     ],
 )
-def test_what_cannot_be_diagnosed_is_refused_in_one_line(runs: Path, words: list[str], problem: str) -> None:
+def test_unusable_input_is_refused_in_one_line(runs: Path, words: list[str], problem: str) -> None:
     (runs / "q.csv").write_text("query,reply\nferry,now\n")
     assert problem in refused(runs, "diagnose", *words)

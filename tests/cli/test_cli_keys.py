@@ -75,7 +75,7 @@ def test_no_command_sends_a_key_where_only_the_folder_says(
     done = cts(*command)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        f"cts: {wish}: read that file; if it is right, add --trust-config (remembered until the file changes) "
+        f"cts: {wish}: read that file; if it is right, add --trust-config (remembered until it changes) "
         "or --config cts.toml\n"
     )
     assert asked() == 0
@@ -122,7 +122,7 @@ def test_somebody_at_a_terminal_is_asked(
 
     wish = evil(provider.url)
     monkeypatch.setattr("sys.stdin", Terminal(typed_in))
-    monkeypatch.setattr("cts_async.cli.main.tolerate_deaf_ears", lambda: None)
+    monkeypatch.setattr("cts_async.cli.main.ignore_stderr_failures", lambda: None)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     done = cts("doctor", "--ask", "gpt")
     assert f"{wish}\nTrust this file from now on, until it changes? [y/N] " in done.err

@@ -9,14 +9,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
+from typed_commands import cts_in
 
 import cts_async
+from cts_async.scorer import score_file
 
 OURS = str(Path(cts_async.__file__).parents[1])
 """Where the package under test is, whatever is installed."""
@@ -85,31 +88,19 @@ def provider(tmp_path: Path) -> Iterator[Provider]:
         thread.join()
 
 
-def cts(cwd: Path, *args: str, most_bytes: int | None = None, timeout: float = 100) -> Any:
-    """`cts`, with a limit on the size of files it may write where `most_bytes` is given."""
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(cwd),
-        "PYTHONUTF8": "1",
-        "PYTHONPATH": OURS,
-        "FAKE_API_KEY": SECRET,
-    }
+def cts(cwd: Path, *args: str, most_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
+    """Run `cts`, in a process of its own if there is a limit on the size of the files that it may write."""
+    variables = {"FAKE_API_KEY": SECRET}
     if "CTS_LOCAL_MODEL" in os.environ:
-        environ["CTS_LOCAL_MODEL"] = os.environ["CTS_LOCAL_MODEL"]
-    limited = "" if most_bytes is None else f"resource.setrlimit(resource.RLIMIT_FSIZE, {(most_bytes,) * 2})"
+        variables["CTS_LOCAL_MODEL"] = os.environ["CTS_LOCAL_MODEL"]
+    if most_bytes is None:
+        return cts_in(cwd, *args, **variables)
+    limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, {(most_bytes,) * 2})"
+    program = f"import resource; {limit}\nfrom cts_async.cli.start import start; start()"
+    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": OURS, **variables}
+    command = [sys.executable, "-c", program, *args]
     return subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"import resource; {limited}\nfrom cts_async.cli.start import start; start()",
-            *args,
-        ],
-        cwd=cwd,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=100, check=False
     )
 
 
@@ -295,21 +286,21 @@ def local_model_missing() -> str:
 
 
 @pytest.mark.skipif(bool(local_model_missing()), reason=local_model_missing())
-def test_a_real_run_with_the_embedded_model(tmp_path: Path) -> None:
-    command = ["run", "--limit", "1", "-q", "--runs-dir", "kept"]
-    done = cts(tmp_path, *command, timeout=280)
+def test_embedded_model_plays_every_role_and_its_run_is_resumed_for_nothing(tmp_path: Path) -> None:
+    """Two turns suffice for a search and an answer; each costs seconds."""
+    command = ["run", "--limit", "1", "--no-orig", "--max-turns", "2", "-q", "--runs-dir", "kept"]
+    done = cts(tmp_path, *command)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Smoke test" in done.stdout
-    directories = [tmp_path / "kept" / "sample-orig+all-local", tmp_path / "kept" / "sample-local-k1"]
-    for directory in directories:
-        summary = json.loads((directory / "summary.json").read_text())
-        assert summary["smoke_test"] is True
-        scorer = [sys.executable, "-m", "cts_async.scorer", str(directory / "results.jsonl"), "--json"]
-        (scored,) = json.loads(subprocess.run(scorer, capture_output=True, text=True, check=True).stdout)
-        assert scored["n_scored"] == summary["n_scored"] == 1
-        for name in ("mean", "p50", "p90", "min", "max"):
-            assert scored[name] == summary[name]
-    journals = [(directory / "steps.jsonl").read_bytes() for directory in directories]
-    again = cts(tmp_path, *command, timeout=280)
+    run = tmp_path / "kept" / "sample-local-k1"
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["smoke_test"] is True
+    scored = asdict(score_file(run / "results.jsonl"))
+    assert scored["n_scored"] == 1
+    assert {name: summary[name] for name in scored} == scored
+    steps = {record["step"].split("/")[0] for record in lines_of(run / "steps.jsonl")}
+    assert steps == {"clarify", "answer", "rewrite", "search", "judge"}
+    journal = (run / "steps.jsonl").read_bytes()
+    again = cts(tmp_path, *command)
     assert again.returncode == 0, again.stderr
-    assert [(directory / "steps.jsonl").read_bytes() for directory in directories] == journals
+    assert (run / "steps.jsonl").read_bytes() == journal

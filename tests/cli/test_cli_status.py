@@ -19,13 +19,13 @@ from cts_async.engine.events import JobEnded, JobsFound, WorkersInUse
 from cts_async.engine.worker_status import WorkerStatus
 from cts_async.errors import InputError, UsageError
 from cts_async.report.live import LIVE, read_live, write_live
-from cts_async.report.progress import Doing, Work
+from cts_async.report.progress import Progress, RunGroup
 
 
 def going_on(folder: Path, label: str) -> Path:
     """A run of ten that says it goes on, in the name of this process."""
     directory = made_run(folder, label=label, rows=[Row("a", score=50.0)], n_expected=10)
-    doing = Doing([Work(directory.name, 10, (directory,))])
+    doing = Progress([RunGroup(directory.name, 10, (directory,))])
     doing(JobsFound(directory.name, 3))
     doing(JobEnded(directory.name, "q4", None, None))
     write_live(directory, doing.live())
@@ -51,9 +51,9 @@ def test_where_there_is_no_terminal_it_looks_once_in_plain_lines(
     made_run(tmp_path, label="orig", rows=[Row("a", score=50.0)])
     status([tmp_path])
     running, part, orig = capsys.readouterr().out.splitlines()
-    assert running.endswith("so far: 4/10 instances, 0 calls, 0 tokens")
+    assert running.endswith(": 4/10 instances, 0 calls, 0 tokens")
     assert part == "made-gpt-k1: 4/10"
-    assert orig.startswith(f"{tmp_path}/made-orig: finished, 1 of 1, mean 50.0 by ernie, last worked ")
+    assert orig.startswith(f"{tmp_path}/made-orig: finished, 1 of 1, mean 50.0 by ernie, last written ")
 
 
 def test_json_has_what_goes_on_and_what_does_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +69,7 @@ def test_of_a_run_on_a_cluster_its_workers_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = made_run(tmp_path, label="gpt-k1", rows=[], n_expected=10)
-    doing = Doing([Work(directory.name, 10, (directory,))])
+    doing = Progress([RunGroup(directory.name, 10, (directory,))])
     workers = [
         WorkerStatus("w1", "node-a", 7, "working", in_hand=3, ended=4),
         WorkerStatus("w2", "node-b", 8, "lost", note="its process died"),
@@ -79,7 +79,7 @@ def test_of_a_run_on_a_cluster_its_workers_are_told(
     status([tmp_path])
     running, _, everyone, first, second = capsys.readouterr().out.splitlines()
     assert running.endswith("0 tokens, 1 of 2 workers")
-    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 pieces in hand; ray://head:10001"
+    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 tasks in hand; ray://head:10001"
     assert first == "w1 (node-a:7): working, 3 in hand, 4 done, 0 calls/min"
     assert second.startswith("w2 (node-b:8): lost: its process died, ")
     status([tmp_path], as_json=True)
@@ -109,7 +109,7 @@ def test_on_a_terminal_it_follows_until_the_run_ends_and_says_what_it_came_to(
     assert "━━━━" in drawn
     assert "4/10" in drawn
     assert "stopped at 1 of 10" in ended
-    assert "To resume, type the same command again" in ended
+    assert "To resume, run the same command again" in ended
 
 
 def test_ctrl_c_leaves_the_run_alone(
@@ -160,7 +160,7 @@ def test_without_a_word_it_is_about_the_folder_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no runs/ here"):
+    with pytest.raises(UsageError, match="no folder runs/"):
         status()
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50.0)])
     status()

@@ -11,13 +11,13 @@ from cts_async.cli import main
 from cts_async.cli.drive import LINE_EVERY_S, STILL_HERE_S, PlainLines, shown
 from cts_async.engine.events import AttemptFailed, CircuitChanged, JobEnded, JobsFound, StepEnded, Usage
 from cts_async.errors import ProviderRefused
-from cts_async.report.progress import Doing, Work
+from cts_async.report.progress import Progress, RunGroup
 
 HOSTILE = "gpt: HTTP 401: \x1b]0;owned\x07\x1b[2Jno\x9b1A"
 
 
-def doing(*names: str, n: int = 717) -> Doing:
-    return Doing([Work(name, n, ()) for name in names])
+def doing(*names: str, n: int = 717) -> Progress:
+    return Progress([RunGroup(name, n, ()) for name in names])
 
 
 @pytest.mark.parametrize("runs", [1, 2])
@@ -32,7 +32,7 @@ def test_counts_are_seen_on_80_columns_however_long_the_names(runs: int) -> None
         told(AttemptFailed(names[0], "1-1", "answer/1", "kimi", "transient", "503", 1.0))
         told(CircuitChanged("kimi", open=True, reason="503"))
     last = out.getvalue().rpartition("kimi: outage")[2]
-    for wanted in ("123/717", "waiting for kimi", "0 calls, 1 remembered, 1 retry, 0 tokens"):
+    for wanted in ("123/717", "waiting for kimi", "0 calls, 1 replayed, 1 retry, 0 tokens"):
         assert wanted in last
     assert ("at-standard-respond" in last) is (runs == 2)
 
@@ -107,7 +107,7 @@ class Plain:
 
     def __init__(self) -> None:
         self.out, self.now = io.StringIO(), 0.0
-        self.told = Doing([Work("a", 4, ())], clock=lambda: self.now)
+        self.told = Progress([RunGroup("a", 4, ())], clock=lambda: self.now)
         console = Console(file=self.out, width=60, color_system=None)
         self.lines = PlainLines(console, self.told, clock=lambda: self.now)
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 
 from fake_limits import Allowance, ServerLimits
 
-from cts_async.cluster.asks import Ask, Grant, LimiterLost
-from cts_async.cluster.limiter import Limiter
-from cts_async.cluster.shared_lanes import SharedLanes
+from cts_async.cluster.limiter import Ask, Grant, Limiter
+from cts_async.cluster.remote_lanes import LimiterLost, RemoteLanes
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane, LaneLimits, Permit
 from cts_async.errors import RateLimited
-from cts_async.llm.responses import quotas
+from cts_async.llm.responses import quotas_in
 
 ACCOUNT = "provider/account"
 
@@ -84,7 +83,7 @@ class Provider:
             self.limits.left()
         self.served += 1
         self.last_end = loop.time()
-        told = quotas({name.lower(): value for name, value in verdict.headers.items()}, loop.time())
+        told = quotas_in({name.lower(): value for name, value in verdict.headers.items()}, loop.time())
         lane.succeeded(permit, tokens or None, told)
         return True
 
@@ -96,9 +95,9 @@ class Worker:
         self, name: str, network: Network, provider: Provider, limits: LaneLimits, width: int = 64
     ) -> None:
         self.name = name
-        self.shared = SharedLanes(name, network, Events())
+        self.shared = RemoteLanes(name, 4, network, Events())
         self.lane = self.shared.lane(ACCOUNT, "model", limits)
-        self._provider, self._width = provider, width
+        self._network, self._provider, self._width = network, provider, width
         self.done = 0
 
     async def run(self, jobs: Iterable[tuple[int, float]]) -> None:
@@ -111,7 +110,8 @@ class Worker:
                     senders.create_task(self._send(stream))
             for task in background:
                 task.cancel()
-        await self.shared.aclose()
+        if self._network.limiter:
+            self._network.limiter.gone(self.name)  # as a head does
 
     async def _send(self, jobs: Iterable[tuple[int, float]]) -> None:
         for seq, tokens in jobs:

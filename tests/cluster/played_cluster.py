@@ -12,9 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from cts_async.cluster.allowance import AllowedBudget
+from cts_async.cluster.budget import AllowedBudget, BudgetPool
 from cts_async.cluster.messages import News
-from cts_async.cluster.purse import Purse
 from cts_async.engine.budget import GRAIN_USD, NOTHING, Lines
 from cts_async.engine.events import Cost, Events
 from cts_async.errors import BudgetSpent
@@ -52,30 +51,30 @@ class PlayedCluster:
     events: Events = field(default_factory=Events)
 
     def __post_init__(self) -> None:
-        self.purse = Purse(self.lines, self.spent, self.events)
+        self.pool = BudgetPool(self.lines, self.spent, self.events)
         self._short: dict[str, Cost | None] = {}
         self._rng = random.Random(f"messages/{self.seed}")
 
     def worker(self) -> Played:
         """One more, not yet asked for its first turn."""
         urgent = asyncio.Event()
-        budget = AllowedBudget(self.lines, wake=urgent.set)
+        budget = AllowedBudget(self.lines, None, urgent.set)
         played = Played(f"w{len(self.workers)}", budget, urgent)
         self.workers.append(played)
         return played
 
     async def ask(self, worker: Played) -> None:
         """The head's side of a worker, until the worker is lost or the task is cancelled."""
-        self.purse.joined(worker.name)
+        self.pool.joined(worker.name)
         while not worker.lost:
-            allowed = self.purse.allowed(worker.name)
+            allowed = self.pool.allow(worker.name)
             await self._trip()
             news = await self._answered(worker, allowed)
             await self._trip()
-            self.purse.heard(worker.name, news)
+            self.pool.heard(worker.name, news)
             self._short[worker.name] = news.short
             self.turns += 1
-            if self.over is None and (reason := self.purse.over()):
+            if self.over is None and (reason := self.pool.spent()):
                 self.over = reason
                 self.waited = [short for short in self._short.values() if short]
                 self.stop(reason)
@@ -92,12 +91,12 @@ class PlayedCluster:
             async with asyncio.timeout(POLL_S):
                 await worker.urgent.wait()
         worker.urgent.clear()
-        return News(spent=budget.spent, reserved=budget.reserved, short=budget.short, wants=budget.wants())
+        return News(spent=budget.spent, reserved=budget.reserved, short=budget.short)
 
     def lose(self, worker: Played) -> None:
         """The head hears nothing of it from now on, whatever is on its way."""
         worker.lost = True
-        self.purse.lost(worker.name)
+        self.pool.lost(worker.name)
 
     def check(self) -> None:
         """All that was ever spent and is under way anywhere, beside the lines: to within a grain for each worker."""

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
-from told_trade import ToldTrade
+from recorded_work import RecordedWork
 
 from cts_async.cluster.head import Head
-from cts_async.cluster.messages import Piece
-from cts_async.cluster.ray_cluster import cluster_spec, connect
+from cts_async.cluster.messages import Task
+from cts_async.cluster.ray_session import cluster_spec, connect
+from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.protocol.run_files import RunFiles
 
@@ -28,9 +29,9 @@ WORKERS = 2
 Meanwhile = Callable[[Any, Path], Awaitable[None]]
 
 
-def pieces() -> Iterator[Piece]:
+def tasks() -> Iterator[Task]:
     for i in range(N):
-        yield Piece(i, "g", f"i{i}", 0, None)
+        yield Task(i, "g", f"i{i}", 0, None)
 
 
 async def session(
@@ -39,19 +40,9 @@ async def session(
     """One run in `folder`, and what came of it."""
     events: list[Event] = []
     files = RunFiles(folder)
-    trade = ToldTrade(folder / "told", key)
-    head = Head(
-        [files],
-        [pieces()],
-        trade,
-        cluster.hire,
-        workers=cluster.workers,
-        events=Events(events.append),
-        gone=cluster.limiter.gone,
-    )
-    beside = [asyncio.ensure_future(cluster.limiter.keep(dict))]
-    if meanwhile:
-        beside.append(asyncio.ensure_future(meanwhile(cluster, folder)))
+    work = RecordedWork(folder / "log", key)
+    head = Head(cluster, [files], [tasks()], work, RunConfig(), None, Events(events.append))
+    beside = [asyncio.ensure_future(meanwhile(cluster, folder))] if meanwhile else []
     error = ""
     try:
         await head.run()
@@ -64,16 +55,15 @@ async def session(
     return {
         "error": error,
         "notices": [event.text for event in events if isinstance(event, Notice)],
-        "limiter": sorted(cluster.limiter.accounts),
     }
 
 
 async def after_a_while(folder: Path) -> int:
     """Some worker's process, once ten steps are done."""
-    told = folder / "told"
-    while told.read_bytes().count(b"done") < 10:  # noqa: ASYNC110  other processes tell it
+    log = folder / "log"
+    while log.read_bytes().count(b"done") < 10:  # noqa: ASYNC110  other processes tell it
         await asyncio.sleep(0.05)
-    return int(told.read_text().split()[-1])
+    return int(log.read_text().split()[-1])
 
 
 async def kill_a_worker(cluster: Any, folder: Path) -> None:
@@ -82,7 +72,7 @@ async def kill_a_worker(cluster: Any, folder: Path) -> None:
 
 async def kill_the_limiter(cluster: Any, folder: Path) -> None:
     await after_a_while(folder)
-    os.kill(await cluster.limiter.actor.pid.remote(), signal.SIGKILL)
+    os.kill(await cluster.limiter.pid.remote(), signal.SIGKILL)
 
 
 SESSIONS: dict[str, dict[str, Any]] = {
@@ -100,8 +90,8 @@ def main() -> None:
     folder = Path(sys.argv[1])
     for name in SESSIONS:
         (folder / name).mkdir()
-        (folder / name / "told").touch()
-    with connect(cluster_spec(None, WORKERS)) as cluster:
+        (folder / name / "log").touch()
+    with connect(cluster_spec(None, WORKERS), ["GIVEN_API_KEY"]) as cluster:
         ended = uvloop.run(sessions(cluster, folder))
         sockets = list(folder.parent.glob("cts-ray-*/**/plasma_store"))
         entered = [str(path) for path in sockets if may_be_entered(path, folder.parent)]

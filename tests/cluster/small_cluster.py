@@ -1,6 +1,6 @@
 """A cluster in one virtual-time loop: heads and workers as they are, over links that delay, lose and die.
 
-Its trade makes small jobs: `a`, then `b/1` and `b/2` side by side, then `c`, which jobs with the same question share.
+Its work is small jobs: `a`, then `b/1` and `b/2` side by side, then `c`, which jobs with the same question share.
 Every execution is counted, so that a test can tell what was paid twice.
 """
 
@@ -19,12 +19,12 @@ from typing import Any
 
 import orjson
 
-from cts_async.cluster.head import Head
-from cts_async.cluster.links import WorkerLost
-from cts_async.cluster.messages import Begun, Line, News, Piece, Turn
-from cts_async.cluster.needs import Needs
-from cts_async.cluster.trades import Done, Elsewhere, Lanes, Setup
-from cts_async.cluster.worker import Worker
+from cts_async.cluster.head import Head, WorkerLost
+from cts_async.cluster.messages import Begun, Line, News, Task, Turn
+from cts_async.cluster.work import Done, FindAtHead, NeededFile
+from cts_async.cluster.worker import Lanes, Setup, Worker
+from cts_async.config import BudgetConfig, RunConfig
+from cts_async.engine.budget import Budget, Lines
 from cts_async.engine.events import Event, Events, Usage
 from cts_async.engine.journal import StepMemory, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
@@ -85,18 +85,18 @@ class World:
             most=lambda problem: Usage(20, 2),
         )
 
-    async def walk(self, ctx: Context, piece: Piece, lane: Lane | None) -> list[str]:
-        if piece.id == self.bug:
+    async def walk(self, ctx: Context, task: Task, lane: Lane | None) -> list[str]:
+        if task.id == self.bug:
             raise ZeroDivisionError("a bug")
         step = partial(self.step, ctx, lane=lane)
-        first = await ctx.step(step("a", f"{piece.id}/a"))
-        second = await ctx.gather([partial(ctx.step, step(f"b/{i}", f"{piece.id}/b{i}")) for i in (1, 2)])
-        about = f"q{piece.same}" if piece.same else piece.id
+        first = await ctx.step(step("a", f"{task.id}/a"))
+        second = await ctx.gather([partial(ctx.step, step(f"b/{i}", f"{task.id}/b{i}")) for i in (1, 2)])
+        about = f"q{task.question}" if task.question else task.id
         return [first, *second, await ctx.step(step("c", f"{about}/c"))]
 
 
 @dataclass
-class SmallTrade:
+class SmallWork:
     world: World
     width: int = 4
     refused: str = ""
@@ -104,11 +104,11 @@ class SmallTrade:
     max_concurrency: int = 64
 
     def __reduce__(self) -> Any:
-        return _the_trade, (id(self),)
+        return _the_work, (id(self),)
 
     @property
-    def needs(self) -> Needs:
-        return Needs()
+    def files(self) -> Sequence[NeededFile]:
+        return ()
 
     @asynccontextmanager
     async def opened(
@@ -121,11 +121,11 @@ class SmallTrade:
         yield SmallBench(self.world, self.width, lanes, self.lane)
 
 
-_TRADES: dict[int, SmallTrade] = {}
+_WORKS: dict[int, SmallWork] = {}
 
 
-def _the_trade(number: int) -> SmallTrade:
-    return _TRADES[number]
+def _the_work(number: int) -> SmallWork:
+    return _WORKS[number]
 
 
 @dataclass
@@ -144,24 +144,22 @@ class SmallBench:
 
     def job(
         self,
-        piece: Piece,
-        parts: Mapping[int, Any],
+        task: Task,
         journal: StepMemory,
-        elsewhere: Elsewhere | None,
+        find: FindAtHead | None,
         done: Done,
     ) -> Job:
-        assert all(parts[part] == f"part {part}" for part in piece.parts)
-        walk = partial(self.world.walk, piece=piece, lane=self.by_name[self.lane(piece.group)])
-        finish = partial(_finish, piece=piece, done=done)
-        return Job(piece.group, piece.id, journal, walk, finish, shared=piece.same != 0, elsewhere=elsewhere)
+        walk = partial(self.world.walk, task=task, lane=self.by_name[self.lane(task.group)])
+        finish = partial(_finish, task=task, done=done)
+        return Job(task.group, task.id, journal, walk, finish, shared=task.question != 0, elsewhere=find)
 
 
-async def _finish(ended: list[str] | StepError, *, piece: Piece, done: Done) -> None:
+async def _finish(ended: list[str] | StepError, *, task: Task, done: Done) -> None:
     failed = isinstance(ended, StepError)
-    result = {"id": piece.id, **({"error": str(ended)} if failed else {"steps": ended})}
-    lines = [Line(piece.place, None, _line(result))]
+    result = {"id": task.id, **({"error": str(ended)} if failed else {"steps": ended})}
+    lines = [Line(task.place, None, _line(result))]
     if not failed:
-        lines.insert(0, Line(piece.place, "judge", _line({"id": piece.id})))
+        lines.insert(0, Line(task.place, "judge", _line({"id": task.id})))
     done(tuple(lines), failed)
 
 
@@ -180,9 +178,6 @@ class OwnLanes:
 
     async def run(self) -> None:
         await asyncio.Event().wait()
-
-    async def aclose(self) -> None:
-        return
 
 
 class Link:
@@ -212,11 +207,9 @@ class Link:
     @property
     def under_way(self) -> int:
         """Steps that would have to be done again if it were killed now."""
-        runner, worker = self.worker._runner, self.worker
-        shards = [getattr(journal, "_current", None) for journal in worker._journals]
-        writing = sum(shard.writing for shard in shards if shard)
+        runner = self.worker.runner
         lanes = sum(lane.in_flight for lane in runner.lanes) if runner else 0
-        return lanes + writing + len(worker._outbox._waiting)
+        return lanes + len(self.worker.head._unacknowledged)
 
     async def _begin(self) -> Begun:
         await self._delay()
@@ -264,17 +257,26 @@ class Files:
 
 
 @dataclass
+class _Place:
+    """Where the head finds its workers."""
+
+    workers: int
+    hire: Any
+    gone: Callable[[str], None]
+    address: str = ""
+
+
+@dataclass
 class Cluster:
     """A run directory, and heads that work on it one after the other."""
 
     folder: Path
     world: World = field(default_factory=World)
     n: int = 40
-    same: Callable[[int], int] = lambda i: 0
+    question: Callable[[int], int] = lambda i: 0
     group: Callable[[int], str] = lambda i: "g"
     delay_s: float = 0.01
     seed: int = 0
-    streamed: Callable[[str], bool] = lambda worker: False
     width: int = 4
     refused: str = ""
     lane: Callable[[str], str] = lambda group: "lane"
@@ -285,31 +287,26 @@ class Cluster:
     events: list[Event] = field(default_factory=list)
     on_event: Callable[[Event], None] = lambda event: None
     on_hire: Callable[[Link], None] = lambda link: None
-    options: dict[str, Any] = field(default_factory=dict)
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+    lines: Lines = field(default_factory=Lines)
+    gone: Callable[[str], None] = lambda worker: None
 
-    def pieces(self, files: RunFiles) -> Iterator[Piece]:
+    def tasks(self, files: RunFiles) -> Iterator[Task]:
         again = len(files.journal) > 0
         for i in range(self.n):
             if files.needs_work(f"i{i}", retry_failed=False):
-                yield Piece(
-                    i, self.group(i), f"i{i}", 0, None, same=self.same(i), parts=(i // 7,), again=again
-                )
+                yield Task(i, self.group(i), f"i{i}", 0, None, question=self.question(i), resumed=again)
 
     async def run(self, workers: int, meanwhile: Callable[[Head], Any] | None = None) -> None:
         """One session of the command; `meanwhile(head)` runs beside it."""
         files, self.links = RunFiles(self.folder), []
-        trade = SmallTrade(self.world, self.width, self.refused, self.lane, self.max_concurrency)
-        _TRADES[id(trade)] = trade
-        head = Head(
-            [files],
-            [self.pieces(files)],
-            trade,
-            self._hire,
-            workers=workers,
-            events=Events(self.events.append, self.on_event),
-            parts=lambda number: f"part {number}",
-            **self.options,
-        )
+        work = SmallWork(self.world, self.width, self.refused, self.lane, self.max_concurrency)
+        _WORKS[id(work)] = work
+        config = RunConfig(budget=self.budget)
+        budget = Budget(self.lines, events=Events(self.events.append)) if self.budget.given else None
+        place = _Place(workers, self._hire, self.gone)
+        events = Events(self.events.append, self.on_event)
+        head = Head(place, [files], [self.tasks(files)], work, config, budget, events)
         beside = asyncio.ensure_future(meanwhile(head)) if meanwhile else None
         try:
             await head.run()
@@ -322,12 +319,6 @@ class Cluster:
             files.close()
 
     async def _hire(self, setup: Setup) -> Link:
-        if self.streamed(setup.worker):
-            elsewhere = self.folder / "elsewhere"
-            setup = Setup(
-                **{name: getattr(setup, name) for name in setup.__slots__}
-                | {"journals": tuple(str(elsewhere) for _ in setup.journals)}
-            )
         link = Link(setup, self)
         self.links.append(link)
         self.on_hire(link)
@@ -340,9 +331,9 @@ class Cluster:
         def jobs() -> Iterator[Job]:
             lines: list[Line] = []
             bench = SmallBench(self.world, self.width, {"lane": lane})
-            for piece in self.pieces(files):
+            for task in self.tasks(files):
                 done = partial(_add, lines)
-                yield bench.job(piece, {n: f"part {n}" for n in piece.parts}, files.journal, None, done)
+                yield bench.job(task, files.journal, None, done)
             self_lines.append(lines)
 
         self_lines: list[list[Line]] = []

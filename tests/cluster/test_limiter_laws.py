@@ -27,7 +27,6 @@ class Fates:
     """Of workers, the first of them first."""
     limiter_dies: list[float]
     back_after_s: float
-    roster_after_s: float
     known_after_s: float
     """How long the head takes to find out that a worker is dead."""
 
@@ -37,7 +36,6 @@ fates = st.builds(
     kills=st.lists(st.floats(0, 90), max_size=3),
     limiter_dies=st.lists(st.floats(0, 90), max_size=2),
     back_after_s=st.floats(0.1, 15),
-    roster_after_s=st.floats(0, 3),
     known_after_s=st.floats(0, 20),
 )
 
@@ -92,12 +90,6 @@ class Cluster:
         self.limiting.cancel()
         await asyncio.sleep(self.fates.back_after_s)
         self._start(fresh=False)
-        limiter = self.network.limiter
-        await asyncio.sleep(self.fates.roster_after_s)
-        if limiter is not None and self.network.limiter is limiter:
-            now = asyncio.get_running_loop().time()
-            dead = {name: now - at for name, at in self.known_dead.items()}
-            limiter.roster({name: dead.get(name) for name in self.workers})
 
 
 def played(
@@ -202,9 +194,7 @@ def test_no_more_is_under_way_than_there_are_places(
 def test_limits_learned_from_headers_are_learned_again_after_the_limiter_is_lost() -> None:
     """300 a minute, which only answers say: with each limiter one probe finds out how the server counts."""
     allowance = Allowance(requests_per_min=300, headers="openai")
-    trouble = Fates(
-        [30.0], limiter_dies=[20.0, 70.0], back_after_s=2.0, roster_after_s=0.5, known_after_s=3.0
-    )
+    trouble = Fates([30.0], limiter_dies=[20.0, 70.0], back_after_s=2.0, known_after_s=3.0)
     provider, team = played(allowance, LaneLimits(), trouble, workers=4, jobs=500, loss=0.0, seed=5)
     assert provider.refused <= 3
     assert provider.served == sum(worker.done for worker in team) >= 500 - 8
@@ -214,9 +204,7 @@ def test_a_worker_whose_death_is_told_before_the_roster_is_not_forgotten() -> No
     """The first of two dies, then the limiter; the next one hears of the dead before it hears of all who there were."""
     allowance = Allowance(600, kind="sliding", window_s=20.0, headers="none")
     limits = LaneLimits(600, kind="sliding", window_s=20.0)
-    trouble = Fates(
-        [21.0, 60.0], limiter_dies=[22.9], back_after_s=4.1, roster_after_s=1.8, known_after_s=6.8
-    )
+    trouble = Fates([21.0, 60.0], limiter_dies=[22.9], back_after_s=4.1, known_after_s=6.8)
     provider, _ = played(
         allowance, limits, trouble, workers=2, jobs=900, loss=0.0, seed=1, width=40, median_s=0.02
     )

@@ -5,9 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,8 @@ from typing import Any
 import pytest
 from typed_commands import Cts, typed
 
-from cts_async.cluster import ray_cluster
+from cts_async.cluster.ray_session import Address, explain, read_address
+from cts_async.errors import UsageError
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not here")
 FILES = ("--gold", "gold.jsonl", "--candidates", "answers.jsonl", "--out", "judged")
@@ -95,42 +94,17 @@ def test_without_what_rays_client_needs_it_is_said_how_to_get_that(
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"ray://127.0.0.1:{server.getsockname()[1]}"
         assert refused(cts, "--ray", address) == (
-            f"cts: --ray {address}: such an address needs grpcio, which is not installed: "
-            "pip install 'cts-async[ray]'"
+            f"cts: --ray {address}: needs grpcio, which is not installed: pip install 'cts-async[ray]'"
         )
 
 
 @needs_ray
 def test_a_key_is_asked_of_those_who_call(cts: Cts, tmp_path: Path) -> None:
-    """Of workers elsewhere it is their machines' matter, which say so (`test_needs`); here it is ours."""
+    """Of workers elsewhere it is their machines' matter, which say so (`test_work`); here it is ours."""
     with (tmp_path / "cts.toml").open("a") as file:
         file.write('key_env = "NOBODYS_API_KEY"\n')
     assert "missing in the environment: NOBODYS_API_KEY" in refused(cts, "--workers", "2")
     assert "Connection refused; is Ray running" in refused(cts, "--ray", "127.0.0.1:9")
-
-
-@pytest.mark.alone
-@pytest.mark.skipif(sys.platform != "linux", reason="there it has no process of its own")
-@pytest.mark.parametrize("words", [("run", "--all", "fake"), ("judge", "--judge", "fake", *FILES)])
-def test_when_ray_ends_its_driver_somebody_says_so_and_that_nothing_is_lost(
-    cts: Cts, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
-) -> None:
-    @contextmanager
-    def ending(*asked: object, **told: object) -> Iterator[None]:
-        os._exit(1)  # as Ray does it
-        yield
-
-    Path("gold.jsonl").write_text(
-        '{"fused_query": "q", "gold": {"nuggets": [{"id": "N1", "text": "n", "weight": 1}]}}\n'
-    )
-    Path("answers.jsonl").write_text('{"fused_query": "q", "answer": "a"}\n')
-    monkeypatch.setattr(ray_cluster, "connect", ending)
-    done = cts(*words, "--workers", "2")
-    assert (done.code, done.out) == (75, "")
-    assert done.err.splitlines()[-1] == (
-        "cts: the process that led the workers ended with exit code 1, perhaps because Ray itself has ended; "
-        "nothing is lost, the same command resumes"
-    )
 
 
 @pytest.mark.parametrize("command", ["plan", "converse", "gold"])
@@ -138,6 +112,52 @@ def test_only_what_runs_on_a_cluster_offers_one(cts: Cts, command: str) -> None:
     done = cts(command, "--workers", "2")
     assert done.code == 2
     assert done.err == (
-        "cts: No such option: --workers; only cts run and cts judge work in several processes "
+        "cts: No such option: --workers; only cts run and cts judge can use several processes "
         f"(see cts {command} --help)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "address"),
+    [
+        ("auto", "", Address("auto")),
+        ("auto", "head:6379", Address("head:6379", "head", 6379)),
+        ("10.0.0.1:6379", "head:1", Address("10.0.0.1:6379", "10.0.0.1", 6379)),
+        ("ray://head:10001", "", Address("ray://head:10001", "head", 10001)),
+        ("[::1]:6379", "", Address("[::1]:6379", "::1", 6379)),
+    ],
+)
+def test_addresses(text: str, named: str, address: Address) -> None:
+    assert read_address(text, {"RAY_ADDRESS": named}) == address
+    assert address.client == text.startswith("ray://")
+
+
+@pytest.mark.parametrize("text", ["head", "head:x", "http://head:1", "head:6379/x", "me@head:6379", ""])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write it as auto, HOST:6379 or ray://HOST:10001"):
+        read_address(text)
+    with pytest.raises(UsageError, match="RAY_ADDRESS is http://x"):
+        read_address("auto", {"RAY_ADDRESS": "http://x"})
+
+
+@pytest.mark.parametrize(
+    ("said", "meaning"),
+    [
+        (
+            "RuntimeError: Version mismatch: cluster: Ray 2.1 driver: Ray 2.2",
+            "the same Ray and the same Python: Run",
+        ),
+        (
+            "ConnectionError: Could not find any running Ray instance.",
+            "no Ray runs on this machine: ray start",
+        ),
+        ("AuthenticationError: x", "the cluster needs its token"),
+        ("no answer within 14 s", "check the address"),
+        ("something\nelse", "something else"),
+    ],
+)
+def test_errors_of_ray_are_one_line_with_what_to_do(said: str, meaning: str) -> None:
+    line = explain(Address("head:6379", "head", 6379), said)
+    assert line.startswith("--ray head:6379: ")
+    assert meaning in line
+    assert "\n" not in line

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from virtual_time import run_virtual
 
 from cts_async.engine.account import Account, LaneLimits
-from cts_async.engine.ratelimit import LimitKind
 
 SLACK_S = 0.5
 
@@ -42,29 +40,3 @@ def test_a_bucket_keeps_back_what_may_be_sent_when_it_is_full_again() -> None:
         return sent
 
     assert run_virtual(main) == 59
-
-
-@pytest.mark.parametrize(
-    ("kind", "even", "dated"),
-    [("paced", True, False), ("sliding", False, True), ("bucket", False, False), ("auto", False, True)],
-)
-def test_how_an_account_counts_says_what_must_be_known_of_it(
-    kind: LimitKind, even: bool, dated: bool
-) -> None:
-    async def main() -> tuple[bool, bool]:
-        account = Account(LaneLimits(requests_per_min=60, kind=kind))
-        return account.even, account.dated
-
-    assert run_virtual(main) == (even, dated)
-
-
-@pytest.mark.parametrize(("kind", "room_at_once"), [("sliding", True), ("bucket", False), ("paced", False)])
-def test_who_has_lost_count_begins_with_what_others_know(kind: LimitKind, room_at_once: bool) -> None:
-    async def main() -> bool:
-        await asyncio.sleep(100.0)
-        account = Account(LaneLimits(requests_per_min=60, kind=kind))
-        account.count(100.0, [(50.0, 59.0, 0.0)])
-        account.empty(100.0)
-        return account.has_room(0.0)
-
-    assert run_virtual(main) is room_at_once

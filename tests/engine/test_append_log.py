@@ -98,25 +98,6 @@ def test_putting_very_many_holds_back_few_and_lets_others_work(tmp_path: Path) -
     assert turns >= 10
 
 
-def test_another_file_is_taken_in_behind_what_is_held_back(tmp_path: Path) -> None:
-    part = tmp_path / "part"
-    part.write_bytes(b"[1]\n[2]\n")
-
-    async def main() -> None:
-        log = AppendLog(tmp_path / "log")
-        await log.put({"n": 0})
-        with part.open("rb") as source:
-            assert log.take_in(source.fileno()) == len(b'{"n":0}\n')
-        assert log.size == len(b'{"n":0}\n[1]\n[2]\n')
-        assert await log.append({"n": 3}) == log.size - len(b'{"n":3}\n')
-        log.close()
-        with part.open("rb") as source, pytest.raises(ValueError, match="closed"):
-            log.take_in(source.fileno())
-
-    asyncio.run(main())
-    assert (tmp_path / "log").read_bytes() == b'{"n":0}\n[1]\n[2]\n{"n":3}\n'
-
-
 # --- the file stays where it is
 
 
@@ -156,17 +137,8 @@ def test_nothing_is_appended_to_a_file_that_is_no_longer_there(
     asyncio.run(main())
 
 
-def test_a_lost_file_takes_no_other_in_and_a_silent_line_is_told_in_the_end(tmp_path: Path) -> None:
+def test_line_lost_without_a_waiting_caller_is_reported_by_close(tmp_path: Path) -> None:
     async def main() -> None:
-        log = AppendLog(tmp_path / "log")
-        (tmp_path / "other").write_bytes(b"{}\n")
-        source = os.open(tmp_path / "other", os.O_RDONLY)
-        replaced(log.path)
-        with pytest.raises(RunStopped, match="was deleted"):
-            log.take_in(source)
-        os.close(source)
-        assert log.path.read_bytes() == b"another process's\n"
-        log.close()
         silent = AppendLog(tmp_path / "silent")
         await silent.put({"n": 1})
         silent.path.unlink()

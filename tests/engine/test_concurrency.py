@@ -135,7 +135,7 @@ def test_refusals_of_everybody_say_nothing_about_how_many_are_too_many() -> None
 
 @given(
     st.booleans(),
-    st.lists(st.sampled_from(["answered", "refused", "late", "paused", "reopen", "resize"]), max_size=300),
+    st.lists(st.sampled_from(["answered", "refused", "late", "paused", "reopen"]), max_size=300),
 )
 def test_it_never_leaves_its_bounds(known: bool, happened: list[str]) -> None:
     caller = Caller(37, known=known)
@@ -150,10 +150,8 @@ def test_it_never_leaves_its_bounds(known: bool, happened: list[str]) -> None:
                 window.refused(caller.sent // 2, caller.sent, int(window.size))
             case "paused":
                 window.paused(keep=known)
-            case "reopen":
-                window.reopen(known=known)
             case _:
-                window.resize(20 + caller.sent % 18, known=known)
+                window.reopen(known=known)
         assert 1 <= window.size <= window.ceiling <= 37
 
 

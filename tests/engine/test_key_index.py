@@ -25,6 +25,6 @@ def test_layers_find_what_one_index_finds_and_are_few(parts: list[list[int]]) ->
         layers.add(key_index(places) if places else NO_KEYS)
     assert len(layers) == sum(map(len, parts))
     for n in range(21):
-        assert layers.places(step_key(n)) == expected.get(n, [])
+        assert layers.lookup(step_key(n)) == expected.get(n, [])
     sizes = [len(layer) for layer in layers._layers]
     assert all(2 * later <= earlier for earlier, later in itertools.pairwise(sizes))

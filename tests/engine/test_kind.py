@@ -6,12 +6,12 @@ from math import inf
 
 import pytest
 
-from cts_async.engine.meters import KindFinder
+from cts_async.engine.meters import LimitDetector
 
 
-def exhausted(limit: int = 60) -> KindFinder:
+def exhausted(limit: int = 60) -> LimitDetector:
     """A finder whose window is full: 60 a minute, all sent within 3 seconds, then 5 seconds of refill."""
-    finder = KindFinder(float(limit), 60.0)
+    finder = LimitDetector(float(limit), 60.0)
     for i in range(limit):
         at = i * 3.0 / limit
         at += finder.wait_s(at, 1.0)
@@ -20,7 +20,7 @@ def exhausted(limit: int = 60) -> KindFinder:
 
 
 def test_what_both_kinds_allow_is_sent_at_once() -> None:
-    finder = KindFinder(60.0, 60.0)
+    finder = LimitDetector(60.0, 60.0)
     assert finder.wait_s(0.0, 1.0) == 0
     assert finder.kind == "unknown"
 
@@ -66,21 +66,21 @@ def test_a_lost_probe_lets_another_go() -> None:
 
 
 def test_a_refusal_with_plenty_of_room_means_that_bursts_are_not_allowed() -> None:
-    finder = KindFinder(60.0, 60.0)
+    finder = LimitDetector(60.0, 60.0)
     finder.take(0.0, 1.0)
     finder.refused(8.0, probe=False, room=50.0)
     assert finder.kind == "paced"
 
 
 def test_a_refusal_of_what_went_before_the_limit_was_known_says_nothing() -> None:
-    finder = KindFinder(60.0, 60.0)
+    finder = LimitDetector(60.0, 60.0)
     finder.refused(8.0, probe=False, room=inf)
     assert finder.kind == "unknown"
 
 
 def test_what_may_never_be_sent_does_not_count_towards_a_verdict() -> None:
     """60 may be sent until 0.5 s, of a bucket of 59.1; only what is known to have been sent fills a window."""
-    finder = KindFinder(60.0, 60.0, slack_s=0.5)
+    finder = LimitDetector(60.0, 60.0, slack_s=0.5)
     finder.take(0.0, 59.0, by=0.5)
     assert finder.wait_s(8.0, 2.0) > 50
     finder.redate(0.5, 0.2, 59.0)
@@ -132,7 +132,7 @@ def test_probes_of_a_window_become_ever_rarer() -> None:
 
 
 def test_isolated_refusal_with_plenty_of_room_says_nothing() -> None:
-    finder = KindFinder(60.0, 60.0)
+    finder = LimitDetector(60.0, 60.0)
     finder.take(0.0, 1.0)
     finder.refused(0.0, probe=False, room=50.0, isolated=True)
     assert finder.kind == "unknown"

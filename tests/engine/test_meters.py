@@ -143,15 +143,6 @@ def test_what_others_sent_lately_counts_from_when_they_did() -> None:
     assert bucket.room(20.0) == 1.0, "a bucket cannot know: all of it counts"
 
 
-def test_where_no_dates_are_kept_nothing_is_left_when_nobody_knows() -> None:
-    sliding, bucket = SlidingMeter(10.0, 10.0), BucketMeter(10.0, 1.0, margin_s=0.0)
-    for meter in (sliding, bucket):
-        meter.empty(5.0)
-    assert sliding.room(5.0) == 10.0
-    assert bucket.room(5.0) == 0.0
-    assert bucket.room(8.0) == 3.0
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1), st.floats(0, 3)), min_size=1, max_size=60),

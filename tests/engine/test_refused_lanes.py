@@ -85,8 +85,8 @@ def test_refusals_that_outlast_an_outage_stop_the_run_and_fail_nobody(
 ) -> None:
     ended = run(tmp_path, limits, asks_s, lambda _, now: True)
     assert (ended.done, ended.failed) == ([], [])
-    assert "x has refused everything for 9" in ended.stopped
-    assert "(slower, please); nothing is lost, the same command resumes" in ended.stopped
+    assert "x has refused all requests for 9" in ended.stopped
+    assert "(slower, please); completed work is saved, the same command resumes" in ended.stopped
     assert 900 < ended.took_s <= 960
 
 
@@ -113,4 +113,4 @@ def test_many_that_are_always_refused_do_not_keep_the_others_from_their_turn(tmp
     ended = run(tmp_path, PACED, None, lambda i, _: i < 6)
     assert sorted(ended.done) == list(range(6, 40))
     assert ended.failed == []
-    assert "refused everything" in ended.stopped
+    assert "refused all requests" in ended.stopped

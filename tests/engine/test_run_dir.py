@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cts_async import __version__
-from cts_async.engine.run_dir import check_identity, is_locked, locked, read_manifest, write_json
+from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
 from cts_async.errors import EXIT_USAGE, InputError, RunLocked, StorageFull, UsageError
 
 HOLDER = """
@@ -81,7 +81,6 @@ def test_the_directory_is_made_and_the_lock_ends_with_the_block(tmp_path: Path) 
 def test_a_deleted_lock_file_lets_no_second_process_in(tmp_path: Path) -> None:
     with held(tmp_path) as holder:
         (tmp_path / ".lock").unlink()
-        assert is_locked(tmp_path)
         with pytest.raises(RunLocked, match="another process is writing this run"), locked(tmp_path):
             pass
         holder.kill()
@@ -95,7 +94,6 @@ def test_a_process_of_an_earlier_version_holds_the_lock_file_alone(tmp_path: Pat
         file.write("process 7")
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert is_locked(tmp_path)
         with pytest.raises(RunLocked, match="process 7 is writing this run"), locked(tmp_path):
             pass
 
@@ -155,15 +153,6 @@ def test_a_lock_file_that_is_a_link_is_not_written_through(tmp_path: Path) -> No
     with pytest.raises(UsageError, match=".lock is a symbolic link"), locked(tmp_path / "run"):
         pass
     assert outside.read_text() == "theirs"
-
-
-def test_looking_whether_a_directory_is_locked_changes_nothing(tmp_path: Path) -> None:
-    assert not is_locked(tmp_path / "nowhere")
-    with locked(tmp_path):
-        assert is_locked(tmp_path)
-        assert is_locked(tmp_path)
-    assert not is_locked(tmp_path)
-    assert (tmp_path / ".lock").read_text() == f"process {os.getpid()}"
 
 
 def test_a_directory_that_cannot_be_is_the_users_mistake(tmp_path: Path) -> None:

@@ -605,7 +605,7 @@ def test_what_everybody_in_flight_learns_of_a_provider_is_told_once(tmp_path: Pa
     with pytest.raises(ProviderRefused):
         run_virtual(main)
     notices = [event for event in told if isinstance(event, Notice)]
-    assert notices == [Notice("the key is not valid; what does not need it goes on")]
+    assert notices == [Notice("the key is not valid; systems that do not use this provider continue")]
     held_up = [event for event in told if isinstance(event, GroupHeldUp)]
     assert held_up == [GroupHeldUp("bad", "bad")]
 

@@ -28,7 +28,7 @@ def line(n: int, *, ok: bool = True, text: str = "an answer, 答案", key: str |
 
 
 def places(path: Path, key: str) -> list[int]:
-    return list(scan_journal(path).index.places(key))
+    return list(scan_journal(path).index.lookup(key))
 
 
 @contextmanager
@@ -52,7 +52,7 @@ def test_an_empty_journal_has_no_keys(path: Path) -> None:
     path.write_bytes(b"")
     found = scan_journal(path)
     assert (found.index, found.records, found.damaged_lines) == (NO_KEYS, 0, [])
-    assert list(found.index.places(step_key(1))) == []
+    assert list(found.index.lookup(step_key(1))) == []
 
 
 def test_every_finished_step_is_found_where_it_begins(path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_whole_record_in_another_form_is_parsed(path: Path, same: bytes) -> No
     path.write_bytes(line(0) + same + line(2))
     found = scan_journal(path)
     assert (found.records, found.damaged_lines) == (3, [])
-    assert list(found.index.places(step_key(1))) == [len(line(0))]
+    assert list(found.index.lookup(step_key(1))) == [len(line(0))]
 
 
 @pytest.mark.parametrize(
@@ -136,8 +136,8 @@ def test_damage_is_named_by_its_line_and_its_step_is_absent(path: Path, damage: 
     path.write_bytes(line(0) + damage + line(2))
     found = scan_journal(path)
     assert (found.records, found.damaged_lines) == (2, [2])
-    assert list(found.index.places(step_key(1))) == []
-    assert list(found.index.places(step_key(2))) == [len(line(0) + damage)]
+    assert list(found.index.lookup(step_key(1))) == []
+    assert list(found.index.lookup(step_key(2))) == [len(line(0) + damage)]
 
 
 # --- blocks
@@ -161,7 +161,7 @@ def test_the_size_of_a_block_changes_nothing(lines: list[bytes], block: int) -> 
         assert found.records == sum(key is not None for key in keys)
         for key in {key for key in keys if key}:
             begins = [len(b"".join(lines[:n])) for n, other in enumerate(keys) if other == key]
-            assert list(found.index.places(key)) == begins[::-1]
+            assert list(found.index.lookup(key)) == begins[::-1]
 
 
 @settings(max_examples=50, deadline=None)
@@ -175,8 +175,8 @@ def test_a_line_over_the_limit_is_damage_whatever_it_ends_in(lines: list[bytes],
         patch.setattr(journal_index, "_BLOCK", block)
         patch.setattr(journal_index, "MAX_LINE", limit)
         found = scan_journal(path)
-        assert list(found.index.places(step_key(9))) == []
-        assert next(iter(found.index.places(step_key(3)))) == len(b"".join([*lines, hidden]))
+        assert list(found.index.lookup(step_key(9))) == []
+        assert next(iter(found.index.lookup(step_key(3)))) == len(b"".join([*lines, hidden]))
         assert {len(lines) + 1, len(lines) + 3} <= set(found.damaged_lines)
         patch.setattr(journal, "MAX_LINE", limit)
         assert [one.get("instance") for _, one in placed_records(path)].count("q9") == 0
@@ -236,18 +236,6 @@ def test_what_is_found_is_what_was_appended_and_every_damaged_line_is_named(data
 
 
 # --- parts
-
-
-def test_a_scan_from_a_line_on_finds_what_follows(tmp_path: Path) -> None:
-    path = tmp_path / "steps.jsonl"
-    path.write_bytes(line(0) + b"garbage\n" + line(1))
-    start = len(line(0))
-    found = scan_journal(path, start)
-    assert (found.records, found.damaged_lines) == (1, [1])
-    assert list(found.index.places(step_key(1))) == [start + len(b"garbage\n")]
-    assert list(found.index.places(step_key(0))) == []
-    end = scan_journal(path, path.stat().st_size)
-    assert (end.index, end.records, end.damaged_lines) == (NO_KEYS, 0, [])
 
 
 @pytest.mark.parametrize(

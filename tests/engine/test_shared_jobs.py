@@ -126,7 +126,7 @@ def test_jobs_that_share_nothing_forget_and_shared_ones_keep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is kept moves into the index, 16 bytes a step, and is found there."""
-    monkeypatch.setattr("cts_async.engine.journal.KEPT_AT_ONCE", 3)
+    monkeypatch.setattr("cts_async.engine.journal.INDEXED_AT_ONCE", 3)
     world = World(tmp_path)
     world.run([f"q{i % 10}" for i in range(40)])
     assert sorted(world.executed) == sorted(f"q{i}" for i in range(10))

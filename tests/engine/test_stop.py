@@ -17,7 +17,7 @@ import pytest
 
 from cts_async.engine.journal import read_jsonl
 from cts_async.engine.runner import Runner
-from cts_async.engine.signals import PASSED_ON, StopsHeard, stoppable
+from cts_async.engine.signals import stoppable
 from cts_async.errors import EXIT_RESUMABLE, Interrupted, StorageFull
 
 CHILD = """
@@ -72,7 +72,7 @@ except CTSError as error:
     sys.exit(error.exit_code)
 """
 
-INTERRUPTED = "Interrupted: interrupted; nothing is lost, the same command resumes\n"
+INTERRUPTED = "Interrupted: interrupted; completed work is saved, the same command resumes\n"
 LONG = 50.0
 
 
@@ -148,21 +148,6 @@ def test_one_signal_stops_now_while_there_is_nothing_to_finish(tmp_path: Path) -
 def test_without_a_signal_nothing_happens(tmp_path: Path) -> None:
     with running(tmp_path / "steps.jsonl", 0.01) as child:
         assert ended(child) == ("finished\n" * 3 + "closed\n", 0)
-
-
-@pytest.mark.parametrize(
-    ("numbers", "news"),
-    [
-        ([signal.SIGINT, PASSED_ON], [True, False]),
-        ([PASSED_ON, signal.SIGTERM], [True, False]),
-        ([signal.SIGINT, PASSED_ON, PASSED_ON, signal.SIGINT], [True, False, True, False]),
-        ([PASSED_ON, PASSED_ON], [True, True]),
-        ([signal.SIGINT, signal.SIGTERM], [True, True]),
-    ],
-)
-def test_what_is_passed_on_is_no_news_where_it_was_heard_anyway(numbers: list[int], news: list[bool]) -> None:
-    stops = StopsHeard()
-    assert [stops.another(number) for number in numbers] == news
 
 
 # --- the block itself

@@ -21,8 +21,8 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm import anthropic
-from cts_async.llm.anthropic import BEGIN_WITH, OPENING, conversation
+from cts_async.llm.apis import anthropic
+from cts_async.llm.apis.anthropic import BEGIN_WITH, OPENING, split_system
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Constraint, Message, Reply
 
@@ -107,7 +107,7 @@ def test_the_key_is_in_its_own_header() -> None:
 
 
 def test_the_same_speaker_s_turns_are_one() -> None:
-    system, turns = conversation(
+    system, turns = split_system(
         [said("system", "A"), said("user", "1"), said("user", "2"), said("system", "B"), said("user", "3")]
     )
     assert system == "A\n\nB"
@@ -116,21 +116,21 @@ def test_the_same_speaker_s_turns_are_one() -> None:
 
 def test_a_beginning_of_the_reply_is_asked_for() -> None:
     """Others continue a last turn of the assistant's; newer Claude models refuse one."""
-    _, turns = conversation([said("user", "Who?"), said("assistant", "<think>\n")])
+    _, turns = split_system([said("user", "Who?"), said("assistant", "<think>\n")])
     assert turns == [said("user", f"Who?\n\n{BEGIN_WITH}\n<think>\n")]
 
 
 def test_a_conversation_that_the_assistant_begins_is_opened_for_it() -> None:
-    _, turns = conversation([said("assistant", "Hello."), said("user", "Hi.")])
+    _, turns = split_system([said("assistant", "Hello."), said("user", "Hi.")])
     assert turns == [said("user", OPENING), said("assistant", "Hello."), said("user", "Hi.")]
 
 
 def test_nothing_but_instructions_is_what_the_user_says() -> None:
-    assert conversation([said("system", "Say hi.")]) == ("", [said("user", "Say hi.")])
+    assert split_system([said("system", "Say hi.")]) == ("", [said("user", "Say hi.")])
 
 
 def test_blank_messages_which_the_api_refuses_are_left_out() -> None:
-    assert conversation([said("system", " "), said("user", "\n"), said("user", "hi")]) == (
+    assert split_system([said("system", " "), said("user", "\n"), said("user", "hi")]) == (
         "",
         [said("user", "hi")],
     )
@@ -143,7 +143,7 @@ messages = st.lists(
 
 @given(messages)
 def test_turns_alternate_begin_and_end_with_the_user_and_hold_every_text(talk: Sequence[Message]) -> None:
-    system, turns = conversation(talk)
+    system, turns = split_system(talk)
     assert [turn["role"] for turn in turns] == ["user", "assistant"] * (len(turns) // 2) + ["user"]
     assert all(turn["content"].strip() for turn in turns)
     everything = system + "".join(turn["content"] for turn in turns)

@@ -214,7 +214,7 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
         (BASE + "max_concurrency = 1.5", 4, "models.m.max_concurrency", "integer"),
         (BASE + 'tokens_per_min = "9"', 4, "models.m.tokens_per_min", "number"),
         (BASE + 'limit = "burst"', 4, "models.m.limit", "'paced', 'sliding', 'bucket' or 'auto'"),
-        (BASE + 'api = "grpc"', 4, "models.m.api", "'openai' or 'anthropic'"),
+        (BASE + 'api = "grpc"', 4, "models.m.api", "known: anthropic, openai"),
         (BASE + 'api_key = "sk-1"', 4, "models.m.api_key", "keys come from the environment: use key_env"),
         (BASE + 'key = "sk-1"', 4, "models.m.key", "keys come from the environment: use key_env"),
         (BASE + 'params = { Authorization = "sk-1" }', 4, "models.m.params.Authorization", "use key_env"),

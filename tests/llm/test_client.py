@@ -35,7 +35,7 @@ from cts_async.errors import (
 )
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.http import Pool
+from cts_async.llm.http import ConnectionPool
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
 from cts_async.llm.parsing import QuestionList
@@ -271,7 +271,7 @@ def test_a_certificate_that_is_not_valid_stops_the_provider_and_names_ssl_cert_f
             with pytest.raises(ProviderRefused) as of_chat:
                 await chat(spec_at(f"{url}/v1"))
             service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
-            async with aiohttp.ClientSession(connector=Pool()) as session:
+            async with aiohttp.ClientSession(connector=ConnectionPool()) as session:
                 with pytest.raises(ProviderRefused) as of_search:
                     await ask_service(service, session, "GET", URL(url), {})
             errors += [of_chat.value, of_search.value]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cts_async.llm.responses import ABORTED, LENGTH, REFUSED, STOP, ending
+from cts_async.llm.responses import ABORTED, LENGTH, REFUSED, STOP, finish_reason
 
 
 @pytest.mark.parametrize(
@@ -36,4 +36,4 @@ from cts_async.llm.responses import ABORTED, LENGTH, REFUSED, STOP, ending
     ],
 )
 def test_a_reason_has_one_meaning(reason: object, meaning: str) -> None:
-    assert ending(reason) == meaning
+    assert finish_reason(reason) == meaning

@@ -20,7 +20,7 @@ import pytest
 import uvloop
 
 import cts_async
-from cts_async.llm.http import Answer, Exchange, Pool, header_lines
+from cts_async.llm.http import ConnectionPool, HttpEndpoint, HttpResponse, encode_headers
 
 T = TypeVar("T")
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -73,23 +73,23 @@ async def read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def exchange(server: Server) -> AsyncIterator[Exchange]:
+async def exchange(server: Server) -> AsyncIterator[HttpEndpoint]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    connector = Pool()
+    connector = ConnectionPool()
     try:
         async with aiohttp.ClientSession(connector=connector) as session:
-            yield Exchange(connector, session, f"http://127.0.0.1:{port}/v1/chat?x=1")
+            yield HttpEndpoint(connector, session, f"http://127.0.0.1:{port}/v1/chat?x=1")
     finally:
         listening.close()
 
 
 async def posted(
     server: Server, times: int = 1, total_s: float = 5.0, idle_s: float | None = None
-) -> list[Answer]:
+) -> list[HttpResponse]:
     async with exchange(server) as to:
         return [
-            await to.send(header_lines({"X-Name": "value"}), b"body", total_s, idle_s) for _ in range(times)
+            await to.send(encode_headers({"X-Name": "value"}), b"body", total_s, idle_s) for _ in range(times)
         ]
 
 
@@ -211,9 +211,9 @@ def test_a_cancelled_exchange_does_not_leave_its_answer_to_the_next(run: Callabl
 
 def test_a_refused_connection_is_a_client_error(run: Callable[[Awaitable[T]], T]) -> None:
     async def main() -> None:
-        connector = Pool()
+        connector = ConnectionPool()
         async with aiohttp.ClientSession(connector=connector) as session:
-            await Exchange(connector, session, "http://127.0.0.1:9").send(b"", b"", 5.0)
+            await HttpEndpoint(connector, session, "http://127.0.0.1:9").send(b"", b"", 5.0)
 
     with pytest.raises(aiohttp.ClientConnectorError):
         run(main())
@@ -223,9 +223,9 @@ def test_a_connection_that_does_not_come_about_is_a_timeout_of_its_own(
     run: Callable[[Awaitable[T]], T],
 ) -> None:
     async def main(port: int) -> None:
-        connector = Pool()
+        connector = ConnectionPool()
         async with aiohttp.ClientSession(connector=connector) as session:
-            await Exchange(connector, session, f"http://127.0.0.1:{port}").send(b"", b"", 0.1)
+            await HttpEndpoint(connector, session, f"http://127.0.0.1:{port}").send(b"", b"", 0.1)
 
     with ExitStack() as stack:
         full = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import pytest
+from free_text import FreeText
 
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.journal import Journal, read_jsonl
@@ -20,7 +21,7 @@ from cts_async.llm.client import Client
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model, ServedModels
-from cts_async.llm.parsing import Expect, FreeText
+from cts_async.llm.parsing import Expect
 from cts_async.llm.scheme_forms import Choice
 
 SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)

@@ -17,7 +17,7 @@ from cts_async.errors import (
     RejectedError,
     TransientError,
 )
-from cts_async.llm import openai
+from cts_async.llm.apis import openai
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Constraint, Reply
 

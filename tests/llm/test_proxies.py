@@ -25,7 +25,7 @@ import cts_async
 from cts_async.errors import CTSError, ProviderRefused, TransientError, UsageError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
-from cts_async.llm.http import Pool
+from cts_async.llm.http import ConnectionPool
 from cts_async.llm.messages import ChatRequest
 from cts_async.llm.proxies import Proxies
 from cts_async.search.backends.endpoint import SEARCH_REFUSALS, Service, ask
@@ -197,7 +197,7 @@ async def test_a_search_service_is_asked_through_the_proxy(scheme: str, trusting
         target = URL(f"{scheme}://api.test:{port}/s?q=ferry")
         async with (
             FakeProxy({"api.test": port}) as proxy,
-            aiohttp.ClientSession(connector=Pool({"ALL_PROXY": proxy.url})) as session,
+            aiohttp.ClientSession(connector=ConnectionPool({"ALL_PROXY": proxy.url})) as session,
         ):
             got = await ask(service, session, "GET", target, {})
     assert "GET /s?q=ferry" in got.text
@@ -213,7 +213,7 @@ async def failing(url: str, environ: Mapping[str, str]) -> list[CTSError]:
     service = Service("mine", None, "", 5.0, SEARCH_REFUSALS)
     with pytest.raises(CTSError) as of_chat:
         await chat(url, environ)
-    async with aiohttp.ClientSession(connector=Pool(environ)) as session:
+    async with aiohttp.ClientSession(connector=ConnectionPool(environ)) as session:
         with pytest.raises(CTSError) as of_search:
             await ask(service, session, "GET", URL(url), {})
     return [of_chat.value, of_search.value]

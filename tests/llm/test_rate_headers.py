@@ -8,7 +8,7 @@ import pytest
 from multidict import CIMultiDict
 
 from cts_async.engine.ratelimit import Quota, Quotas
-from cts_async.llm.responses import quotas
+from cts_async.llm.responses import quotas_in
 
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
@@ -56,7 +56,7 @@ NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
     ],
 )
 def test_limits_are_read_from_headers(headers: Mapping[str, str], expected: Quotas | None) -> None:
-    assert quotas(CIMultiDict(headers), NOW) == expected
+    assert quotas_in(CIMultiDict(headers), NOW) == expected
 
 
 def anthropic(**said: str) -> CIMultiDict[str]:
@@ -79,21 +79,21 @@ def test_anthropic_s_three_limits_of_tokens_are_kept_as_one() -> None:
         output_tokens_remaining="2000",
         output_tokens_reset="2023-11-14T22:14:05Z",
     )
-    assert quotas(headers, NOW) == Quotas(None, Quota(30000, 7500.0, 45.0))
+    assert quotas_in(headers, NOW) == Quotas(None, Quota(30000, 7500.0, 45.0))
 
 
 def test_a_workspace_s_stricter_limit_of_all_tokens_holds() -> None:
     headers = anthropic(tokens_limit="10000", tokens_remaining="5000", input_tokens_limit="30000")
-    assert quotas(headers, NOW) == Quotas(None, Quota(10000, 5000.0))
+    assert quotas_in(headers, NOW) == Quotas(None, Quota(10000, 5000.0))
 
 
 def test_a_limit_of_tokens_out_alone_says_nothing_of_all_tokens() -> None:
-    assert quotas(anthropic(output_tokens_limit="8000", output_tokens_remaining="0"), NOW) is None
+    assert quotas_in(anthropic(output_tokens_limit="8000", output_tokens_remaining="0"), NOW) is None
 
 
 def test_limits_without_what_is_left_are_limits() -> None:
     headers = anthropic(input_tokens_limit="30000", requests_limit="50")
-    assert quotas(headers, NOW) == Quotas(Quota(50), Quota(30000))
+    assert quotas_in(headers, NOW) == Quotas(Quota(50), Quota(30000))
 
 
 @pytest.mark.parametrize("skew_s", [-3600.0, 3600.0])
@@ -106,4 +106,4 @@ def test_resets_are_measured_against_the_answer_s_own_date(skew_s: float) -> Non
             "anthropic-ratelimit-requests-reset": "2023-11-14T22:13:30Z",
         }
     )
-    assert quotas(headers, NOW + skew_s) == Quotas(Quota(50, 0, 10.0))
+    assert quotas_in(headers, NOW + skew_s) == Quotas(Quota(50, 0, 10.0))

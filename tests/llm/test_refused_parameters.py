@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
+from free_text import FreeText
 
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.journal import Journal, read_jsonl
@@ -18,7 +19,6 @@ from cts_async.errors import RejectedError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.client import Client
 from cts_async.llm.model import Model, ServedModels
-from cts_async.llm.parsing import FreeText
 from cts_async.llm.responses import refused_parameter
 from cts_async.report.results import dropped_parameters
 from cts_async.report.summary import summarise_run, write_summary
@@ -99,8 +99,7 @@ def run(
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
         spec = ModelSpec("mine", "openai", url, "m-1", None, "mine", 8, params={**PARAMS, **params})
-        events = Events()
-        events.subscribe(lambda event: notices.append(event.text) if isinstance(event, Notice) else None)
+        events = Events(lambda event: notices.append(event.text) if isinstance(event, Notice) else None)
         journal = Journal(directory / "steps.jsonl")
         lane = Lane("mine", LaneLimits())
         async with Client({}) as client:

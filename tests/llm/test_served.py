@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.engine.events import Event, Events, Notice
-from cts_async.llm.model import ServedModels, another_model
+from cts_async.llm.model import ServedModels, is_other_model
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from cts_async.llm.model import ServedModels, another_model
     ],
 )
 def test_a_snapshot_is_the_model_asked_for(asked: str, served: str) -> None:
-    assert not another_model(asked, served)
+    assert not is_other_model(asked, served)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_snapshot_is_the_model_asked_for(asked: str, served: str) -> None:
     ],
 )
 def test_any_other_name_is_another_model(asked: str, served: str) -> None:
-    assert another_model(asked, served)
+    assert is_other_model(asked, served)
 
 
 @given(
@@ -61,9 +61,9 @@ def test_any_other_name_is_another_model(asked: str, served: str) -> None:
     st.dates(date(2020, 1, 1), date(2099, 12, 31)),
 )
 def test_every_name_is_its_own_and_any_day_s_snapshot_is_it(name: str, day: date) -> None:
-    assert not another_model(name, name)
-    assert not another_model(name, f"{name}-{day.isoformat()}")
-    assert not another_model(name, f"{name}-{day:%Y%m%d}")
+    assert not is_other_model(name, name)
+    assert not is_other_model(name, f"{name}-{day.isoformat()}")
+    assert not is_other_model(name, f"{name}-{day:%Y%m%d}")
 
 
 def test_another_model_is_told_once_for_each_pair() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from cts_async.errors import UnusableOutput
 from cts_async.llm.coverage import CoverageList
-from cts_async.llm.json_text import extract_json, find_json, repairable, strip_thoughts
-from cts_async.llm.parsing import Expect, FreeText, OneLine, QuestionList, ShortPhrase
+from cts_async.llm.json_text import find_json, repairable, strip_thoughts
+from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.records import UNKNOWN, Answer, Coverage
 
 AB = ["a", "b"]
@@ -53,7 +53,7 @@ REPAIRABLE = {
 
 @pytest.mark.parametrize("text", JSON_IN_TEXT.values(), ids=JSON_IN_TEXT)
 def test_json_is_found_without_repair(text: str) -> None:
-    assert extract_json(text) == AB
+    assert find_json(text).value == AB
     assert not find_json(text).repaired
 
 
@@ -74,7 +74,7 @@ def test_a_model_that_says_the_same_for_ever_is_not_pondered_over(again: str, be
     text = (before + again * 20_000)[:19_999]
     assert not repairable(text)
     with pytest.raises(UnusableOutput):
-        extract_json(text)
+        find_json(text)
 
 
 def test_a_long_reply_with_one_mistake_is_repaired() -> None:
@@ -82,7 +82,7 @@ def test_a_long_reply_with_one_mistake_is_repaired() -> None:
     broken = json.dumps([nugget] * 100)[:-1] + ",]"
     assert 15_000 < len(broken) < 20_000
     assert find_json(broken).repaired
-    assert extract_json(broken) == [nugget] * 100
+    assert find_json(broken).value == [nugget] * 100
 
 
 @pytest.mark.parametrize(
@@ -90,21 +90,21 @@ def test_a_long_reply_with_one_mistake_is_repaired() -> None:
 )
 def test_a_reply_without_json_is_unusable(text: str) -> None:
     with pytest.raises(UnusableOutput, match="holds none") as caught:
-        extract_json(text)
+        find_json(text)
     assert caught.value.text == text
 
 
 def test_the_largest_value_is_taken_not_the_first() -> None:
-    assert extract_json('[1] {"results": ["a", "b"]} [2]') == {"results": ["a", "b"]}
+    assert find_json('[1] {"results": ["a", "b"]} [2]').value == {"results": ["a", "b"]}
 
 
 def test_full_width_punctuation_within_strings_is_kept() -> None:
-    assert extract_json('["哪一年，哪里？"，"多少：几个"]') == ["哪一年，哪里？", "多少：几个"]
+    assert find_json('["哪一年，哪里？"，"多少：几个"]').value == ["哪一年，哪里？", "多少：几个"]
 
 
 def test_a_lone_surrogate_is_refused_rather_than_passed_on() -> None:
     with pytest.raises(UnusableOutput):
-        extract_json('["\\ud800", "b"]')
+        find_json('["\\ud800", "b"]')
 
 
 def test_a_text_that_ends_in_a_string_is_cut_off() -> None:
@@ -119,7 +119,7 @@ def test_a_text_that_ends_in_a_string_is_cut_off() -> None:
 def test_hostile_text_is_refused_quickly(text: str) -> None:
     began = time.perf_counter()
     with pytest.raises(UnusableOutput):
-        extract_json(text)
+        find_json(text)
     assert time.perf_counter() - began < 2
 
 
@@ -134,14 +134,14 @@ containers = st.lists(values, max_size=4) | st.dictionaries(st.text(max_size=5),
 
 @given(containers)
 def test_any_json_comes_back_as_it_was(value: Any) -> None:
-    assert extract_json(json.dumps(value)) == value
+    assert find_json(json.dumps(value)).value == value
 
 
 @given(containers, plain, plain, st.sampled_from(["{}", "<think>[0] {{}}</think>{}", "{}\n{}"]))
 def test_json_survives_the_prose_around_it(value: Any, before: str, after: str, noise: str) -> None:
     text = json.dumps(value)
     assume("think>" not in text and "```" not in text and "~~~" not in text)
-    assert extract_json(f"{noise.format(before, '')}\n{text}\n{after}") == value
+    assert find_json(f"{noise.format(before, '')}\n{text}\n{after}").value == value
 
 
 # --- questions
@@ -533,14 +533,8 @@ def test_the_schema_of_labels_fixes_number_and_words() -> None:
 # --- all forms
 
 
-def test_free_text_is_unchanged_and_not_blank() -> None:
-    assert FreeText().parse(" <think>a</think> b\n") == " <think>a</think> b\n"
-    with pytest.raises(UnusableOutput):
-        FreeText().parse(" \n")
-
-
 def test_every_form_has_a_name_and_what_a_server_can_enforce() -> None:
-    forms: list[Expect[object]] = [QuestionList(2), ShortPhrase(), OneLine(), N12, FreeText()]
+    forms: list[Expect[object]] = [QuestionList(2), ShortPhrase(), OneLine(), N12]
     assert [form.name for form in forms] == ["questions/2", "phrase", "line", "coverage", "text"]
     assert [form.json_schema is not None for form in forms] == [True, False, False, True, False]
     assert [form.grammar is not None for form in forms] == [True, True, True, True, False]

@@ -16,7 +16,7 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.prompts import load_prompts
-from cts_async.protocol.run import run_campaign
+from cts_async.protocol.run import run_plan
 from cts_async.records import AgentPrompt
 
 PROMPTS = load_prompts()
@@ -103,7 +103,7 @@ def played(folder: Path, **options: Any) -> tuple[list[str], dict[str, Any]]:
             config.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
             asked = RunConfig(models=(), every_role="fake", limit=1, runs_dir=folder / "runs", **options)
             plan = make_plan(asked, load_catalogue(config), {})
-            await run_campaign(plan, {}, Events())
+            await run_plan(plan, {}, Events())
             (directory,) = plan.systems.values()
             said = [request.messages[0]["content"] for request in provider.seen if request.role == "agent"]
             return said, (read_manifest(directory) or {})["identity"]

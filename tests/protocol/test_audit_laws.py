@@ -26,6 +26,10 @@ from cts_async.records import language_of
 WORDS = ["ferry", "winter", "North", "the", "of", "with", "2033", "65", "Straße", "time", *"图书馆二楼的安静"]
 TOKENS = st.lists(st.sampled_from(WORDS), min_size=2, max_size=8)
 PROMPTS = load_prompts()
+USED = [
+    f"{role}.{language}" for role in ("clarify", "answer", "rewrite", "agent") for language in ("en", "zh")
+]
+"""The prompts of these runs; an audit splits each of them into words."""
 AUDITED = ("clarify", "answer/1", "rewrite", "search/turn/1", "search/turn/2")
 
 
@@ -130,11 +134,11 @@ def audited(walk: Walk, records: list[Record]) -> Any:
             "models": {"clarifier": {}},
             "current_date": "2031-01-01",
             "data": {"sha256": sha256_of(queries)},
-            "prompts": PROMPTS.sha256,
+            "prompts": {name: PROMPTS.sha256[name] for name in USED},
         }
         (run / "run.json").write_text(json.dumps({"identity": identity, "data": {"spec": str(queries)}}))
         (run / "prompts").mkdir()
-        for name in PROMPTS.sha256:
+        for name in USED:
             (run / "prompts" / f"{name}.txt").write_text(PROMPTS.text(name))
         write(run / "steps.jsonl", records)
         return audit_run(run)

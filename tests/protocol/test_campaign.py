@@ -16,7 +16,7 @@ import pytest
 from fake_provider import FAULTS, FakeProvider, Settings
 
 from cts_async.config import BudgetConfig, RunConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded
 from cts_async.engine.journal import read_jsonl
@@ -25,7 +25,7 @@ from cts_async.errors import BudgetSpent, ProviderDown, ProviderRefused
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import failed, latest_results
-from cts_async.protocol.run import run_campaign
+from cts_async.protocol.run import run_plan
 from cts_async.report.summary import summarise_run, write_summary
 from cts_async.scorer import restore_score_100
 
@@ -63,7 +63,7 @@ def campaign(
             # The date is part of the agent's prompt: the same requests, and so the same faults, every day.
             plan = replace(plan, current_date="2033-01-15")
             try:
-                await run_campaign(plan, environ, events or Events())
+                await run_plan(plan, environ, events or Events())
             finally:
                 for path in plan.systems.values():
                     write_summary(summarise_run(path))

@@ -14,7 +14,7 @@ from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, LimitLearned, Notice
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.plan import make_plan
-from cts_async.protocol.run import run_campaign
+from cts_async.protocol.run import run_plan
 from cts_async.report.summary import summarise_run, write_summary
 
 N = 2
@@ -52,7 +52,7 @@ def ran(directory: Path, toml: str = CLAUDE, **settings: Any) -> Ran:
             asked = RunConfig(models=("claude",), every_role="claude", limit=N, runs_dir=directory / "runs")
             environ = {"ANTHROPIC_API_KEY": KEY}
             plan = make_plan(asked, load_catalogue(config), environ)
-            await run_campaign(plan, environ, Events(said.append))
+            await run_plan(plan, environ, Events(said.append))
 
     asyncio.run(main())
     return Ran(directory, provider, said)
@@ -112,7 +112,7 @@ def test_a_model_served_for_another_is_told_once_and_counted(tmp_path: Path) -> 
     found = ran(tmp_path, served_model="claude-haiku")
     asked = "claude-sonnet-4-5-20250929"
     told = [event.text for event in found.said if isinstance(event, Notice)]
-    assert told == [f"{asked} was asked for, claude-haiku answers"]
+    assert told == [f"{asked} was requested, claude-haiku replies"]
     assert found.summary["served_models"] == {asked: {"claude-haiku": N * CLARIFIED}}
 
 

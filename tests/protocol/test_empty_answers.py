@@ -20,7 +20,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit.report import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import latest_results
-from cts_async.protocol.run import run_campaign
+from cts_async.protocol.run import run_plan
 from cts_async.records import EmptyAnswers
 from cts_async.report.summary import summarise_run, write_summary
 from cts_async.scorer import score_file
@@ -58,7 +58,7 @@ def played(folder: Path, empty_answers: EmptyAnswers) -> tuple[Path, dict[str, A
                 empty_answers=empty_answers,
             )
             plan = make_plan(asked, load_catalogue(config), {})
-            await run_campaign(plan, {}, Events())
+            await run_plan(plan, {}, Events())
             (directory,) = plan.systems.values()
             n_judged = sum(request.role == "judge" for request in provider.seen)
             return directory, write_summary(summarise_run(directory)), n_judged

@@ -10,7 +10,7 @@ import pytest
 from fake_provider import Remote, provider_process
 from typed_commands import Cts, typed
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import FURTHER, with_judges
@@ -117,7 +117,7 @@ def test_a_model_that_takes_over_a_judges_name_does_not_go_on_with_its_file(
     assert done.code == 2
     assert done.err == (
         'cts: runs/r/judgments/mine.jsonl has verdicts of another mine: model.model was "mine-1", now "mine-2". '
-        "Give the new one another name, or move that file aside to judge anew\n"
+        "Use another name for the new judge, or move that file away to judge again\n"
     )
     assert (file.read_bytes(), len(provider.seen())) == (before, asked)
     configure(provider.url, "mine-1")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from cts_async.analysis.runs import read_run
 from cts_async.cli.main import app
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
 from cts_async.errors import InputError, ProviderRefused, UsageError
 from cts_async.protocol.run_files import JUDGMENTS
@@ -155,7 +155,7 @@ def test_one_file_after_several_goes_into_its_directory_and_several_after_one_ar
     judge("--judge", "mine", files=("c.jsonl",))
     assert len(lines("out/c/per_item.jsonl")) == 4
     judge("--judge", "mine", files=("c.jsonl",), out="one")
-    with pytest.raises(UsageError, match=r"one holds the verdicts on c\.jsonl alone: choose another --out"):
+    with pytest.raises(UsageError, match=r"one holds the verdicts on c\.jsonl alone: use another --out"):
         judge("--judge", "mine", out="one")
 
 
@@ -264,7 +264,7 @@ def test_all_runs_of_a_directory_or_a_pattern(runs: list[Path]) -> None:
 
 
 def test_runs_and_candidates_at_once_are_refused(runs: list[Path]) -> None:
-    with pytest.raises(UsageError, match="leave out --gold G, --candidates C, --out DIR, or the runs"):
+    with pytest.raises(UsageError, match="--gold G, --candidates C, --out DIR cannot be combined with RUN"):
         invoke("judge", runs[0], "--gold", GOLD, "--candidates", "a/x.jsonl", "--out", "out")
 
 

@@ -1,24 +1,44 @@
-"""Lines that other processes made go where those of this one go, judgments before the results that count on them."""
+"""The files of a run directory: what other processes wrote, sessions in the manifest, and a full disk."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cts_async.engine.shards import SHARDS
-from cts_async.engine.step import step_key
-from cts_async.errors import StorageFull
-from cts_async.protocol.run_files import RunFiles, judgments_path
+from cts_async.config import JudgeConfig
+from cts_async.engine.events import Events
+from cts_async.engine.run_dir import read_manifest, sessions_of
+from cts_async.engine.worker_status import WorkerStatus, census
+from cts_async.errors import Interrupted, StorageFull, UsageError
+from cts_async.protocol.gold.files import TRACES, TraceArchive
+from cts_async.protocol.judge_plan import JudgePlan, Target
+from cts_async.protocol.prompts import PromptSet
+from cts_async.protocol.rejudge import open_verdicts
+from cts_async.protocol.run_files import (
+    JUDGMENTS,
+    STEPS,
+    Also,
+    RunFiles,
+    RunRecord,
+    judgments_path,
+    recorded_session,
+)
+from cts_async.report.status import state_of_run
+from cts_async.report.viewer.run import read_metadata
 
 LINES = [b'{"id":"q1","n":1}\n', b'{"id":"q2","n":2}\n']
+NO_SPACE = r"No space left on device\); make room and type the same command again"
+TORN = b'{"key":'
 
 
 @pytest.mark.parametrize("sync", [False, True])
-def test_a_judges_lines_are_in_the_file_before_anybody_goes_on(tmp_path: Path, sync: bool) -> None:
+def test_lines_of_other_processes_are_written_before_add_lines_returns(tmp_path: Path, sync: bool) -> None:
     async def main() -> None:
         files = RunFiles(tmp_path, sync=sync)
         await files.add_lines("openai:gpt", LINES)
@@ -31,7 +51,7 @@ def test_a_judges_lines_are_in_the_file_before_anybody_goes_on(tmp_path: Path, s
     asyncio.run(main())
 
 
-def test_results_that_the_disk_refused_are_told_in_the_end(
+def test_results_that_the_disk_refused_are_an_error_when_files_are_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
@@ -47,11 +67,163 @@ def test_results_that_the_disk_refused_are_told_in_the_end(
         asyncio.run(main())
 
 
-def test_opening_a_run_takes_in_what_lies_in_shards(tmp_path: Path) -> None:
-    key = step_key("clarify")
-    (tmp_path / SHARDS).mkdir()
-    (tmp_path / SHARDS / "w1-1.jsonl").write_bytes(b'{"key":"%s","ok":true}\n' % key.encode())
-    files = RunFiles(tmp_path)
-    assert files.journal.find(key) == {"key": key, "ok": True}
-    files.close()
-    assert not (tmp_path / SHARDS).exists()
+def test_unmerged_steps_of_an_old_cluster_run_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    (tmp_path / "shards" / "w1-1.jsonl").write_bytes(b"{}\n")
+    with pytest.raises(
+        UsageError, match=r"cts-async==0\.7\.0 can merge; resume the run with that version first"
+    ):
+        RunFiles(tmp_path)
+
+
+# --- Sessions in the manifest
+
+
+def session(
+    directory: Path,
+    identity: dict[str, Any] | None = None,
+    *,
+    notes: dict[str, Any] | None = None,
+    prompts: dict[str, str] | None = None,
+    option: str = "--name",
+    also: Also = dict,
+) -> AbstractContextManager[None]:
+    record = RunRecord(identity or {}, notes or {}, prompts or {}, option=option)
+    return recorded_session(directory, record, also)
+
+
+def sessions(directory: Path) -> list[Any]:
+    return list(sessions_of(read_manifest(directory) or {}))
+
+
+def interrupted_session(directory: Path) -> None:
+    """A session that begins with one worker and is interrupted after another was lost."""
+    workers = [WorkerStatus("w1", "node-a", 7, "idle")]
+    with session(directory, notes={"n_expected": 4}, also=lambda: census(workers)):
+        assert "workers" not in sessions(directory)[0]
+        workers.append(WorkerStatus("w2", "node-b", 8, "lost"))
+        raise Interrupted("Ctrl-C")
+
+
+def test_session_records_its_workers_when_it_ends(tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        interrupted_session(tmp_path)
+    with session(tmp_path):
+        pass
+    first, second = sessions(tmp_path)
+    assert (first["workers"], first["hosts"], first["lost"], first["stopped"]) == (1, 1, 1, "Ctrl-C")
+    assert sorted(second) == ["end", "start", "wall_s"]
+    assert state_of_run(tmp_path).state == "stopped"
+    about = read_metadata(tmp_path)
+    assert about is not None
+    assert (about.started, about.ended) == (first["start"], second["end"])
+
+
+@pytest.mark.parametrize("name", ["results.jsonl", "per_item.jsonl"])
+def test_results_without_a_manifest_are_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"id": "q1", "restore_score_100": 50.0}\n')
+    with (
+        pytest.raises(UsageError, match=f"holds {name} but no run.json.*another --out, or move {name}"),
+        session(tmp_path, {"k": 3}, option="--out"),
+    ):
+        pass
+    assert read_manifest(tmp_path) is None
+    (tmp_path / name).write_text("")  # opened, and killed before there was any
+    with session(tmp_path, {"k": 3}, option="--out"):
+        pass
+
+
+def test_journal_without_a_manifest_is_resumed(tmp_path: Path) -> None:
+    (tmp_path / "steps.jsonl").write_text("{}\n")
+    with session(tmp_path):
+        pass
+
+
+# --- A full disk
+
+
+def refuse(*_: object, **__: object) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full: fsync and mkdir fail."""
+    monkeypatch.setattr(os, "fsync", refuse)
+    monkeypatch.setattr(os, "mkdir", refuse)
+
+
+@pytest.mark.parametrize("name", ["steps.jsonl", "results.jsonl"])
+def test_torn_line_stays_in_place_when_the_disk_is_full(
+    tmp_path: Path, name: str, request: pytest.FixtureRequest
+) -> None:
+    (tmp_path / name).write_bytes(TORN)
+    request.getfixturevalue("full")
+    with pytest.raises(StorageFull, match=NO_SPACE):
+        RunFiles(tmp_path)
+    assert (tmp_path / name).read_bytes() == TORN
+
+
+def test_full_disk_is_an_error_for_a_journal_of_several_candidate_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / STEPS).write_bytes(TORN)
+    target = Target("x", tmp_path / "x", answers=(), scoring="mine", identity={}, shared_journal=True)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("cts_async.engine.journal.set_torn_tail_aside", refuse)
+    plan = JudgePlan(
+        config=JudgeConfig(),
+        out=tmp_path,
+        specs={},
+        judges=("mine",),
+        targets=(target,),
+        repeats=None,  # type: ignore[arg-type]
+        n_calls={},
+        identity={},
+        prompts=PromptSet(tmp_path, {}),
+    )
+    with pytest.raises(StorageFull, match=NO_SPACE), open_verdicts(plan, Events()):
+        pass
+
+
+def test_full_disk_is_an_error_for_archived_traces(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    (tmp_path / TRACES).write_bytes(TORN)
+    request.getfixturevalue("full")
+    with pytest.raises(StorageFull, match=NO_SPACE):
+        TraceArchive(tmp_path)
+
+
+def test_full_disk_is_an_error_for_a_new_folder_of_judgments(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    async def main() -> None:
+        files = RunFiles(tmp_path)
+        request.getfixturevalue("full")
+        with pytest.raises(StorageFull, match=f"{JUDGMENTS}.*{NO_SPACE}"):
+            await files.add_judgment("lexical", {"id": "q1"})
+        files.close()
+
+    asyncio.run(main())
+
+
+def test_prompt_that_does_not_fit_leaves_the_earlier_one_and_the_reason_in_the_manifest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session(tmp_path, prompts={"judge.en": "Judge."}):
+        pass
+    replace = os.replace
+
+    def full_for_prompts(temporary: str, name: str, **folders: int) -> None:
+        if name.endswith(".txt"):
+            refuse()
+        replace(temporary, name, **folders)
+
+    monkeypatch.setattr(os, "replace", full_for_prompts)
+    with session(tmp_path, prompts={"judge.en": "Judge."}):  # an unchanged file is not written again
+        pass
+    with pytest.raises(StorageFull, match=NO_SPACE), session(tmp_path, prompts={"judge.en": "Judge anew."}):
+        pass
+    assert [file.read_text() for file in (tmp_path / "prompts").iterdir()] == ["Judge."]
+    *_, last = sessions_of(read_manifest(tmp_path) or {})
+    assert last["end"]
+    assert "No space left" in last["stopped"]

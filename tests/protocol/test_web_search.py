@@ -23,7 +23,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.client import Client
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.results import latest_results
-from cts_async.protocol.run import run_campaign
+from cts_async.protocol.run import run_plan
 from cts_async.report.summary import summarise_run, write_summary
 
 N = 2
@@ -69,7 +69,7 @@ def search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pat
                 plan = make_plan(asked, load_catalogue(config), {})
                 plan = replace(plan, systems={s: d for s, d in plan.systems.items() if s.kind == "orig"})
                 (directory,) = plan.systems.values()
-                await run_campaign(plan, {}, Events())
+                await run_plan(plan, {}, Events())
                 write_summary(summarise_run(directory))
                 return directory
 
@@ -212,9 +212,9 @@ def test_a_replay_is_another_run_and_names_the_journals(search: Search) -> None:
 
 def test_no_run_replays_itself(search: Search) -> None:
     first = search(FakeWeb(GONE), FakeModels(), name="first")
-    with pytest.raises(UsageError, match="that is this run itself"):
+    with pytest.raises(UsageError, match="a run cannot replay itself"):
         search(without_web(), FakeModels(), name="first", replay=(first,))
-    with pytest.raises(UsageError, match=r"no run there \(steps.jsonl is missing\)"):
+    with pytest.raises(UsageError, match=r"not a run directory: steps.jsonl not found"):
         search(without_web(), FakeModels(), name="x", replay=(first.parent / "nowhere",))
 
 

@@ -66,7 +66,6 @@ def worker(name: str, **fields: Any) -> LiveWorker:
         "done": 120,
         "calls": 240,
         "calls_per_min": 180.0,
-        "streamed": False,
         "heard_s": 0.1,
         "note": "",
     }

@@ -34,7 +34,7 @@ def test_added_words_are_marked(blurred: str, rewritten: str, expected: str) -> 
 
 
 @given(st.text("ab 汉字,.é\n\x00", max_size=20), st.text("abc 汉字图书馆,.é\n\x00", max_size=40))
-def test_the_segments_make_up_the_query_and_alternate(blurred: str, rewritten: str) -> None:
+def test_segments_concatenate_to_the_query(blurred: str, rewritten: str) -> None:
     found = segments(blurred, rewritten)
     assert "".join(one["text"] for one in found) == rewritten
     assert all(one["text"] for one in found)
@@ -43,9 +43,9 @@ def test_the_segments_make_up_the_query_and_alternate(blurred: str, rewritten: s
 
 
 @given(st.text("ab 汉字,.", max_size=20))
-def test_nothing_is_added_to_the_same_query(query: str) -> None:
+def test_equal_query_has_no_added_words(query: str) -> None:
     assert not any(one["added"] for one in segments(query, query))
 
 
-def test_what_is_too_long_to_be_a_query_is_given_as_it_is() -> None:
+def test_overlong_query_is_not_marked() -> None:
     assert segments("ferry " * 4_000, "winter ferry") == [{"text": "winter ferry", "added": False}]

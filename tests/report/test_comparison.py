@@ -45,7 +45,7 @@ def test_a_baseline_may_be_any_system_by_name_or_directory(tmp_path: Path) -> No
         assert found.judged[0].pairs[0].difference == -2.0
 
 
-def test_the_json_holds_every_number_unrounded_and_is_the_same_every_time(tmp_path: Path) -> None:
+def test_json_is_unrounded_and_reproducible(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(0, 0, 1))
     made_run(tmp_path, label="gpt-k1", rows=rows(1, 2, 3))
     first = json.dumps(comparison_json(compare_runs([str(tmp_path)])))
@@ -58,13 +58,13 @@ def test_the_json_holds_every_number_unrounded_and_is_the_same_every_time(tmp_pa
     assert found["data"]["name"] == "made"
 
 
-def test_one_run_alone_is_refused(tmp_path: Path) -> None:
+def test_single_run_is_refused(tmp_path: Path) -> None:
     path = made_run(tmp_path, label="orig", rows=rows(1))
     with pytest.raises(UsageError, match="one run alone"):
         compare_runs([str(path), str(path)])
 
 
-def test_without_orig_systems_are_tested_against_each_other_and_have_no_differences(tmp_path: Path) -> None:
+def test_no_differences_without_orig(tmp_path: Path) -> None:
     made_run(tmp_path, label="gpt-k1", rows=rows(11, 22, 33))
     made_run(tmp_path, label="kimi-k1", rows=rows(10, 20, 30))
     found = compare_runs([str(tmp_path)])
@@ -85,7 +85,7 @@ def test_without_orig_systems_are_tested_against_each_other_and_have_no_differen
     assert compare_runs([str(tmp_path)], baseline="kimi-k1").baseline == "kimi-k1"
 
 
-def test_of_several_origs_one_has_to_be_chosen(tmp_path: Path) -> None:
+def test_several_origs_need_a_choice(tmp_path: Path) -> None:
     for name in ("monday", "friday"):
         made_run(tmp_path, label="orig", rows=rows(1), name=name)
     with pytest.raises(UsageError, match="several runs are orig: friday, monday"):
@@ -93,7 +93,7 @@ def test_of_several_origs_one_has_to_be_chosen(tmp_path: Path) -> None:
     assert compare_runs([str(tmp_path)], baseline="monday").baseline == "monday"
 
 
-def test_an_unknown_baseline_or_judge_is_answered_with_those_there_are(tmp_path: Path) -> None:
+def test_unknown_baseline_or_judge_lists_known_ones(tmp_path: Path) -> None:
     folder = both(tmp_path)
     with pytest.raises(UsageError, match=r"--baseline gtp-k1: no such system here; there are orig, gpt-k1"):
         compare_runs([folder], baseline="gtp-k1")
@@ -101,21 +101,21 @@ def test_an_unknown_baseline_or_judge_is_answered_with_those_there_are(tmp_path:
         compare_runs([folder], judges=["gpt"])
 
 
-def test_runs_without_any_judge_are_refused_with_a_way_out(tmp_path: Path) -> None:
+def test_unjudged_runs_are_refused_with_command(tmp_path: Path) -> None:
     for label in ("orig", "gpt-k1"):
         made_run(tmp_path, label=label, rows=[Row("q1")])
     with pytest.raises(UsageError, match="cts judge RUN"):
         compare_runs([str(tmp_path)])
 
 
-def test_nobody_is_sent_to_judge_runs_without_an_answer(tmp_path: Path) -> None:
+def test_runs_without_answers_are_not_sent_to_judge(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=[Row("q1", error="search/turn/1")])
     made_run(tmp_path, label="gpt-k1", rows=[], n_expected=1)
     with pytest.raises(UsageError, match=r"^no instance of these runs has an answer yet.*--retry-failed"):
         compare_runs([str(tmp_path)])
 
 
-def test_a_reader_is_told_of_unfinished_and_unjudged_runs(tmp_path: Path) -> None:
+def test_unfinished_and_unjudged_runs_are_noted(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1, 2), n_expected=5)
     made_run(tmp_path, label="gpt-k1", rows=[Row("q0"), Row("q1")])
     made_run(tmp_path, label="kimi-k1", rows=[Row("q9", labels={"gpt": "f"})])
@@ -126,7 +126,7 @@ def test_a_reader_is_told_of_unfinished_and_unjudged_runs(tmp_path: Path) -> Non
     assert other.startswith("Not judged by ernie: kimi-k1")
 
 
-def test_a_run_of_failures_alone_is_to_be_tried_again_and_not_judged(tmp_path: Path) -> None:
+def test_run_of_failures_is_noted_with_retry(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1, 2))
     made_run(tmp_path, label="gpt-k1", rows=[Row("q0", error="clarify"), Row("q1", error="clarify")])
     (note,) = compare_runs([str(tmp_path)]).notes
@@ -134,14 +134,14 @@ def test_a_run_of_failures_alone_is_to_be_tried_again_and_not_judged(tmp_path: P
     assert "--retry-failed" in note
 
 
-def test_nobody_is_sent_to_judge_a_run_in_which_nothing_has_finished(tmp_path: Path) -> None:
+def test_run_without_finished_instances_is_not_sent_to_judge(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1, 2))
     made_run(tmp_path, label="gpt-k1", rows=[], n_expected=2)
     (only,) = compare_runs([str(tmp_path)]).notes
     assert only.startswith("Unfinished: gpt-k1 has 0 of 2 instances")
 
 
-def test_a_reader_is_told_that_the_agents_differ(tmp_path: Path) -> None:
+def test_different_agents_are_noted(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1))
     made_run(tmp_path, label="gpt-k1", rows=rows(1), players={"agent": "gpt"})
     (note,) = compare_runs([str(tmp_path)]).notes
@@ -162,13 +162,13 @@ def test_supporting_models_are_compared_within_a_clarifier_and_budget(tmp_path: 
     ]
 
 
-def test_a_smoke_test_is_known_as_one(tmp_path: Path) -> None:
+def test_smoke_test_is_marked(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1))
     made_run(tmp_path, label="local-k1", rows=rows(1), embedded=True)
     assert compare_runs([str(tmp_path)]).embedded
 
 
-def test_a_stored_score_that_contradicts_its_nuggets_is_named(tmp_path: Path) -> None:
+def test_contradicting_stored_score_is_noted(tmp_path: Path) -> None:
     """In `cts compare`, and in `cts diagnose`."""
     made_run(tmp_path, label="orig", rows=rows(1, 2))
     run = made_run(tmp_path, label="gpt-k1", rows=rows(3, 4))

@@ -16,14 +16,14 @@ from cts_async.errors import InputError, UsageError
 from cts_async.report.comparison import compare_runs
 from cts_async.report.diagnosis import diagnose_named
 from cts_async.report.html.report import Origin
-from cts_async.report.reported import Asked, make_report
+from cts_async.report.reported import ReportOptions, make_report
 
 ROWS = [Row("a", ["Which year?"], ["2024"], score=60), Row("b", ["Which year?"], ["unknown"], score=40)]
 
 
 def report(words: Sequence[str]) -> Sequence[str]:
     out = Path(words[0]).parent / "page.html"
-    told = list(make_report(Asked(tuple(words), out=out), Origin("cts report", datetime.now(UTC))))
+    told = list(make_report(ReportOptions(tuple(words), out=out), Origin("cts report", datetime.now(UTC))))
     page = out.read_text(encoding="utf-8")
     assert all(line in page for line in told[1:])
     return told
@@ -49,7 +49,7 @@ def three(folder: Path) -> tuple[Path, Path, Path]:
 
 
 @COMMANDS
-def test_in_a_folder_of_several_it_is_named_and_the_others_are_read(
+def test_damaged_run_in_folder_is_left_out_with_note(
     tmp_path: Path, command: Callable[[Sequence[str]], Sequence[str]]
 ) -> None:
     damaged = three(tmp_path / "runs")[2]
@@ -58,7 +58,7 @@ def test_in_a_folder_of_several_it_is_named_and_the_others_are_read(
 
 
 @COMMANDS
-def test_a_part_of_another_form_is_damage_too(
+def test_malformed_part_counts_as_damage(
     tmp_path: Path, command: Callable[[Sequence[str]], Sequence[str]]
 ) -> None:
     damaged = three(tmp_path / "runs")[2]
@@ -81,7 +81,7 @@ def test_a_part_of_another_form_is_damage_too(
         ("judgments/gpt.jsonl", {"id": "a", "judge": ["gpt"]}, "field 'judge': has to be a text of one line"),
     ],
 )
-def test_one_bad_line_leaves_out_its_run_alone(
+def test_malformed_line_leaves_out_its_run_only(
     tmp_path: Path,
     command: Callable[[Sequence[str]], Sequence[str]],
     file: str,
@@ -101,7 +101,7 @@ def test_one_bad_line_leaves_out_its_run_alone(
         command([str(damaged), str(tmp_path / "runs")])
 
 
-def test_a_bad_line_of_a_judged_file_or_a_conversation_leaves_out_its_folder(tmp_path: Path) -> None:
+def test_malformed_judged_file_or_conversation_is_left_out(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50), Row("b", score=50)])
     judged, talk = tmp_path / "runs" / "judged", tmp_path / "runs" / "talk"
     judged.mkdir()
@@ -115,7 +115,7 @@ def test_a_bad_line_of_a_judged_file_or_a_conversation_leaves_out_its_folder(tmp
 
 
 @COMMANDS
-def test_named_itself_it_is_refused(
+def test_damaged_run_named_itself_is_refused(
     tmp_path: Path, command: Callable[[Sequence[str]], Sequence[str]]
 ) -> None:
     orig, _, damaged = map(str, three(tmp_path / "runs"))
@@ -125,7 +125,7 @@ def test_named_itself_it_is_refused(
 
 
 @COMMANDS
-def test_a_folder_with_nothing_else_is_refused(
+def test_folder_of_damaged_runs_is_refused(
     tmp_path: Path, command: Callable[[Sequence[str]], Sequence[str]]
 ) -> None:
     made_run(tmp_path / "runs", label="gpt-k1", rows=ROWS).joinpath("run.json").write_text("{")
@@ -133,7 +133,7 @@ def test_a_folder_with_nothing_else_is_refused(
         command([str(tmp_path / "runs")])
 
 
-def test_where_too_few_are_left_to_compare_it_is_said_why(tmp_path: Path) -> None:
+def test_too_few_readable_runs_are_refused_with_reason(tmp_path: Path) -> None:
     orig, gpt, _ = three(tmp_path / "runs")
     (gpt / "run.json").write_text("{")
     with pytest.raises(
@@ -142,7 +142,7 @@ def test_where_too_few_are_left_to_compare_it_is_said_why(tmp_path: Path) -> Non
         compare([str(tmp_path / "runs")])
 
 
-def test_a_run_that_has_lost_its_manifest_is_read_for_its_scores(tmp_path: Path) -> None:
+def test_run_without_manifest_is_read_for_scores(tmp_path: Path) -> None:
     """What remains is a file of judged answers: nuggets half covered, a score of 50."""
     orig, gpt, kimi = three(tmp_path / "runs")
     (kimi / "run.json").unlink()

@@ -16,7 +16,7 @@ from made_runs import Row, made_run
 from cts_async.report.comparison import compare_runs, comparison_json
 from cts_async.report.diagnosis import diagnose_named, report_json
 from cts_async.report.html.report import Origin
-from cts_async.report.reported import Asked, make_report
+from cts_async.report.reported import ReportOptions, make_report
 from cts_async.report.summary import summarise_run, write_summary
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
@@ -97,7 +97,7 @@ def compared(words: list[str]) -> dict[str, bytes]:
 def reported(words: list[str], out: Path) -> dict[str, bytes]:
     """The page and all tables of `cts report`, by file name."""
     out.mkdir(exist_ok=True)
-    list(make_report(Asked(tuple(words), out=out / "page.html", tables=out / "tables"), ORIGIN))
+    list(make_report(ReportOptions(tuple(words), out=out / "page.html", tables=out / "tables"), ORIGIN))
     return {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.*") if path.is_file()}
 
 
@@ -117,7 +117,7 @@ def shuffled(folder: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_same_results_in_another_order_make_the_same_report(tmp_path: Path, seed: int) -> None:
+def test_report_does_not_depend_on_order_of_results(tmp_path: Path, seed: int) -> None:
     folder, before, after = (tmp_path / name for name in ("runs", "before", "after"))
     for out in (folder, before, after):
         out.mkdir()
@@ -145,7 +145,7 @@ def small_world(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], d
 
 @settings(max_examples=8, deadline=None)
 @given(order=st.permutations(range(len(SMALL))), seed=st.integers(0, 1000))
-def test_no_order_of_runs_or_lines_changes_a_number(
+def test_comparison_does_not_depend_on_order_of_runs_or_lines(
     small_world: tuple[list[Path], dict[str, bytes]], order: list[int], seed: int
 ) -> None:
     runs, expected = small_world
@@ -153,7 +153,7 @@ def test_no_order_of_runs_or_lines_changes_a_number(
     assert compared([str(runs[place]) for place in order]) == expected
 
 
-def test_no_order_of_runs_changes_a_table_of_the_report(tmp_path: Path) -> None:
+def test_report_tables_do_not_depend_on_order_of_runs(tmp_path: Path) -> None:
     rng = random.Random(5)
     runs = [
         made_run(tmp_path / "runs", label=label, rows=[row(rng, i, k) for i in range(12)])
@@ -166,7 +166,7 @@ def test_no_order_of_runs_changes_a_table_of_the_report(tmp_path: Path) -> None:
     assert {name for name in tables if found[name] != other.get(name)} == set()
 
 
-def test_diagnosis_of_question_files_ignores_the_order_of_files_and_lines(tmp_path: Path) -> None:
+def test_diagnosis_does_not_depend_on_order_of_files_or_lines(tmp_path: Path) -> None:
     rng = random.Random(2)
     files = [tmp_path / f"{name}.jsonl" for name in ("a", "b")]
     for file in files:

@@ -18,7 +18,7 @@ from made_runs import Row, made_run
 from cts_async.errors import InputError, StorageFull, UsageError
 from cts_async.report.html import report
 from cts_async.report.html.report import Origin
-from cts_async.report.reported import Asked, make_report
+from cts_async.report.reported import ReportOptions, make_report
 from cts_async.report.viewer.run import find_places
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
@@ -29,7 +29,7 @@ HOSTILE = f"{NAME}\x1b[2J"
 def reported(*words: Path, **asked: Any) -> tuple[Any, list[str]]:
     """The page, parsed, and the lines that are told."""
     asked = {"out": words[0].parent / "page.html", **asked}
-    told = list(make_report(Asked(tuple(map(str, words)), **asked), ORIGIN))
+    told = list(make_report(ReportOptions(tuple(map(str, words)), **asked), ORIGIN))
     return html.fromstring(asked["out"].read_text(encoding="utf-8")), told
 
 
@@ -83,14 +83,14 @@ def page(runs: Path) -> Any:
     return reported(runs)[0]
 
 
-def test_the_page_says_what_was_run_and_how_it_is_made_again(page: Any) -> None:
+def test_page_names_runs_and_command(page: Any) -> None:
     assert text(page.find(".//h1")) == "Clarify-Then-Search over made"
     assert "2 systems: orig, gpt-k1. Report of 2026-11-21 12:30 UTC." in text(page.find(".//header"))
     assert "Made again by: cts report runs" in text(page.find(".//footer"))
     assert [row[-3:] for row in rows(page, "what_was_run")] == [["3/3", "0", "0"], ["2/3", "1", "0"]]
 
 
-def test_the_leaderboard_is_the_one_that_compare_prints(page: Any) -> None:
+def test_page_leaderboard_equals_compare(page: Any) -> None:
     """orig has 100, 0 and 50; gpt-k1 0 and 75, over two instances of which orig has (100 + 0) / 2."""
     assert [row[:3] + row[-2:] for row in rows(page, "leaderboard")] == [
         ["orig", "-", "50.000", "3/3", "0"],
@@ -98,17 +98,17 @@ def test_the_leaderboard_is_the_one_that_compare_prints(page: Any) -> None:
     ]
 
 
-def test_failures_are_counted_apart_by_kind_with_an_example(page: Any) -> None:
+def test_page_counts_failures_by_kind(page: Any) -> None:
     assert rows(page, "failures") == [["gpt-k1", "search", "rejected", "1", "c: refused"]]
 
 
-def test_every_judge_and_every_diagnosis_has_its_tables(page: Any) -> None:
+def test_page_has_tables_of_every_judge_and_diagnosis(page: Any) -> None:
     ids = {section.get("id") for section in page.iterfind(".//section[@class='table']")}
     assert {"table-intervals", "table-pairs", "table-agreement", "table-leaderboard_kimi"} < ids
     assert {"table-table_4", "table-question_types", "table-effort"} < ids
 
 
-def test_tables_have_captions_and_headings_with_a_scope_in_boxes_for_the_keyboard(page: Any) -> None:
+def test_page_tables_are_accessible(page: Any) -> None:
     for table in page.iterfind(".//table"):
         assert all(cell.get("scope") for cell in table.iterfind(".//th"))
         assert (table.getparent().get("class") or "").startswith("box")
@@ -116,7 +116,7 @@ def test_tables_have_captions_and_headings_with_a_scope_in_boxes_for_the_keyboar
         assert text(table.find("caption"))
 
 
-def test_contents_lead_to_sections_and_no_anchor_is_there_twice(page: Any) -> None:
+def test_page_anchors_are_distinct_and_linked(page: Any) -> None:
     ids = page.xpath("//@id")
     links = [link.get("href") for link in page.iterfind(".//nav//a")]
     assert len(ids) == len(set(ids))
@@ -125,7 +125,7 @@ def test_contents_lead_to_sections_and_no_anchor_is_there_twice(page: Any) -> No
     assert set(page.xpath("//@aria-labelledby")) <= set(ids)
 
 
-def test_an_instance_is_opened_with_its_conversation_its_rewrite_and_its_nuggets(page: Any) -> None:
+def test_page_opens_instance_with_conversation_and_nuggets(page: Any) -> None:
     (loss,) = (one for one in page.iterfind(".//details[@class='instance']") if "loss" in text(one[0]))
     assert text(loss[0]) == "greatest loss, lowest score 0.0, −100.0 over orig ferry times"
     assert [text(one) for one in loss.iterfind(".//ol/li/p")] == ["Which season?", "unknown"]
@@ -139,11 +139,11 @@ def test_an_instance_is_opened_with_its_conversation_its_rewrite_and_its_nuggets
     assert link.get("href") == "http://127.0.0.1:8518/#/instance?run=made-gpt-k1&id=a"
 
 
-def test_what_failed_is_not_among_the_worst(page: Any) -> None:
+def test_failed_instance_is_not_among_the_worst(page: Any) -> None:
     assert not [link for link in page.iterfind(".//a") if link.get("href").endswith("made-gpt-k1&id=c")]
 
 
-def test_figures_have_a_text_alternative_and_their_numbers(page: Any) -> None:
+def test_page_figures_have_text_alternative_and_numbers(page: Any) -> None:
     drawn = json.loads(page.get_element_by_id("figures").text)
     places = page.xpath("//*[@data-figure]")
     assert {place.get("data-figure") for place in places} == set(drawn["figures"])
@@ -154,7 +154,7 @@ def test_figures_have_a_text_alternative_and_their_numbers(page: Any) -> None:
     assert orig == ["reference", "orig", "50.00 [0.00, 100.00] (too short, n = 3)", "n = 3"]
 
 
-def test_chinese_is_said_to_be_chinese(page: Any) -> None:
+def test_chinese_text_has_language_attribute(page: Any) -> None:
     assert "哪一年？" in [text(one) for one in page.xpath("//*[@lang='zh']")]
     assert page.get("lang") == "en"
 
@@ -165,7 +165,7 @@ def hashes(page: Any) -> Iterator[str]:
             yield base64.b64encode(hashlib.sha256(script.text.encode()).digest()).decode()
 
 
-def test_the_policy_allows_the_pages_own_scripts_and_nothing_else(page: Any) -> None:
+def test_content_policy_allows_own_scripts_only(page: Any) -> None:
     (policy,) = page.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
     allowed = " ".join(f"'sha256-{digest}'" for digest in hashes(page))
     assert policy == (
@@ -174,7 +174,7 @@ def test_the_policy_allows_the_pages_own_scripts_and_nothing_else(page: Any) -> 
     )
 
 
-def test_nobodys_text_is_markup_wherever_it_stands(tmp_path: Path) -> None:
+def test_untrusted_text_is_escaped_everywhere(tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     row = Row(
         HOSTILE,
@@ -200,7 +200,7 @@ def test_nobodys_text_is_markup_wherever_it_stands(tmp_path: Path) -> None:
     assert page.xpath("//script[@type='application/json']")[0].text.count("<") == 0
 
 
-def test_a_smoke_test_is_marked_at_the_top_and_at_every_table_of_scores(tmp_path: Path) -> None:
+def test_smoke_test_is_marked_at_top_and_tables(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50)])
     made_run(tmp_path / "runs", label="local-k1", rows=[Row("a", score=60)], embedded=True)
     page, _ = reported(tmp_path / "runs")
@@ -211,7 +211,7 @@ def test_a_smoke_test_is_marked_at_the_top_and_at_every_table_of_scores(tmp_path
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_links_name_runs_as_the_viewer_does_that_is_started_as_it_says(tmp_path: Path, inside: bool) -> None:
+def test_links_match_viewer_names(tmp_path: Path, inside: bool) -> None:
     """`inside`: runs in a folder that is one itself, as candidates lie in the directory of their judging."""
     folder = tmp_path / "week 1" / "judged"
     for label in ("orig", "gpt-k1"):
@@ -226,7 +226,7 @@ def test_links_name_runs_as_the_viewer_does_that_is_started_as_it_says(tmp_path:
     assert f"start it with cts view '{shown}'." in text(page)
 
 
-def test_a_smoke_test_is_one_in_a_file_of_rows_as_well(tmp_path: Path) -> None:
+def test_smoke_test_is_marked_in_rows(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50)])
     made_run(tmp_path / "runs", label="local-k1", rows=[Row("a", score=60)], embedded=True)
     reported(tmp_path / "runs", tables=tmp_path)
@@ -235,63 +235,63 @@ def test_a_smoke_test_is_one_in_a_file_of_rows_as_well(tmp_path: Path) -> None:
     assert (tmp_path / "pairs.csv").read_text().splitlines()[1].endswith(",True")
 
 
-def test_one_run_alone_is_set_beside_the_orig_that_lies_beside_it(runs: Path, tmp_path: Path) -> None:
+def test_single_run_is_compared_with_orig_beside_it(runs: Path, tmp_path: Path) -> None:
     page, told = reported(runs / "made-gpt-k1", out=tmp_path / "page.html")
     assert [row[0] for row in rows(page, "leaderboard")] == ["orig", "gpt-k1"]
     assert f"Gains are over {runs / 'made-orig'}, which lies beside what was named." in told
 
 
-def test_without_orig_there_are_scores_and_no_differences(tmp_path: Path) -> None:
+def test_page_without_orig_has_no_differences(tmp_path: Path) -> None:
     made = made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["yes"], score=60)])
     page, told = reported(made)
     assert [row[:3] for row in rows(page, "leaderboard")] == [["gpt-k1", "1", "60.000"]]
     assert "no orig among these runs" in told[1]
 
 
-def test_a_run_that_is_not_finished_says_how_much_is_missing(tmp_path: Path) -> None:
+def test_unfinished_run_shows_missing_instances(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=60)], n_expected=5)
     page, told = reported(tmp_path / "runs")
     assert rows(page, "what_was_run")[0][-3:] == ["1/5", "0", "4"]
     assert any(note.startswith("Unfinished: orig has 1 of 5 instances") for note in told)
 
 
-def test_nobody_is_sent_to_judge_a_run_of_failures_alone(tmp_path: Path) -> None:
+def test_run_of_failures_is_not_sent_to_judge(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", error="clarify")])
     page, told = reported(tmp_path / "runs")
     assert told[1].startswith("No scores: no instance of these runs has an answer yet")
     assert rows(page, "failures") == [["gpt-k1", "clarify", "rejected", "1", "a: refused"]]
 
 
-def test_runs_that_nobody_judged_have_no_scores_but_a_report(tmp_path: Path) -> None:
+def test_unjudged_runs_have_a_report_without_scores(tmp_path: Path) -> None:
     made_run(tmp_path / "runs", label="gpt-k1", rows=[Row("a", ["Q?"], ["unknown"])])
     page, told = reported(tmp_path / "runs")
-    assert "None of these runs is judged" in told[1]
+    assert "none of these runs is judged" in told[1]
     assert rows(page, "table_4")[0][-2:] == ["1.000", "0.000"]
 
 
-def test_differences_are_to_the_baseline_asked_for(runs: Path, tmp_path: Path) -> None:
+def test_differences_are_to_requested_baseline(runs: Path, tmp_path: Path) -> None:
     page, _ = reported(runs, out=tmp_path / "page.html", baseline="gpt-k1")
     assert [row[2] for row in rows(page, "leaderboard")] == ["37.500", "50.000 (+12.500)"]
     with pytest.raises(UsageError, match="no such system here"):
         reported(runs, out=tmp_path / "page.html", baseline="kimi")
 
 
-def test_the_usual_place_is_the_run_or_the_folder_that_runs_have_in_common(tmp_path: Path) -> None:
+def test_default_path_is_run_or_common_folder(tmp_path: Path) -> None:
     one = made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=60)])
     made_run(tmp_path / "runs", label="gold", rows=[Row("a", score=90)])
     for word in (one, tmp_path / "runs"):
-        list(make_report(Asked((str(word),)), ORIGIN))
+        list(make_report(ReportOptions((str(word),)), ORIGIN))
         assert (word / "report.html").stat().st_size > 100_000
 
 
-def test_a_place_that_cannot_be_written_is_refused_in_a_line(runs: Path, tmp_path: Path) -> None:
+def test_unwritable_path_is_refused(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is a folder; name a file in it"):
         reported(runs, out=tmp_path)
-    with pytest.raises(UsageError, match="there is no folder"):
+    with pytest.raises(UsageError, match="does not exist"):
         reported(runs, out=tmp_path / "nowhere" / "page.html")
 
 
-def test_what_is_no_run_or_of_other_data_is_refused(runs: Path, tmp_path: Path) -> None:
+def test_invalid_or_mixed_runs_are_refused(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run"):
         reported(tmp_path / "nothing")
     other = made_run(tmp_path, label="orig", rows=[Row("a", score=60)], data="other")
@@ -299,9 +299,7 @@ def test_what_is_no_run_or_of_other_data_is_refused(runs: Path, tmp_path: Path) 
         reported(runs, other, out=tmp_path / "page.html")
 
 
-def test_on_a_full_disk_the_old_report_stays(
-    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_keeps_old_report(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(page: report.Page) -> Iterator[str]:
         yield "half a page"
         raise OSError(28, "No space left on device")
@@ -314,7 +312,7 @@ def test_on_a_full_disk_the_old_report_stays(
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("page.html", "the old one")]
 
 
-def test_tables_are_files_as_well_each_under_a_name_of_its_own(runs: Path, tmp_path: Path) -> None:
+def test_tables_are_written_under_distinct_names(runs: Path, tmp_path: Path) -> None:
     _, told = reported(runs, out=tmp_path / "page.html", tables=tmp_path / "tables")
     names = {path.name for path in (tmp_path / "tables").iterdir()}
     assert {

@@ -1,4 +1,4 @@
-"""summary.json from a run directory written by hand, its numbers worked out by hand."""
+"""Summaries of runs, and agreement with the lexical judge."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ import pytest
 
 from cts_async import scorer
 from cts_async.errors import InputError
-from cts_async.report.summary import summarise_run, write_summary
+from cts_async.protocol.results import answer_digest
+from cts_async.report.summary import (
+    agreement_sentence,
+    judge_pairs,
+    pooled_agreements,
+    summarise_run,
+    write_summary,
+)
 
 MANIFEST = {
     "identity": {"system": "m-k2"},
@@ -71,7 +78,7 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_scores_by_hand(run: Path) -> None:
+def test_summary_matches_hand_calculation(run: Path) -> None:
     """100, 100, 50, 0: mean 62.5; p50 between 50 and 100; p90 at 2.7 of 0..3 is 100."""
     summary = write_summary(summarise_run(run))
     assert (summary["n_expected"], summary["n_scored"], summary["n_failed"]) == (6, 4, 1)
@@ -79,21 +86,21 @@ def test_scores_by_hand(run: Path) -> None:
     assert (summary["min"], summary["max"], summary["judge"]) == (0.0, 100.0, "ernie")
 
 
-def test_the_summary_agrees_with_the_standalone_scorer(run: Path) -> None:
+def test_summary_agrees_with_standalone_scorer(run: Path) -> None:
     summary = write_summary(summarise_run(run))
     alone = asdict(scorer.score_file(run / "results.jsonl"))
     for name in ("n_scored", "n_failed", "n_unjudged", "mean", "p50", "p90", "min", "max"):
         assert summary[name] == alone[name]
 
 
-def test_unknown_rates_by_hand(run: Path) -> None:
+def test_unknown_rates_match_hand_calculation(run: Path) -> None:
     """3 of 8 answers are unknown; of 4 instances one has nothing else."""
     summary = summarise_run(run)
     assert summary.unknown_rate == 3 / 8
     assert summary.all_unknown_rate == 1 / 4
 
 
-def test_cost_by_hand(run: Path) -> None:
+def test_cost_matches_hand_calculation(run: Path) -> None:
     """501,000 tokens in at $2 and 50,100 out at $10 per million; tools cost nothing here."""
     summary = write_summary(summarise_run(run))
     assert summary["cost_usd"] == pytest.approx(1.002 + 0.501)
@@ -102,7 +109,7 @@ def test_cost_by_hand(run: Path) -> None:
     assert summary["wall_s"] == 12.0
 
 
-def test_a_model_without_a_price_makes_the_cost_unknown(run: Path) -> None:
+def test_cost_is_unknown_without_a_price(run: Path) -> None:
     (run / "run.json").write_text(json.dumps({**MANIFEST, "prices": {}}))
     assert write_summary(summarise_run(run))["cost_usd"] is None
 
@@ -116,7 +123,7 @@ def test_a_model_without_a_price_makes_the_cost_unknown(run: Path) -> None:
         ({"big": {"input": 0.0, "output": 0.0}}, 0.0),
     ],
 )
-def test_a_model_that_never_says_what_it_charges_is_not_taken_for_free(
+def test_cost_is_unknown_without_reported_tokens(
     run: Path, prices: dict[str, Any], cost: float | None
 ) -> None:
     write(run / "steps.jsonl", {"step": "judge", "model": "big", "response": {"text": "full"}})
@@ -124,12 +131,12 @@ def test_a_model_that_never_says_what_it_charges_is_not_taken_for_free(
     assert write_summary(summarise_run(run))["cost_usd"] == cost
 
 
-def test_what_was_never_answered_cost_nothing(run: Path) -> None:
+def test_unanswered_calls_cost_nothing(run: Path) -> None:
     write(run / "steps.jsonl", {"step": "judge", "model": "big", "attempts": 1, "failed_attempts": [{}]})
     assert write_summary(summarise_run(run))["cost_usd"] == 0.0
 
 
-def test_a_further_judge_counts_only_answers_on_record(run: Path) -> None:
+def test_further_judge_counts_recorded_answers_only(run: Path) -> None:
     _, lexical = summarise_run(run).judges
     assert lexical.judge == "lexical"
     assert [lexical.scores.get(id) for id in "abcdez"] == [None, 20.0, 40.0, None, None, None]
@@ -137,13 +144,13 @@ def test_a_further_judge_counts_only_answers_on_record(run: Path) -> None:
     assert lexical.summary.mean == 30.0
 
 
-def test_a_failed_judgement_is_no_score(run: Path) -> None:
+def test_failed_judgement_is_not_a_score(run: Path) -> None:
     write(run / "judgments" / "gpt.jsonl", {**failure("b"), "judge": "gpt"})
     gpt = next(scores for scores in summarise_run(run).judges if scores.judge == "gpt")
     assert (gpt.summary.n_scored, gpt.summary.n_failed, gpt.summary.mean) == (0, 2, None)
 
 
-def test_a_run_without_judging_has_no_score_but_counts(run: Path) -> None:
+def test_unjudged_run_has_counts_without_scores(run: Path) -> None:
     (run / "judgments" / "lexical.jsonl").unlink()
     answered = {"judge": None, "nuggets": None, "restore_score_100": None, "answer": "x", "answers": []}
     write(run / "results.jsonl", {"id": "a", **answered}, {"id": "b", **answered})
@@ -156,25 +163,147 @@ def test_a_run_without_judging_has_no_score_but_counts(run: Path) -> None:
     )
 
 
-def test_a_torn_last_line_is_left_out(run: Path) -> None:
+def test_torn_last_line_is_ignored(run: Path) -> None:
     with (run / "results.jsonl").open("a") as file:
         file.write('{"id": "f", "restore_sc')
     assert summarise_run(run).n_done == 4
 
 
-def test_no_run_is_said_so(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"run\.json is missing"):
+def test_missing_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"run\.json not found"):
         summarise_run(tmp_path)
 
 
 @pytest.mark.parametrize(
     "field", [{"usage": True}, {"usage": {"input": "x"}}, {"attempts": {}}, {"response": "x"}, {"model": 3}]
 )
-def test_a_step_that_somebody_broke_is_told_in_one_line(run: Path, field: dict[str, object]) -> None:
+def test_malformed_step_is_reported_in_one_line(run: Path, field: dict[str, object]) -> None:
     sound = {"model": "m", "usage": {"input": 1}}
     with (run / "steps.jsonl").open("a") as file:
         file.writelines(json.dumps(record) + "\n" for record in (sound, {**sound, **field}, sound))
     with pytest.raises(
-        InputError, match=r"steps\.jsonl: a step's model, attempts, usage or response is not as"
+        InputError, match=r"steps\.jsonl: a step's model, attempts, usage or response is malformed"
     ):
         summarise_run(run)
+
+
+def line(id: str, labels: str, **more: Any) -> dict[str, Any]:
+    """`fpn` is full, partial, none; the score is that of equal weights."""
+    words = {"f": "full", "p": "partial", "n": "none"}
+    nuggets = [{"id": f"N{i}", "weight": 1, "coverage": words[c]} for i, c in enumerate(labels)]
+    score = sum({"f": 100, "p": 50, "n": 0}[c] for c in labels) / len(labels)
+    return {"id": id, "nuggets": nuggets, "restore_score_100": score, **more}
+
+
+def judge_failure(id: str, judge: str) -> dict[str, Any]:
+    return {"id": id, "judge": judge, "error": {"step": "judge", "kind": "rejected", "message": "no"}}
+
+
+def write_lines(path: Path, *lines: dict[str, Any]) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return path
+
+
+@pytest.fixture
+def run_of_two_judges(tmp_path: Path) -> Path:
+    """Judged by both: a (ff / fn), b (np / np), c (fp / pp). Not by both: d, e, and f with other nuggets."""
+    own = {"judge": "ernie"}
+    write_lines(tmp_path / "run.json", {"identity": {"system": "m-k1"}, "n_expected": 6})
+    write_lines(
+        tmp_path / "results.jsonl",
+        line("a", "nn", **own),  # superseded
+        line("a", "ff", **own),
+        line("b", "np", **own),
+        line("d", "ff", **own),
+        judge_failure("e", "ernie"),
+        line("c", "fp", **own),
+        line("f", "f", **own),
+    )
+    write_lines(
+        tmp_path / "judgments/lexical.jsonl",
+        *(line(id, labels, judge="lexical") for id, labels in (("c", "pp"), ("a", "fn"), ("b", "np"))),
+        line("e", "ff", judge="lexical"),
+        line("f", "fn", judge="lexical"),
+        judge_failure("d", "lexical"),
+    )
+    return tmp_path
+
+
+def test_lexical_agreement_matches_hand_calculation(run_of_two_judges: Path) -> None:
+    (found,) = summarise_run(run_of_two_judges).judge_pairs
+    assert (found.judge, found.other) == ("ernie", "lexical")
+    assert found.pairs == {
+        ("full", "full"): 1, ("full", "none"): 1, ("none", "none"): 1, ("partial", "partial"): 2,
+        ("full", "partial"): 1,
+    }  # fmt: skip
+    assert sorted(zip(found.scores.tolist(), found.other_scores.tolist(), strict=True)) == [
+        (25.0, 25.0),
+        (75.0, 50.0),
+        (100.0, 50.0),
+    ]
+
+
+def test_summary_has_coefficients_of_lexical_agreement(run_of_two_judges: Path) -> None:
+    """Equal 4 of 6. Rows f 3 p 2 n 1, columns f 1 p 3 n 2: by chance (3 + 6 + 2)/36, so (24 - 11)/(36 - 11)."""
+    (found,) = write_summary(summarise_run(run_of_two_judges))["agreement"]
+    assert (found["judge"], found["n_answers"], found["n_nuggets"]) == ("ernie", 3, 6)
+    assert found["exact"] == 4 / 6
+    assert found["kappa"] == pytest.approx(13 / 25)
+    # Quadratic: 4 + 1 observed, of 6; by chance f: 3 + 4*2, p: 1 + 2, n: 4 + 3 times 3, 2 and 1 = 33 + 6 + 7.
+    assert found["kappa_quadratic"] == pytest.approx(1 - 5 * 6 / 46)
+
+
+def test_agreements_of_runs_are_pooled(run_of_two_judges: Path) -> None:
+    found = summarise_run(run_of_two_judges).judge_pairs
+    (pooled,) = pooled_agreements([*found, *found])
+    assert (pooled.n_answers, pooled.n_nuggets, pooled.exact) == (6, 12, 4 / 6)
+    assert agreement_sentence(pooled) == (
+        "lexical agrees with ernie on 66.7 % of 12 nuggets (Cohen's kappa 0.520, quadratic 0.348); "
+        "scores of 6 answers correlate by 0.945"
+    )
+
+
+def test_constant_scores_have_no_correlation(tmp_path: Path) -> None:
+    files = [
+        (judge, write_lines(tmp_path / f"{judge}.jsonl", line("a", "fn", judge=judge)))
+        for judge in ("m", "lexical")
+    ]
+    (found,) = judge_pairs(files, "lexical")
+    assert agreement_sentence(found.agreement()).endswith(
+        "on 100.0 % of 2 nuggets (Cohen's kappa 1.000, quadratic 1.000)"
+    )
+
+
+def test_single_judge_has_no_lexical_agreement(tmp_path: Path) -> None:
+    lexical = write_lines(tmp_path / "l.jsonl", line("a", "fn"))
+    other = write_lines(tmp_path / "m.jsonl", line("b", "fn"))
+    assert list(judge_pairs([("lexical", lexical)], "lexical")) == []
+    assert list(judge_pairs([("m", lexical), ("n", lexical)], "lexical")) == []
+    (found,) = judge_pairs([("m", other), ("lexical", lexical)], "lexical")
+    assert agreement_sentence(found.agreement()) == "lexical and m have no judged nugget in common"
+
+
+def test_verdicts_on_different_answers_are_not_paired(tmp_path: Path) -> None:
+    """Of two answers one has changed since the second judge saw it."""
+    now = {"fused_query": "q", "judge": "ernie"}
+    first = write_lines(
+        tmp_path / "per_item.jsonl",
+        *(line(id, "ff", answer=answer, **now) for id, answer in (("a", "old"), ("b", "new"))),
+    )
+    second = write_lines(
+        tmp_path / "judgments/lexical.jsonl",
+        *(line(id, "fn", answer_digest=answer_digest("q", "old")) for id in ("a", "b")),
+    )
+    (found,) = judge_pairs([("ernie", first), ("lexical", second)], "lexical")
+    assert found.pairs == {("full", "full"): 1, ("full", "none"): 1}
+    assert len(found.scores) == 1
+
+
+@pytest.mark.parametrize("nugget", [{"id": "N1", "weight": 1, "coverage": "Full"}, {"id": "N1"}, "N1", None])
+def test_malformed_verdict_is_reported_with_line(run_of_two_judges: Path, nugget: object) -> None:
+    with (run_of_two_judges / "judgments" / "lexical.jsonl").open("a") as file:
+        nuggets = True if nugget is None else [nugget]
+        file.write(json.dumps({"id": "a", "judge": "lexical", "nuggets": nuggets}) + "\n")
+    with pytest.raises(InputError, match=r"lexical\.jsonl:7: field 'nuggets': has to be a list of"):
+        summarise_run(run_of_two_judges)

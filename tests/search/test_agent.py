@@ -18,7 +18,7 @@ from cts_async.protocol.results import search_json
 from cts_async.records import Trace
 from cts_async.search.agent import Agent, AgentTurn
 from cts_async.search.backends.base import Hit, Page
-from cts_async.search.tools import AgentSettings, Toolbox
+from cts_async.search.tools import AgentSettings, Tools
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
 SEARCH = '<think>look</think><tool_call>{"name": "search", "arguments": {"query": ["ferry"]}}</tool_call>'
@@ -69,7 +69,7 @@ def run_agent(
 ) -> Trace | StepError:
     ended: list[Any] = []
     limits = AgentSettings(**settings)
-    agent = Agent(script, Toolbox(documents, documents, "digest", limits), limits)  # type: ignore[arg-type]
+    agent = Agent(script, Tools(documents, documents, "digest", limits), limits)  # type: ignore[arg-type]
 
     async def finish(result: Any) -> None:
         ended.append(result)

@@ -107,17 +107,20 @@ GOOD = b'{"id": "1", "url": "u1", "title": "t", "text": "x"}\n'
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "docs.jsonl: holds no document"),
-        (b"\n \n", "docs.jsonl: holds no document"),
+        (b"", "docs.jsonl: contains no document"),
+        (b"\n \n", "docs.jsonl: contains no document"),
         (GOOD + b"{oops\n", "docs.jsonl:2: not JSON"),
         (GOOD + b"[]\n", "docs.jsonl:2: a document must be a JSON object"),
-        (GOOD + b"\n" + GOOD.replace(b"u1", b"u2"), "docs.jsonl:3: field 'id': '1' stands already on line 1"),
-        (GOOD + GOOD.replace(b'"1"', b'"2"'), "docs.jsonl:2: field 'url': 'u1' stands already on line 1"),
+        (
+            GOOD + b"\n" + GOOD.replace(b"u1", b"u2"),
+            "docs.jsonl:3: field 'id': '1' is already used on line 1",
+        ),
+        (GOOD + GOOD.replace(b'"1"', b'"2"'), "docs.jsonl:2: field 'url': 'u1' is already used on line 1"),
         (GOOD.replace(b'"title": "t", ', b""), "docs.jsonl:1: field 'title': is missing"),
         (GOOD.replace(b'"x"', b"null"), "docs.jsonl:1: field 'text': must be a string"),
         (GOOD.replace(b'"u1"', b'" "'), "docs.jsonl:1: field 'url': must not be empty"),
         (GOOD + GOOD.replace(b'"x"', b'"\xff"'), "docs.jsonl:2: not UTF-8 (byte 49 of the line)"),
-        (GOOD + GOOD.replace(b'"x"', b'"x"\0'), "docs.jsonl:2: holds a NUL byte"),
+        (GOOD + GOOD.replace(b'"x"', b'"x"\0'), "docs.jsonl:2: contains a NUL byte"),
         (GOOD + GOOD[:-3], "docs.jsonl:2: not JSON: unexpected end of data at column 50"),
     ],
 )
@@ -131,7 +134,7 @@ def test_a_bad_file_is_refused_by_line_and_field(tmp_path: Path, content: bytes,
 
 
 def test_a_missing_file_is_an_input_error(tmp_path: Path):
-    with pytest.raises(InputError, match="is a directory; name the JSON Lines file in it"):
+    with pytest.raises(InputError, match="is a directory: name the JSON Lines file in it"):
         Corpus.open(tmp_path)
     with pytest.raises(InputError, match="No such file"):
         Corpus.open(tmp_path / "none.jsonl")

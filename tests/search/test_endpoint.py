@@ -13,7 +13,7 @@ from fake_web import Handler, raw, served
 from yarl import URL
 
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
-from cts_async.llm.http import Pool
+from cts_async.llm.http import ConnectionPool
 from cts_async.search.backends.endpoint import (
     READER_REFUSALS,
     SEARCH_REFUSALS,
@@ -292,7 +292,7 @@ async def test_a_search_is_sent_again_where_the_server_had_closed_the_connection
 
     async with (
         await asyncio.start_server(once, "127.0.0.1", 0) as server,
-        aiohttp.ClientSession(connector=Pool()) as session,
+        aiohttp.ClientSession(connector=ConnectionPool()) as session,
     ):
         url = URL("http://{}:{}/s".format(*server.sockets[0].getsockname()))
         for _ in range(3):

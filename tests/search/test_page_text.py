@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.search.backends import page_text as module
-from cts_async.search.backends.page_text import answered, decoded, page_text, serve
+from cts_async.search.backends.page_text import answer_to, decoded, page_text, serve
 
 ZH = "渡轮每天早上九点从旧码头开往小岛,星期一除外。成人票价为四欧元,儿童半价。" * 5
 
@@ -128,7 +128,7 @@ def test_deep_nesting_is_survived(depth: int) -> None:
 
 
 def test_a_text_is_cut_and_its_length_told() -> None:
-    assert answered(b" 0123456789 ", "plain", "", 4) == {"title": "", "text": "0123", "chars": 10}
+    assert answer_to(b" 0123456789 ", "plain", "", 4) == {"title": "", "text": "0123", "chars": 10}
 
 
 def test_a_page_that_exhausts_the_process_is_answered_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,7 @@ def test_a_page_that_exhausts_the_process_is_answered_with_nothing(monkeypatch: 
             raise error
 
         monkeypatch.setattr(module, "page_text", fail)
-        assert answered(b"x", "plain", "", 4) == {}
+        assert answer_to(b"x", "plain", "", 4) == {}
 
 
 def test_requests_are_answered_one_by_one_until_there_are_no_more() -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.run_dir import read_manifest
-from cts_async.engine.shards import SHARDS, unmerged
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.audit.conversation import (
     Record,
@@ -37,7 +36,7 @@ from cts_async.protocol.audit.rules import (
 from cts_async.protocol.audit.text import FUNCTION_WORDS, additions, unit_texts, vocabulary_of
 from cts_async.protocol.results import LatestLines, Line, failed, read_results
 from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS
-from cts_async.protocol.run_folders import opened_again
+from cts_async.protocol.run_folders import reopen_data
 from cts_async.records import MODES, SCHEMES
 
 
@@ -151,9 +150,9 @@ def _damage(records: RecordsByInstance) -> Iterator[str]:
     path = records.path
     if not path.exists():
         yield f"{path}: the journal is missing"
-    if n := unmerged(path):
+    if n := len(list((path.parent / "shards").glob("*.jsonl*"))):  # of a cluster run of version 0.7
         parts = "1 part of the journal is" if n == 1 else f"{n} parts of the journal are"
-        yield f"{path.parent / SHARDS}: {parts} not merged, and not audited: resume the run first"
+        yield f"{path.parent / 'shards'}: {parts} not merged, and not audited"
     if found := sorted(records.damaged_lines):
         lines = ", ".join(map(str, found[:10])) + (" ..." if len(found) > 10 else "")
         yield f"{path}: {len(found)} damaged {'line' if len(found) == 1 else 'lines'} (line {lines})"
@@ -192,7 +191,7 @@ def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None
     data = None
     people: HumanAnswers | None = {} if manifest.get("identity", {}).get("answers") else None
     try:
-        dataset = opened_again(manifest, spec)
+        dataset = reopen_data(manifest, spec)
         data = {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
         if people is not None and dataset.annotations is not None:
             people = dataset.annotations().pairs

@@ -1,8 +1,7 @@
-"""Figures as files for papers: SVG, PNG and PDF, as wide as a column, drawn by kaleido in a Chromium of this machine.
+"""Figures as files for papers: SVG, PNG and PDF of the width of a column, drawn by kaleido in this machine's Chromium.
 
-Nothing is fetched: plotly.js is the one that is installed, and the browser's way out is a proxy that does not exist.
-What plotly draws by chance (ids, mostly) is drawn from a fixed seed, and PDFs have no date, so that the same figure
-gives the same file with the same browser.
+Nothing is fetched: plotly.js is the installed one, and the browser's proxy does not exist. What plotly draws at random
+(ids, mostly) has a fixed seed, and PDFs have a fixed date: the same browser draws the same figure into the same bytes.
 """
 
 from __future__ import annotations
@@ -20,34 +19,32 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from cts_async.engine.processes import child_environment
-from cts_async.errors import UsageError, unwritable
+from cts_async.errors import UsageError, write_error
 from cts_async.report.plots.figure import Figure
 from cts_async.report.plots.style import FONT_PX, template
-from cts_async.safe_files import written_whole
+from cts_async.safe_files import atomic_writer
 
 
 def plotly_path() -> Path:
-    """The minified bundle, the only one that the package has. Raises UsageError where it is missing."""
+    """plotly.js of the installed package, which is not imported (a second). Raises UsageError if it is missing."""
     found = find_spec("plotly")
     for folder in (found.submodule_search_locations or ()) if found else ():
         path = Path(folder) / "package_data" / "plotly.min.js"
         if path.is_file():
             return path
-    raise UsageError(
-        "plotly.js is not here: reinstall the package that has it (pip install --force-reinstall plotly)"
-    )
+    raise UsageError("plotly.js not found: reinstall the package (pip install --force-reinstall plotly)")
 
 
 def plotly_js() -> str:
-    """Its text (about 5 MB), to be put into a page. Raises UsageError where it is missing."""
+    """Its text, about 5 MB. Raises UsageError if it is missing."""
     return plotly_path().read_text(encoding="utf-8")
 
 
 FORMATS: Final = ("svg", "png", "pdf")
 WIDTH_PX: Final = 340
-"""3.5 inches at CSS' 96 px: a column of a two-column paper."""
+"""3.5 inches at 96 px: a column of a two-column paper."""
 PNG_SCALE: Final = 4
-"""PNGs have four pixels for each of CSS, 384 per inch."""
+"""PNG pixels per CSS pixel: 384 per inch."""
 BROWSER_VARIABLES: Final = (
     "DISPLAY",
     "WAYLAND_DISPLAY",
@@ -62,7 +59,7 @@ _POLICY: Final = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; script-src file:; '
     "style-src 'unsafe-inline'; img-src data: blob:; font-src data:\">"
 )
-"""Of the page that figures are drawn in: scripts from this machine's files, and nothing else from anywhere."""
+"""The policy of the page that figures are drawn in: scripts from local files, and nothing else."""
 _SEEDED: Final = """
 let state = 1;
 Math.random = () => {
@@ -73,12 +70,12 @@ Math.random = () => {
 
 
 def check_export(formats: Sequence[str]) -> None:
-    """Raise UsageError where these formats cannot be written here, before anything is computed."""
+    """Raise UsageError if these formats cannot be written here, before anything is computed."""
     if not formats:
-        raise UsageError(f"no format to write figures in: name some of {', '.join(FORMATS)}")
+        raise UsageError(f"no format for figures: choose from {', '.join(FORMATS)}")
     for form in formats:
         if form not in FORMATS:
-            raise UsageError(f"figures are written as {', '.join(FORMATS)}, not as {form!r}")
+            raise UsageError(f"figures can be written as {', '.join(FORMATS)}, not as {form!r}")
     plotly_path()
     if find_spec("kaleido") is None:
         raise UsageError(
@@ -86,29 +83,30 @@ def check_export(formats: Sequence[str]) -> None:
         )
     if _browser() is None:
         named = os.environ.get("BROWSER_PATH")
-        found = f"BROWSER_PATH names none ({named})" if named else "there is none"
+        found = f"BROWSER_PATH ({named}) is not one" if named else "none was found"
         raise UsageError(
-            f"figures as files need Chrome or Chromium, and {found}: install it (apt-get install chromium), or "
+            f"figures as files need Chrome or Chromium, but {found}: install it (apt-get install chromium), or "
             f"set BROWSER_PATH to where it is; {_NEITHER}"
         )
 
 
 def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> list[Path]:
-    """Write NAME.FORMAT for each figure into the folder, which is made if need be; give the files.
+    """Write NAME.FORMAT for each figure into the folder, which is created if necessary; return the files.
 
-    Everything is drawn before the first file is written, each of them whole or not at all. Raises UsageError.
+    All figures are drawn before the first file is written, and each file is written whole or not at all. Raises
+    UsageError.
     """
     check_export(formats)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise unwritable(folder, error) from None
+        raise write_error(folder, error) from None
     browser = _browser()
     with _silent("choreographer", "kaleido"), _keyless_environment():
         files = asyncio.run(_drawn(figures, formats, browser))
     written = []
     for name, data in files:
-        with written_whole(folder / name) as file:
+        with atomic_writer(folder / name) as file:
             file.write(data)
         written.append(folder / name)
     return written
@@ -116,7 +114,7 @@ def export(figures: Sequence[Figure], folder: Path, formats: Sequence[str]) -> l
 
 @contextmanager
 def _silent(*names: str) -> Iterator[None]:
-    """Loggers that say nothing: what matters of it is in the error."""
+    """Silence loggers; the error holds what matters."""
     loggers = [logging.getLogger(name) for name in names]
     levels = [logger.level for logger in loggers]
     try:
@@ -130,7 +128,7 @@ def _silent(*names: str) -> Iterator[None]:
 
 @contextmanager
 def _keyless_environment() -> Iterator[None]:
-    """Leave only what a browser needs in the environment: choreographer hands all of it to the browser."""
+    """Remove keys from the environment: choreographer passes all of it on to the browser."""
     before = dict(os.environ)
     try:
         os.environ.clear()
@@ -151,7 +149,7 @@ def _browser() -> str | None:
 async def _drawn(
     figures: Sequence[Figure], formats: Sequence[str], browser: str | None
 ) -> list[tuple[str, bytes]]:
-    """Files by name. Raises UsageError where the browser does not do its part."""
+    """Files by name. Raises UsageError if the browser fails."""
     import kaleido
 
     with TemporaryDirectory() as folder:
@@ -161,18 +159,18 @@ async def _drawn(
                 return [
                     (
                         f"{figure.name}.{form}",
-                        _finished(figure, await drawing.calc_fig(*_asked(figure, form))),
+                        _finished(figure, await drawing.calc_fig(*_request(figure, form))),
                     )
                     for figure in figures
                     for form in formats
                 ]
-        except Exception as error:  # what a browser and its driver raise has no common base
+        except Exception as error:  # the errors of kaleido and choreographer have no common base
             said = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
             raise UsageError(f"{browser} did not draw the figures: {said}; {_NEITHER}") from error
 
 
 def _page(folder: Path) -> Any:
-    """What kaleido draws in: a page of scripts of this machine only (kaleido's own fetches MathJax)."""
+    """The page that kaleido draws in, with local scripts only (its own page would fetch MathJax)."""
     import kaleido
 
     seeded = folder / "seeded.js"
@@ -183,20 +181,20 @@ def _page(folder: Path) -> Any:
 
 
 def in_print(figure: Figure) -> dict[str, Any]:
-    """The figure's spec in the colours and sizes of print."""
+    """The spec of a figure in the colours and sizes of print."""
     given = figure.spec["layout"]
     sizes = {"width": WIDTH_PX, "height": round(given["height"] * _SMALLER)}
     layout = {**given, **sizes, "template": template("print")}
     return {"data": list(figure.spec["data"]), "layout": layout}
 
 
-def _asked(figure: Figure, form: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What kaleido is asked for: a spec, and options."""
+def _request(figure: Figure, form: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of kaleido: a spec, and options."""
     return in_print(figure), {"format": form, "scale": PNG_SCALE if form == "png" else 1}
 
 
 def _finished(figure: Figure, data: bytes) -> bytes:
-    """An SVG says what is to be seen in it; a PDF no longer says when it was made, in as many digits."""
+    """Add the text alternative to an SVG; replace the date of a PDF by a fixed one of the same length."""
     if data.startswith(b"%PDF"):
         return re.sub(rb"(?<=Date \(D:)\d{14}", b"20000101000000", data)
     if data.startswith(b"<svg "):

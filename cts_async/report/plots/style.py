@@ -1,16 +1,12 @@
-"""Colours, fonts and margins: three plotly templates, for a light page, a dark page and print.
+"""Colours, fonts and labels: three plotly templates (light page, dark page, print), and text that plotly shows as is.
 
-Figures name no colour of their own. Series take theirs from the template's `colorway` in the order of their traces,
-so a page switches its theme by laying another template under the same figure. Series colours are Okabe and Ito's
-("Color universal design", 2008), darkened or lightened until they stand out from their ground by 4.5 : 1, so that
-numbers on them in the ground's colour are legible too (WCAG 2.2, 1.4.3). What they mean is said by marker, dash or
-pattern as well.
+Figures name no colours. Series take theirs from the template's `colorway` in the order of their traces, so a page
+switches its theme by putting another template under the same figure. Series colours are those of Okabe and Ito
+("Color universal design", 2008), darkened or lightened to a contrast of 4.5 : 1 with their ground, so that numbers on
+them in the ground's colour are legible, too (WCAG 2.2, 1.4.3). Markers, dashes and patterns repeat what colours mean.
 
-Anybody's text on its way into a figure.
-
-Plotly takes some of what stands in angle brackets for markup (`<b>`, `<a href>`, `<br>`), and decodes entities: here
-brackets and ampersands become entities, which it shows as the characters they were. Texts stand in fields that plotly
-fills no `%{...}` into (`text`, `hovertext`, `ticktext`, `name`), never in templates.
+Plotly interprets some markup (`<b>`, `<a href>`, `<br>`) and entities in texts. Labels of unknown origin are escaped,
+and stand only in fields that plotly does not treat as templates (`text`, `hovertext`, `ticktext`, `name`).
 """
 
 from __future__ import annotations
@@ -29,11 +25,20 @@ FONTS: Final = (
     'system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", "Noto Sans CJK SC", "Noto Sans SC", '
     '"PingFang SC", "Hiragino Sans GB", "Microsoft YaHei", "WenQuanYi Micro Hei", sans-serif'
 )
+FONT_PX: Final[dict[Theme, int]] = {"light": 13, "dark": 13, "print": 11}
+"""11 px are 8 points, the minimum in papers."""
+NAME_WIDTH: Final = 18
+"""Columns of a name on an axis: half of a phone's width remains for the figure."""
+LEGEND_WIDTH: Final = 26
+TITLE_WIDTH: Final = 34
+"""Columns of an axis title on a phone."""
+_MAX_LINES: Final = 3
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """What a theme is made of. `ground` is what the figure lies on, which it paints itself only in print."""
+    """The colours of a theme. Only print paints its ground; in a page figures are transparent."""
 
     ground: str
     text: str
@@ -41,7 +46,7 @@ class Colours:
     line: str
     series: tuple[str, ...]
     scale: tuple[str, str, str]
-    """Of heat maps, from nothing to all; the text colour is legible on all of it."""
+    """Of heat maps, from 0 to 1; the text colour is legible on all of it."""
 
 
 _LIGHT: Final = Colours(
@@ -61,52 +66,15 @@ _DARK: Final = Colours(
     scale=("#1b2530", "#254766", "#2f6396"),
 )
 COLOURS: Final[dict[Theme, Colours]] = {"light": _LIGHT, "dark": _DARK, "print": _LIGHT}
-FONT_PX: Final[dict[Theme, int]] = {"light": 13, "dark": 13, "print": 11}
-"""11 px are 8 points, the least that papers ask for."""
-_LEGEND: Final = {
-    "orientation": "h",
-    "x": 0,
-    "xref": "container",
-    "xanchor": "left",
-    "y": 0,
-    "yref": "container",
-    "yanchor": "bottom",
-    "traceorder": "normal",
-}
-"""Below everything, as wide as the figure."""
 N_COLOURS: Final = len(_LIGHT.series)
-"""Series have other colours up to here."""
 
 
 def template(theme: Theme) -> dict[str, Any]:
-    """`layout.template` of a theme. In print the ground is white and letters are those of a paper's figure."""
+    """`layout.template` of a theme."""
     colours, size = COLOURS[theme], FONT_PX[theme]
     clear = "rgba(0,0,0,0)"
     ground = colours.ground if theme == "print" else clear
-    layout = {
-        "colorway": list(colours.series),
-        "font": {"family": FONTS, "size": size, "color": colours.text},
-        "paper_bgcolor": ground,
-        "plot_bgcolor": ground,
-        "margin": {"l": 8, "r": 16, "t": 12, "b": 8, "pad": 2},
-        "xaxis": _axis(colours, size),
-        "yaxis": _axis(colours, size),
-        "legend": _LEGEND,
-        "hoverlabel": {"bgcolor": colours.ground, "font": {"color": colours.text}, "align": "left"},
-        "shapedefaults": {"line": {"color": colours.line, "width": 1}},
-        "annotationdefaults": {"font": {"color": colours.text}},
-        "modebar": {"bgcolor": clear, "color": colours.line, "activecolor": colours.text},
-    }
-    bar = {
-        "marker": {"line": {"color": colours.ground, "width": 1}},
-        "insidetextfont": {"color": colours.ground},
-    }
-    heatmap = {"colorscale": _scale(colours), "textfont": {"color": colours.text}}
-    return {"layout": layout, "data": {"bar": [bar], "heatmap": [heatmap]}}
-
-
-def _axis(colours: Colours, size: int) -> dict[str, Any]:
-    return {
+    axis = {
         "automargin": True,
         "gridcolor": colours.grid,
         "linecolor": colours.line,
@@ -114,37 +82,49 @@ def _axis(colours: Colours, size: int) -> dict[str, Any]:
         "zeroline": False,
         "title": {"standoff": 8, "font": {"size": size}},
     }
-
-
-def _scale(colours: Colours) -> list[list[float | str]]:
-    return [[place / 2, colour] for place, colour in enumerate(colours.scale)]
-
-
-NAME_WIDTH: Final = 18
-"""Columns of a name on an axis: what leaves half of a phone's width to the figure."""
-LEGEND_WIDTH: Final = 26
-TITLE_WIDTH: Final = 34
-"""Columns of an axis' title on a phone."""
-_LINES: Final = 3
-_ENTITIES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+    below = {"orientation": "h", "x": 0, "xanchor": "left", "y": 0, "yanchor": "bottom"}
+    layout = {
+        "colorway": list(colours.series),
+        "font": {"family": FONTS, "size": size, "color": colours.text},
+        "paper_bgcolor": ground,
+        "plot_bgcolor": ground,
+        "margin": {"l": 8, "r": 16, "t": 12, "b": 8, "pad": 2},
+        "xaxis": axis,
+        "yaxis": axis,
+        "legend": {**below, "xref": "container", "yref": "container", "traceorder": "normal"},
+        "hoverlabel": {"bgcolor": colours.ground, "font": {"color": colours.text}, "align": "left"},
+        "shapedefaults": {"line": {"color": colours.line, "width": 1}},
+        "annotationdefaults": {"font": {"color": colours.text}},
+        "modebar": {"bgcolor": clear, "color": colours.line, "activecolor": colours.text},
+    }
+    whiskers = {"thickness": 1.5, "width": 4}
+    scatter = {"cliponaxis": False, "marker": {"size": 9}, "error_x": whiskers, "error_y": whiskers}
+    bar = {
+        "marker": {"line": {"color": colours.ground, "width": 1}},
+        "insidetextfont": {"color": colours.ground},
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "constraintext": "none",
+    }
+    scale = [[place / 2, colour] for place, colour in enumerate(colours.scale)]
+    heatmap = {"colorscale": scale, "textfont": {"color": colours.text}}
+    return {"layout": layout, "data": {"scatter": [scatter], "bar": [bar], "heatmap": [heatmap]}}
 
 
 def shown(text: str) -> str:
-    """Text that plotly shows as it is, on one line; controls and marks of direction become U+FFFD."""
-    return "".join(
-        _ENTITIES.get(character, character) for character in plain(text, "\N{REPLACEMENT CHARACTER}")
-    )
+    """Text that plotly shows verbatim on one line; control and direction characters become U+FFFD."""
+    return plain(text, "\N{REPLACEMENT CHARACTER}").translate(_ENTITIES)
 
 
 def folded(text: str, width: int = NAME_WIDTH) -> str:
-    """`shown` on up to three lines of `width` columns, broken after hyphens and spaces where there are any.
+    """`shown` on up to three lines of `width` columns, broken after hyphens and spaces if there are any.
 
-    A Chinese character has two columns. Of a name that does not fit the middle is left out: systems differ in how
-    they begin (the model) and in how they end (the budget).
+    Of a longer name the middle is left out: systems differ at the beginning (the model) and at the end (the budget).
     """
     whole = plain(text, "\N{REPLACEMENT CHARACTER}")
-    lines, keep = list(_lines(whole, width)), min(len(whole), _LINES * width)
-    while len(lines) > _LINES:
+    lines, keep = list(_lines(whole, width)), min(len(whole), _MAX_LINES * width)
+    while len(lines) > _MAX_LINES:
         keep -= 1
         tail = keep // 3
         lines = list(_lines(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", width))
@@ -162,7 +142,7 @@ def _lines(text: str, width: int) -> Iterator[str]:
 
 
 def _pieces(text: str, width: int) -> Iterator[str]:
-    """Parts that a line may end after; none is wider than a line."""
+    """Parts after which a line may break; none is wider than a line."""
     for part in re.findall(r"[^-_/+ ]*[-_/+ ]+|[^-_/+ ]+", text):
         piece = ""
         for character in part:
@@ -174,5 +154,5 @@ def _pieces(text: str, width: int) -> Iterator[str]:
 
 
 def columns(text: str) -> int:
-    """How wide text is, in letters."""
+    """The width of a text in columns; a Chinese character has two."""
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

@@ -32,9 +32,9 @@ _GAP: Final = 0.12
 def turns(
     found: TurnRetrieval, measure: str, seed: int, *, smoke: bool = False, judgments: str = ""
 ) -> Figure:
-    """One measure of one Clarifier, whose conversations made queries. `judgments`: what was searched, who judged.
+    """One measure of one Clarifier's conversations. `judgments` names the documents searched, and who judged them.
 
-    With `smoke` it is marked: the embedded model played.
+    With `smoke` the figure is marked: the embedded model played.
     """
     modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
     without = _mean(found.without[measure], seed)
@@ -61,13 +61,13 @@ def turns(
 
 
 def apart(figure: Figure, of: str, place: int) -> Figure:
-    """The figure with the name of whom it is of, and its place, where others have such a figure as well."""
+    """The figure under a name and title of its own, for one of several Clarifiers."""
     name, title = f"{figure.name}_{place}-{_file_word(of)}", f"{figure.title}: {printable(of)}"
     return replace(figure, name=name, title=title)
 
 
 def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int) -> Iterator[Spec]:
-    """A trace for each scheme, then nothing until the colours begin anew: a scheme has one colour in all panels."""
+    """A trace for each scheme, then placeholders up to N_COLOURS: a scheme has the same colour in all panels."""
     axes = {"xaxis": f"x{panel + 1}" if panel else "x", "yaxis": f"y{panel + 1}" if panel else "y"}
     of_mode = [cell for cell in found.cells if cell.mode == mode]
     schemes = [scheme for scheme in SCHEMES if found.has(scheme)]
@@ -88,7 +88,7 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
             [mean.mean for _, mean in cells],
             series=SCHEMES.index(scheme),
             y_interval=[mean.ends for _, mean in cells],
-            hover=[_told(cell, mean) for cell, mean in cells],
+            hover=[_hover(cell, mean) for cell, mean in cells],
             legendgroup=scheme,
             showlegend=first,
             xaxis=axes["xaxis"],
@@ -97,7 +97,7 @@ def _panel(found: TurnRetrieval, measure: str, mode: Mode, panel: int, seed: int
     yield from (placeholder() | axes for _ in range(N_COLOURS - len(schemes)))
 
 
-def _told(cell: Cell, mean: Difference) -> str:
+def _hover(cell: Cell, mean: Difference) -> str:
     return f"{cell.scheme}, {cell.mode}, turn {cell.turn}\n{interval(mean, '.3f')}\nn = {mean.n:,}"
 
 
@@ -144,5 +144,5 @@ def _alt(found: TurnRetrieval, name: str, without: Difference | None, measure: s
 
 
 def _file_word(text: str) -> str:
-    """Text as part of a file's name and of an anchor."""
+    """Text as part of a file name and of an anchor."""
     return "".join(character if character.isalnum() or character in "-" else "-" for character in text)

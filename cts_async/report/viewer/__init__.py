@@ -1,1 +1,1 @@
-"""The viewer: a server on this machine, and the page that it serves, over a folder of runs."""
+"""The viewer: a web server on this machine over a folder of runs, and the page that it serves."""

@@ -1,4 +1,4 @@
-"""Server-sent events: a run's row whenever its files change. Files are looked at only while somebody listens."""
+"""Server-sent events: a run's row whenever its files change. The folder is only watched while a page listens."""
 
 from __future__ import annotations
 
@@ -12,64 +12,65 @@ from typing import Final
 
 import orjson
 
-from cts_async.report.viewer.api_types import RunRow
+from cts_async.report.viewer.files import Json
 from cts_async.report.viewer.guard import Refused
 from cts_async.report.viewer.library import Library, State, state_of
 from cts_async.report.viewer.run import Place
 
 EVERY_S: Final = 1.0
 HEARTBEAT_S: Final = 15.0
-"""Whoever listens hears at least this often that the server is there."""
+"""A listener receives something at least this often, so that it notices a server that is gone."""
 MAX_LISTENERS: Final = 32
-MAX_WAITING: Final = 1_000
-"""Events that a listener has not taken; one that takes none for so long is let go."""
-HELLO: Final = b": here\n\n"
+MAX_QUEUED: Final = 1_000
+"""Events that a listener has not read; further ones are dropped until its connection ends."""
+HEARTBEAT: Final = b": here\n\n"
 
 Event = tuple[str, bytes]
-"""The run that it is about, and what is sent."""
-Work = Callable[[Callable[[], list[Event]]], Awaitable[list[Event]]]
-"""Runs a function in a worker thread."""
+"""The name of the run, and the bytes to send."""
+RunInThread = Callable[[Callable[[], list[Event]]], Awaitable[list[Event]]]
 
 
 @dataclass(eq=False, slots=True)
-class Listener:
-    """Somebody who wants to hear of one run, or of all (""). None in its queue is the end."""
+class _Listener:
+    """A page that shows one run, or all (""). None in its queue ends the stream."""
 
     run: str
-    queue: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
+    queue: asyncio.Queue[bytes | None] = field(default_factory=lambda: asyncio.Queue(MAX_QUEUED))
 
 
-class Watching:
-    """One look a second for all listeners together."""
+class Watcher:
+    """Looks at the folder once a second for all listeners together."""
 
-    def __init__(self, library: Library, work: Work, wake: Callable[[], None]) -> None:
-        self._library, self._work, self._wake = library, work, wake
-        self._listeners: set[Listener] = set()
-        self._known: dict[str, tuple[State, float]] = {}
+    def __init__(self, library: Library, in_thread: RunInThread, wake_indexer: Callable[[], None]) -> None:
+        self._library, self._in_thread, self._wake_indexer = library, in_thread, wake_indexer
+        self._listeners: set[_Listener] = set()
+        self._sent: dict[str, tuple[State, float]] = {}
+        """By run, the state of its files and the share indexed when its row was last sent."""
         self._task: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
-        """What was seen first is told first."""
+        """Events are sent in the order in which the changes were seen."""
 
     @asynccontextmanager
     async def listening(self, run: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """What is to be sent to somebody who listens, first how things are, until they or the server go.
+        """A stream for one page: current rows first, then changes until the page or the server closes it.
 
-        Raises Refused.
+        Raises Refused if too many pages listen.
         """
         if len(self._listeners) >= MAX_LISTENERS:
-            raise Refused(503, "too many pages listen: close one")
-        listener = Listener(run)
+            raise Refused(503, "too many pages are open: close one")
+        listener = _Listener(run)
         self._listeners.add(listener)
         try:
             async with self._looking:
-                known = dict(self._known)
-                now = await self._work(partial(self._rows, {run}))
-                for name, event in now:
-                    if self._known[name] != known.get(name):  # what counts as told was told to everybody
-                        self._tell(name, event, but=listener)
+                before = dict(self._sent)
+                current = await self._in_thread(partial(self._rows, {run}))
+                for name, event in current:
+                    # `_rows` marks these rows as sent. The other listeners must not miss what is new in them.
+                    if self._sent[name] != before.get(name):
+                        self._send(name, event, exclude=listener)
             if self._task is None:
                 self._task = asyncio.create_task(self._watch())
-            yield _heard(listener, b"".join(event for _, event in now))
+            yield _stream(listener, b"".join(event for _, event in current))
         finally:
             self._listeners.discard(listener)
             if not self._listeners and self._task is not None:
@@ -77,7 +78,7 @@ class Watching:
                 self._task = None
 
     async def close(self) -> None:
-        """Tell everybody that this is the end."""
+        """End all streams."""
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -93,61 +94,62 @@ class Watching:
             await asyncio.sleep(EVERY_S)
             try:
                 async with self._looking:
-                    for name, event in await self._work(self._changes):
-                        self._tell(name, event)
-            except Exception:  # a bug, or a folder that vanished under our hands: the next look may tell more
+                    for name, event in await self._in_thread(self._changes):
+                        self._send(name, event)
+            except Exception:  # a bug, or a folder removed at this moment: the next look may succeed
                 logging.getLogger(__name__).exception("looking for changes failed")
-            self._wake()
+            self._wake_indexer()
 
-    def _tell(self, name: str, event: bytes, but: Listener | None = None) -> None:
+    def _send(self, name: str, event: bytes, exclude: _Listener | None = None) -> None:
         for listener in self._listeners:
-            # One that has taken nothing for so long is not there: its connection ends sooner or later.
-            if listener.run in ("", name) and listener is not but and not listener.queue.full():
+            if listener.run in ("", name) and listener is not exclude and not listener.queue.full():
                 listener.queue.put_nowait(event)
 
     def _rows(self, wanted: Collection[str]) -> list[Event]:
-        """The rows of these runs (all, where "" is among them) that nobody was told as they are now."""
+        """The current rows of these runs ("" for all), which are marked as sent. Runs in a worker thread."""
         events = []
         for name, (place, _) in self._library.find().runs.items():
             if "" in wanted or name in wanted:
                 state, row = state_of(place), self._library.row(name)
                 if row is not None:
-                    self._known[name] = (state, row["ready"])
+                    self._sent[name] = (state, row["ready"])
                     events.append((name, _event("changed", row)))
         return events
 
     def _changes(self) -> list[Event]:
-        """What is new since the last look; in a worker thread."""
+        """Everything new since the last look. Runs in a worker thread."""
         wanted = {listener.run for listener in list(self._listeners)}
         runs = self._library.find().runs
-        gone = [name for name in list(self._known) if name not in runs]
+        gone = [name for name in list(self._sent) if name not in runs]
         for name in gone:
-            self._known.pop(name, None)
-        news = {
-            name for name in runs if ("" in wanted or name in wanted) and self._is_news(name, runs[name][0])
+            self._sent.pop(name, None)
+        changed = {
+            name
+            for name, (place, _) in runs.items()
+            if ("" in wanted or name in wanted) and self._has_changed(name, place)
         }
-        told = self._rows(news) if news else []
-        return [*told, *((name, _event("gone", {"name": name})) for name in gone)]
+        events = self._rows(changed) if changed else []
+        return [*events, *((name, _event("gone", {"name": name})) for name in gone)]
 
-    def _is_news(self, name: str, place: Place) -> bool:
-        known = self._known.get(name)
-        # A row that was told while its results were being counted is told again.
-        return known is None or known[1] < 1 or known[0] != state_of(place)
+    def _has_changed(self, name: str, place: Place) -> bool:
+        sent = self._sent.get(name)
+        # A row that was sent while its results were being indexed is sent again.
+        return sent is None or sent[1] < 1 or sent[0] != state_of(place)
 
 
-def _event(kind: str, data: RunRow | dict[str, str]) -> bytes:
-    """JSON has no line breaks, so that an event's data is one line."""
+def _event(kind: str, data: Json) -> bytes:
+    # JSON contains no line breaks, so that the data of an event is one line.
     return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"
 
 
-async def _heard(listener: Listener, now: bytes) -> AsyncIterator[bytes]:
-    yield HELLO + now
+async def _stream(listener: _Listener, current: bytes) -> AsyncIterator[bytes]:
+    yield HEARTBEAT + current
     while True:
         try:
             async with asyncio.timeout(HEARTBEAT_S):
                 event = await listener.queue.get()
         except TimeoutError:
-            yield HELLO
+            yield HEARTBEAT
             continue
         if event is None:
             return

@@ -1,4 +1,4 @@
-"""Open and parse files of a folder of unknown origin: regular ones only, for reading, never through a link."""
+"""Open and parse files of unknown origin: regular files only, read-only, and never through a symbolic link."""
 
 from __future__ import annotations
 
@@ -8,78 +8,29 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from cts_async.engine.journal_index import MAX_LINE
 
-MOST: Final = 1 << 53
-"""Whole numbers beyond it are others in a browser."""
+Json: TypeAlias = dict[str, Any]
+"""An object of the interface (see `pages`)."""
 
-
-def as_text(value: Any) -> str | None:
-    """A text; None for anything else."""
-    return value if isinstance(value, str) else None
-
-
-def as_float(value: Any) -> float | None:
-    """A number; None for anything else, also true and false."""
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def as_int(value: Any) -> int:
-    """A whole number; 0 for anything else."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def as_count(value: Any) -> int:
-    """A number of things; 0 for anything else, and no more than a browser can count."""
-    number = as_float(value)
-    return int(min(max(number, 0.0), MOST)) if number is not None and number == number else 0
-
-
-def printable(text: str) -> str:
-    """A file's name as text, also where its bytes are none."""
-    return text.encode("utf-8", "backslashreplace").decode()
-
-
-def can_be_shown(value: Any) -> bool:
-    """Whether JSON that was read can be written again: not where it is nested hundreds of levels deep."""
-    try:
-        orjson.dumps(value)
-    except orjson.JSONEncodeError:
-        return False
-    return True
-
-
-def as_list(value: Any) -> list[Any]:
-    """A list; an empty one for anything else."""
-    return value if isinstance(value, list) else []
-
-
-def as_texts(value: Any) -> list[str]:
-    """The texts of a list."""
-    return [one for one in as_list(value) if isinstance(one, str)]
-
-
-def as_object(value: Any) -> Mapping[str, Any]:
-    """An object; an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
-
-
-MAX_SMALL: Final = 32 << 20
-"""Bytes of a manifest or summary; what is longer is none."""
-_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""A link may lead out of the folder, and a pipe would never open."""
-_STEP: Final = os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)
-"""One folder further; those that one may walk through and not list are walked through."""
+MAX_OBJECT_BYTES: Final = 32 << 20
+"""Size limit of a manifest, a summary or a `live.json`."""
+MAX_EXACT_INT: Final = 1 << 53
+"""JavaScript numbers beyond it are not exact."""
 _PIECE: Final = 1 << 16
+# O_NOFOLLOW: a link may lead out of the folder. O_NONBLOCK: opening a named pipe would block forever.
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+# O_PATH passes through folders that may be entered but not listed.
+_FOLDER_FLAGS: Final = os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What tells one state of a file from another."""
+    """Distinguishes two states of a file."""
 
     inode: int
     size: int
@@ -102,15 +53,12 @@ def stat_of(path: Path) -> Stat:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor of a regular file, on the way to which there is no link either. Raises OSError for anything else.
-
-    A folder of the way may be replaced by a link while it is gone: nothing is looked at first and opened then.
-    """
+    """A read-only descriptor of a regular file whose path contains no link. Raises OSError for anything else."""
     with _folder(path.parent) as folder:
-        fd = os.open(path.name, _FLAGS, dir_fd=folder)
+        fd = os.open(path.name, _FILE_FLAGS, dir_fd=folder)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(f"{path.name} is no regular file")
+            raise OSError(f"{path.name} is not a regular file")
         yield fd
     finally:
         os.close(fd)
@@ -118,11 +66,14 @@ def opened(path: Path) -> Iterator[int]:
 
 @contextmanager
 def _folder(path: Path) -> Iterator[int]:
-    """A descriptor of a folder, step by step from the root."""
-    fd = os.open(path.anchor, _STEP)
+    """A descriptor of a folder, opened component by component.
+
+    Checking the path first and opening it afterwards would leave time to replace a folder by a link.
+    """
+    fd = os.open(path.anchor, _FOLDER_FLAGS)
     try:
         for name in path.parts[1:]:
-            inner = os.open(name, _STEP, dir_fd=fd)
+            inner = os.open(name, _FOLDER_FLAGS, dir_fd=fd)
             os.close(fd)
             fd = inner
         yield fd
@@ -131,23 +82,23 @@ def _folder(path: Path) -> Iterator[int]:
 
 
 def read_object(path: Path) -> dict[str, Any] | None:
-    """A small file of one JSON object; None where there is none. Raises ValueError where it is something else."""
+    """A small file with one JSON object; None if there is no such file. Raises ValueError for other contents."""
     try:
         with opened(path) as fd:
             size = os.fstat(fd).st_size
-            data = os.pread(fd, size, 0) if size <= MAX_SMALL else b""
+            data = os.pread(fd, size, 0) if size <= MAX_OBJECT_BYTES else b""
     except OSError:
         return None
     value = orjson.loads(data)
     if not isinstance(value, dict):
-        raise ValueError("no JSON object")
+        raise ValueError("not a JSON object")
     return value
 
 
 def line_at(fd: int, offset: int) -> bytes | None:
-    """The line that begins at `offset`, without its newline; None where none begins there, or it has no end yet.
+    """The line that begins at `offset`, without its newline.
 
-    None, too, for one that is longer than any is.
+    None if no line begins there, if it has no newline yet, or if it is longer than `MAX_LINE`.
     """
     if offset < 0 or (offset and os.pread(fd, 1, offset - 1) != b"\n"):
         return None
@@ -167,9 +118,62 @@ def line_at(fd: int, offset: int) -> bytes | None:
 
 
 def record_in(line: bytes | None) -> dict[str, Any] | None:
-    """A line as a JSON object; None for damage."""
+    """A line parsed as a JSON object; None if it is damaged."""
     try:
         record = orjson.loads(line) if line else None
     except orjson.JSONDecodeError:
         return None
     return record if isinstance(record, dict) else None
+
+
+# --- Values of unknown type, out of parsed JSON
+
+
+def as_text(value: Any) -> str | None:
+    """A string; None for anything else."""
+    return value if isinstance(value, str) else None
+
+
+def as_float(value: Any) -> float | None:
+    """A number; None for anything else, booleans included."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def as_int(value: Any) -> int:
+    """An integer; 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def as_count(value: Any) -> int:
+    """A count from 0 to MAX_EXACT_INT; 0 for anything that is not a number."""
+    number = as_float(value)
+    return int(min(max(number, 0.0), MAX_EXACT_INT)) if number is not None and number == number else 0
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def as_texts(value: Any) -> list[str]:
+    """The strings of a list."""
+    return [one for one in as_list(value) if isinstance(one, str)]
+
+
+def as_object(value: Any) -> Mapping[str, Any]:
+    """An object; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def display_name(path: str) -> str:
+    """A path as text that JSON can hold, even if its bytes are not UTF-8."""
+    return path.encode("utf-8", "backslashreplace").decode()
+
+
+def is_serializable(value: Any) -> bool:
+    """Whether parsed JSON can be written again; orjson refuses to write values nested hundreds of levels deep."""
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return False
+    return True

@@ -1,7 +1,7 @@
-"""Who is answered, and with which headers: this machine's own pages, for reading, and nobody else's.
+"""Which requests are answered, and with which headers: reading requests from this machine's own pages only.
 
-A page from another site can make a browser request any address. Its own name can never be one of ours: DNS rebinding
-ends at the Host header, and Origin and Sec-Fetch-Site say which site a request comes from.
+A page from another site can make a browser request any address. Its own name can never be one of ours, so DNS
+rebinding ends at the Host header; Origin and Sec-Fetch-Site say which site a request comes from.
 """
 
 from __future__ import annotations
@@ -15,20 +15,6 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-
-class Refused(Exception):
-    """An HTTP status and what is wrong; never a path, never anybody's text but the asker's own."""
-
-    def __init__(self, status: int, problem: str) -> None:
-        super().__init__(problem)
-        self.status, self.problem = status, problem
-
-
-NO_RUN = "no such run here"
-NO_INSTANCE = "no such instance in this run"
-CHANGED = "the file is another one by now: open the run again"
-
-
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -38,46 +24,57 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "X-Frame-Options": "DENY",
 }
-USUAL_PORT: Final = 80
-MAX_AT_ONCE: Final = 64
-"""Requests under way; more are told to come again."""
+HTTP_PORT: Final = 80
+MAX_REQUESTS: Final = 64
+"""Requests answered at the same time; further ones are refused with 503."""
+NO_RUN: Final = "no such run"
+NO_INSTANCE: Final = "no such instance in this run"
+FILE_CHANGED: Final = "the file was replaced: open the run again"
+
+
+class Refused(Exception):
+    """An HTTP status and a message. The message holds no path, and no text but the requester's own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
 
 
 def guarded(port: Callable[[], int]) -> Middleware:
-    """A middleware that refuses whom it has to, and turns every refusal into one line of JSON."""
-    under_way = 0
+    """A middleware that refuses forbidden requests, and answers every failure with one line of JSON."""
+    active = 0
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        nonlocal under_way
-        under_way += 1
+        nonlocal active
+        active += 1
         try:
             _check(request, port())
-            if under_way > MAX_AT_ONCE:
-                raise Refused(503, "too many requests at once: ask again")
+            if active > MAX_REQUESTS:
+                raise Refused(503, "too many requests: try again")
             return await handler(request)
         except Refused as refused:
-            return problem(refused.status, refused.problem)
+            return _failure(refused.status, refused.message)
         except web.HTTPException as error:
-            return problem(error.status, error.reason.lower())
+            return _failure(error.status, error.reason.lower())
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as error:
-            if request.writer.output_size:  # half an answer: whoever asked is to notice that it breaks off
+            if request.writer.output_size:  # part of the answer is sent: the client must see it break off
                 raise ConnectionAbortedError from error
             if isinstance(error, FileNotFoundError):
-                return problem(409, CHANGED)  # it vanished under our hands
-            # A bug: the asker learns no path of ours.
+                return _failure(409, FILE_CHANGED)
+            # A bug. Its message may contain a path, which the client does not learn.
             request.app.logger.exception("%s failed", request.path)
-            return problem(500, f"this went wrong here ({type(error).__name__})")
+            return _failure(500, f"internal error ({type(error).__name__})")
         finally:
-            under_way -= 1
+            active -= 1
 
     return guard
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """The headers of every answer."""
+    """Set the headers of every answer."""
     for name, value in HEADERS.items():
         response.headers[name] = value
     if request.path.startswith("/api/"):
@@ -86,31 +83,27 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
         del response.headers["Server"]
 
 
-def problem(status: int, text: str) -> web.Response:
-    """What is wrong, as JSON."""
+def _failure(status: int, message: str) -> web.Response:
     headers = {"Allow": "GET, HEAD"} if status == 405 else None
-    return web.Response(
-        body=orjson.dumps({"error": text}), status=status, content_type="application/json", headers=headers
-    )
+    body = orjson.dumps({"error": message})
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
 def _check(request: web.Request, port: int) -> None:
     names = own_names(port)
     if request.headers.get("Host", "").lower() not in names:
-        raise Refused(403, "this address is not one of this machine's own")
+        raise Refused(403, "request for another host refused")
     if request.method not in ("GET", "HEAD"):
-        raise Refused(405, "this is for reading only")
+        raise Refused(405, "only GET and HEAD are allowed")
     origin = request.headers.get("Origin")
-    if origin is not None and origin.lower() not in {f"http://{name}" for name in names}:
-        raise Refused(403, "asked for by a page from elsewhere")
-    if request.path.startswith("/api/") and request.headers.get("Sec-Fetch-Site") in (
-        "cross-site",
-        "same-site",
-    ):
-        raise Refused(403, "asked for by a page from elsewhere")
+    foreign = origin is not None and origin.lower() not in {f"http://{name}" for name in names}
+    # Links from other sites may lead to the page, but not to its data.
+    site = request.headers.get("Sec-Fetch-Site") if request.path.startswith("/api/") else None
+    if foreign or site in ("cross-site", "same-site"):
+        raise Refused(403, "cross-origin request refused")
 
 
 def own_names(port: int) -> set[str]:
-    """What this machine's browser calls us; nobody names the usual port."""
-    ends = (f":{port}", "") if port == USUAL_PORT else (f":{port}",)
+    """Values of the Host header that mean this server; browsers leave out port 80."""
+    ends = (f":{port}", "") if port == HTTP_PORT else (f":{port}",)
     return {host + end for host in ("127.0.0.1", "localhost", "[::1]") for end in ends}

@@ -6,77 +6,62 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypedDict, cast
 
 from cts_async import scorer
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
-from cts_async.report.live import LIVE, Live, has_shape, holds
-from cts_async.report.viewer.api_types import RunRow, Scored
-from cts_async.report.viewer.files import NO_FILE, Stat, as_count, can_be_shown, read_object, stat_of
+from cts_async.report.live import LIVE, Live, has_shape, is_current
+from cts_async.report.viewer.files import NO_FILE, Json, Stat, as_count, is_serializable, read_object, stat_of
 from cts_async.report.viewer.run import (
     MAX_FOLDERS,
-    About,
+    Metadata,
     OpenRun,
     Place,
     find_places,
     journal_of,
-    read_about,
-    verdict_files,
+    judgment_files,
+    read_metadata,
 )
 
-_COPYING_NS = 2_000_000_000
+MAX_OPEN: Final = 16
+MAX_INDEX_BYTES: Final = 64 << 20
+"""Memory of the indexes of open runs; the least recently used are closed."""
+FOUND_S: Final = 0.5
+"""How long a search of the folder stays valid."""
+QUICK_S: Final = 0.1
+REST: Final = 9
+"""A search that takes longer than QUICK_S stays valid for REST times the excess: the folder may be somebody's home."""
+COUNT_S: Final = 0.25
+"""How long the list of runs waits for results to be counted."""
+SLICE_S: Final = 0.05
+"""How long the indexing thread works on one run at a time."""
+_COPY_NS: Final = 2_000_000_000
+"""Copying a run changes the order of modification times by up to this."""
+
 State = tuple[tuple[str, Stat], ...]
+
+
+# --- A run as a row of the list
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What a run came to, as far as its files are counted."""
+    """Counts and scores of a run, as far as its files are indexed."""
 
     n_done: int
-    """Instances that have ended, failed ones among them."""
+    """Finished instances, failed ones included."""
     n_failed: int
     unknown_rate: float | None
-    scores: tuple[Scored, ...]
+    scores: tuple[Json, ...]
     """The scoring judge first."""
     cost_usd: float | None = None
     ready: float = 1.0
 
 
-def state_of(place: Place) -> State:
-    """All that a run's row depends on: another state, perhaps another row."""
-    directory = place.path
-    names = [MANIFEST, RESULTS, PER_ITEM, SUMMARY, STEPS, LIVE]
-    found = [(name, stat_of(directory / name)) for name in names]
-    return (*found, *((path.name, stat_of(path)) for path in verdict_files(directory)))
-
-
-def counted_state(place: Place) -> State:
-    """All that a run's scores depend on."""
-    return tuple((name, of) for name, of in state_of(place) if name not in (SUMMARY, STEPS, LIVE))
-
-
-def up_to_date(place: Place) -> bool:
-    """Whether no results have come since `summary.json` was written; a copy's times are not exact."""
-    summary = stat_of(place.path / SUMMARY)
-    latest = max(of.mtime_ns for name, of in counted_state(place) if name != MANIFEST)
-    return summary != NO_FILE and latest <= summary.mtime_ns + _COPYING_NS
-
-
-def summarised(place: Place) -> Tally | None:
-    """What `summary.json` says; None where it says nothing of the kind."""
-    try:
-        summary = read_object(place.path / SUMMARY)
-    except ValueError:
-        return None
-    return _tally_of(cast("_Summary", summary)) if has_shape(summary, _Summary) else None
-
-
-class _Numbers(TypedDict):
-    """What a summary says of one judge's scores."""
-
+class _JudgeNumbers(TypedDict):
     n_scored: int
     mean: float | None
     p50: float | None
@@ -84,7 +69,7 @@ class _Numbers(TypedDict):
 
 
 class _Summary(TypedDict):
-    """What of a summary a row is made from."""
+    """The fields of `summary.json` that a row is made from."""
 
     n_scored: int
     n_unjudged: int
@@ -92,22 +77,49 @@ class _Summary(TypedDict):
     ua_unknown_rate: float | None
     cost_usd: float | None
     judge: str | None
-    judges: dict[str, _Numbers]
+    judges: dict[str, _JudgeNumbers]
 
 
-def _tally_of(summary: _Summary) -> Tally:
-    judges, main = summary["judges"], summary["judge"]
-    order = sorted(judges, key=lambda judge: judge != main)
+def state_of(place: Place) -> State:
+    """The state of all files that a run's row depends on."""
+    directory = place.path
+    names = [MANIFEST, RESULTS, PER_ITEM, SUMMARY, STEPS, LIVE]
+    found = [(name, stat_of(directory / name)) for name in names]
+    return (*found, *((path.name, stat_of(path)) for path in judgment_files(directory)))
+
+
+def scores_state(place: Place) -> State:
+    """The state of all files that a run's scores depend on."""
+    return tuple((name, of) for name, of in state_of(place) if name not in (SUMMARY, STEPS, LIVE))
+
+
+def _summary_is_current(place: Place) -> bool:
+    """Whether `summary.json` is no older than the results."""
+    summary = stat_of(place.path / SUMMARY)
+    latest = max(of.mtime_ns for name, of in scores_state(place) if name != MANIFEST)
+    return summary != NO_FILE and latest <= summary.mtime_ns + _COPY_NS
+
+
+def _summary_tally(place: Place) -> Tally | None:
+    """The tally in `summary.json`; None if it has another form."""
+    try:
+        found = read_object(place.path / SUMMARY)
+    except ValueError:
+        return None
+    if not has_shape(found, _Summary):
+        return None
+    summary = cast("_Summary", found)
+    judges = sorted(summary["judges"], key=lambda judge: judge != summary["judge"])
     return Tally(
         n_done=sum(map(as_count, (summary["n_scored"], summary["n_unjudged"], summary["n_failed"]))),
         n_failed=as_count(summary["n_failed"]),
         unknown_rate=summary["ua_unknown_rate"],
-        scores=tuple(_scored(judge, judges[judge]) for judge in order),
+        scores=tuple(_scored(judge, summary["judges"][judge]) for judge in judges),
         cost_usd=summary["cost_usd"],
     )
 
 
-def _scored(judge: str, of: _Numbers) -> Scored:
+def _scored(judge: str, of: _JudgeNumbers) -> Json:
     return {
         "judge": judge,
         "n_scored": as_count(of["n_scored"]),
@@ -117,8 +129,8 @@ def _scored(judge: str, of: _Numbers) -> Scored:
     }
 
 
-def counted(run: OpenRun, summary: Tally | None) -> Tally:
-    """What the indexed lines come to. What it cost a summary says, if it is about as many instances."""
+def _indexed_tally(run: OpenRun, summary: Tally | None) -> Tally:
+    """The tally of the indexed lines. The cost is the summary's if that covers as many instances."""
     lines = run.results.lines()
     asked = int(lines.asked[~lines.failed].sum(dtype=int))
     unknown = int(lines.unknown[~lines.failed].sum(dtype=int))
@@ -126,255 +138,229 @@ def counted(run: OpenRun, summary: Tally | None) -> Tally:
     for judge, index in run.judges().items():
         values = run.scores(index, lines)
         known = values[values == values]
-        numbers = scorer.summarise(known.tolist(), 0, len(known))
-        said: _Numbers = {
-            "n_scored": numbers.n_scored,
-            "mean": numbers.mean,
-            "p50": numbers.p50,
-            "p90": numbers.p90,
-        }
-        scores.append(_scored(judge, said))
-    n_failed = int(lines.failed.sum())
-    n_done = len(lines)
-    whole = summary is not None and (summary.n_done, summary.n_failed) == (n_done, n_failed)
+        of = scorer.summarise(known.tolist(), 0, len(known))
+        scores.append(
+            _scored(judge, {"n_scored": of.n_scored, "mean": of.mean, "p50": of.p50, "p90": of.p90})
+        )
+    n_done, n_failed = len(lines), int(lines.failed.sum())
+    covered = summary is not None and (summary.n_done, summary.n_failed) == (n_done, n_failed)
     return Tally(
         n_done=n_done,
         n_failed=n_failed,
         unknown_rate=unknown / asked if asked else None,
         scores=tuple(scores),
-        cost_usd=summary.cost_usd if summary and whole else None,
+        cost_usd=summary.cost_usd if summary and covered else None,
         ready=run.ready,
     )
 
 
-def live_of(place: Place) -> Live | None:
-    """What the process that writes the run says; None where none does."""
+def _live_of(place: Place) -> Live | None:
+    """The `live.json` of a run; None if no process is writing the run."""
     try:
-        said = read_object(place.path / LIVE)
+        found = read_object(place.path / LIVE)
     except ValueError:
         return None
-    fits = holds(said) and has_shape(said, Live) and can_be_shown(said)
-    return cast("Live", said) if fits else None
+    valid = is_current(found) and has_shape(found, Live) and is_serializable(found)
+    return cast("Live", found) if valid else None
 
 
-def _wall_s(about: About, live: Live | None) -> float | None:
-    """Seconds of all sessions, the one that goes on included."""
-    return about.wall_s if live is None else (about.wall_s or 0.0) + live["time"] - live["started"]
-
-
-def run_row(place: Place, about: About, tally: Tally, data_sha: str) -> RunRow:
-    """The row; `data_sha` says which other runs are over the same data."""
-    live = live_of(place)
+def _row(place: Place, metadata: Metadata, tally: Tally, data_sha: str) -> Json:
+    live = _live_of(place)
+    wall_s = metadata.wall_s
+    if live is not None:
+        wall_s = (wall_s or 0.0) + live["time"] - live["started"]
     return {
         "name": place.name,
-        "kind": about.kind,
-        "system": about.system,
-        "data": about.data or (f"gold {about.gold_sha256[:8]}" if about.gold_sha256 else ""),
-        "data_sha": data_sha,
-        "k": about.k,
-        "scheme": about.scheme,
-        "mode": about.mode,
-        "started": about.started,
-        "ended": None if live else about.ended,
+        "kind": metadata.kind,
+        "system": metadata.system,
+        "data": metadata.data or (f"gold {metadata.gold_sha256[:8]}" if metadata.gold_sha256 else ""),
+        "data_sha": data_sha,  # equal for runs that can be compared
+        "k": metadata.k,
+        "scheme": metadata.scheme,
+        "mode": metadata.mode,
+        "started": metadata.started,
+        "ended": None if live else metadata.ended,
         "running": live is not None,
-        "smoke_test": about.embedded,
-        "n_expected": max(about.n_expected, tally.n_done),
+        "smoke_test": metadata.embedded,  # its scores only prove that the installation works
+        "n_expected": max(metadata.n_expected, tally.n_done),
         "n_done": tally.n_done,
         "n_failed": tally.n_failed,
         "scores": list(tally.scores),
         "unknown_rate": tally.unknown_rate,
+        # While the run is running, `live` reports the cost of all runs of its command.
         "cost_usd": None if live else tally.cost_usd,
-        "wall_s": _wall_s(about, live),
+        "wall_s": wall_s,  # of all sessions, the current one included
         "live": live,
-        "ready": tally.ready,
+        "ready": tally.ready,  # share of the results that is counted, 0 to 1
     }
 
 
-MAX_OPEN: Final = 16
-MAX_BYTES: Final = 64 << 20
-"""Of the indices of runs that nobody looks at just now."""
-FOUND_S: Final = 0.5
-"""So long the folder counts as looked through."""
-QUICK_S: Final = 0.1
-REST: Final = 9
-"""And so many times as long as looking through it took beyond QUICK_S: somebody's home is no folder of runs."""
-COUNT_S: Final = 0.25
-"""So long the list of runs waits for results to be counted; what is not by then is told as it stands."""
+# --- All runs
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is in the folder."""
+    """The contents of the folder."""
 
-    runs: Mapping[str, tuple[Place, About]] = field(default_factory=dict)
+    runs: Mapping[str, tuple[Place, Metadata]] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
     data_by_gold: Mapping[str, str] = field(default_factory=dict)
-    """Digest of a gold -> that of data which runs were scored with by it."""
+    """Digest of a gold file -> `data_sha` of runs scored by it."""
 
 
 class Library:
-    """The runs below `root`."""
+    """The runs below `root`. Its methods are called by worker threads."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._lock = threading.Lock()
         self._found, self._found_until = Found(), float("-inf")
-        self._abouts: dict[Path, tuple[Stat, About | None]] = {}
+        self._metadata: dict[Path, tuple[Stat, Metadata | None]] = {}
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._tallies: dict[str, tuple[State, Tally]] = {}
 
-    def find(self) -> Found:
-        """The runs that there are now, half a second ago at most where the folder is no large one."""
+    def find(self, *, again: bool = False) -> Found:
+        """The runs there are, as of half a second ago at most; longer ago if searching the folder is slow."""
         with self._lock:
             began = time.monotonic()
-            if began > self._found_until:
+            if again or began > self._found_until:
                 self._found = self._look()
                 ended = time.monotonic()
                 self._found_until = ended + max(FOUND_S, REST * (ended - began - QUICK_S))
-                self._forget()
+                for known in (self._open, self._tallies):
+                    for name in known.keys() - self._found.runs.keys():
+                        known.pop(name, None)
             return self._found
 
+    def get(self, name: str) -> tuple[Place, Metadata] | None:
+        """A run by its name, or None. The run may be younger than the last search, so a miss searches again."""
+        return self.find().runs.get(name) or self.find(again=True).runs.get(name)
+
     def open(self, name: str) -> OpenRun | None:
-        """A run, opened; None where none of the runs found has that name."""
-        known = self.find().runs.get(name)
+        """Open a run by its name; None if there is no such run."""
+        known = self.get(name)
         if known is None:
             return None
-        place, about = known
+        place, metadata = known
         with self._lock:
             run = self._open.pop(name, None)
             if run is None:
-                run = OpenRun(place, about, journal_of(place, about, self.root))
-            run.about = about
+                run = OpenRun(place, metadata, journal_of(place, metadata, self.root))
+            run.metadata = metadata
             self._open[name] = run
-            self._close_oldest()
+            while len(self._open) > 1 and (
+                len(self._open) > MAX_OPEN or sum(run.nbytes for run in self._open.values()) > MAX_INDEX_BYTES
+            ):
+                self._open.popitem(last=False)
             return run
 
-    def rows(self) -> list[RunRow]:
-        """Every run's row, newest first. Results that are not counted yet are, as far as a quarter of a second goes."""
+    def rows(self) -> list[Json]:
+        """Every run's row, newest first. Results that take longer than COUNT_S to count are reported as they stand."""
         until = time.monotonic() + COUNT_S
         rows = [self._row(name, until) for name in self.find().runs]
         found = [row for row in rows if row is not None]
         return sorted(found, key=lambda row: row["started"] or "", reverse=True)
 
     def damaged(self) -> list[str]:
-        """What cannot be shown of the folder, one line each; damaged lines as far as files have been read."""
+        """What cannot be shown, one message each; damaged lines as far as files are indexed."""
         with self._lock:
             opened = sorted(self._open.items())
         lines = [f"{name}: {line}" for name, run in opened for line in run.damaged()]
         return [*self.find().damaged, *lines]
 
-    def row(self, name: str) -> RunRow | None:
-        """One run's row; None where there is no such run."""
+    def row(self, name: str) -> Json | None:
+        """One run's row; None if there is no such run."""
         return self._row(name, time.monotonic() + COUNT_S)
 
-    def data_sha(self, about: About) -> str:
-        """What runs over the same data have in common: digests of queries and gold.
+    def data_sha(self, metadata: Metadata) -> str:
+        """Identifies the data of a run: digests of its queries and gold.
 
-        Judged candidates know their gold only, and go with a run that was scored by the same.
+        Judged candidates know their gold only; they belong to the runs that were scored by it.
         """
-        return _data_sha(about) or self.find().data_by_gold.get(about.gold_sha256, about.gold_sha256)
+        gold = metadata.gold_sha256
+        return _data_sha(metadata) or self.find().data_by_gold.get(gold, gold)
 
-    def over(self, data_sha: str) -> list[tuple[Place, About]]:
-        """The runs over these data, by name; none over data that nobody names."""
+    def over(self, data_sha: str) -> list[tuple[Place, Metadata]]:
+        """The runs over these data, by name; none for ""."""
         every = self.find().runs.values() if data_sha else ()
-        return [(place, about) for place, about in every if self.data_sha(about) == data_sha]
+        return [(place, metadata) for place, metadata in every if self.data_sha(metadata) == data_sha]
 
-    def unready(self) -> Iterator[OpenRun]:
-        """The opened runs of which something is still to be indexed, the latest used first."""
+    def to_index(self) -> OpenRun | None:
+        """The most recently used open run that is not fully indexed."""
         with self._lock:
             opened = list(reversed(self._open.values()))
-        return (run for run in opened if run.ready < 1 or (run.looked_into and not run.is_prepared))
+        return next((run for run in opened if run.needs_indexing), None)
 
-    def _row(self, name: str, until: float) -> RunRow | None:
+    def _row(self, name: str, until: float) -> Json | None:
         known = self.find().runs.get(name)
         if known is None:
             return None
-        place, about = known
-        return run_row(place, about, self._tally(place, until), self.data_sha(about))
+        place, metadata = known
+        return _row(place, metadata, self._tally(place, until), self.data_sha(metadata))
 
     def _tally(self, place: Place, until: float) -> Tally:
         state = state_of(place)
         known = self._tallies.get(place.name)
         if known is not None and known[0] == state:
             return known[1]
-        summary = summarised(place)
-        tally = summary if up_to_date(place) else None
+        summary = _summary_tally(place)
+        tally = summary if _summary_is_current(place) else None
         if tally is None:
             late = time.monotonic() >= until
             run = None if late else self.open(place.name)
             if run is None:
                 return Tally(0, 0, None, (), ready=0.0)
             run.advance(max(0.0, until - time.monotonic()))
-            tally = counted(run, summary)
+            tally = _indexed_tally(run, summary)
         if tally.ready >= 1:
             self._tallies[place.name] = (state, tally)
         return tally
 
     def _look(self) -> Found:
-        runs: dict[str, tuple[Place, About]] = {}
+        runs: dict[str, tuple[Place, Metadata]] = {}
         damaged = []
-        places, whole = find_places(self.root)
-        if not whole:
-            damaged.append(
-                f"only {MAX_FOLDERS:,} folders were looked into: name a smaller one that runs are in"
-            )
-        for place in places:
+        places = find_places(self.root)
+        if not places.complete:
+            damaged.append(f"only the first {MAX_FOLDERS:,} folders were searched: name a smaller folder")
+        for place in places.found:
+            path = place.path / MANIFEST
+            state = stat_of(path)
+            known = self._metadata.get(path)
             try:
-                about = self._about(place)
+                if known is None or known[0] != state:
+                    known = self._metadata[path] = (state, read_metadata(place.path))
             except ValueError as error:
-                damaged.append(f"{place.name}: run.json is no manifest ({error})")
+                damaged.append(f"{place.name}: run.json is not a manifest ({error})")
                 continue
-            if about is not None:
-                runs[place.name] = (place, about)
-        named = [about for _, about in runs.values() if about.data_sha256]
-        return Found(runs, tuple(damaged), {about.gold_digest: _data_sha(about) for about in named})
-
-    def _about(self, place: Place) -> About | None:
-        path = place.path / "run.json"
-        state = stat_of(path)
-        known = self._abouts.get(path)
-        if known is None or known[0] != state:
-            known = self._abouts[path] = (state, read_about(place.path))
-        return known[1]
-
-    def _forget(self) -> None:
-        """Let go of runs that are there no longer."""
-        for name in set(self._open) - set(self._found.runs):
-            del self._open[name]
-        for name in set(self._tallies) - set(self._found.runs):
-            self._tallies.pop(name, None)
-
-    def _close_oldest(self) -> None:
-        while len(self._open) > 1 and (
-            len(self._open) > MAX_OPEN or sum(run.nbytes for run in self._open.values()) > MAX_BYTES
-        ):
-            self._open.popitem(last=False)
+            if known[1] is not None:
+                runs[place.name] = (place, known[1])
+        named = [metadata for _, metadata in runs.values() if metadata.data_sha256]
+        return Found(runs, tuple(damaged), {one.gold_digest: _data_sha(one) for one in named})
 
 
-def _data_sha(about: About) -> str:
-    """By queries and gold; "" where nobody knows the queries. Gold that stands with its queries has no digest."""
-    data, gold = about.data_sha256, about.gold_sha256
+def _data_sha(metadata: Metadata) -> str:
+    """By queries and gold; "" if the queries are unknown. Gold in the same file as the queries adds nothing."""
+    data, gold = metadata.data_sha256, metadata.gold_sha256
     return f"{data}.{gold[:16]}" if data and gold and gold != data else data
 
 
-SLICE_S: Final = 0.05
+# --- The indexing thread
 
 
-class Indexing:
-    """`wake` whenever a run may have been opened, or may have grown."""
+class Indexer:
+    """Indexes open runs in a thread of its own. Call `wake` after a run was opened or may have grown."""
 
     def __init__(self, library: Library, prepare: Callable[[OpenRun], None]) -> None:
         self._library, self._prepare = library, prepare
         self._woken = threading.Event()
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="indexing", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="indexing", daemon=True).start()
 
     def wake(self) -> None:
         self._woken.set()
 
     def close(self) -> None:
-        """Stop after the slice under way."""
+        """Stop after the current slice."""
         self._closed = True
         self._woken.set()
 
@@ -383,18 +369,10 @@ class Indexing:
             self._woken.wait()
             self._woken.clear()
             try:
-                while not self._closed and self._slice():
-                    pass
-            except Exception:  # a bug: the next request wakes us again
+                while not self._closed and (run := self._library.to_index()):
+                    if run.viewed and run.ready >= 1 and not run.prepared:
+                        self._prepare(run)  # before the journal, which takes longest
+                    else:
+                        run.advance(SLICE_S)
+            except Exception:  # a bug: the next request wakes this thread again
                 logging.getLogger(__name__).exception("indexing failed")
-
-    def _slice(self) -> bool:
-        """Index a little of the run that was looked at last; whether there may be more to do."""
-        run = next(self._library.unready(), None)
-        if run is None:
-            return False
-        if run.looked_into and run.ready >= 1 and not run.prepared:
-            self._prepare(run)  # before the journal, which takes longest
-        else:
-            run.advance(SLICE_S)
-        return True

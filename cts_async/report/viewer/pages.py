@@ -1,4 +1,28 @@
-"""The JSON answers of the interface (`api_types`): parameters are checked here, and lists of instances made."""
+"""The JSON answers of the interface between the server and its page: parameters are checked here, and lists made.
+
+    GET /                                              index.html
+    GET /static/NAME                                   the page's other files
+    GET /api/runs                                      all runs (`library`), and messages on what cannot be read
+    GET /api/run?run=NAME                              its row, manifest, summary, and other runs over the same data
+    GET /api/leaderboard?data=SHA                      runs over the same data, by judge (`leaderboards`)
+    GET /api/instances?run=NAME&judge=&sort=&min=&max=&unknown=&failed=&text=&after=&limit=    a page of its instances
+    GET /api/instance?run=NAME&id=ID                   one instance (`instance`)
+    GET /api/trace?run=NAME&id=ID&after=N              a page of its search, event by event (`trace`)
+    GET /api/steps?run=NAME&id=ID&after=N              a page of its steps in the journal
+    GET /api/step?run=NAME&at=OFFSET                   the journal line at an offset, verbatim
+    GET /api/text?run=NAME&at=OFFSET&part=PART         one long text as text/plain; &download=1: as a file
+    GET /api/download?run=NAME&id=ID                   the instance's journal lines, as a file
+    GET /api/events?run=NAME                           server-sent events (`events`): `changed` with a run's row, `gone`
+
+All text is of unknown origin: models', web pages', datasets'. The page shows it as text, never as markup. Numbers are
+not rounded; null means that there is none. A run is named by its path below the folder, with "/" between ("a/b").
+
+Filters of instances: `judge` is the judge whose scores count (default: the scoring judge); `sort` is "" (file order),
+"score", "-score" (highest first) or "-unknown"; `min` and `max` are inclusive; `unknown` is "none", "some" (at least
+one) or "all"; `failed` is "1" (failed ones only) or "0" (all others).
+
+Errors are {"error": "one line"} with status 400, 403, 404, 405, 409 (the file was replaced) or 503 (overload).
+"""
 
 from __future__ import annotations
 
@@ -11,41 +35,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from cts_async import __version__
-from cts_async.report.viewer.api_types import (
-    InstanceList,
-    InstancePage,
-    InstanceRow,
-    RunPage,
-    Runs,
-    StepList,
-    TracePage,
-)
-from cts_async.report.viewer.files import opened, printable, record_in
-from cts_async.report.viewer.guard import CHANGED, NO_RUN, Refused
-from cts_async.report.viewer.index import Lines, id_hash, name_of
+from cts_async.report.viewer.files import Json, display_name, opened, record_in
+from cts_async.report.viewer.guard import FILE_CHANGED, NO_RUN, Refused
+from cts_async.report.viewer.index import Lines, id_hash, instance_name
 from cts_async.report.viewer.library import Library
 from cts_async.report.viewer.run import OpenRun
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from cts_async.report.viewer.instance import Instances
+
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-    from cts_async.report.viewer.instance import Inside
 
 MAX_ROWS: Final = 200
 ROWS: Final = 50
 MAX_TEXT: Final = 1000
+MAX_PART: Final = 6_000
+MAX_CHARS: Final = 300
+"""Of a query in the list."""
+SCAN_S: Final = 0.18
+"""How long one request searches for text."""
+FIRST_S: Final = 0.1
+"""How long a request indexes a run itself before it answers with what is known."""
 Sort = Literal["", "score", "-score", "-unknown"]
 Unknown = Literal["", "none", "some", "all"]
-SORTS: Final[tuple[Sort, ...]] = ("", "score", "-score", "-unknown")
-UNKNOWNS: Final[tuple[Unknown, ...]] = ("", "none", "some", "all")
+_SORTS: Final[tuple[Sort, ...]] = ("", "score", "-score", "-unknown")
+_UNKNOWNS: Final[tuple[Unknown, ...]] = ("", "none", "some", "all")
 
-Asked = Mapping[str, str]
+Parameters = Mapping[str, str]
+
+
+# --- Parameters
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceQuery:
-    """Which instances of a run, in which order, after which one."""
+    """A filter and order of a run's instances, and a page of them."""
 
     judge: str = ""
     sort: Sort = ""
@@ -55,51 +81,48 @@ class InstanceQuery:
     failed: bool | None = None
     text: str = ""
     after: tuple[int, int] | None = None
-    """The row of the last one shown, or looked at, and its place in the order."""
+    """Row of the last instance shown or searched, and its place in the order."""
     limit: int = ROWS
 
 
-def instance_query(asked: Asked) -> InstanceQuery:
-    """Raises Refused."""
-    failed = choice(asked, "failed", ("", "0", "1"))
-    text = asked.get("text", "")
+def instance_query(parameters: Parameters) -> InstanceQuery:
+    """Raises Refused for a parameter that is not valid."""
+    failed = _choice(parameters, "failed", ("", "0", "1"))
+    text = parameters.get("text", "")
     if len(text) > MAX_TEXT:
         raise Refused(400, f"text: longer than {MAX_TEXT} characters")
     return InstanceQuery(
-        judge=asked.get("judge", ""),
-        sort=cast("Sort", choice(asked, "sort", SORTS)),
-        least=_score(asked, "min"),
-        most=_score(asked, "max"),
-        unknown=cast("Unknown", choice(asked, "unknown", UNKNOWNS)),
+        judge=parameters.get("judge", ""),
+        sort=cast("Sort", _choice(parameters, "sort", _SORTS)),
+        least=_score(parameters, "min"),
+        most=_score(parameters, "max"),
+        unknown=cast("Unknown", _choice(parameters, "unknown", _UNKNOWNS)),
         failed=None if not failed else failed == "1",
         text=text,
-        after=_cursor(asked.get("after", "")),
-        limit=whole(asked, "limit", ROWS, 1, MAX_ROWS),
+        after=_cursor(parameters.get("after", "")),
+        limit=_integer(parameters, "limit", ROWS, 1, MAX_ROWS),
     )
 
 
-def choice(asked: Asked, name: str, known: tuple[str, ...]) -> str:
-    """One of the known words. Raises Refused."""
-    value = asked.get(name, "")
+def _choice(parameters: Parameters, name: str, known: tuple[str, ...]) -> str:
+    value = parameters.get(name, "")
     if value not in known:
-        raise Refused(400, f"{name}: is one of {', '.join(filter(None, known))}")
+        raise Refused(400, f"{name}: must be one of {', '.join(filter(None, known))}")
     return value
 
 
-def whole(asked: Asked, name: str, usual: int, least: int = 0, most: int = 1 << 60) -> int:
-    """A whole number, `usual` where none is given. Raises Refused."""
-    value = asked.get(name, "")
+def _integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, high: int = 1 << 60) -> int:
+    value = parameters.get(name, "")
     if not value:
-        return usual
-    if not (value.isascii() and value.isdigit() and len(value) < 20 and least <= int(value) <= most):
-        raise Refused(
-            400, f"{name}: is a whole number from {least}" + (f" to {most}" if most < 1 << 60 else "")
-        )
+        return default
+    if not (value.isascii() and value.isdigit() and len(value) < 20 and low <= int(value) <= high):
+        limits = f"from {low}" + (f" to {high}" if high < 1 << 60 else "")
+        raise Refused(400, f"{name}: must be an integer {limits}")
     return int(value)
 
 
-def _score(asked: Asked, name: str) -> float | None:
-    value = asked.get(name, "")
+def _score(parameters: Parameters, name: str) -> float | None:
+    value = parameters.get(name, "")
     if not value:
         return None
     try:
@@ -107,7 +130,7 @@ def _score(asked: Asked, name: str) -> float | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise Refused(400, f"{name}: is a number from 0 to 100")
+        raise Refused(400, f"{name}: must be a number from 0 to 100")
     return number
 
 
@@ -116,90 +139,46 @@ def _cursor(value: str) -> tuple[int, int] | None:
         return None
     row, _, place = value.partition(".")
     if not all(part.isascii() and part.isdigit() and len(part) < 16 for part in (row, place)):
-        raise Refused(400, "after: is what the page before said under next")
+        raise Refused(400, "after: must be the `next` of the previous page")
     return int(row), int(place)
 
 
-_SEARCHED: Final = (
-    *("id", "blurred_query", "fused_query", "questions", "answers", "rewritten_query", "answer", "turns"),
-    *("error", "query"),
-)
-_ODD: Final = (b"\\u", "\u212a".encode(), "\u0130".encode())
-"""Letters that are written as escapes, and the two other ones that turn into ASCII in lower case."""
+# --- Lists of instances
 
 
-class Needle:
-    """What is looked for. `in_line` tells whether a line has it, anywhere in what was asked, answered or failed."""
+def list_instances(run: OpenRun, query: InstanceQuery, clock: Callable[[], float] = time.monotonic) -> Json:
+    """One page. Only lines on the page are read; a search for text reads lines until its time is up.
 
-    def __init__(self, text: str) -> None:
-        self._text = text.lower()
-        self._piece = _certain(self._text).encode(errors="surrogatepass")
-
-    def in_line(self, raw: bytes) -> bool:
-        """Whether a results line has the text."""
-        folded = raw.lower()
-        if self._piece not in folded and not any(mark in folded or mark in raw for mark in _ODD):
-            return False
-        line = record_in(raw)
-        return line is not None and any(self._text in text.lower() for text in searched(line))
-
-
-def searched(line: Mapping[str, Any]) -> Iterator[str]:
-    """The texts of a line that a search goes through."""
-    waiting: list[Any] = [line.get(name) for name in reversed(_SEARCHED)]
-    while waiting:  # no recursion: anybody's JSON may be as deep as he likes
-        value = waiting.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, list):
-            waiting += reversed(value)
-        elif isinstance(value, dict):
-            waiting += reversed(value.values())
-
-
-def _certain(text: str) -> str:
-    """The longest piece of it that stands in JSON as it is, where nothing is escaped, once ASCII is in lower case."""
-    pieces = [""]
-    for character in text:
-        if _plain(character):
-            pieces[-1] += character
-        else:
-            pieces.append("")
-    return max(pieces, key=len)
-
-
-def _plain(character: str) -> bool:
-    if character.isascii():
-        return character.isprintable() and character not in '"\\/'
-    return character.lower() == character.upper() and not character.isspace()
-
-
-SCAN_S: Final = 0.18
-"""How long one request looks for text."""
-MAX_CHARS: Final = 300
-
-
-def list_instances(
-    run: OpenRun, query: InstanceQuery, clock: Callable[[], float] = time.monotonic
-) -> InstanceList:
-    """The page asked for. Raises Refused for a judge there is not, and where the file changed meanwhile."""
+    Raises Refused for an unknown judge, and if the file changed meanwhile.
+    """
     lines = run.results.lines()
     scores = _scores(run, lines, query)
     order = _ordered(lines, scores, query)
     first = 0 if query.after is None else _place_after(order, query.after)
-    page = _Page(lines, scores)
+    rows: list[Json] = []
+    needle = Needle(query.text) if query.text else None
+    until = clock() + SCAN_S
+    end = len(order)
     try:
         with opened(run.results.path) as fd:
-            end = page.fill(fd, order, first, query, clock)
-    except OSError:  # gone, or no file that is read here
-        end = len(order)
+            for place in range(first, len(order)):
+                row = int(order[place])
+                raw = os.pread(fd, int(lines.lengths[row]), int(lines.offsets[row]))
+                if needle is None or needle.in_line(raw):
+                    rows.append(_instance_row(lines, row, raw, float(scores[row])))
+                if len(rows) >= query.limit or (needle and clock() >= until):
+                    end = place + 1
+                    break
+    except OSError:  # the file was removed, or is not a regular file
+        pass
     more = end < len(order)
-    total = None if query.text and (more or first) else len(page.rows) if query.text else len(order)
+    total = None if query.text and (more or first) else len(rows) if query.text else len(order)
     return {
-        "rows": page.rows,
+        "rows": rows,
+        # `after` of the next page. Without rows, the search for text goes on there.
         "next": f"{order[end - 1]}.{end - 1}" if more and end else None,
-        "total": total,
-        "n": len(lines),
+        "total": total,  # None while a search for text has not reached the end
+        "n": len(lines),  # instances of the run, whatever the filter
         "ready": run.ready,
     }
 
@@ -209,12 +188,12 @@ def _scores(run: OpenRun, lines: Lines, query: InstanceQuery) -> Array:
     if not judges:
         return lines.scores
     if query.judge and query.judge not in judges:
-        raise Refused(400, f"judge: is one of {', '.join(judges)}")
+        raise Refused(400, f"judge: must be one of {', '.join(judges)}")
     return run.scores(judges[query.judge or next(iter(judges))], lines)
 
 
 def _ordered(lines: Lines, scores: Array, query: InstanceQuery) -> Array:
-    """The rows that fit but for their text, in the order asked for; equal ones as in the file, no score last."""
+    """The rows that pass all filters but the text, in order; ties as in the file, rows without a score last."""
     import numpy as np
 
     fits = np.ones(len(lines), bool)
@@ -235,7 +214,7 @@ def _ordered(lines: Lines, scores: Array, query: InstanceQuery) -> Array:
 
 
 def _place_after(order: Array, after: tuple[int, int]) -> int:
-    """Where the page begins: behind a row, wherever that stands by now."""
+    """Where the page begins: behind a row, wherever that is by now."""
     import numpy as np
 
     row, place = after
@@ -243,152 +222,171 @@ def _place_after(order: Array, after: tuple[int, int]) -> int:
     return int(found[0]) + 1 if len(found) else min(place + 1, len(order))
 
 
-class _Page:
-    """Rows as they are found."""
-
-    def __init__(self, lines: Lines, scores: Array) -> None:
-        self.lines, self.scores = lines, scores
-        self.rows: list[InstanceRow] = []
-
-    def fill(
-        self, fd: int, order: Array, first: int, query: InstanceQuery, clock: Callable[[], float]
-    ) -> int:
-        """Take rows from `order` until the page is full or the time is over; the place behind the last one."""
-        needle = Needle(query.text) if query.text else None
-        until = clock() + SCAN_S
-        for place in range(first, len(order)):
-            row = int(order[place])
-            raw = os.pread(fd, int(self.lines.lengths[row]), int(self.lines.offsets[row]))
-            if needle is None or needle.in_line(raw):
-                self.rows.append(self._shown(row, raw))
-            if len(self.rows) >= query.limit or (needle and clock() >= until):
-                return place + 1
-        return len(order)
-
-    def _shown(self, row: int, raw: bytes) -> InstanceRow:
-        line = record_in(raw)
-        id = name_of(line) if line else None
-        if line is None or id is None or id_hash(id) != int(self.lines.ids[row]):
-            raise Refused(409, CHANGED)
-        score = float(self.scores[row])
-        return {
-            "id": id,
-            "blurred_query": _text(line, "blurred_query"),
-            "fused_query": _text(line, "fused_query") or _text(line, "query"),
-            "score": None if score != score else score,
-            "asked": int(self.lines.asked[row]),
-            "unknown": int(self.lines.unknown[row]),
-            "failed": failure_kind(line),
-        }
-
-
-def failure_kind(line: Mapping[str, Any]) -> str:
-    """The kind of a failed line's failure; "" for one that did not fail."""
+def _instance_row(lines: Lines, row: int, raw: bytes, score: float) -> Json:
+    line = record_in(raw)
+    id = instance_name(line) if line else None
+    if line is None or id is None or id_hash(id) != int(lines.ids[row]):
+        raise Refused(409, FILE_CHANGED)
     error = line.get("error")
-    if error is None:
-        return ""
-    return str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
+    kind = str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
+    return {
+        "id": id,
+        "blurred_query": _beginning(line, "blurred_query"),
+        "fused_query": _beginning(line, "fused_query") or _beginning(line, "query"),
+        "score": None if score != score else score,
+        "asked": int(lines.asked[row]),
+        "unknown": int(lines.unknown[row]),
+        "failed": "" if error is None else kind,
+    }
 
 
-def _text(line: Mapping[str, Any], name: str) -> str:
+def _beginning(line: Mapping[str, Any], name: str) -> str:
     text = line.get(name)
     return text[:MAX_CHARS] if isinstance(text, str) else ""
 
 
-MAX_PART: Final = 6_000
-FIRST_S: Final = 0.1
-"""So long a request indexes a run itself before it answers with what is known."""
+# --- Search for text
+
+_SEARCHED: Final = (
+    *("id", "blurred_query", "fused_query", "questions", "answers", "rewritten_query", "answer", "turns"),
+    *("error", "query"),
+)
+# Letters written as escapes; KELVIN SIGN and LATIN CAPITAL LETTER I WITH DOT ABOVE become ASCII in lower case.
+_ODD: Final = (b"\\u", "\u212a".encode(), "\u0130".encode())
+
+
+class Needle:
+    """A text to search for, ignoring case in any script, without parsing most lines."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.lower()
+        self._piece = _verbatim_piece(self._text).encode(errors="surrogatepass")
+
+    def in_line(self, raw: bytes) -> bool:
+        """Whether a results line has the text in a query, question, answer or failure."""
+        folded = raw.lower()
+        if self._piece not in folded and not any(mark in folded or mark in raw for mark in _ODD):
+            return False
+        line = record_in(raw)
+        return line is not None and any(self._text in text.lower() for text in searched(line))
+
+
+def searched(line: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of a line that a search looks at."""
+    waiting: list[Any] = [line.get(name) for name in reversed(_SEARCHED)]
+    while waiting:  # not recursive: JSON of unknown origin may be nested deeply
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            waiting += reversed(value)
+        elif isinstance(value, dict):
+            waiting += reversed(value.values())
+
+
+def _verbatim_piece(text: str) -> str:
+    """The longest part of a lower-case text that JSON always writes verbatim, once ASCII is in lower case."""
+    pieces = [""]
+    for character in text:
+        if _is_verbatim(character):
+            pieces[-1] += character
+        else:
+            pieces.append("")
+    return max(pieces, key=len)
+
+
+def _is_verbatim(character: str) -> bool:
+    if character.isascii():
+        return character.isprintable() and character not in '"\\/'
+    return character.lower() == character.upper() and not character.isspace()
+
+
+# --- Answers
 
 
 class Answers:
-    """Everything that is answered from files. Methods raise Refused."""
+    """Everything that is answered from files. Methods run in worker threads and raise Refused."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._known_inside: Inside | None = None
+        self._instances: Instances | None = None
         self._loading = threading.Lock()
 
-    def by_name(self) -> Mapping[str, Callable[[dict[str, str]], Any]]:
-        """Each answer in JSON by the last part of its address."""
+    def by_name(self) -> Mapping[str, Callable[[Parameters], Any]]:
+        """Each JSON answer by the last part of its address."""
         return {
             "runs": self.runs,
             "run": self.run,
-            "instances": self.instances,
+            "instances": lambda given: list_instances(self._opened(given), instance_query(given)),
             "instance": self.instance,
             "trace": self.trace,
             "steps": self.steps,
-            "step": self.step,
+            "step": lambda given: self._inside().step(self._opened(given), _integer(given, "at")),
         }
 
-    def runs(self, asked: Asked) -> Runs:
+    def runs(self, given: Parameters) -> Json:
         rows = self._library.rows()
-        folder = printable(str(self._library.root))
+        folder = display_name(str(self._library.root))
         return {"folder": folder, "version": __version__, "runs": rows, "damaged": self._library.damaged()}
 
-    def run(self, asked: Asked) -> RunPage:
-        run = self._opened(asked)
+    def run(self, given: Parameters) -> Json:
+        run = self._opened(given)
         row = self._library.row(run.place.name)
         if row is None:
             raise Refused(404, NO_RUN)
         return {
             "row": row,
-            "manifest": dict(run.about.manifest),
+            "manifest": dict(run.metadata.manifest),
             "summary": run.summary(),
             "beside": self._beside(run),
         }
 
-    def instances(self, asked: Asked) -> InstanceList:
-        return list_instances(self._opened(asked), instance_query(asked))
+    def instance(self, given: Parameters) -> Json:
+        run = self._opened(given)
+        return self._inside().page(run, given.get("id", ""), self._beside(run))
 
-    def instance(self, asked: Asked) -> InstancePage:
-        run = self._opened(asked)
-        return self._inside().instance(run, asked.get("id", ""), self._beside(run))
+    def trace(self, given: Parameters) -> Json:
+        return self._inside().traces.page(self._opened(given), given.get("id", ""), _integer(given, "after"))
 
-    def trace(self, asked: Asked) -> TracePage:
-        return self._inside().trace(self._opened(asked), asked.get("id", ""), whole(asked, "after", 0))
+    def steps(self, given: Parameters) -> Json:
+        return self._inside().steps(self._opened(given), given.get("id", ""), _integer(given, "after"))
 
-    def steps(self, asked: Asked) -> StepList:
-        return self._inside().steps(self._opened(asked), asked.get("id", ""), whole(asked, "after", 0))
-
-    def step(self, asked: Asked) -> bytes:
-        return self._inside().step(self._opened(asked), whole(asked, "at", 0))
-
-    def text(self, asked: Asked) -> str:
+    def text(self, given: Parameters) -> str:
         """A long text, whole."""
-        part = asked.get("part", "")
+        part = given.get("part", "")
         if len(part) > MAX_PART:
             raise Refused(400, f"part: longer than {MAX_PART} characters")
-        return self._inside().text(self._opened(asked), whole(asked, "at", 0), part)
+        return self._inside().text(self._opened(given), _integer(given, "at"), part)
 
-    def read_on(self, asked: Asked) -> bool:
-        """Read a little further in a run's files; whether there is more to come."""
-        return self._opened(asked).advance(FIRST_S)
+    def index_further(self, given: Parameters) -> bool:
+        """Index a run a little further; whether there is more to do."""
+        return self._opened(given).advance(FIRST_S)
 
-    def download(self, asked: Asked) -> tuple[str, Iterator[bytes]]:
-        """A name for a file, and the lines of an instance."""
-        return self._inside().download(self._opened(asked), asked.get("id", ""))
+    def download(self, given: Parameters) -> tuple[str, Iterator[bytes]]:
+        """A file name, and an instance's journal lines."""
+        return self._inside().download(self._opened(given), given.get("id", ""))
 
     def prepare(self, run: OpenRun) -> None:
         """Load what an instance's page will need."""
         self._inside().prepare(run)
 
-    def _inside(self) -> Inside:
+    def _inside(self) -> Instances:
         with self._loading:
-            if self._known_inside is None:
-                # Roles, agent and datasets come with it: the list of instances is there before.
-                from cts_async.report.viewer.instance import Inside
+            if self._instances is None:
+                # Imports roles, agent and datasets: the list of instances is shown before that.
+                from cts_async.report.viewer.instance import Instances
 
-                self._known_inside = Inside()
-            return self._known_inside
+                self._instances = Instances()
+            return self._instances
 
-    def _opened(self, asked: Asked) -> OpenRun:
-        run = self._library.open(asked.get("run", ""))
+    def _opened(self, given: Parameters) -> OpenRun:
+        run = self._library.open(given.get("run", ""))
         if run is None:
             raise Refused(404, NO_RUN)
-        run.looked_into = True
+        run.viewed = True
         run.advance(FIRST_S)
         return run
 
     def _beside(self, run: OpenRun) -> list[str]:
-        over = self._library.over(self._library.data_sha(run.about))
+        over = self._library.over(self._library.data_sha(run.metadata))
         return [place.name for place, _ in over if place.name != run.place.name]

@@ -1,8 +1,10 @@
 """Which addresses a page may be fetched from: only those of the public internet, unless the user allows more.
 
-A model chooses what is visited, and a page chooses where it redirects: without this either could read what
-only this machine can reach (server-side request forgery). Names are judged by the addresses they resolve to,
-at the moment of connecting (`resolver.py`); here is what needs no network. Pure.
+A model chooses what is visited, and a page chooses where it redirects: without these checks either could read what
+only this machine can reach (server-side request forgery). Names are judged by the addresses they resolve to. aiohttp
+connects to the very addresses that its resolver returns, so a name that resolves to a public address when checked and
+to a private one when connected to (DNS rebinding) has no second chance: there is one lookup, and its result is what
+was checked. `checked_url` does the same for numeric addresses, which aiohttp does not look up.
 
 Sources: IANA's special-purpose address registries (RFC 6890), the WHATWG URL standard's spellings of IPv4.
 """
@@ -23,9 +25,6 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from cts_async.errors import ToolError
-
-# --- Addresses
-
 
 IPAddress = IPv4Address | IPv6Address
 IPNetwork = IPv4Network | IPv6Network
@@ -61,7 +60,7 @@ REFUSED: Final[tuple[IPNetwork, ...]] = tuple(
         "8000::/1",  # not assigned, unique local, link-local, site-local, multicast
     )
 )
-"""Everything that is no public host: of IPv6 all but the assigned 2000::/3."""
+"""Networks without public hosts: of IPv6, everything except the assigned 2000::/3."""
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAMES: Final = frozenset({"localhost", "localdomain", "local", "internal", "intranet", "lan", "home"})
@@ -72,7 +71,7 @@ _MAX_NAME: Final = 253
 
 
 def is_refused(address: IPAddress) -> bool:
-    """Whether `address` is not one of a public host."""
+    """True unless `address` is that of a public host."""
     if isinstance(address, IPv6Address) and address.scope_id:
         return True
     return not address.is_global or any(
@@ -81,18 +80,18 @@ def is_refused(address: IPAddress) -> bool:
 
 
 def behind_nat64(address: IPAddress) -> IPAddress:
-    """The IPv4 address that an address of the well-known prefix stands for (RFC 6052); any other as it is.
+    """Return the IPv4 address that an address of the well-known prefix stands for (RFC 6052); others unchanged.
 
-    In networks with IPv6 alone, name servers give such an address of every host (DNS64).
+    In IPv6-only networks, name servers return such an address for every host (DNS64).
     """
     return IPv4Address(int(address) & 0xFFFFFFFF) if address.version == 6 and address in _NAT64 else address
 
 
 def spelled_address(host: str) -> IPAddress | None:
-    """The address that `host` spells out, None if it is a name.
+    """Return the address that `host` spells out; None if it is a name.
 
-    IPv4 in all spellings that a browser or `inet_aton` takes: 1 to 4 parts, each decimal, octal (`0177`) or
-    hexadecimal (`0x7f`), the last one filling what is left. ValueError if it looks like an address and is none.
+    IPv4 in all spellings that a browser or `inet_aton` accepts: 1 to 4 parts, each decimal, octal (`0177`) or
+    hexadecimal (`0x7f`), the last one filling the rest. ValueError if it looks like an address but is none.
     """
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if ":" in bare:
@@ -103,7 +102,7 @@ def spelled_address(host: str) -> IPAddress | None:
     numbers = [_number(part) for part in parts]
     *leading, last = numbers
     if len(numbers) > 4 or max(leading, default=0) > 255 or last >= 256 ** (5 - len(numbers)):
-        raise ValueError(f"{host!r} is no address")
+        raise ValueError(f"{host!r} is not a valid address")
     value = last
     for place, number in enumerate(leading):
         value += number << (8 * (3 - place))
@@ -111,18 +110,18 @@ def spelled_address(host: str) -> IPAddress | None:
 
 
 def _number(part: str) -> int:
-    """One part of an IPv4 address, as the C library reads it; ValueError if it is none."""
+    """Parse one part of an IPv4 address as the C library does; ValueError if it is invalid."""
     if not _PART.fullmatch(part):
-        raise ValueError(f"{part!r} is no part of an address")
+        raise ValueError(f"{part!r} is not a part of an address")
     if part.startswith("0x"):
         return int(part, 16) if len(part) > 2 else 0
     return int(part, 8 if part.startswith("0") else 10)
 
 
 def canonical_host(host: str) -> str:
-    """`host` as it is looked up: lower case, in ASCII (IDNA), no final dot, an address in its usual spelling.
+    """Return `host` as it is looked up: lower case, ASCII (IDNA), no final dot, addresses in standard spelling.
 
-    ValueError if it is none.
+    ValueError if it is invalid.
     """
     import idna
 
@@ -134,12 +133,12 @@ def canonical_host(host: str) -> str:
     if not name.isascii():
         name = idna.encode(name, uts46=True, transitional=False).decode("ascii")  # its errors are ValueErrors
     if len(name) > _MAX_NAME or not all(_LABEL.fullmatch(label) for label in name.split(".")):
-        raise ValueError(f"{host!r} is no host name")
+        raise ValueError(f"{host!r} is not a valid host name")
     return name
 
 
 def page_host(url: str) -> str:
-    """The host of an http(s) address; ToolError if it is none."""
+    """Return the host of an http(s) address; ToolError if it is not one."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
@@ -159,7 +158,7 @@ class AllowList:
 
     @classmethod
     def parse(cls, entries: Iterable[str]) -> Self:
-        """Read names (`wiki.lan`), addresses and networks (`10.1.0.0/16`); ValueError names one that is neither."""
+        """Parse names (`wiki.lan`), addresses and networks (`10.1.0.0/16`); ValueError names an invalid one."""
         hosts: set[str] = set()
         networks: list[IPNetwork] = []
         for entry in entries:
@@ -170,7 +169,7 @@ class AllowList:
         return cls(frozenset(hosts), tuple(networks))
 
     def host_problem(self, host: str) -> str | None:
-        """Why the canonical `host` may not even be looked up, None if it may."""
+        """Return why the canonical `host` must not even be looked up; None if it may."""
         if host in self.hosts:
             return None
         if host.rpartition(".")[2] in _LOCAL_NAMES and not self.networks:
@@ -178,7 +177,7 @@ class AllowList:
         return None
 
     def permits(self, host: str, address: IPAddress, port: int) -> bool:
-        """Whether the canonical `host` may be asked at `address`, which it resolved to or is, and `port`."""
+        """True if the canonical `host` may be contacted at `address`, which it resolved to or is, and `port`."""
         if host in self.hosts or any(address in network for network in self.networks):
             return True
         return port in PUBLIC_PORTS and not is_refused(address)
@@ -194,15 +193,15 @@ def _allowed_name(entry: str) -> str:
     raise ValueError(f"{entry!r} is neither a host nor a network such as 10.1.0.0/16")
 
 
-# --- Resolver
+# --- Lookups
 
 
 Lookup = Callable[[str], Awaitable[Sequence[str]]]
-"""Gives the addresses of a name; OSError if there are none."""
+"""Returns the addresses of a name; OSError if there are none."""
 
 MAX_URL_CHARS: Final = 8000
 LOOKUP_S: Final = 5.0
-"""A name server that takes longer counts as one that does not know the name."""
+"""Seconds after which a name counts as unknown."""
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
 
@@ -213,7 +212,7 @@ async def system_lookup(host: str) -> Sequence[str]:
 
 
 class CheckedResolver(AbstractResolver):
-    """Gives only addresses that may be connected to; ToolError ("refused address") if a name has no other."""
+    """Returns only addresses that may be connected to; ToolError ("refused address") if a name has none."""
 
     def __init__(self, allow: AllowList, lookup: Lookup = system_lookup) -> None:
         self._allow, self._lookup = allow, lookup
@@ -221,7 +220,7 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Look `host` up and keep what `port` of it may be connected to; OSError if it has no address."""
+        """Look `host` up and keep the addresses permitted at `port`; OSError if it has no address."""
         addresses = dict.fromkeys(await self._lookup(host))
         permitted = [text for text in addresses if self._allow.permits(host, ip_address(text), port)]
         if not permitted:
@@ -229,16 +228,16 @@ class CheckedResolver(AbstractResolver):
         return [_result(host, address, port) for address in permitted]
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no resource is held."""
 
 
 async def check_target(text: str, allow: AllowList, lookup: Lookup = system_lookup) -> str:
-    """Check an address that a page reader is to fetch for us; ToolError ("refused address") if it may not.
+    """Check an address that a page reader is to fetch for us; ToolError ("refused address") if it must not.
 
-    Gives the address in the spelling that was checked: a reader with another parser could take `text` for another host.
+    Returns the address as checked: a reader with another parser could read another host in `text`.
 
-    A name is refused for any private address that it has here, at whatever port. Out of reach are redirects that the
-    reader follows, and what it resolves by itself: a name that this machine cannot resolve is left to the reader.
+    A name is refused if any of its addresses, as resolved here, is private, whatever the port. Not covered are
+    redirects that the reader follows, and its own lookups: a name that this machine cannot resolve is passed on.
     """
     url = checked_url(text, allow, any_port=True)
     host = url.raw_host or ""
@@ -256,9 +255,9 @@ async def check_target(text: str, allow: AllowList, lookup: Lookup = system_look
 
 
 def checked_url(text: str, allow: AllowList, *, any_port: bool = False) -> URL:
-    """The address to ask for, with its host in the one spelling that is checked and connected to.
+    """Parse and check an address; its host is in the one spelling that is checked and connected to.
 
-    ToolError ("refused address") for anything but http(s) to a host that may be visited, at a port that may be.
+    ToolError ("refused address") for anything except http(s) to a permitted host and port.
     """
     if len(text) > MAX_URL_CHARS or _UNSAFE.search(text.strip()):
         raise _malformed()
@@ -267,7 +266,7 @@ def checked_url(text: str, allow: AllowList, *, any_port: bool = False) -> URL:
         host, port = url.raw_host or "", HTTPS_PORT if any_port else url.port or 0
         host = canonical_host(host)
         address = spelled_address(host)
-    except (ValueError, IndexError):  # yarl trips over the latter in "http://[::1]@/"
+    except (ValueError, IndexError):  # yarl raises the latter for "http://[::1]@/"
         raise _malformed() from None
     if url.scheme not in ("http", "https"):
         raise ToolError("only http and https addresses can be visited", reason="refused address", host=host)

@@ -1,4 +1,7 @@
-"""What the agent's tools need of a search backend: two calls and their names."""
+"""What the agent's tools need of a search backend, and the specs from which backends are opened.
+
+A spec holds no key; `search/catalog.py` reads specs from TOML.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-# --- Base
-
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One search result. `score` orders the hits of one query and means nothing across queries.
+    """One search result. `score` orders the hits of one query and cannot be compared across queries.
 
-    `date` and `source` are what a web search engine adds to a result; empty where it said nothing.
+    `date` and `source` are "" if the engine does not report them.
     """
 
     id: str
@@ -37,7 +38,7 @@ class Page:
 
 
 class SearchEngine(Protocol):
-    """Where searches go. Every error is a `CTSError`; only what is final is a `ToolError`."""
+    """Where searches go. Every error is a `CTSError`; a `ToolError` is final for this query."""
 
     @property
     def name(self) -> str:
@@ -45,29 +46,24 @@ class SearchEngine(Protocol):
 
     @property
     def engine(self) -> str:
-        """The search engine's proper name as the agent reads it ("Google"); empty for a plain search."""
+        """The engine's proper name as the agent reads it ("Google"); "" for a plain search."""
 
     async def search(self, query: str, limit: int) -> list[Hit]:
-        """Give at most `limit` hits, best first; an empty list if nothing was found."""
+        """Return at most `limit` hits, best first; [] if nothing was found."""
 
 
 class PageReader(Protocol):
-    """Where visits go. Every error is a `CTSError`; only what is final is a `ToolError`."""
+    """Where visits go. Every error is a `CTSError`; a `ToolError` is final for this page."""
 
     @property
     def name(self) -> str:
         """A short word for traces and manifests, such as "corpus"."""
 
     async def fetch(self, url: str) -> Page:
-        """Give the page at `url`, or raise `ToolError` if there is none to be had."""
-
-
-class Backend(SearchEngine, PageReader, Protocol):
-    """Both in one, as documents on this machine are."""
+        """Return the page at `url`; ToolError if it cannot be had."""
 
 
 # --- Specs
-
 
 EngineKind = Literal["serper", "http", "corpus"]
 ReaderKind = Literal["jina", "direct", "http", "corpus"]
@@ -76,8 +72,10 @@ Method = Literal["GET", "POST"]
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """How an HTTP endpoint is asked. In the spec's url, in header values and in the body's strings `{query}`,
-    `{limit}`, `{url}` and `{key}` stand for what is asked; in the url they are percent-encoded.
+    """The request to a generic HTTP endpoint.
+
+    `{query}`, `{limit}`, `{url}` and `{key}` in the spec's url, in header values and in the body's strings are
+    replaced by their values; in the url they are percent-encoded.
     """
 
     method: Method = "GET"
@@ -85,15 +83,15 @@ class HttpCall:
     body: Mapping[str, Any] | None = field(default=None, hash=False)
     """Sent as JSON. A string that is `{limit}` and nothing else becomes a number."""
     key_header: str = ""
-    """The header that carries the key as `key_format` says; "" where `{key}` stands elsewhere or none is needed."""
+    """The header that carries the key in `key_format`; "" if `{key}` stands elsewhere or none is needed."""
     key_format: str = "Bearer {key}"
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """A search engine. Entries with the same `account` share its limits; a limit of None is not known.
+    """A search engine. Entries with the same `account` share its limits; None is an unknown limit.
 
-    `timeout_s` is for one whole answer.
+    `timeout_s` covers one whole answer.
     """
 
     name: str
@@ -105,7 +103,7 @@ class EngineSpec:
     timeout_s: float
     requests_per_min: float | None = None
     engine: str = ""
-    """The search engine's proper name as the agent reads it, such as "Google"."""
+    """The engine's proper name as the agent reads it, such as "Google"."""
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """serper: further fields of the request, such as `gl` (country) and `hl` (language)."""
     zh_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -120,7 +118,7 @@ class EngineSpec:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides which results come, as JSON values: a step of a run depends on this, not on limits."""
+        """What determines the results, as JSON values. A step's key depends on it; limits are not part of it."""
         if self.kind == "serper":
             return {"kind": "serper", "url": self.url, "params": {**self.params}, "zh": {**self.zh_params}}
         if self.kind == "corpus":
@@ -131,9 +129,9 @@ class EngineSpec:
 
 @dataclass(frozen=True, slots=True)
 class ReaderSpec:
-    """A way to read pages. Accounts and limits as of an `EngineSpec`.
+    """A page reader. Accounts and limits as in `EngineSpec`.
 
-    `timeout_s` is for one whole answer; for `direct`, for one attempt with all its redirects.
+    `timeout_s` covers one whole answer; for `direct`, one attempt with all its redirects.
     """
 
     name: str
@@ -145,9 +143,9 @@ class ReaderSpec:
     timeout_s: float
     requests_per_min: float | None = None
     max_bytes: int = 5_000_000
-    """Of an answer, as it comes and again as it is decompressed; a larger one is refused."""
+    """Limit of an answer, both as received and after decompression; a larger one is refused."""
     max_chars: int = 100_000
-    """Of a page's text; a longer one is cut, and says so."""
+    """Limit of a page's text; a longer one is cut, with a note."""
     call: HttpCall = HttpCall()
     text: str = ""
     """http: dotted path from the answer to the page's text; "" if the answer is the text."""
@@ -155,14 +153,14 @@ class ReaderSpec:
     """http: dotted path to its title; "" if there is none."""
     max_redirects: int = 5
     allow: tuple[str, ...] = ()
-    """Hosts and networks of pages that may be private, and asked at any port ("wiki.lan", "10.1.0.0/16")."""
+    """Hosts and networks of pages that may be private, and at any port ("wiki.lan", "10.1.0.0/16")."""
     user_agent: str = ""
     path: Path | None = None
     """corpus: the documents; None for those of the run (`--corpus`)."""
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides which text comes, as JSON values: a step of a run depends on this, not on limits."""
+        """What determines the text, as JSON values. A step's key depends on it; limits are not part of it."""
         if self.kind == "corpus":
             return {"kind": "corpus"}
         read = {"kind": self.kind, "url": self.url, "max_bytes": self.max_bytes, "max_chars": self.max_chars}

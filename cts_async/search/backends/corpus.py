@@ -1,7 +1,6 @@
 """Search in a file of documents, in English and Chinese, without a network.
 
-`Corpus` is synchronous and safe to use from several threads; `CorpusBackend` puts it behind the
-interface of the agent's tools.
+`Corpus` is synchronous and thread-safe; `CorpusBackend` is the agent's interface to it.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def best_rows(scores: NDArray[np.floating[Any]], limit: int) -> list[int]:
-    """Give the rows of the `limit` highest scores, highest first, equal ones in order; all if there are fewer."""
+    """Return the rows of the `limit` highest scores, highest first, equal ones in order; all if there are fewer."""
     import numpy as np
 
     count = min(limit, len(scores))
@@ -57,15 +56,15 @@ def best_rows(scores: NDArray[np.floating[Any]], limit: int) -> list[int]:
 
 
 _FORMAT: Final = "1"
-"""Change it whenever the same file would give another index: tokens, weights, files."""
+"""Part of the cache key. Increase it when the same file would give another index: terms, weights, files."""
 _SNIPPET_SOURCE_CHARS: Final = 20_000
-"""How much of a long document is looked through for a snippet."""
+"""Characters of a long document that are searched for a snippet."""
 
 
 class Corpus:
-    """Documents in a JSON Lines file, ranked by BM25. They stay in the file; a hit is read when it is needed.
+    """Documents in a JSON Lines file, ranked by BM25. They stay in the file; hits are read from it.
 
-    `from_cache` says whether the index was found on disk; `folder` is where it is kept, None if nowhere.
+    `from_cache`: the index was found on disk. `folder`: where it is cached, None if nowhere.
     """
 
     def __init__(
@@ -77,21 +76,21 @@ class Corpus:
         self._rows: dict[str, int] | None = None
         self._fd = os.dup(stream.fileno())
         self.close = weakref.finalize(self, os.close, self._fd)
-        """Release the file; happens by itself when the corpus is no longer used."""
+        """Close the file; called when the corpus is garbage collected, too."""
 
     @classmethod
     def open(cls, path: Path, cache_dir: Path | None = None) -> Self:
         """Index the file at `path`, or load its index if this content was indexed before.
 
-        The index is kept in `cache_dir` (by default `$XDG_CACHE_HOME/cts_async/corpus`) if that can be
-        written. Raises `InputError` naming line and field for anything that is not a document.
+        The index is cached in `cache_dir` (by default `$XDG_CACHE_HOME/cts_async/corpus`) if that can be written.
+        Raises InputError naming line and field of an invalid document.
         """
         try:
             with path.open("rb") as stream:
                 index, from_cache, folder = _load_or_build(path, stream, cache_dir or default_cache_dir())
                 return cls(path, stream, index, from_cache=from_cache, folder=folder)
         except IsADirectoryError:
-            raise InputError(path, "is a directory; name the JSON Lines file in it") from None
+            raise InputError(path, "is a directory: name the JSON Lines file in it") from None
         except OSError as error:
             raise InputError(path, error.strerror or str(error)) from error
 
@@ -100,41 +99,41 @@ class Corpus:
 
     @property
     def terms(self) -> int:
-        """How many different words there are, endings and stop words apart."""
-        return len(self._index.bm25.vocab_dict) - 1  # the first stands for none
+        """The number of distinct terms: stemmed words without stop words."""
+        return len(self._index.bm25.vocab_dict) - 1  # the first entry stands for no term
 
     def search(self, query: str, limit: int, *, snippet_chars: int = 240) -> list[Hit]:
-        """Give the `limit` best documents that share a word with `query`, best first, ties in file order."""
+        """Return the `limit` best documents that share a term with `query`, best first, ties in file order."""
         known = self._known(query)
         weights = {term: self._rarity(number) for term, number in known.items()}
         return [self._hit(row, score, weights, snippet_chars) for row, score in self._best(known, limit)]
 
     def rank(self, query: str, limit: int) -> list[tuple[str, float]]:
-        """Give id and score of what `search` would find, without reading the documents again for snippets."""
+        """Return (id, score) of what `search` would find, without making snippets."""
         return [(self.id_of(row), score) for row, score in self._best(self._known(query), limit)]
 
     def id_of(self, row: int) -> str:
-        """Give the id of the document at `row` of the file, from 0; it is read once."""
+        """Return the id of the document at `row`, from 0; it is read from the file once."""
         known = self._ids.get(row)
         if known is None:
             known = self._ids[row] = self._page(row).id
         return known
 
     def document(self, id: str) -> Page | None:
-        """Give the document with this id, None if there is none. The first call reads all ids."""
+        """Return the document with this id, None if there is none. The first call reads all ids."""
         if self._rows is None:
             self._rows = {self.id_of(row): row for row in range(len(self))}
         row = self._rows.get(id)
         return None if row is None else self._page(row)
 
     def documents(self) -> Iterator[Page]:
-        """Read all documents in file order."""
+        """Yield all documents in file order."""
         return (self._page(row) for row in range(len(self)))
 
     def page(self, url: str) -> Page | None:
-        """Give the document at `url`, None if there is none.
+        """Return the document at `url`, None if there is none.
 
-        Scheme, fragment, escapes and a trailing slash do not matter unless they tell two documents apart.
+        Scheme, fragment, escapes and a trailing slash matter only if documents differ in nothing else.
         """
         pages = [self._page(row) for row in self._index.rows_of_url(url)]
         alike = [page for page in pages if canonical_url(page.url) == canonical_url(url)]
@@ -145,7 +144,7 @@ class Corpus:
         return {term: vocabulary[term] for term in query_terms(query) if term in vocabulary}
 
     def _best(self, known: dict[str, int], limit: int) -> list[tuple[int, float]]:
-        """Give (row, score) of the documents that hold one of the terms, best first, ties in file order."""
+        """Return (row, score) of the documents that contain one of the terms, best first, ties in file order."""
         if not known:
             return []
         import numpy as np
@@ -180,7 +179,7 @@ def _pread(fd: int, size: int, offset: int) -> bytes:
 def _load_or_build(
     path: Path, stream: BufferedReader, cache_dir: Path | None
 ) -> tuple[Index, bool, Path | None]:
-    """Give the index, whether it was there, and where it is now."""
+    """Return the index, True if it came from the cache, and the folder where it is cached."""
     before = os.fstat(stream.fileno())
     folder = cache_dir and cache_dir / _key(stream)
     if folder and (cached := load_index(folder)):
@@ -200,7 +199,7 @@ def _key(stream: BufferedReader) -> str:
 
 
 class CorpusBackend:
-    """A corpus as the agent's tools use it. Opened at the first call, or by `load`, once and in a thread."""
+    """A `SearchEngine` and `PageReader` over a corpus, opened in a thread at the first call or by `load`."""
 
     name: Final = "corpus"
     engine: Final = ""
@@ -211,20 +210,20 @@ class CorpusBackend:
         self._opening = anyio.Lock()
 
     async def load(self) -> Corpus:
-        """Open the corpus unless it is open. Raises `InputError` for a bad file."""
+        """Open the corpus unless it is open. Raises InputError for an invalid file."""
         async with self._opening:
             if self._corpus is None:
                 self._corpus = await anyio.to_thread.run_sync(Corpus.open, self._path, self._cache_dir)
             return self._corpus
 
     async def search(self, query: str, limit: int) -> list[Hit]:
-        """Give the `limit` best documents for `query`."""
+        """Return the `limit` best documents for `query`."""
         corpus = await self.load()
         search = partial(corpus.search, query, limit, snippet_chars=self._snippet_chars)
         return await anyio.to_thread.run_sync(search)
 
     async def fetch(self, url: str) -> Page:
-        """Give the document at `url`; raises `ToolError` if the corpus has none."""
+        """Return the document at `url`; ToolError if the corpus has none."""
         corpus = await self.load()
         page = await anyio.to_thread.run_sync(corpus.page, url)
         if page is None:

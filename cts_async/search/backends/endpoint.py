@@ -1,8 +1,7 @@
-"""One exchange with a search or reading service, and what each of its answers means.
+"""One exchange with a search or reading service, and the meaning of each answer in terms of our errors.
 
-The seam between such services and our errors. A service that is refusing the key or is paid no more stops its
-part of the run; what may pass is a `TransientError`, for the lane to try again; the rest is a `ToolError`,
-told to the agent.
+A service that refuses the key or wants to be paid stops its part of the run (`ProviderRefused`). What may pass is a
+`TransientError`, which the lane retries. Everything else is a `ToolError`, which the agent is told.
 """
 
 from __future__ import annotations
@@ -24,33 +23,43 @@ from cts_async import __version__
 from cts_async.errors import CTSError, ProviderRefused, RateLimited, TimedOut, ToolError, TransientError
 from cts_async.llm.http import (
     ENCODINGS,
-    BrokenAnswer,
-    Exchange,
+    BrokenResponse,
+    HttpEndpoint,
     NotHTTP,
-    TooLarge,
+    ResponseTooLarge,
     UnknownEncoding,
-    header_lines,
-    reason_of,
+    encode_headers,
+    os_error_text,
 )
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import reset_s, retry_after_s
 
-# --- Text
+SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
+"""Statuses with which a search endpoint refuses every search: key, payment or address."""
+READER_REFUSALS: Final = frozenset({401, 402})
+"""Statuses with which a reader refuses every page; its other 4xx are about the page asked for."""
 
-
+_TRANSIENT: Final = frozenset({408, 409, 425})
+_UNPAID: Final = re.compile(
+    r"credits?\b|insufficient|billing|payment|\bbalance|(monthly|daily|plan)\W+(quota|limit)", re.IGNORECASE
+)
+_ADDRESS: Final = re.compile(r"\S*[./]\w\S*")
 _LINE_CHARS: Final = 200
 
+# --- Foreign text
 
-def one_line(text: str, limit: int = _LINE_CHARS) -> str:
-    """`text` on one line without control characters, cut with an ellipsis after `limit` characters."""
-    line = " ".join("".join(char if char.isprintable() else " " for char in text[: 4 * limit]).split())
-    return line if len(line) <= limit else f"{line[: limit - 1]}…"
+
+def _one_line(text: str) -> str:
+    """Return `text` on one line without control characters, cut with an ellipsis after `_LINE_CHARS` characters."""
+    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * _LINE_CHARS])
+    line = " ".join(printable.split())
+    return line if len(line) <= _LINE_CHARS else f"{line[: _LINE_CHARS - 1]}…"
 
 
 def capped(text: str, max_chars: int, chars: int | None = None) -> str:
-    """`text` without surrounding space; what is longer than `max_chars` is cut there, and a note says so.
+    """Strip `text` and cut it after `max_chars` characters, with a note that says so.
 
-    `chars` is its full length where it comes cut already.
+    `chars` is its full length, if it was cut before.
     """
     text = text.strip()
     chars = len(text) if chars is None else chars
@@ -60,82 +69,68 @@ def capped(text: str, max_chars: int, chars: int | None = None) -> str:
 
 
 def as_text(value: object) -> str:
-    """A JSON value as text: "" for what is neither a string nor a number."""
+    """Return a JSON string or number as text, "" for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
     return str(value).strip()
 
 
-# --- Network errors
+# --- aiohttp's errors
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Why there is no whole answer. `reason` as in `ToolError`; `passing` says that another attempt may help.
+class NetworkError:
+    """Why there is no whole answer. `reason` as in `ToolError`.
 
-    `unsent` says that the request never left.
+    `transient`: another attempt may succeed. `unsent`: the request never left this machine.
     """
 
     reason: str
     text: str
-    passing: bool = True
+    transient: bool = True
     unsent: bool = False
 
 
-def trouble_of(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -> Trouble:
-    """Explain an error of aiohttp's; the text holds nothing of the request, which could hold a key."""
+def network_error(error: aiohttp.ClientError | TimeoutError, timeout_s: float) -> NetworkError:
+    """Translate an error of aiohttp; the text repeats nothing of the request, which could contain a key."""
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return Trouble("timeout", "no connection in time", unsent=True)
+            return NetworkError("timeout", "no connection in time", unsent=True)
         case TimeoutError():
-            return Trouble("timeout", f"no whole answer within {timeout_s:g} s")
+            return NetworkError("timeout", f"no whole answer within {timeout_s:g} s")
         case ClientConnectorDNSError():
-            return _dns(error.os_error)
+            # A name server that cannot answer now may do so later; a name that does not exist will not.
+            cause = error.os_error
+            later = isinstance(cause, socket.gaierror) and cause.errno == socket.EAI_AGAIN
+            return NetworkError("dns", "its name cannot be resolved", transient=later, unsent=True)
         case aiohttp.ClientConnectorCertificateError():
-            return Trouble("tls", "its certificate is not valid", passing=False, unsent=True)
+            return NetworkError("tls", "its certificate is not valid", transient=False, unsent=True)
         case aiohttp.ClientSSLError():
-            return Trouble("tls", "no encrypted connection", passing=False, unsent=True)
+            return NetworkError("tls", "no encrypted connection", transient=False, unsent=True)
         case aiohttp.ClientConnectorError():
-            return Trouble("connection", f"no connection ({reason_of(error.os_error)})", unsent=True)
+            reason = os_error_text(error.os_error)
+            return NetworkError("connection", f"no connection ({reason})", unsent=True)
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError():
-            return Trouble("connection", "the connection was lost")
+            return NetworkError("connection", "the connection was lost")
         case aiohttp.ClientPayloadError() if not isinstance(error, NotHTTP):
-            return Trouble("connection", "the answer broke off")
+            return NetworkError("connection", "the answer broke off")
         case _:
-            return Trouble("connection", f"no valid HTTP answer ({type(error).__name__})")
+            return NetworkError("connection", f"no valid HTTP answer ({type(error).__name__})")
 
 
-def _dns(error: OSError) -> Trouble:
-    """A name server that cannot answer now may do so later; a name that does not exist will not."""
-    later = isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN
-    return Trouble("dns", "its name cannot be resolved", passing=later, unsent=True)
-
-
-# --- Endpoint
-
-
-SEARCH_REFUSALS: Final = frozenset({401, 402, 403, 404, 405})
-"""With these a search endpoint refuses every search: key, bill or address."""
-READER_REFUSALS: Final = frozenset({401, 402})
-"""With these a reader refuses every page; its other 4xx are about the page asked for."""
-
-_TRANSIENT: Final = frozenset({408, 409, 425})
-_UNPAID: Final = re.compile(
-    r"credits?\b|insufficient|billing|payment|\bbalance|(monthly|daily|plan)\W+(quota|limit)", re.IGNORECASE
-)
-
-_ADDRESS: Final = re.compile(r"\S*[./]\w\S*")
+# --- Exchanges
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Who is asked, with which key ("" for none), and how long and how large an answer may be."""
+    """Whom to ask, with which key ("" for none), and the limits of an answer."""
 
     name: str
     key_env: str | None
     key: str
     timeout_s: float
     refusals: frozenset[int]
+    """Statuses that refuse every request from now on."""
     max_bytes: int = 5_000_000
 
     def __post_init__(self) -> None:
@@ -143,13 +138,13 @@ class Service:
 
     @property
     def reads_pages(self) -> bool:
-        """Whether its errors are about pages, and may repeat what others wrote."""
+        """True if its errors are about pages, and may quote them."""
         return 404 not in self.refusals
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer that is not an error."""
+    """An answer with a 2xx status."""
 
     headers: Mapping[str, str]
     data: bytes
@@ -162,10 +157,13 @@ class Answer:
 
     @property
     def text(self) -> str:
-        """The body as text that can be written down; bytes that do not fit are replaced."""
+        """The body as encodable text, without keys; bytes that do not fit the charset are replaced."""
         try:
             text = self.data.decode(self.charset, "replace")
-        except (LookupError, UnicodeError):  # Python has codecs that are no charset, and some do not replace
+        except (
+            LookupError,
+            UnicodeError,
+        ):  # Python has codecs that are no charset, and some that raise anyway
             text = self.data.decode("utf-8", "replace")
         return SECRETS.text(text.encode(errors="replace").decode())
 
@@ -180,10 +178,10 @@ async def ask(
     *,
     about: str = "",
 ) -> Answer:
-    """Send one request, `body` as JSON if there is one, and take a whole good answer.
+    """Send one request, with `body` as JSON unless it is None, and return a whole good answer.
 
-    `about` is the host that the request is about, by default the service's own: a ToolError names it.
-    Redirects are not followed, as they would carry the key elsewhere.
+    `about` is the host that the request is about, by default the service's own: a ToolError names it. Redirects are
+    not followed, as they would carry the key elsewhere.
     """
     host = about or url.host or ""
     sent = {"User-Agent": f"cts-async/{__version__}", "Accept-Encoding": ENCODINGS, **headers}
@@ -193,12 +191,12 @@ async def ask(
         data = orjson.dumps(body)
     if session.connector is None:
         raise RuntimeError("the session is closed")
-    exchange = Exchange(session.connector, session, url, method)
+    exchange = HttpEndpoint(session.connector, session, url, method)
     try:
         answer = await exchange.send(
-            header_lines(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
+            encode_headers(sent), data, service.timeout_s, max_bytes=service.max_bytes, keep_headers=True
         )
-    except TooLarge:
+    except ResponseTooLarge:
         raise ToolError(
             f"{service.name} sent more than {service.max_bytes:,} bytes", reason="too large", host=host
         ) from None
@@ -213,40 +211,35 @@ async def ask(
 
 
 def _no_answer(
-    service: Service, exchange: Exchange, url: URL, error: aiohttp.ClientError | TimeoutError
+    service: Service, exchange: HttpEndpoint, url: URL, error: aiohttp.ClientError | TimeoutError
 ) -> CTSError:
-    """What it means that there is no whole answer."""
     where = f"{service.name}: {url.host}"
-    trouble = trouble_of(error, service.timeout_s)
+    found = network_error(error, service.timeout_s)
     if isinstance(error, TimeoutError):
-        through = f" through the {exchange.proxy}" if trouble.unsent and exchange.proxy else ""
-        return TimedOut(f"{where}: {trouble.text}{through}", unsent=trouble.unsent)
+        through = f" through the {exchange.proxy}" if found.unsent and exchange.proxy else ""
+        return TimedOut(f"{where}: {found.text}{through}", unsent=found.unsent)
     if refusal := exchange.refusal(error):
         return ProviderRefused(f"{where}: {refusal}; the same command resumes")
-    problem = exchange.proxy_problem(error)
-    # A server whose answer breaks off is there: that is no outage.
-    status = 200 if isinstance(error, BrokenAnswer) else None
-    return TransientError(
-        f"{where}: {problem or trouble.text}", status=status, unsent=trouble.unsent or problem is not None
-    )
+    proxy_problem = exchange.proxy_problem(error)
+    # A server whose answer breaks off can be reached: that does not count as an outage.
+    status = 200 if isinstance(error, BrokenResponse) else None
+    unsent = found.unsent or proxy_problem is not None
+    return TransientError(f"{where}: {proxy_problem or found.text}", status=status, unsent=unsent)
 
 
 def json_of(answer: Answer, service: Service, host: str) -> Any:
-    """The answer's JSON. TransientError if it is none; an `error` in it is one, even under HTTP 200."""
+    """Return the answer's JSON; TransientError if it is none. An `error` in it counts, even with HTTP 200."""
     try:
         data = _loads(answer)
     except ValueError:
         raise TransientError(f"{service.name}: the answer is not JSON") from None
     if isinstance(data, dict) and data.get("error"):
-        raise _said(service, host, 200, _message(answer.data, service), "failed")
+        raise _refusal(service, host, 200, _message(answer.data), "failed")
     return data
 
 
 def _loads(answer: Answer) -> Any:
-    """JSON, also of a text that was cut within a character (half of a surrogate pair) or is not UTF-8.
-
-    ValueError if it is none.
-    """
+    """Parse JSON, also if it was cut within a surrogate pair or is not UTF-8; ValueError if it is no JSON."""
     try:
         return orjson.loads(answer.data)
     except orjson.JSONDecodeError:
@@ -261,29 +254,28 @@ def _loads(answer: Answer) -> Any:
 def failure_of(
     service: Service, host: str, status: int, headers: Mapping[str, str], data: bytes, now: float
 ) -> CTSError | None:
-    """What an answer with this status means, None if it is a good one. `now` is the wall clock's."""
+    """Return the error that an answer with this status means; None for 2xx. `now` is Unix time in seconds."""
     if 200 <= status < 300:
         return None
-    message = _message(data, service)
+    message = _message(data)
     if status < 400:
         return ProviderRefused(
             f"{service.name}: HTTP {status}: its address has moved; correct url in cts.toml"
         )
     if status >= 500 or status in _TRANSIENT:
         wait_s = retry_after_s(headers, now)
-        return TransientError(
-            f"{service.name}: HTTP {status}{_colon(message)}", retry_after_s=wait_s, status=status
-        )
+        text = f"{service.name}: HTTP {status}{_colon(message)}"
+        return TransientError(text, retry_after_s=wait_s, status=status)
     if status == 429 and not _UNPAID.search(message):
         wait_s = retry_after_s(headers, now)
         wait_s = reset_s(headers, now) if wait_s is None else wait_s
         return RateLimited(f"{service.name}: HTTP 429{_colon(message)}", retry_after_s=wait_s, status=429)
-    return _said(service, host, status, message, f"http {status}")
+    return _refusal(service, host, status, message, f"http {status}")
 
 
-def _said(service: Service, host: str, status: int, message: str, reason: str) -> CTSError:
-    """A final refusal: of everything from now on, or of this one request."""
-    # A page chooses its own address: what stands in one is not the service's word for a bill that is due.
+def _refusal(service: Service, host: str, status: int, message: str, reason: str) -> CTSError:
+    """Return a final refusal: of everything from now on, or of this one request."""
+    # A page chooses its own address: "payment" in an address is not the service's word for an unpaid bill.
     unpaid = status <= 403 and _UNPAID.search(_ADDRESS.sub("", message))
     if service.reads_pages and status == 200:
         unpaid = None
@@ -293,8 +285,8 @@ def _said(service: Service, host: str, status: int, message: str, reason: str) -
     return ToolError(f"{service.name}: HTTP {status}{_colon(message)}", reason=reason, host=host)
 
 
-def _message(data: bytes, service: Service) -> str:
-    """What an error's body says, in one line and without the key."""
+def _message(data: bytes) -> str:
+    """Return the message in an error's body, in one line and without keys."""
     data = SECRETS.body(data)
     try:
         body = orjson.loads(data)
@@ -303,13 +295,10 @@ def _message(data: bytes, service: Service) -> str:
     if isinstance(body, dict):
         error = body.get("error") or body.get("errors") or body
         error = error[0] if isinstance(error, list) and error else error
-        parts = (
-            [error.get(name) for name in ("message", "detail", "name", "code")]
-            if isinstance(error, dict)
-            else []
-        )
-        body = next((as_text(part) for part in parts if as_text(part)), as_text(error))
-    return one_line(as_text(body))
+        names = ("message", "detail", "name", "code")
+        texts = [as_text(error.get(name)) for name in names] if isinstance(error, dict) else []
+        body = next((text for text in texts if text), as_text(error))
+    return _one_line(as_text(body))
 
 
 def _colon(message: str) -> str:

@@ -1,8 +1,14 @@
-"""Pages fetched from their own hosts by this machine, their text found by trafilatura.
+"""Fetches pages from their own hosts, and extracts their text in separate processes.
 
-Safe to point anywhere: only http and https, only public addresses (`addresses.py`) unless the table's `allow`
-names others, bounded in time, bytes and kinds. At most two exchanges at a time go to one host. robots.txt is not
-consulted: a visit is one person's question for one page, not a crawl.
+Safe for any address: only http and https, only public addresses (`addresses.py`) unless the table's `allow` names
+others, bounded in time, bytes and kinds. Redirects are followed by hand, each checked like the first address. A
+redirect from https to http is followed: no secret is sent either way. Cookies live for one attempt, since some hosts
+redirect forever without them. Proxies of the environment are not used: they would connect where nobody checks.
+robots.txt is not consulted: a visit is one person's question for one page, not a crawl.
+
+Extraction runs in other processes because a page can keep Python's interpreter lock for seconds, and C code that
+parses may crash: in a thread either would stop every other instance of the run. A process is killed when its time is
+over. It gets none of this one's environment except what Python needs to start, and so no key.
 """
 
 from __future__ import annotations
@@ -34,9 +40,9 @@ from cts_async.llm.http import UnknownEncoding, inflater
 from cts_async.llm.responses import retry_after_s
 from cts_async.search.backends.addresses import AllowList, CheckedResolver, Lookup, checked_url, system_lookup
 from cts_async.search.backends.base import Page, ReaderSpec
-from cts_async.search.backends.endpoint import capped, trouble_of
+from cts_async.search.backends.endpoint import capped, network_error
 
-# --- Body
+# --- The body of a page
 
 
 PageKind = Literal["html", "xml", "plain"]
@@ -50,7 +56,7 @@ _SNIFFED_BYTES: Final = 1024
 
 
 def declared_kind(content_type: str) -> PageKind | None:
-    """How a body of this content type is read, None if no type is given. ToolError ("not text") if not at all."""
+    """Return how to read a body of this content type; None if there is no type. ToolError ("not text") if unreadable."""
     name = content_type.partition(";")[0].strip().lower()
     if not name or name == "application/octet-stream":
         return None
@@ -64,7 +70,7 @@ def declared_kind(content_type: str) -> PageKind | None:
 
 
 def kind_of(content_type: str, data: bytes) -> PageKind:
-    """How a body is read, by its type and its first bytes. ToolError ("not text") if it is binary."""
+    """Return how to read a body, from its type and its first bytes. ToolError ("not text") if it is binary."""
     declared = declared_kind(content_type)
     start = data[:_SNIFFED_BYTES].lstrip()
     if _BINARY.match(start) or (b"\0" in start and not start.startswith(_BOMS)):
@@ -75,21 +81,21 @@ def kind_of(content_type: str, data: bytes) -> PageKind:
 
 
 def charset_of(content_type: str) -> str:
-    """The charset that a content type names, "" if none."""
+    """Return the charset that a content type names, "" if none."""
     found = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
     return found[1].lower() if found else ""
 
 
 async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int) -> bytes:
-    """Take and decompress a body. ToolError ("too large") as soon as either is more than `max_bytes`.
+    """Receive and decompress a body. ToolError ("too large") as soon as either size exceeds `max_bytes`.
 
-    What a block expands to is bounded before it is expanded: a bomb never takes the memory it asks for.
+    Each block's expansion is bounded while it is decompressed: a bomb never gets the memory it would need.
     """
     try:
         inflate = inflater(encoding)
     except UnknownEncoding:
         raise ToolError(
-            f"the page is compressed in an unknown way ({encoding.strip()[:40]})", reason="not text"
+            f"the page has an unknown content encoding ({encoding.strip()[:40]})", reason="not text"
         ) from None
     received = 0
     body = bytearray()
@@ -100,28 +106,28 @@ async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int)
         except ValueError:
             raise ToolError("the page's compression is broken", reason="not text") from None
         if max(received, len(body)) > max_bytes:
-            raise too_large(max_bytes)
+            raise _too_large(max_bytes)
     return bytes(body)
 
 
-def too_large(max_bytes: int) -> ToolError:
-    """The error for a page of more than `max_bytes`."""
+def _too_large(max_bytes: int) -> ToolError:
+    """Return the error for a page of more than `max_bytes`."""
     return ToolError(f"the page has more than {max_bytes:,} bytes", reason="too large")
 
 
-# --- Download
+# --- One attempt
 
 
 CONNECT_S: Final = 10.0
 PER_HOST: Final = 2
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_PASSING: Final = frozenset({408, 425, 429})
+_TRANSIENT: Final = frozenset({408, 425, 429})
 _BLOCK: Final = 65_536
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one attempt may take and where it may go; `timeout_s` is for all its exchanges together."""
+    """The limits of one attempt; `timeout_s` covers all its exchanges together."""
 
     timeout_s: float
     max_bytes: int
@@ -132,7 +138,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """A page as it came: the address it was found at in the end, its kind, the charset of its header or ""."""
+    """A page as received: its final address, its kind, and the charset of its header or ""."""
 
     url: str
     kind: PageKind
@@ -140,8 +146,8 @@ class Download:
     data: bytes
 
 
-class HostTrouble(TransientError):
-    """The page's own host could not answer now; another attempt may help. `reason` as in `ToolError`."""
+class HostUnavailable(TransientError):
+    """The page's own host could not answer now; another attempt may succeed. `reason` as in `ToolError`."""
 
     def __init__(self, message: str, reason: str, host: str, retry_after_s: float | None = None) -> None:
         super().__init__(message, retry_after_s=retry_after_s)
@@ -149,7 +155,7 @@ class HostTrouble(TransientError):
 
 
 class HostSlots:
-    """At most `PER_HOST` exchanges at a time with one host; hosts without any are forgotten."""
+    """Limits the exchanges with one host to `PER_HOST` at a time; idle hosts are forgotten."""
 
     def __init__(self) -> None:
         self._slots: dict[str, anyio.Semaphore] = {}
@@ -157,7 +163,7 @@ class HostSlots:
 
     @asynccontextmanager
     async def of(self, host: str) -> AsyncIterator[None]:
-        """Hold one of the host's places."""
+        """Hold one of the host's slots."""
         slot = self._slots.setdefault(host, anyio.Semaphore(PER_HOST))
         self._users[host] = self._users.get(host, 0) + 1
         try:
@@ -170,7 +176,7 @@ class HostSlots:
 
 
 async def download(url: str, bounds: Bounds, slots: HostSlots, lookup: Lookup = system_lookup) -> Download:
-    """Get the page at `url`. HostTrouble if another attempt may help, else ToolError."""
+    """Download the page at `url`. HostUnavailable if another attempt may succeed, else ToolError."""
     resolver = CheckedResolver(bounds.allow, lookup)
     connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0)
     left_s = bounds.timeout_s
@@ -193,7 +199,7 @@ async def download(url: str, bounds: Bounds, slots: HostSlots, lookup: Lookup = 
 async def _exchange(
     session: aiohttp.ClientSession, url: URL, bounds: Bounds, left_s: float
 ) -> Download | str:
-    """Ask once: the page, or where it says that the page is."""
+    """Send one request: return the page, or the address that it redirects to."""
     host = url.host or ""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
     try:
@@ -204,10 +210,10 @@ async def _exchange(
                 _check_status(response, host)
                 return await _page(response, bounds)
     except (aiohttp.ClientError, TimeoutError) as error:
-        trouble = trouble_of(error, bounds.timeout_s)
-        if trouble.passing:
-            raise HostTrouble(f"{host}: {trouble.text}", trouble.reason, host) from None
-        raise ToolError(f"{host}: {trouble.text}", reason=trouble.reason, host=host) from None
+        found = network_error(error, bounds.timeout_s)
+        if found.transient:
+            raise HostUnavailable(f"{host}: {found.text}", found.reason, host) from None
+        raise ToolError(f"{host}: {found.text}", reason=found.reason, host=host) from None
     except ToolError as error:
         error.host = error.host or host
         raise
@@ -218,23 +224,23 @@ def _check_status(response: aiohttp.ClientResponse, host: str) -> None:
     if 200 <= status < 300:
         return
     reason, message = f"http {status}", f"{host} answered HTTP {status}"
-    if status >= 500 or status in _PASSING:
-        raise HostTrouble(message, reason, host, retry_after_s(response.headers, time.time()))
+    if status >= 500 or status in _TRANSIENT:
+        raise HostUnavailable(message, reason, host, retry_after_s(response.headers, time.time()))
     raise ToolError(message, reason=reason, host=host)
 
 
 async def _page(response: aiohttp.ClientResponse, bounds: Bounds) -> Download:
     content_type = response.headers.get("Content-Type", "")
-    declared_kind(content_type)  # a film is refused before it is loaded
+    declared_kind(content_type)  # refuse a video before downloading it
     if (response.content_length or 0) > bounds.max_bytes:
-        raise too_large(bounds.max_bytes)
+        raise _too_large(bounds.max_bytes)
     blocks = response.content.iter_chunked(_BLOCK)
     data = await read_body(blocks, response.headers.get("Content-Encoding", ""), bounds.max_bytes)
     return Download(str(response.url), kind_of(content_type, data), charset_of(content_type), data)
 
 
 def _next(current: URL, location: str, allow: AllowList) -> URL:
-    """The address that a redirect leads to, checked."""
+    """Return the checked address that a redirect leads to."""
     try:
         target = str(current.join(URL(location.strip())))
     except (ValueError, IndexError):  # as in checked_url
@@ -243,7 +249,7 @@ def _next(current: URL, location: str, allow: AllowList) -> URL:
     return checked_url(target, allow)
 
 
-# --- Extraction
+# --- Extraction of text
 
 
 MAX_WORKERS: Final = 4
@@ -253,17 +259,17 @@ _MAX_ANSWER_BYTES: Final = 64_000_000
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """A page's title and its text, of which `chars` characters there are; the text may be cut before that."""
+    """A page's title and text; `chars` is the full length of the text, which may have been cut."""
 
     title: str
     text: str
     chars: int
 
 
-class Extractor:
+class TextExtractor:
     """At most `workers` processes, started when needed and kept for the next page. `close` ends them.
 
-    They also end when the extractor is no longer used, and with this process.
+    They also end when the extractor is garbage collected, and with this process.
     """
 
     def __init__(self, timeout_s: float = 20.0, workers: int | None = None) -> None:
@@ -271,17 +277,17 @@ class Extractor:
         self._idle: list[_Worker] = []
         workers = workers or max(1, min(MAX_WORKERS, os.cpu_count() or 1))
         self._slots = anyio.Semaphore(workers)
-        # They only wait for a process. Not the default ones, which have work to do; and twice as many, as
-        # the thread of a page that was given up lasts a little longer than its place.
+        # Threads that only wait for a process: not anyio's default ones, which others need. Twice as many as
+        # workers, because the thread of a page that timed out lasts a little longer than its slot.
         self._threads = anyio.CapacityLimiter(2 * workers)
         self.close = weakref.finalize(self, _stop_all, self._idle)
-        """End all processes that wait for work."""
+        """End all idle processes."""
 
     async def extract(self, data: bytes, kind: PageKind, charset: str, max_chars: int) -> Extracted:
-        """Give title and at least the first `max_chars` characters of the text.
+        """Return the title and at least the first `max_chars` characters of the text.
 
-        ToolError ("too large" or "no text") for a page that takes longer than `timeout_s`, or more memory than
-        a process gets, or has no text.
+        ToolError ("too large" or "no text") for a page that takes longer than `timeout_s` or more memory than a
+        process gets, or that has no text.
         """
         request = {"bytes": len(data), "kind": kind, "charset": charset, "max_chars": max_chars}
         async with self._slots:
@@ -320,11 +326,11 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=child_environment(),
-            start_new_session=True,  # Ctrl-C is for this process: it lets what is in flight end
+            start_new_session=True,  # Ctrl-C must reach only the parent, which finishes what is in flight
         )
 
     def ask(self, request: bytes) -> bytes:
-        """Send a request and wait for the line that answers it; b"" if the process has ended."""
+        """Send a request and wait for its answer, one line; b"" if the process has ended."""
         stdin, stdout = self._process.stdin, self._process.stdout
         if stdin is None or stdout is None:
             raise RuntimeError("the process was started with pipes")
@@ -332,16 +338,16 @@ class _Worker:
             stdin.write(request)
             stdin.flush()
             return stdout.readline(_MAX_ANSWER_BYTES)
-        except (OSError, ValueError):  # the pipe is broken, or closed because the time was over
+        except (OSError, ValueError):  # the pipe is broken, or was closed by `kill`
             return b""
 
     def kill(self) -> None:
-        """End the process, whatever it does; a thread that waits for it gets b""."""
+        """Kill the process; a thread that waits for it gets b""."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what was not yet sent
+                with suppress(OSError):  # unsent data
                     pipe.close()
 
 
@@ -350,21 +356,21 @@ def _stop_all(workers: list[_Worker]) -> None:
         workers.pop().kill()
 
 
-# --- Direct
+# --- The page reader
 
 
 ATTEMPTS: Final = 3
 MAX_WAIT_S: Final = 10.0
-"""A host that asks for a longer pause is not waited for: the agent has other pages to read."""
+"""Longer pauses that a host asks for are not waited for: the agent has other pages to read."""
 _PAUSES: Final = RetryPolicy(base_s=1.0, cap_s=4.0)
 _USER_AGENT: Final = f"Mozilla/5.0 (compatible; cts-async/{__version__}; research)"
 
 
 class DirectReader:
-    """A `PageReader`. Trouble of a page's own host is retried here, as it says nothing about any other host.
+    """A `PageReader`. Transient failures of a page's host are retried here: they say nothing about other hosts.
 
-    `lookup` gives the addresses of a name; they are checked whatever it gives. `close` ends the processes that
-    extract text; they end by themselves when the reader is no longer used.
+    `lookup` resolves names; its results are checked too. `close` ends the processes that extract text; they also end
+    when the reader is garbage collected.
     """
 
     def __init__(
@@ -374,7 +380,7 @@ class DirectReader:
         lookup: Lookup = system_lookup,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         rng: random.Random | None = None,
-        extractor: Extractor | None = None,
+        extractor: TextExtractor | None = None,
     ) -> None:
         self.name = spec.name
         self._max_chars = spec.max_chars
@@ -383,11 +389,11 @@ class DirectReader:
         )
         self._lookup, self._sleep, self._rng = lookup, sleep, rng or random.Random(spec.name)
         self._slots = HostSlots()
-        self._extractor = extractor or Extractor()
+        self._extractor = extractor or TextExtractor()
         self.close = self._extractor.close
 
     async def fetch(self, url: str) -> Page:
-        """Give the page at `url`, which may be another one's after redirects; every failure is a ToolError."""
+        """Return the page at `url`, after redirects; every failure is a ToolError."""
         page = await self._download(url)
         try:
             found = await self._extractor.extract(page.data, page.kind, page.charset, self._max_chars)
@@ -400,7 +406,7 @@ class DirectReader:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return await download(url, self._bounds, self._slots, self._lookup)
-            except HostTrouble as error:
+            except HostUnavailable as error:
                 wait_s = (error.retry_after_s or 0.0) + full_jitter(attempt - 1, _PAUSES, self._rng)
                 if attempt == ATTEMPTS or wait_s > MAX_WAIT_S:
                     raise ToolError(str(error), reason=error.reason, host=error.host) from None

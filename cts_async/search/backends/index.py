@@ -1,6 +1,12 @@
-"""The search index of a corpus file: BM25 scores, where each document begins, and a table of urls.
+"""The search index of a corpus file: the documents, BM25 scores, and the cache of indexes on disk.
 
-BM25 is bm25s with Lucene's formula and constants (k1 = 1.2, b = 0.75). Nothing here holds a document.
+A corpus file is JSON Lines of `{"id", "url", "title", "text"}`, read line by line; an invalid line is refused with its
+number and field. BM25 is bm25s with Lucene's formula and constants (k1 = 1.2, b = 0.75). The index holds scores, the
+offset of each document and a table of URLs, but no document.
+
+An index is cached in a folder named by what determines it. A folder appears complete or not at all: it is written
+under another name and renamed. A manifest with the length and checksum of every file reveals damage. A cache that
+cannot be written is no error.
 """
 
 from __future__ import annotations
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
 
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""A longer line is no document; no more than that of one is ever held."""
+"""Longer lines are refused; no more than that of a line is ever held in memory."""
 _BOM: Final = b"\xef\xbb\xbf"
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 
@@ -59,7 +65,7 @@ def read_documents(
 
 
 def parse_document(line: bytes, path: Path, number: int | None = None) -> Page:
-    """Read one document; further fields are ignored. `id` and `url` must not be empty."""
+    """Parse one document; further fields are ignored. `id` and `url` must not be empty."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
@@ -76,7 +82,7 @@ def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
     except UnicodeDecodeError as broken:
         return f"not UTF-8 (byte {broken.start + 1} of the line)"
     if b"\0" in line:
-        return "holds a NUL byte: it is damaged or not text"
+        return "contains a NUL byte: the file is damaged or not text"
     return f"not JSON: {error.msg} at column {error.colno}"
 
 
@@ -91,14 +97,14 @@ def _text(record: dict[str, object], field: str, path: Path, number: int | None)
 
 
 def canonical_url(url: str) -> str:
-    """Give what http and https, a fragment, a trailing slash, escapes and the host's case do not change."""
+    """Return `url` without differences in scheme, fragment, trailing slash, percent-escapes and the host's case."""
     bare = _SCHEME.sub("", url.strip().partition("#")[0], count=1)
     host, slash, path = bare.partition("/")
     return unquote(f"{host.lower()}{slash}{path}").rstrip("/")
 
 
 def digest(text: str) -> int:
-    """Give a 64-bit hash of `text` that is the same in every process."""
+    """Return a 64-bit hash of `text` that is the same in every process."""
     return int.from_bytes(
         hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "little"
     )
@@ -116,9 +122,9 @@ _NO_TERM: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Rows are documents in file order. `offsets` has one entry more than there are rows: the file's end.
+    """Rows are documents in file order. `offsets` (bytes) has one more entry than there are rows: the file's end.
 
-    `url_hashes` is sorted and holds `digest(canonical_url(url))` of row `url_rows[i]` at i.
+    `url_hashes[i]` is `digest(canonical_url(url))` of row `url_rows[i]`, sorted.
     """
 
     bm25: Any
@@ -127,7 +133,7 @@ class Index:
     url_rows: NDArray[np.int64]
 
     def rows_of_url(self, url: str) -> list[int]:
-        """Give the rows whose canonical url may be that of `url`, in file order."""
+        """Return the rows whose canonical URL may be that of `url`, in file order."""
         import numpy as np
 
         key = np.uint64(digest(canonical_url(url)))
@@ -136,7 +142,7 @@ class Index:
 
 
 class _Rows:
-    """Term ids of all documents in one flat array, looked at by bm25s as if it were a list of lists."""
+    """Term ids of all documents in one flat array, which bm25s iterates like a list of lists."""
 
     def __init__(self) -> None:
         self._flat = array("i")
@@ -176,16 +182,16 @@ class _Builder:
         import numpy as np
 
         if not self.rows:
-            raise InputError(self.path, "holds no document")
+            raise InputError(self.path, "contains no document")
         self.offsets.append(self.stream.seek(0, 2))
-        self._refuse_twins("id", self.ids, lambda page: page.id)
-        self._refuse_twins("url", self.urls, lambda page: page.url)
+        self._refuse_duplicates("id", self.ids, lambda page: page.id)
+        self._refuse_duplicates("url", self.urls, lambda page: page.url)
         hashes = np.array(self.canonical_urls, dtype=np.uint64)
         order = np.argsort(hashes, kind="stable")
         return Index(self._bm25(), np.array(self.offsets, dtype=np.int64), hashes[order], order)
 
-    def _refuse_twins(self, field: str, hashes: array[int], value: Callable[[Page], str]) -> None:
-        """Raise for the first line that repeats a value; equal hashes alone prove nothing."""
+    def _refuse_duplicates(self, field: str, hashes: array[int], value: Callable[[Page], str]) -> None:
+        """Raise for the first line that repeats a value; equal hashes are only candidates."""
         import numpy as np
 
         keys = np.array(hashes, dtype=np.uint64)
@@ -193,9 +199,9 @@ class _Builder:
         same = np.flatnonzero(keys[order][1:] == keys[order][:-1])
         pairs = sorted((int(order[at + 1]), int(order[at])) for at in same)
         for later, earlier in pairs:
-            twin = value(self._page(later))
-            if twin == value(self._page(earlier)):
-                problem = f"{twin!r} stands already on line {self.lines[earlier]}"
+            found = value(self._page(later))
+            if found == value(self._page(earlier)):
+                problem = f"{found!r} is already used on line {self.lines[earlier]}"
                 raise InputError(self.path, problem, line=self.lines[later], field=field)
 
     def _page(self, row: int) -> Page:
@@ -212,14 +218,14 @@ class _Builder:
 
 
 def new_bm25() -> Any:
-    """Give an empty bm25s index with this module's constants."""
+    """Return an empty bm25s index with this module's constants."""
     import bm25s
 
     return bm25s.BM25(k1=K1, b=B, method="lucene", backend="numpy", csc_backend="numpy")
 
 
 def build_index(stream: BinaryIO, path: Path) -> Index:
-    """Index the documents in `stream`; raises `InputError` for a bad, repeated or missing one."""
+    """Index the documents in `stream`. Raises InputError for an invalid or repeated document, or if there is none."""
     builder = _Builder(stream, path)
     stream.seek(0)
     for line, offset, page in read_documents(stream, path):
@@ -227,7 +233,7 @@ def build_index(stream: BinaryIO, path: Path) -> Index:
     return builder.finish()
 
 
-# --- Index cache
+# --- The cache
 
 
 _MANIFEST: Final = "manifest.json"
@@ -236,7 +242,7 @@ _STALE_S: Final = 24 * 3600
 
 
 def default_cache_dir() -> Path | None:
-    """Give `$XDG_CACHE_HOME/cts_async/corpus`, else below `~/.cache`; None where there is no home."""
+    """Return `$XDG_CACHE_HOME/cts_async/corpus`, else that below `~/.cache`; None if there is no home directory."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     if os.path.isabs(base):
         return Path(base) / "cts_async" / "corpus"
@@ -246,7 +252,7 @@ def default_cache_dir() -> Path | None:
 
 
 def load_index(folder: Path) -> Index | None:
-    """Give the index in `folder`, memory-mapped; None if there is none or it is damaged."""
+    """Load the index in `folder`, memory-mapped; None if there is none or it is damaged."""
     import bm25s
     import numpy as np
 
@@ -261,9 +267,9 @@ def load_index(folder: Path) -> Index | None:
 
 
 def store_index(index: Index, folder: Path) -> bool:
-    """Put `index` into `folder`, replacing what cannot be loaded from there; False if that is not possible.
+    """Write `index` to `folder`, replacing a damaged one; False if that is not possible.
 
-    Two processes may do so at once: one folder wins, and either is right.
+    Two processes may do so at the same time: one folder wins, and both are correct.
     """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -315,7 +321,7 @@ def _crc(path: Path) -> int:
 
 
 def _sweep(root: Path) -> None:
-    """Remove the drafts that processes killed more than a day ago left behind."""
+    """Remove drafts older than a day, left behind by killed processes."""
     for draft in root.glob(".draft-*"):
         with suppress(OSError):
             if time.time() - draft.stat().st_mtime > _STALE_S:

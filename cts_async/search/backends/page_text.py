@@ -1,8 +1,8 @@
-"""The readable text of a page. Runs as a program of its own, which may hang, swell or crash without harm.
+"""A program that extracts the readable text of pages; it may hang, grow or crash without harm to its parent.
 
-As a program it imports nothing of this package. It reads requests from standard input, each a line of JSON
-`{"bytes": n, "kind": "html" | "xml" | "plain", "charset": "", "max_chars": n}` and then the page's n bytes, and
-writes a line of JSON for each: `{"title": "", "text": "", "chars": n}`, with the text's full length, or `{}`.
+It imports nothing of this package. It reads requests from standard input, each a line of JSON
+`{"bytes": n, "kind": "html" | "xml" | "plain", "charset": "", "max_chars": n}` followed by the page's n bytes, and
+writes a line of JSON for each: `{"title": "", "text": "", "chars": n}`, where `chars` is the full length, or `{}`.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ _WIDER: Final = {
     "euc_kr": "cp949",
     "big5": "big5hkscs",
 }
-"""What a label means in practice (WHATWG's encoding standard)."""
+"""The charset that a label means in practice (WHATWG's encoding standard)."""
 _CHARSETS: Final = re.compile(
     r"utf-8|ascii|gb2312|gbk|gb18030|hz|big5|big5hkscs|euc_jp|euc_kr|shift_jis|iso2022_jp"
     r"|cp\d+|iso8859-\d+|koi8-[rut]|mac-\w+|tis-620"
 )
-"""Charsets of pages; Python knows codecs that are none, and that a page could do harm with."""
-_VAGUE: Final = "cp1252"
-"""What servers say by default: believed only after the page itself was asked."""
+"""Charsets of pages. Python also has codecs that are no charsets, with which a page could do harm."""
+_SERVER_DEFAULT: Final = "cp1252"
+"""Many servers declare this by default, so the page's own declaration is preferred."""
 
 
 def decoded(data: bytes, charset: str) -> str:
-    """A page's text: by its byte order mark, the charset of its header, its own declaration, else by its looks.
+    """Decode a page by its byte order mark, the charset of its header, its own declaration, else by detection.
 
-    The first that fits all bytes is taken; if none does, the first that was named, with replacements.
+    The first charset that fits all bytes is used; if none does, the first that was named, with replacements.
     """
     for bom, name in _BOMS:
         if data.startswith(bom):
             return data[len(bom) :].decode(name, "replace")
     named = list(dict.fromkeys(_named(data, charset)))
-    named.sort(key=lambda name: name == _VAGUE)
+    named.sort(key=lambda name: name == _SERVER_DEFAULT)
     for name in (*named, "utf-8"):
         try:
             return data.decode(name)
@@ -74,16 +74,16 @@ def _named(data: bytes, charset: str) -> Iterator[str]:
 
 
 def _guessed(data: bytes) -> str:
-    """The likeliest charset of text that is not UTF-8 and says nothing."""
+    """Detect the charset of text that is not UTF-8 and declares none."""
     from trafilatura.utils import detect_encoding
 
     sample = data[:20_000]
     guesses = [_WIDER.get(codecs.lookup(name).name, name) for name in detect_encoding(sample)]
-    return next(iter(guesses), "gb18030" if _fits(sample, "gb18030") else _VAGUE)
+    return next(iter(guesses), "gb18030" if _fits(sample, "gb18030") else _SERVER_DEFAULT)
 
 
 def _fits(sample: bytes, name: str) -> bool:
-    """Whether `sample`, perhaps cut within a character, is text in this charset."""
+    """True if `sample`, perhaps cut within a character, is text in this charset."""
     try:
         codecs.getincrementaldecoder(name)().decode(sample)
     except UnicodeDecodeError:
@@ -92,7 +92,7 @@ def _fits(sample: bytes, name: str) -> bool:
 
 
 def page_text(data: bytes, kind: str, charset: str) -> tuple[str, str]:
-    """Title and readable text of a page, "" where there is none."""
+    """Return title and readable text of a page, "" for either if there is none."""
     text = decoded(data, charset)
     if kind == "plain":
         return "", text
@@ -100,7 +100,7 @@ def page_text(data: bytes, kind: str, charset: str) -> tuple[str, str]:
 
 
 def _html(text: str) -> tuple[str, str]:
-    """The main text as trafilatura finds it; of a page that it finds none in, all text."""
+    """Return title and main text as trafilatura finds it; if it finds none, all text."""
     import trafilatura
     from lxml import etree
     from lxml.html import HTMLParser, document_fromstring
@@ -118,7 +118,7 @@ def _html(text: str) -> tuple[str, str]:
 
 
 def _xml(text: str) -> tuple[str, str]:
-    """The text of all elements: feeds and the like. Entities and outside documents are not followed."""
+    """Return the text of all elements (feeds etc.). Entities and external documents are not followed."""
     from lxml import etree
 
     parser = etree.XMLParser(
@@ -134,8 +134,8 @@ def _xml(text: str) -> tuple[str, str]:
     return title, "\n".join(line for part in tree.itertext() if (line := " ".join(part.split())))
 
 
-def answered(data: bytes, kind: str, charset: str, max_chars: int) -> dict[str, object]:
-    """What is answered to one request; nothing for a page that cannot be read."""
+def answer_to(data: bytes, kind: str, charset: str, max_chars: int) -> dict[str, object]:
+    """Return the answer to one request; {} for a page that cannot be read."""
     try:
         title, text = page_text(data, kind, charset)
     except (MemoryError, RecursionError):
@@ -145,11 +145,11 @@ def answered(data: bytes, kind: str, charset: str, max_chars: int) -> dict[str, 
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until standard input ends."""
     while line := requests.readline():
         request = json.loads(line)
         data = requests.read(request["bytes"])
-        answer = answered(data, request["kind"], request["charset"], request["max_chars"])
+        answer = answer_to(data, request["kind"], request["charset"], request["max_chars"])
         answers.write(json.dumps(answer, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         answers.flush()
 

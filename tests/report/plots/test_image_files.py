@@ -1,4 +1,4 @@
-"""Figures as files: drawn in a real Chromium where there is one, and refused in one line where there is none."""
+"""Figures as files: drawn in a real Chromium where there is one, and refused in one line where none was found."""
 
 from __future__ import annotations
 
@@ -58,27 +58,27 @@ def test_the_page_that_draws_has_scripts_of_this_machine_only(tmp_path: Path) ->
 
 
 def test_an_unknown_format_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"^figures are written as svg, png, pdf, not as 'gif'$"):
+    with pytest.raises(UsageError, match=r"^figures can be written as svg, png, pdf, not as 'gif'$"):
         check_export(["svg", "gif"])
 
 
 def test_no_format_is_refused_as_well() -> None:
-    with pytest.raises(UsageError, match="name some of svg, png, pdf"):
+    with pytest.raises(UsageError, match="choose from svg, png, pdf"):
         check_export(())
 
 
-def test_without_kaleido_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kaleido_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_files, "find_spec", lambda name: find_spec(name) if name == "plotly" else None)
     with pytest.raises(UsageError, match=r"pip install 'cts-async\[plots\]'.*the HTML report needs neither"):
         check_export(["svg"])
 
 
-def test_without_a_browser_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_browser_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("kaleido")
     monkeypatch.setenv("BROWSER_PATH", "/nowhere/chrome")
     monkeypatch.setattr("choreographer.browsers.chromium.Chromium.find_browser", lambda **_: None)
     with pytest.raises(
-        UsageError, match=r"BROWSER_PATH names none \(/nowhere/chrome\).*apt-get install chromium"
+        UsageError, match=r"BROWSER_PATH \(/nowhere/chrome\) is not one.*apt-get install chromium"
     ):
         check_export(["svg"])
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from made_runs import Row, made_run
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.report.viewer.instance import GoldTexts
-from cts_async.report.viewer.run import About, read_about
+from cts_async.report.viewer.run import Metadata, read_metadata
 
 NUGGETS = [
     {"id": "N1", "text": "At nine.", "weight": 3, "source_ids": ["d1", "d2"]},
@@ -22,7 +22,7 @@ NUGGETS = [
 SOURCES = [{"id": "d1", "url": "https://a.example/1", "title": "A", "text": "..."}]
 
 
-def about(folder: Path, gold: Path, digest: str = "", said: Mapping[str, Any] | None = None) -> About:
+def about(folder: Path, gold: Path, digest: str = "", said: Mapping[str, Any] | None = None) -> Metadata:
     """A run that says its gold is there."""
     run = made_run(folder, label="orig", rows=[Row("s1")])
     manifest = json.loads((run / "run.json").read_text())
@@ -31,7 +31,7 @@ def about(folder: Path, gold: Path, digest: str = "", said: Mapping[str, Any] | 
     manifest["data"] = {"spec": "made", "path": str(folder / "queries.csv"), "gold": str(gold), "fields": {}}
     manifest["data"] |= said or {}
     (run / "run.json").write_text(json.dumps(manifest))
-    found = read_about(run)
+    found = read_metadata(run)
     assert found is not None
     return found
 
@@ -88,7 +88,7 @@ def test_gold_is_found_beside_the_queries_and_in_the_command(tmp_path: Path) -> 
     (run / "run.json").write_text(
         json.dumps({**manifest, "command": f"cts judge --gold {elsewhere} --out x"})
     )
-    told = read_about(run)
+    told = read_metadata(run)
     assert told is not None
     assert GoldTexts().of(told, "s1", "when does it leave")
 

@@ -20,7 +20,7 @@ from cts_async.errors import ToolError, UnusableOutput
 from cts_async.records import Trace
 from cts_async.search.agent import Agent
 from cts_async.search.backends.base import Hit, Page
-from cts_async.search.tools import AgentSettings, Toolbox
+from cts_async.search.tools import AgentSettings, Tools
 
 OPENING = ({"role": "system", "content": "find"}, {"role": "user", "content": "User: when?"})
 ANSWER = "<think>known</think><answer>At nine.</answer>"
@@ -76,11 +76,11 @@ class Web:
         return Page("1", url, "Ferry", LONG if "long" in url else "The ferry leaves at nine. It is blue.")
 
 
-def made_search(folder: Path, *lines: str, keeps_pages: bool = True, **limits: int) -> tuple[Path, Trace]:
+def made_search(folder: Path, *lines: str, records_pages: bool = True, **limits: int) -> tuple[Path, Trace]:
     """A run whose only instance "s1" was searched so; and the agent's own trace."""
     run = made_run(folder, label="orig", rows=[Row("s1", answer="At nine.")])
     settings, ended = AgentSettings(**limits), []
-    tools = Toolbox(Web(), Web(), "digest", settings, keeps_pages=keeps_pages)
+    tools = Tools(Web(), Web(), "digest", settings, records_pages=records_pages)
     agent = Agent(Script(*lines), tools, settings)  # type: ignore[arg-type]
 
     async def finish(result: Any) -> None:
@@ -160,7 +160,7 @@ def test_a_visit_shows_the_page_and_what_was_read_of_it(tmp_path: Path) -> None:
 
 
 def test_pages_that_lie_on_the_disk_have_only_their_reading(tmp_path: Path) -> None:
-    run, _ = made_search(tmp_path, visit("https://a.example/1"), ANSWER, keeps_pages=False)
+    run, _ = made_search(tmp_path, visit("https://a.example/1"), ANSWER, records_pages=False)
     with viewer(tmp_path) as asker:
         _, read, *_ = told(asker, run)
     assert (read["kind"], read["part"]) == ("visit", "evidence")
@@ -176,7 +176,7 @@ def test_a_query_that_was_remembered_shows_the_hits_of_its_first_time(tmp_path: 
     assert not any(event["failed"] for event in found)
 
 
-def test_a_long_text_is_cut_and_to_be_had_whole(tmp_path: Path) -> None:
+def test_long_text_is_cut_and_available_in_full(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, visit("https://a.example/long"), ANSWER)
     with viewer(tmp_path) as asker:
         _, page, *_ = told(asker, run)
@@ -192,37 +192,14 @@ def test_a_long_text_is_cut_and_to_be_had_whole(tmp_path: Path) -> None:
             assert same.body.decode()[:4_000] == event["text"]
 
 
-def test_a_call_that_an_older_version_remembered_whole_is_told_whenever_it_was_made(tmp_path: Path) -> None:
-    """Before 0.3 the same call was one step, and the agent was given its text again."""
-    run = made_run(tmp_path, label="orig", rows=[Row("s1", answer="At nine.")])
-    call, asked = search("tide"), {"tool": "search", "query": ["tide"]}
-    steps = [
-        ("search/turn/1", {}, call),
-        ("search/tool/1.1", asked, "found two"),
-        *((f"search/turn/{n}", {"after": f"search/turn/{n - 1}"}, call) for n in (2, 3)),
-        ("search/turn/4", {"after": "search/turn/3"}, ANSWER),
-    ]
-    records = [
-        {"ok": True, "instance": "s1", "step": step, "request": request, "response": {"text": text}}
-        for step, request, text in steps
-    ]
-    (run / "steps.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-    with viewer(tmp_path) as asker:
-        events = told(asker, run)
-    assert [(one["request"], one["text"]) for one in events if one["kind"] == "search"] == [
-        ("tide", "found two")
-    ] * 3
-    assert not any(one["failed"] for one in events)
-
-
-def test_a_length_is_what_a_browser_counts(tmp_path: Path) -> None:
+def test_length_counts_utf_16_units(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, "<answer>" + "😀" * 5_000 + "</answer>")
     with viewer(tmp_path) as asker:
         (event,) = told(asker, run)
     assert (len(event["text"]), event["length"]) == (4_000, 10_000)
 
 
-def test_what_is_no_text_of_that_line_is_refused(tmp_path: Path) -> None:
+def test_unknown_part_of_a_journal_line_is_refused(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, ANSWER)
     with viewer(tmp_path) as asker:
         for at, part in [
@@ -238,7 +215,7 @@ def test_what_is_no_text_of_that_line_is_refused(tmp_path: Path) -> None:
         assert asker.api("text", run=run.name, at=0, part="lexical/99999999999/x").status == 404
 
 
-def test_the_raw_steps_are_listed_and_given_as_they_stand(tmp_path: Path) -> None:
+def test_raw_steps_are_listed_and_served_verbatim(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, search("ferry"), ANSWER)
     lines = (run / "steps.jsonl").read_bytes().splitlines()
     with viewer(tmp_path) as asker:
@@ -254,7 +231,7 @@ def test_the_raw_steps_are_listed_and_given_as_they_stand(tmp_path: Path) -> Non
         assert asker.api("download", run=run.name, id="s1").body.splitlines() == lines
 
 
-def test_a_step_done_again_is_told_as_it_was_done_last(tmp_path: Path) -> None:
+def test_repeated_step_shows_its_latest_record(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, "<answer>first</answer>")
     line = json.loads((run / "steps.jsonl").read_bytes())
     line["response"]["text"] = "<answer>second</answer>"

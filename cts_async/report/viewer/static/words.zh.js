@@ -102,7 +102,6 @@ export const zh = {
   worker_ended: "已结束",
   worker_lost: "已失联",
   workerSilent: "{time}没有消息",
-  noSharedStorage: "无共享存储",
 
   judge: "评判者",
   byJudge: "各评判者的分数",
@@ -155,8 +154,8 @@ export const zh = {
   nextPage: "下一页 →",
 
   contents: "本页内容",
-  nth: "列表第 {n} 个",
-  nthFiltered: "筛选列表第 {n} 个",
+  nth: "第 {n} 个，共 {all} 个",
+  nthFiltered: "第 {n} 个，共 {all} 个（已筛选）",
   previousInstance: "上一个实例",
   nextInstance: "下一个实例",
   failedAt: "失败于",
@@ -212,7 +211,7 @@ export const zh = {
   turn_repeated: "重复的调用，未再执行",
   turn_made_up: "模型自行编造的工具返回，已截去",
   turn_dropped: "因篇幅不足而省略",
-  turn_forced: "要求作答",
+  turn_forced: "强制作答",
   turn_answer: "答案",
   toAnswer: "跳过搜索过程，直接看答案",
   asRead: "智能体读到的内容",

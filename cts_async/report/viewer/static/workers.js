@@ -49,7 +49,6 @@ function state(worker) {
   const words = silent ? t("workerSilent", { time: duration(worker.heard_s) }) : visible(t(`worker_${worker.state}`));
   return [
     h("span", { class: silent || isLost(worker) ? "bad" : null }, words),
-    worker.streamed && !isLost(worker) ? h("small", {}, t("noSharedStorage")) : null,
     worker.note ? said(worker.note, "small") : null,
   ];
 }

@@ -1,0 +1,207 @@
+"""`cts data`: any dataset listed, shown, validated and converted; a group of commands for each neighbouring study."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from cts_async.cli import options
+from cts_async.cli.streams import print_notes
+from cts_async.report.output import print_json
+
+if TYPE_CHECKING:
+    from cts_async.datasets.inspect import Contents
+
+SETTINGS: Final[dict[str, Any]] = {
+    "no_args_is_help": True,
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
+}
+"""How every group of commands behaves, as `cts` itself."""
+
+
+class _Neighbour(TyperGroup):
+    """A group of commands that are imported when they are first needed: `app` in `neighbours.NAME.commands`."""
+
+    _imported: Any = None
+
+    @property
+    def commands(self) -> Any:
+        if self._imported is None:
+            module = import_module(f"cts_async.neighbours.{str(self.name).replace('-', '_')}.commands")
+            self._imported = typer.main.get_command(module.app)
+        return self._imported.commands
+
+    @commands.setter
+    def commands(self, value: Any) -> None:
+        """Called by the base class, which knows of no commands."""
+
+
+data: Final = typer.Typer(
+    name="data",
+    help="The datasets: what there is, whether a file is sound, and the figures published about it.",
+    **SETTINGS,
+)
+for _name, _help in (
+    ("qulac", "Qulac (SIGIR 2019): conversations, gains, published figures."),
+    ("clariq", "ClariQ (EMNLP 2021): its figures, run files in its tasks."),
+    ("mimics-duo", "MIMICS-Duo: panes, labels and the paper's tables (SIGIR 2022)."),
+):
+    data.add_typer(typer.Typer(name=_name, help=_help, cls=_Neighbour, **SETTINGS))
+
+Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, see cts data list.")]
+Gold = Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL).")]
+
+
+@data.command("list", short_help="Which datasets there are, and what each is.")
+def list_kinds(as_json: options.AsJson = False) -> None:
+    """List the kinds of datasets: what each is, its paper, licence and source, and what its path has to be.
+
+    Example: cts data list --json
+    """
+    from cts_async.datasets.registry import FILE, all_kinds
+
+    kinds = [*all_kinds().values(), FILE]
+    if as_json:
+        print_json([kind.as_json() for kind in kinds])
+        return
+    from rich.console import Console
+
+    from cts_async.report.datasets import print_kinds
+
+    print_kinds(Console(), kinds)
+
+
+@data.command("show", short_help="What a dataset holds, and its first instances.")
+def show(
+    spec: Spec,
+    n: Annotated[int, typer.Option("-n", min=0, help="So many instances.")] = 3,
+    id: Annotated[str | None, typer.Option(help="This instance alone, with all there is of it.")] = None,
+    gold: Gold = None,
+    field: options.Fields = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what a dataset holds: counts, lengths, languages, what the gold joins; then its first instances.
+
+    SPEC is whatever --data takes (sample, KIND:PATH, a .csv or .jsonl file), or mimics-duo:DIR for its panes.
+
+    Example: cts data show qulac:qulac.json -n 5
+
+    Example: cts data show hard518:release --id h001
+    """
+    from rich.console import Console
+
+    from cts_async.datasets.inspect import item_of, open_to_inspect
+    from cts_async.report.datasets import print_contents, print_item
+
+    found = open_to_inspect(spec, gold, options.read_fields(field))
+    if id is not None:
+        item = item_of(found, id)
+        if as_json:
+            print_json(item)
+        else:
+            print_item(Console(), item, whole=True)
+        return
+    contents = found.contents()
+    items = list(islice(found.items(), n))
+    if as_json:
+        row = {"kind": found.kind, "files": [*map(str, found.paths)], **contents.as_json(), "items": items}
+        print_json(row)
+        return
+    console = Console()
+    print_contents(console, found.title, found.paths, contents)
+    for item in items:
+        print_item(console, item)
+
+
+class Kind(StrEnum):
+    """What a file may be besides a dataset."""
+
+    GOLD = "gold"
+    CANDIDATES = "candidates"
+    QRELS = "qrels"
+    RUN = "run"
+    EVALUATIONS = "evaluations"
+    CORPUS = "corpus"
+
+
+@data.command("validate", short_help="Is a file sound? One line says so, or what is wrong where.")
+def validate(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A dataset, or with --as a file.")],
+    gold: Annotated[Path | None, typer.Option(help="Join these nuggets (JSONL), and check them too.")] = None,
+    kind: Annotated[Kind | None, typer.Option("--as", help="What it is, if no dataset.")] = None,
+    field: options.Fields = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Read a dataset to its end, with all readers there are for it, and say in a line what it holds.
+
+    Whatever is wrong ends in one line that names file, line and field, and in exit code 2. Other files with --as:
+    gold, candidates (files, patterns, directories), qrels, run (TREC's format), evaluations (JSON), corpus.
+
+    Example: cts data validate hard518:release --gold gold.jsonl
+
+    Example: cts data validate documents.jsonl --as corpus
+    """
+    from cts_async.errors import UsageError
+    from cts_async.report.text import plain
+
+    if kind is not None and gold is not None:
+        raise UsageError("--gold is joined with a dataset; leave --as out, or validate the gold --as gold")
+    contents = _contents(spec, gold, kind, options.read_fields(field))
+    if as_json:
+        print_json({"sound": True, "spec": spec, "kind": kind or "dataset", **contents.as_json()})
+        return
+    facts = "; ".join(fact.text for fact in contents.facts if not fact.detail)
+    typer.echo(plain(f"{spec}: sound. {facts}"))
+    print_notes(contents.notes)
+
+
+def _contents(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
+    from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
+    from cts_async.report.datasets import corpus_contents
+
+    if kind is Kind.CORPUS:
+        return corpus_contents(Path(spec))
+    if kind is not None:
+        return FILE_READERS[kind](spec, fields)
+    found = open_to_inspect(spec, gold, fields)
+    if found.dataset is None or found.dataset.corpus is None:
+        return found.contents()
+    return found.contents().joined(corpus_contents(found.dataset.corpus))
+
+
+@data.command("convert", short_help="Write a dataset as a file that --data reads.")
+def convert(
+    spec: Spec,
+    to: Annotated[Path, typer.Option(metavar="FILE", help="What to write; .jsonl or .csv.")],
+    gold: Gold = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first instances.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that exists.")] = False,
+    field: options.Fields = None,
+) -> None:
+    """Write a dataset's instances, with their nuggets, to a file that --data reads back: .jsonl or .csv.
+
+    With --gold the nuggets of that file are joined first. MIMICS-Duo's panes become JSON Lines, a pane to a line.
+    Qulac's questions and answers have commands of their own: see cts data qulac --help.
+
+    Example: cts data convert hard518:release --to hard518.jsonl
+
+    Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --limit 50
+    """
+    from cts_async.datasets.inspect import convert as write
+    from cts_async.datasets.inspect import counted, open_to_inspect
+    from cts_async.report.text import plain
+
+    found = open_to_inspect(spec, gold, options.read_fields(field))
+    n = write(found, to, limit=limit, force=force)
+    what = counted(n, "pane" if found.dataset is None else "instance")
+    typer.echo(plain(f"{to}: {what} from {spec}"), err=True)
+    if found.dataset is not None:
+        print_notes(found.dataset.notes)

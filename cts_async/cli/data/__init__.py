@@ -1,1 +1,0 @@
-"""`cts data`: the datasets of clarification research, and what is published about them."""

@@ -1,0 +1,311 @@
+"""Ray for the time of a run: started on this machine, or a cluster that is joined.
+
+Ray reads its environment when it is imported, so nothing here imports it before that is as it should be. To be used in
+the main thread, before an event loop runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import logging
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from cts_async.engine.processes import child_environment, python_command
+from cts_async.errors import UsageError
+
+if TYPE_CHECKING:
+    from cts_async.cluster.ray_actors import RayCluster
+
+MAX_WORKERS: Final = 256
+"""Without --workers; a head has less than 4 ms a second for each of them."""
+MAX_PER_CPU: Final = 8
+"""On this machine: more would get no more done, and each is a process of some 100 MB."""
+CONNECT_S: Final = 4.0
+JOIN_S: Final = 14.0
+OBJECT_STORE_BYTES: Final = 80 << 20
+"""Nearly the least that Ray takes: messages are small, and travel without it."""
+MAX_TEMPORARY: Final = 24
+"""Characters of the temporary directory: a socket's path has at most 107, of which Ray and we take up to 83."""
+WORKER_VARIABLES: Final = (
+    *(
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "https_proxy",
+        "http_proxy",
+        "all_proxy",
+        "no_proxy",
+    ),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME", "CTS_LOCAL_MODEL", "CUDA_VISIBLE_DEVICES"),
+)
+"""What workers on this machine get besides keys and what every child process gets."""
+RAY_SETTINGS: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the cluster is lost starts a Ray here
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of graphics cards
+    # A process that touches the object store after its daemon died ends without an error: messages go without it.
+    "RAY_max_direct_call_object_size": "8000000",
+}
+OWN_SETTINGS: Final = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # by which it listens on 127.0.0.1 only, on any system
+    "RAY_AUTH_MODE": "token",
+    "RAY_worker_niceness": "0",  # workers are the run, and Ray has them come last
+    "RAY_memory_monitor_refresh_ms": "0",  # nor are they to be killed when others fill the memory
+}
+MEANINGS: Final = (
+    (
+        ("InvalidAuthToken", "AuthenticationError"),
+        "the cluster needs its token: RAY_AUTH_MODE=token and RAY_AUTH_TOKEN=..., or ~/.ray/auth_token of its head",
+    ),
+    (
+        ("Could not find any running Ray instance",),
+        "no Ray runs on this machine: ray start --head, or give a cluster's address (HOST:6379)",
+    ),
+    (
+        ("Failed to connect to socket", "node_ip_address.json"),
+        "this machine is no node of that cluster: run ray start --address HOST:6379 here, or use ray://HOST:10001",
+    ),
+    (
+        ("no answer within", "ray client connection timeout"),
+        f"not joined within {JOIN_S:g} s: check the address (ray status), the port (ray://HOST:10001 from outside) "
+        "and the cluster's token",
+    ),
+    (("Version mismatch", "version mismatch"), "all machines need the same Ray and the same Python: {}"),
+)
+"""What Ray says, and what the user should do."""
+PROBE: Final = """
+import json, logging, os, sys, ray
+found = ""
+try:
+    ray.init(sys.argv[1], log_to_driver=False, logging_level=logging.CRITICAL)
+except Exception as error:
+    found = f"{type(error).__name__}: {error}"
+print(json.dumps(found), flush=True)
+os._exit(0)
+"""
+"""Tries an address: where it is wrong, Ray may print, wait for minutes, and end its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A cluster's address; `host` is "" where Ray finds the cluster that this machine belongs to."""
+
+    text: str
+    host: str = ""
+    port: int = 0
+
+    @property
+    def client(self) -> bool:
+        """Whether it is of Ray's client server, for machines that are no node of the cluster."""
+        return self.text.startswith("ray://")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    address: Address | None
+    """None for a Ray of this machine alone."""
+    workers: int | None
+    """None for as many as the cluster has free CPUs."""
+
+
+def cluster_spec(
+    address: str | None, workers: int | None, environ: Mapping[str, str] = os.environ
+) -> ClusterSpec:
+    """What the user typed, checked as far as that goes without Ray. Raises UsageError."""
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError("--ray and --workers need Ray, which is not installed: pip install 'cts-async[ray]'")
+    if address is None:
+        cpus, wanted = os.cpu_count() or 1, workers or 1
+        if wanted > MAX_PER_CPU * cpus:
+            raise UsageError(
+                f"--workers {wanted}: at most {MAX_PER_CPU * cpus} on this machine, which has {cpus} "
+                f"CPU{'s' if cpus > 1 else ''}; more need a cluster (--ray)"
+            )
+        return ClusterSpec(None, wanted)
+    where = read_address(address.strip(), environ)
+    if where.host:
+        try:
+            socket.create_connection((where.host, where.port), CONNECT_S).close()
+        except OSError as error:
+            reason = error.strerror or f"no answer within {CONNECT_S:g} s"
+            raise UsageError(
+                f"--ray {where.text}: {reason}; is Ray running there (ray start --head), at that port?"
+            ) from None
+    if where.client and importlib.util.find_spec("grpc") is None:
+        raise UsageError(
+            f"--ray {where.text}: needs grpcio, which is not installed: pip install 'cts-async[ray]'"
+        )
+    return ClusterSpec(where, workers)
+
+
+def read_address(text: str, environ: Mapping[str, str] = os.environ) -> Address:
+    """An address as typed; `auto` is RAY_ADDRESS, if that is set, as everywhere in Ray. Raises UsageError."""
+    named = environ.get("RAY_ADDRESS", "").strip()
+    if text == "auto" and named in ("", "auto"):
+        return Address(text)
+    where = named if text == "auto" else text
+    scheme, separator, rest = where.rpartition("://")
+    url = urlsplit(f"//{rest}")
+    try:
+        host, port = url.hostname, url.port
+    except ValueError:
+        host, port = None, None
+    wrong_scheme = bool(separator) and scheme != "ray"
+    if wrong_scheme or not host or not port or url.netloc != rest or url.username is not None:
+        typed = f"{text}: RAY_ADDRESS is {where}; " if text == "auto" else f"{text}: "
+        raise UsageError(f"--ray {typed}write it as auto, HOST:6379 or ray://HOST:10001")
+    return Address(where, host, port)
+
+
+@contextmanager
+def connect(
+    spec: ClusterSpec, keys: Iterable[str] = (), *, report: Callable[[str], None] = lambda message: None
+) -> Iterator[RayCluster]:
+    """A cluster, ready to hire workers; what was started for it ends with the block.
+
+    `keys` are the variables that workers on this machine need. Raises UsageError where there is no cluster, or no CPU
+    for a worker.
+    """
+    if spec.address is None:
+        report("starting Ray on this machine")
+        settings = {**RAY_SETTINGS, **OWN_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+        options: dict[str, object] = {
+            "address": "local",
+            "num_cpus": spec.workers,
+            "include_dashboard": False,
+            "object_store_memory": OBJECT_STORE_BYTES,
+        }
+    else:
+        report(f"joining Ray ({spec.address.text})")
+        settings, options = dict(RAY_SETTINGS), {"address": spec.address.text}
+    with _environment(settings), _initialized(spec, options, settings, keys):
+        from cts_async.cluster.ray_actors import RayCluster, free_cpus
+
+        workers = spec.workers
+        if spec.address:
+            free, total = free_cpus()
+            workers = min(free, MAX_WORKERS) if workers is None else workers
+            if workers < 1:
+                raise UsageError(
+                    f"--ray {spec.address.text}: none of the cluster's {total} CPUs is free; give --workers N to wait "
+                    "for some, or try again later"
+                )
+            if workers > free:
+                report(
+                    f"{free} of {workers} workers can start now: the cluster has {total} CPUs, {free} are free"
+                )
+        cluster = RayCluster(workers or 1, spec.address.text if spec.address else "")
+        try:
+            yield cluster
+        finally:
+            cluster.close()
+
+
+@contextmanager
+def _initialized(
+    spec: ClusterSpec, options: dict[str, object], settings: Mapping[str, str], keys: Iterable[str]
+) -> Iterator[None]:
+    if spec.address and not spec.address.client:
+        _probe(spec.address)
+    import ray
+    import ray._private.worker
+
+    ray._private.worker._worker_logs_enabled = False  # else it prints that workers died, to standard output
+    base = tempfile.gettempdir()
+    with tempfile.TemporaryDirectory(
+        prefix="cts-ray-", dir=base if len(base) <= MAX_TEMPORARY else "/tmp", ignore_cleanup_errors=True
+    ) as temporary:
+        # Only this user may enter `temporary`; what Ray makes below may be written by everybody.
+        inner = Path(temporary, "r")
+        inner.mkdir()
+        if spec.address is None:
+            options["_temp_dir"] = str(inner)
+        least = None if spec.address else child_environment(*WORKER_VARIABLES, *keys)
+        try:
+            # Ray has workers look for modules where its driver stands, before anywhere else: in no user's folder.
+            with _deaf_children(), contextlib.chdir(inner), _environment(settings, only=least):
+                init: Any = ray.init
+                init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
+        except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
+            ray.shutdown()
+            said = " ".join(str(error).split()) or type(error).__name__
+            if spec.address is None:
+                raise UsageError(f"--workers {spec.workers}: Ray does not start: {said[:300]}") from None
+            raise UsageError(explain(spec.address, said)) from None
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _probe(address: Address) -> None:
+    """Raises UsageError within 15 s where Ray cannot join the cluster."""
+    names = [name for name in os.environ if name.startswith(("RAY_", "GRPC_"))]
+    try:
+        done = subprocess.run(
+            python_command("-c", PROBE, address.text),
+            env=child_environment(*names),
+            capture_output=True,
+            text=True,
+            timeout=JOIN_S,
+            errors="replace",
+        )
+        said = done.stdout.splitlines()[-1].strip('"') if done.stdout else f"no answer within: {done.stderr}"
+    except subprocess.TimeoutExpired:
+        said = "no answer within"
+    if said:
+        raise UsageError(explain(address, said))
+
+
+def explain(address: Address, said: str) -> str:
+    """What it means that Ray said this of an address; its own words where nobody knows."""
+    said = " ".join(said.split())[:300]
+    meaning = next((meaning for words, meaning in MEANINGS if any(word in said for word in words)), said)
+    return f"--ray {address.text}: {meaning.format(said) if '{}' in meaning else meaning}"
+
+
+@contextmanager
+def _environment(settings: Mapping[str, str], *, only: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Add variables to the environment for the block, or have no others but those in `only`."""
+    before = dict(os.environ)
+    if only is not None:
+        os.environ.clear()
+        os.environ.update(only)
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started in the block do not get Ctrl-C or the end of the terminal, which every process there is sent.
+
+    The head gets them after the block, and has the workers finish what is in flight.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    on_term = signal.getsignal(signal.SIGTERM)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, on_term)  # Ray has put an exit of its own there
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

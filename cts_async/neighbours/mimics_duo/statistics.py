@@ -1,0 +1,418 @@
+"""The statistics of MIMICS-Duo (SIGIR 2022): tables 6 to 11 and section 5.2, each value compared with the printed one.
+
+A value without chance in it is reproduced where it rounds to what is printed. One that depends on how ties fell is
+judged by z: how many standard deviations the printed value lies from the exact expectation, the rounding of print
+forgiven.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from importlib.resources import files
+from itertools import combinations, groupby
+from operator import attrgetter
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+from cts_async.neighbours.mimics_duo.panes import Pane
+from cts_async.neighbours.mimics_duo.ties import (
+    DRAWS,
+    Array,
+    Measured,
+    TiedLists,
+    rerank,
+    tied_lists,
+    unscored,
+)
+
+Key: TypeAlias = tuple[str, str]
+"""A cell's row and column."""
+Figures: TypeAlias = Mapping[Key, float | Measured]
+Printed: TypeAlias = Mapping[Key, str]
+"""Printed values as text: the number of digits says how exact they are."""
+
+
+# --- A value and the printed one -------------------------------------------------------------------------
+
+Verdict: TypeAlias = Literal["same", "ties", "differs"]
+VERDICTS: Final[Mapping[Verdict, str]] = {
+    "same": "reproduced: the same number in the digits that are printed",
+    "ties": "within the spread of ties broken at random (|z| of at most 3)",
+    "differs": "does not reproduce",
+}
+FAR: Final = 3.0
+"""Beyond so many standard deviations chance is no explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One figure and what is printed for it, None where the paper has no such cell.
+
+    `repeats`: the printed value is the mean of so many draws. `again`: the printed value is compared with an earlier
+    cell, too, and is counted there.
+    """
+
+    row: str
+    column: str
+    figure: float | Measured
+    printed: str | None
+    repeats: int = 1
+    again: bool = False
+
+    @property
+    def value(self) -> float:
+        """The figure; where ties were drawn, its mean over the draws."""
+        return self.figure.mean if isinstance(self.figure, Measured) else self.figure
+
+    @property
+    def chance(self) -> Measured | None:
+        """The figure where it depends on how ties fall."""
+        return self.figure if isinstance(self.figure, Measured) and self.figure.exact_sd > 0 else None
+
+    @property
+    def z(self) -> float | None:
+        """Standard deviations from the expectation to the printed value; None without chance or print."""
+        if self.printed is None or self.chance is None:
+            return None
+        distance = float(self.printed) - self.chance.exact
+        beyond = max(0.0, abs(distance) - _half_a_digit(self.printed))
+        return (1 if distance > 0 else -1) * beyond / (self.chance.exact_sd / math.sqrt(self.repeats)) + 0.0
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """None where nothing is printed."""
+        if self.printed is None:
+            return None
+        if self.z is not None:
+            return "ties" if abs(self.z) <= FAR else "differs"
+        near = abs(self.value - float(self.printed)) <= _half_a_digit(self.printed) + 1e-9
+        return "same" if near else "differs"
+
+    def as_row(self) -> dict[str, Any]:
+        """The cell, unrounded, for JSON and CSV."""
+        chance = self.chance
+        return {
+            "row": self.row,
+            "column": self.column,
+            "published": None if self.printed is None else float(self.printed),
+            "value": self.value,
+            "sd": chance.sd if chance else None,
+            "exact": chance.exact if chance else None,
+            "exact_sd": chance.exact_sd if chance else None,
+            "z": self.z,
+            "verdict": self.verdict,
+            "again": self.again,
+        }
+
+
+def _half_a_digit(printed: str) -> float:
+    return 0.5 * 10.0 ** int(Decimal(printed).as_tuple().exponent)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A table of the paper: its printed values, and the text that it is shown with.
+
+    `other_readings` are the keys whose printed value belongs to an earlier cell; `notes` say what differs and why.
+    """
+
+    title: str
+    caption: str
+    notes: tuple[str, ...]
+    printed: Printed
+    other_readings: frozenset[Key]
+
+
+@cache
+def published() -> Mapping[str, Published]:
+    """The tables of published.toml, by number."""
+    content = tomllib.loads(
+        files("cts_async.neighbours.mimics_duo").joinpath("published.toml").read_text(encoding="utf-8")
+    )
+    printed: dict[str, dict[Key, str]] = {name: {} for name in content["shown"]}
+    again: dict[str, set[Key]] = {name: set() for name in content["shown"]}
+    for grid in content["grid"]:
+        cells = {
+            (row, column): value
+            for row, values in grid["rows"].items()
+            for column, value in zip(grid["columns"], values.split(), strict=True)
+            if value != "-"
+        }
+        printed[grid["table"]] |= cells
+        if grid.get("other_reading", False):
+            again[grid["table"]] |= cells.keys()
+    return {
+        name: Published(
+            about["title"],
+            about["caption"],
+            tuple(about.get("notes", ())),
+            printed[name],
+            frozenset(again[name]),
+        )
+        for name, about in content["shown"].items()
+    }
+
+
+# --- Panes as columns of numbers -------------------------------------------------------------------------
+
+PaneLabel: TypeAlias = Literal["engagement", "quality", "rating"]
+PANE_LABELS: Final[Mapping[PaneLabel, str]] = {
+    "engagement": "engagement_level",
+    "quality": "pane_quality",
+    "rating": "offline_rating",
+}
+"""The labels that define an ideal ranking (table 11), and the fields of a pane that hold them."""
+ASPECTS: Final[Mapping[str, str]] = {
+    "Coverage": "coverage",
+    "Diversity": "diversity",
+    "Understandability": "understandability",
+    "Can. Ans. Order": "importance_order",
+}
+"""The aspects by the names they have in tables 9 to 11."""
+
+
+def column(panes: Sequence[Pane], field: str) -> Array:
+    """The integers of one field, shape (panes,)."""
+    return np.array([getattr(pane, field) for pane in panes], int)
+
+
+def query_sizes(panes: Sequence[Pane]) -> Array:
+    """How many panes each query has, shape (queries,): a query's panes are contiguous."""
+    return np.array([len(list(group)) for _, group in groupby(panes, key=attrgetter("query"))], int)
+
+
+def option_counts(panes: Sequence[Pane]) -> Array:
+    """How many options each pane has, shape (panes,)."""
+    return np.array([len(pane.options) for pane in panes], int)
+
+
+# --- Tables 6, 8 and 9 -----------------------------------------------------------------------------------
+
+
+def pane_statistics(panes: Sequence[Pane]) -> Figures:
+    """Table 6: queries, panes, panes of a query and options of a pane; sd has ddof 1, and is NaN of one alone.
+
+    Needs a pane.
+    """
+    sizes, options = query_sizes(panes), option_counts(panes)
+    figures: dict[Key, float] = {
+        ("Queries", "number"): len(sizes),
+        ("Query-clarification pairs", "number"): len(panes),
+    }
+    for row, counts in (("Clarifications per query", sizes), ("Candidate answers", options)):
+        figures |= {
+            (row, "mean"): float(counts.mean()),
+            (row, "sd"): float(counts.std(ddof=1)) if len(counts) > 1 else math.nan,
+            (row, "min"): int(counts.min()),
+            (row, "max"): int(counts.max()),
+        }
+    return figures
+
+
+def quality_distributions(panes: Sequence[Pane]) -> Figures:
+    """Table 8: the quality labels of panes, and of the options in each position; missing options are left out."""
+    rows = {"Clarification Pane": column(panes, "pane_quality")}
+    for slot in range(5):
+        labels = [pane.option_qualities[slot] for pane in panes if slot < len(pane.options)]
+        rows[f"Candidate Ans. #{slot + 1}"] = np.array(labels, int)
+    return _distributions(rows)
+
+
+def aspect_distributions(panes: Sequence[Pane]) -> Figures:
+    """Table 9: how far workers agree that a pane has each aspect."""
+    return _distributions({name: column(panes, field) for name, field in ASPECTS.items()})
+
+
+def _distributions(rows: dict[str, Array]) -> Figures:
+    """Mean, variance (ddof 1, NaN of one label) and percentages of the labels 1 to 5; no row without labels."""
+    figures: dict[Key, float] = {}
+    for row, labels in rows.items():
+        if not len(labels):
+            continue
+        figures[row, "mean"] = float(labels.mean())
+        # The second number of a printed row is the variance, not the standard deviation.
+        figures[row, "var"] = float(labels.var(ddof=1)) if len(labels) > 1 else math.nan
+        figures |= {(row, str(label)): float(100 * (labels == label).mean()) for label in range(1, 6)}
+    return figures
+
+
+# --- Table 10: correlations ------------------------------------------------------------------------------
+
+ENGAGEMENT: Final = "Eng. Level"
+MISALIGNED: Final = "Eng. Level, sorted"
+"""Engagement in descending order within each query, against labels in file order."""
+_MEASURES: Final[Mapping[str, str]] = {
+    **ASPECTS,
+    "Quality Labelling": "pane_quality",
+    ENGAGEMENT: "engagement_level",
+    "Offline Rating": "offline_rating",
+}
+
+
+def label_correlations(panes: Sequence[Pane]) -> Figures:
+    """Pearson's r of each pair of measures once, then `MISALIGNED` with the seven others. NaN where one does not vary.
+
+    All but seven printed cells reproduce over the aligned panes. The seven are those against the engagement level, and
+    they reproduce exactly where engagement is sorted in descending order within each query while the other labels keep
+    the order of the file. So the printed row looks like an error of alignment; `MISALIGNED` is that computation.
+    """
+    columns = {name: column(panes, field) for name, field in _MEASURES.items()}
+    columns["# of Can. Ans."] = option_counts(panes)
+    figures = {(a, b): pearson(columns[a], columns[b]) for a, b in combinations(columns, 2)}
+    shifted = sorted_within(columns[ENGAGEMENT], query_sizes(panes))
+    others = (name for name in columns if name != ENGAGEMENT)
+    return {**figures, **{(MISALIGNED, name): pearson(shifted, columns[name]) for name in others}}
+
+
+def sorted_within(values: Array, sizes: Array) -> Array:
+    """Each query's values in descending order, the queries in theirs."""
+    query = np.repeat(np.arange(len(sizes)), sizes)
+    ordered: Array = values[np.lexsort((-values, query))]
+    return ordered
+
+
+def pearson(a: Array, b: Array) -> float:
+    """Pearson's r in [-1, 1]; NaN where one of them does not vary."""
+    if len(a) < 2 or np.ptp(a) == 0 or np.ptp(b) == 0:
+        return float("nan")
+    return float(np.corrcoef(a, b)[0, 1])
+
+
+# --- Section 5.2, tables 7 and 11: rankings --------------------------------------------------------------
+
+RANDOM: Final = "Random Ranker"
+SD: Final = "sd of "
+"""Before a column: the standard deviation over the draws, not their mean."""
+_ALL, _ALL_ONE, _UNTIED = ("P@1 all", "MRR all"), "MRR all, one", ("P@1 untied", "MRR untied")
+_RANDOM_BY: Final = {"Random, by rating": "Offline Rating", "Random, by quality": "Quality Labelling"}
+"""The random ranker on the queries that are untied by one label (footnotes 2 and 3)."""
+_RANDOM_REPEATS: Final = 1000
+"""The random ranker's cells of table 7 are means of so many draws (footnote 1)."""
+_OF_SD: Final = 1 / math.sqrt(2 * (DRAWS - 1))
+"""A standard deviation over the n draws of the paper is itself uncertain, by about sd / sqrt(2 (n - 1))."""
+
+
+def option_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) -> Figures:
+    """Section 5.2: options ranked by their quality labels against their clicks, and two correlations.
+
+    Over all panes, ties in both lists broken at random, one option of a pane ideal: a pane that nobody clicked has all
+    its options tied. So read, P@1 and MRR are those of the paper. Its correlation with clicks, 0.032, is not found:
+    Pearson's r over the options is 0.049, Spearman's 0.044, Kendall's 0.039, and r is 0.073 over the panes with clicks.
+    """
+    means = np.array([np.mean(pane.option_qualities) for pane in panes])
+    labels = np.array([label for pane in panes for label in pane.option_qualities])
+    clicks = np.array([click for pane in panes for click in pane.click_probabilities])
+    row = "Options by quality"
+    figures: dict[Key, float | Measured] = {
+        ("Mean option quality", "r, pane quality"): pearson(means, column(panes, "pane_quality")),
+        (row, "r, clicks"): pearson(labels, clicks),
+    }
+    if found := rerank(tied_lists(labels, clicks, option_counts(panes)), "one", draws=draws, seed=seed):
+        figures |= {(row, "P@1 clicks"): found.p_at_1, (row, "MRR clicks"): found.mrr}
+    return figures
+
+
+def pane_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) -> Figures:
+    """Table 7: panes ranked by offline labels, at random and as badly as can be, against engagement.
+
+    Over all queries ties at the top are broken at random. P@1 counts each pane with the query's highest engagement:
+    only so is the random ranker's 0.332 the mean of k / n, k of n panes being ideal. For MRR the paper does not say
+    which of several ideal panes counts, so it is given twice: the first of them, or one drawn at random. "Untied" are
+    the queries where one pane alone has the highest engagement and one alone the highest label. The worst case sorts
+    panes by engagement, lowest first; untied, it is over the queries that are so by quality. The sizes of the untied
+    collections are given, too; one without queries has no P@1 and MRR.
+    """
+    engagement, sizes = column(panes, "engagement_level"), query_sizes(panes)
+    fields = {"Offline Rating": "offline_rating", "Quality Labelling": "pane_quality"}
+    lists = {name: tied_lists(column(panes, field), engagement, sizes) for name, field in fields.items()}
+    worst = tied_lists(-engagement, engagement, sizes)
+
+    def measured(row: str, names: tuple[str, str], lists: TiedLists) -> dict[Key, Measured]:
+        found = rerank(lists, "any", draws=draws, seed=seed)
+        return {} if found is None else {(row, names[0]): found.p_at_1, (row, names[1]): found.mrr}
+
+    def over_all(row: str, lists: TiedLists) -> dict[Key, Measured]:
+        single = rerank(lists, "one", draws=draws, seed=seed)
+        found = measured(row, _ALL, lists)
+        return found if single is None else {**found, (row, _ALL_ONE): single.mrr}
+
+    figures: dict[Key, float | Measured] = {}
+    for name, by_label in lists.items():
+        untied = by_label.untied()
+        figures |= over_all(name, by_label) | measured(name, _UNTIED, untied)
+        figures |= {(name, "queries untied"): untied.queries, (name, "panes untied"): untied.items}
+    figures |= _with_spread(over_all(RANDOM, unscored(worst)))
+    for name, label in _RANDOM_BY.items():
+        figures |= _with_spread(measured(name, _UNTIED, unscored(lists[label].untied())))
+    figures |= measured("Worst Possible Case", _ALL, worst)
+    figures |= measured("Worst Possible Case", _UNTIED, worst.of(lists["Quality Labelling"].alone))
+    return figures
+
+
+def _with_spread(figures: Mapping[Key, Measured]) -> dict[Key, Measured]:
+    """The figures, each followed by the standard deviation of its draws."""
+    found: dict[Key, Measured] = {}
+    for (row, name), one in figures.items():
+        found[row, name] = one
+        found[row, SD + name] = Measured(one.sd, one.sd * _OF_SD, one.exact_sd, one.exact_sd * _OF_SD)
+    return found
+
+
+def aspect_reranking(panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) -> Figures:
+    """Table 11: P@1 and MRR of each aspect and the random ranker, for each label as the ideal ranking.
+
+    Ties in both lists are broken at random, so one pane of a query is ideal. What is printed are single draws, those
+    of the random ranker too.
+    """
+    sizes = query_sizes(panes)
+    figures: dict[Key, float | Measured] = {}
+    for label, field in PANE_LABELS.items():
+        ideal = column(panes, field)
+        rankings = {name: tied_lists(column(panes, aspect), ideal, sizes) for name, aspect in ASPECTS.items()}
+        rankings[RANDOM] = unscored(rankings["Coverage"])
+        for name, lists in rankings.items():
+            if found := rerank(lists, "one", draws=draws, seed=seed):
+                figures |= {(name, f"P@1 {label}"): found.p_at_1, (name, f"MRR {label}"): found.mrr}
+    return figures
+
+
+# --- All tables ------------------------------------------------------------------------------------------
+
+_COMPUTE: Final[Mapping[str, Callable[[Sequence[Pane], int, int], Figures]]] = {
+    "6": lambda panes, draws, seed: pane_statistics(panes),
+    "7": lambda panes, draws, seed: pane_reranking(panes, draws=draws, seed=seed),
+    "8": lambda panes, draws, seed: quality_distributions(panes),
+    "9": lambda panes, draws, seed: aspect_distributions(panes),
+    "10": lambda panes, draws, seed: label_correlations(panes),
+    "11": lambda panes, draws, seed: aspect_reranking(panes, draws=draws, seed=seed),
+    "5.2": lambda panes, draws, seed: option_reranking(panes, draws=draws, seed=seed),
+}
+TABLES: Final = tuple(_COMPUTE)
+"""The tables by their numbers, and the section whose figures stand in its text."""
+
+
+def mimics_table(name: str, panes: Sequence[Pane], *, draws: int = DRAWS, seed: int = 0) -> list[Cell]:
+    """The cells of one of `TABLES`, each with what is printed in its place."""
+    figures, paper = _COMPUTE[name](panes, draws, seed), published()[name]
+    means = _means_of_draws(figures) if name == "7" else ()
+    return [
+        Cell(
+            *key,
+            figure,
+            paper.printed.get(key),
+            _RANDOM_REPEATS if key in means else 1,
+            key in paper.other_readings,
+        )
+        for key, figure in figures.items()
+    ]
+
+
+def _means_of_draws(figures: Figures) -> Collection[Key]:
+    """The cells of table 7 that are printed as a mean over draws; its standard deviations are of single draws."""
+    return {key for key in figures if key[0] in (RANDOM, *_RANDOM_BY) and not key[1].startswith(SD)}

@@ -1,0 +1,280 @@
+"""P@1 and MRR of rankings with ties, over random draws of their order and exactly (SIGIR 2022, section 5.1).
+
+The items of a query are ranked by score, higher first; ideal are the items with the query's highest label. Where
+`above` items score higher than the best ideal one, and `wanted` ideal items are among the `tied` that score as it does,
+the first ideal item comes at rank above + j with chance C(tied - j, wanted - 1) / C(tied, wanted). One ideal item drawn
+of several is that with wanted = 1, averaged over them. Queries are independent, so the variance of a mean over queries
+is the sum of their variances over the square of their number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Ideal: TypeAlias = Literal["any", "one"]
+"""What counts where several items of a query share its highest label: each of them, or one drawn at random."""
+Measure: TypeAlias = Literal["P@1", "MRR"]
+
+DRAWS: Final = 1000
+"""As often as the paper repeats its random ranker (table 7)."""
+_NUMBERS_AT_ONCE: Final = 500_000
+"""Random numbers of one block: 4 MB of them, however many draws there are."""
+_ROUNDING: Final = 1e-12
+DECIMALS: Final = 9
+"""Scores that agree to so many decimals are tied: the same sum may differ in its last bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class TiedLists:
+    """The items of each query, padded to one length: both arrays have the shape (queries, longest).
+
+    `levels` are the scores of a query as ranks from 0, the lowest: equal scores, equal levels; -1 behind the end of a
+    list. `ideal` marks the items with the query's highest label, at least one in each row.
+    """
+
+    levels: Array
+    ideal: Array
+
+    @property
+    def queries(self) -> int:
+        return len(self.levels)
+
+    @property
+    def items(self) -> int:
+        return int((self.levels >= 0).sum())
+
+    @property
+    def alone(self) -> Array:
+        """True where one item alone has the highest label, and one alone the highest score; (queries,) bool."""
+        best = self.levels == self.levels.max(axis=1, keepdims=True)
+        both: Array = (best.sum(axis=1) == 1) & (self.ideal.sum(axis=1) == 1)
+        return both
+
+    def of(self, queries: Array) -> TiedLists:
+        """The lists of `queries`, (queries,) bool."""
+        return TiedLists(self.levels[queries], self.ideal[queries])
+
+    def untied(self) -> TiedLists:
+        """The queries without a tie at the top, of scores or labels."""
+        return self.of(self.alone)
+
+
+def tied_lists(scores: Sequence[float] | Array, labels: Sequence[float] | Array, sizes: Array) -> TiedLists:
+    """Lists of `sizes` items each (at least one), their scores and labels one after another; higher is better.
+
+    Raises ValueError for unequal lengths, an empty list, or a score or label that is not a number.
+    """
+    flat_scores, flat_labels = np.asarray(scores, float), np.asarray(labels, float)
+    if not len(flat_scores) == len(flat_labels) == sizes.sum() or (sizes < 1).any():
+        raise ValueError("scores and labels must be of all items, and every list must have one")
+    if np.isnan(flat_scores).any() or np.isnan(flat_labels).any():
+        raise ValueError("scores and labels must be numbers")
+    length = int(sizes.max(initial=1))
+    present = np.arange(length) < sizes[:, None]
+    levels = np.full(present.shape, -1)
+    levels[present] = np.unique(flat_scores, return_inverse=True)[1]
+    padded = np.full(present.shape, -np.inf)
+    padded[present] = flat_labels
+    highest = padded.max(axis=1, keepdims=True)
+    return TiedLists(levels, present & (padded == highest))
+
+
+def unscored(lists: TiedLists) -> TiedLists:
+    """The same lists with equal scores: with ties broken at random this is the random ranker."""
+    return TiedLists(np.where(lists.levels >= 0, 0, -1), lists.ideal)
+
+
+# --- One ranking, with the spread of its ties ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A measure in [0, 1]: `mean` and `sd` (ddof 1) over the draws; `exact` and `exact_sd` are what they estimate."""
+
+    mean: float
+    sd: float
+    exact: float
+    exact_sd: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reranked:
+    """One ranking of some queries' items against their labels."""
+
+    queries: int
+    items: int
+    p_at_1: Measured
+    mrr: Measured
+
+    def measure(self, name: Measure) -> Measured:
+        return self.p_at_1 if name == "P@1" else self.mrr
+
+
+def rerank(lists: TiedLists, ideal: Ideal = "any", *, draws: int = DRAWS, seed: int = 0) -> Reranked | None:
+    """P@1: the first item is ideal. MRR: the mean of 1 / rank of the ideal item, of the first of them with "any".
+
+    None where there is no query.
+    """
+    if not lists.queries:
+        return None
+    seen, exact = drawn(lists, ideal, draws=draws, seed=seed), expected(lists, ideal)
+    return Reranked(
+        lists.queries,
+        lists.items,
+        Measured(*_mean_sd(seen.p_at_1), exact.p_at_1, exact.p_at_1_sd),
+        Measured(*_mean_sd(seen.mrr), exact.mrr, exact.mrr_sd),
+    )
+
+
+def _mean_sd(values: Array) -> tuple[float, float]:
+    return float(values.mean()), float(values.std(ddof=1)) if len(values) > 1 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """P@1 and MRR of each draw, both of the shape (draws,)."""
+
+    p_at_1: Array
+    mrr: Array
+
+
+def drawn(lists: TiedLists, ideal: Ideal, *, draws: int = DRAWS, seed: int = 0) -> Drawn:
+    """Break all ties `draws` times at random; the same arguments give the same numbers to the last digit.
+
+    Raises ValueError for no list or no draw.
+    """
+    if not lists.queries or draws < 1:
+        raise ValueError("there must be a list and a draw")
+    rng = np.random.default_rng(seed)
+    step = max(1, _NUMBERS_AT_ONCE // lists.levels.size)
+    p_at_1, mrr = np.empty(draws), np.empty(draws)
+    for done in range(0, draws, step):
+        ranks = _ranks(lists, ideal, min(step, draws - done), rng)
+        block = slice(done, done + len(ranks))
+        p_at_1[block], mrr[block] = (ranks == 1).mean(axis=1), (1 / ranks).mean(axis=1)
+    return Drawn(p_at_1, mrr)
+
+
+def _ranks(lists: TiedLists, ideal: Ideal, draws: int, rng: np.random.Generator) -> Array:
+    """The rank of each list's ideal item, shape (draws, queries).
+
+    An item's height is its level and a random number below 1: heights sort as scores do, equal ones at random.
+    """
+    heights = lists.levels + rng.random((draws, *lists.levels.shape))
+    if ideal == "any":
+        wanted = np.where(lists.ideal, heights, -1.0).max(axis=2)
+    else:
+        wanted = np.take_along_axis(heights, _choice(lists.ideal, draws, rng)[:, :, None], axis=2)[:, :, 0]
+    # Padding behind the end of a list is below 0 and so below every item in it.
+    higher: Array = (heights > wanted[:, :, None]).sum(axis=2)
+    return higher + 1
+
+
+def _choice(ideal: Array, draws: int, rng: np.random.Generator) -> Array:
+    """For each draw and list the position of one of its ideal items, all with equal chance."""
+    positions = np.argsort(~ideal, axis=1, kind="stable")  # the ideal ones first
+    nth = (rng.random((draws, len(ideal))) * ideal.sum(axis=1)).astype(int)
+    chosen: Array = positions[np.arange(len(ideal)), nth]
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """P@1 and MRR: the expectation, and the standard deviation of a single draw of all ties. NaN for no query."""
+
+    p_at_1: float
+    p_at_1_sd: float
+    mrr: float
+    mrr_sd: float
+
+
+def expected(lists: TiedLists, ideal: Ideal) -> Expected:
+    """Over random orders of equal scores, and with `ideal` "one" over the random choice of the ideal item."""
+    moments = [_query_moments(*row, ideal) for row in zip(lists.levels, lists.ideal, strict=True)]
+    if not moments:
+        return Expected(math.nan, math.nan, math.nan, math.nan)
+    first, reciprocal, square = (np.array(column) for column in zip(*moments, strict=True))
+    variances = square - reciprocal**2
+    # Queries without a tie have no variance; what floating point leaves of it is cut off.
+    variances = np.where(variances > _ROUNDING, variances, 0.0)
+    n = len(moments)
+    return Expected(
+        p_at_1=float(first.mean()),
+        p_at_1_sd=math.sqrt((first - first**2).sum()) / n,
+        mrr=float(reciprocal.mean()),
+        mrr_sd=math.sqrt(variances.sum()) / n,
+    )
+
+
+def _query_moments(levels: Array, ideal: Array, which: Ideal) -> tuple[float, float, float]:
+    """The chance of rank 1, and the expectations of 1 / rank and of its square."""
+    if which == "any":
+        level = levels[ideal].max()
+        tied = levels == level
+        return _moments(int((levels > level).sum()), int(tied.sum()), int((tied & ideal).sum()))
+    one = [_moments(int((levels > level).sum()), int((levels == level).sum()), 1) for level in levels[ideal]]
+    first, reciprocal, square = (sum(column) / len(one) for column in zip(*one, strict=True))
+    return first, reciprocal, square
+
+
+@lru_cache(maxsize=4096)
+def _moments(above: int, tied: int, wanted: int) -> tuple[float, float, float]:
+    chances = list(rank_chances(above, tied, wanted))
+    return (
+        sum(chance for rank, chance in chances if rank == 1),
+        math.fsum(chance / rank for rank, chance in chances),
+        math.fsum(chance / rank**2 for rank, chance in chances),
+    )
+
+
+def rank_chances(above: int, tied: int, wanted: int) -> Iterator[tuple[int, float]]:
+    """The ranks, from 1, at which the first of `wanted` ideal items can come, each with its chance."""
+    cases = math.comb(tied, wanted)
+    for j in range(1, tied - wanted + 2):
+        yield above + j, math.comb(tied - j, wanted - 1) / cases
+
+
+# --- Query by query, for many rankings at once -----------------------------------------------------------
+
+
+def starts(query: Array) -> Array:
+    """The first row of each run of equal numbers in `query`, which numbers the query of each item."""
+    return np.flatnonzero(np.diff(query, prepend=query[:1] - 1))
+
+
+def sizes(query: Array) -> Array:
+    """How many items each query has, shape (queries,)."""
+    return np.diff(starts(query), append=len(query))
+
+
+def ideal_items(labels: Array, query: Array) -> Array:
+    """True for items with the highest label of their query, (items,) bool."""
+    is_ideal: Array = labels == np.repeat(np.maximum.reduceat(labels, starts(query)), sizes(query))
+    return is_ideal
+
+
+def expected_by_query(scores: Array, is_ideal: Array, query: Array) -> tuple[Array, Array]:
+    """P@1 and reciprocal rank of every query, shape (..., queries) for scores of shape (..., items).
+
+    The reciprocal rank is that of the first ideal item; both are expectations over all orders of tied items.
+    """
+    first, each = starts(query), sizes(query)
+    rounded = np.round(scores, DECIMALS)
+    best = np.maximum.reduceat(np.where(is_ideal, rounded, -np.inf), first, axis=-1)
+    level = np.repeat(best, each, axis=-1)
+    above = np.add.reduceat(rounded > level, first, axis=-1, dtype=int)
+    tied = np.add.reduceat(rounded == level, first, axis=-1, dtype=int)
+    wanted = np.add.reduceat((rounded == level) & is_ideal, first, axis=-1, dtype=int)
+    # Few combinations of the three counts occur: each is computed once.
+    base = int(max(above.max(initial=0), tied.max(initial=0))) + 1
+    codes, places = np.unique((above * base + tied) * base + wanted, return_inverse=True)
+    moments = [_moments(code // base // base, code // base % base, code % base) for code in codes.tolist()]
+    p_at_1, reciprocal, _ = np.array(moments).T
+    return p_at_1[places].reshape(above.shape), reciprocal[places].reshape(above.shape)

@@ -1,0 +1,104 @@
+"""Results on standard output, or in files: tables, JSON and JSON Lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
+
+import typer
+
+from cts_async.errors import write_error
+
+if TYPE_CHECKING:
+    from cts_async.report.tables import DataTable
+
+STDOUT: Final = "-"
+"""Names standard output where a file's name is expected."""
+
+
+def show_tables(
+    tables: Sequence[DataTable], *, notes: Sequence[str] = (), as_json: bool = False, csv: Path | None = None
+) -> None:
+    """Print tables, then notes; with `as_json` all rows unrounded by the tables' names, with the notes.
+
+    With `csv` every table is also written to that folder, which is created if it is missing.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from cts_async.report.tables import print_table, printable, write_csv
+
+    if csv is not None:
+        for table in tables:
+            write_csv(csv, table)
+    if as_json:
+        print_json({table.name: list(table.rows) for table in tables} | {"notes": list(notes)})
+        return
+    console = Console()
+    for table in tables:
+        print_table(console, table)
+    for note in notes:
+        console.print(Text(printable(note), style="yellow"), soft_wrap=not console.is_terminal)
+
+
+def print_json(value: Any) -> None:
+    """Print a value that orjson can write as indented JSON in UTF-8, whatever the terminal's encoding is.
+
+    A character that UTF-8 cannot hold (from a file name in another encoding) is printed as "?".
+    """
+    import orjson
+
+    try:
+        text = orjson.dumps(value, option=orjson.OPT_INDENT_2)
+    except TypeError:
+        text = orjson.dumps(_encodable(value), option=orjson.OPT_INDENT_2)
+    typer.echo(text)
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(one) for key, one in value.items()}
+    return [_encodable(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows as JSON Lines to the file `out`, whole or not at all, or to standard output for "-".
+
+    Returns the number of rows; holds one at a time. A closed pipe (`| head`) ends it quietly. Raises the errors of
+    `unwritable`.
+    """
+    from cts_async.safe_files import atomic_writer
+
+    if out != STDOUT:
+        with atomic_writer(Path(out).expanduser()) as file:
+            return _write(file, rows)
+    try:
+        count = _write(sys.stdout.buffer, rows)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        discard_stdout()
+        return 0
+    except OSError as error:
+        discard_stdout()
+        raise write_error("standard output", error) from None
+    return count
+
+
+def _write(file: BinaryIO, rows: Iterable[Mapping[str, Any]]) -> int:
+    import orjson
+
+    count = 0
+    for row in rows:
+        count += 1
+        file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+    return count
+
+
+def discard_stdout() -> None:
+    """Discard what standard output has buffered: flushing it at exit would fail again, with a traceback."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

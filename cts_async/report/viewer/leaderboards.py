@@ -1,0 +1,192 @@
+"""Leaderboards of runs over the same data, with the numbers of `cts compare`.
+
+Reading many large runs takes much memory and time, so a child process does it (this module as a program) and gives
+both back. Its results are kept until a results file changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict, cast
+
+import orjson
+
+from cts_async.engine.processes import child_environment, python_command
+from cts_async.errors import CTSError
+from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
+from cts_async.report.viewer.files import NO_FILE, Json, display_name, stat_of
+from cts_async.report.viewer.library import scores_state
+from cts_async.report.viewer.run import Metadata, Place
+
+if TYPE_CHECKING:
+    from cts_async.analysis.board import Board
+
+WAIT_S: Final = 1.0
+"""How long an answer waits for numbers that are being computed."""
+MAX_CACHED: Final = 64
+NICE: Final = 10
+_PROGRAM: Final = "cts_async.report.viewer.leaderboards"
+
+Runs = Sequence[tuple[Place, Metadata]]
+
+
+class Computed(TypedDict):
+    """A leaderboard under each judge, or the reason why there is none."""
+
+    boards: list[Json]
+    problem: str
+
+
+@dataclass(slots=True)
+class _Cached:
+    computed: Computed = field(default_factory=lambda: Computed(boards=[], problem=""))
+    state: object = None
+    """The state of the files that it was computed from."""
+    task: asyncio.Task[None] | None = None
+
+
+class Leaderboards:
+    """Leaderboards by data; one at a time is computed."""
+
+    def __init__(self) -> None:
+        self._cached: dict[str, _Cached] = {}
+        self._one_at_a_time = asyncio.Lock()
+
+    async def of(self, data_sha: str, runs: Runs) -> Json:
+        """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
+        state = await asyncio.to_thread(lambda: [(place.name, scores_state(place)) for place, _ in runs])
+        cached = self._cached.setdefault(data_sha, _Cached())
+        while len(self._cached) > MAX_CACHED:
+            self._cached.pop(next(iter(self._cached)))
+        if cached.task is None and cached.state != state:
+            cached.task = asyncio.create_task(self._compute(cached, state, runs))
+        if cached.task is not None:
+            await asyncio.wait([cached.task], timeout=WAIT_S)
+        return {
+            "data": next((metadata.data for _, metadata in runs if metadata.data), ""),
+            "data_sha": data_sha,
+            **cached.computed,
+            "computing": cached.task is not None,
+        }
+
+    async def close(self) -> None:
+        """Stop computing."""
+        tasks = [cached.task for cached in self._cached.values() if cached.task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _compute(self, cached: _Cached, state: object, runs: Runs) -> None:
+        try:
+            async with self._one_at_a_time:
+                computed = await _computed_by_child({place.name: str(place.path) for place, _ in runs})
+            cached.state, cached.computed = state, computed
+        finally:
+            cached.task = None
+
+
+async def _computed_by_child(paths: Mapping[str, str]) -> Computed:
+    process = await asyncio.create_subprocess_exec(
+        *python_command("-m", _PROGRAM),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=child_environment(),
+        start_new_session=True,  # Ctrl-C goes to the server, which ends the child
+    )
+    try:
+        # json, not orjson: a path may hold bytes that are not UTF-8 (surrogates in a Python string).
+        output, _ = await process.communicate(json.dumps(paths).encode())
+        return cast("Computed", orjson.loads(output))
+    except orjson.JSONDecodeError:
+        return {"boards": [], "problem": "the leaderboard could not be computed"}
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+# --- In the child process
+
+
+def leaderboards_of(runs: Mapping[str, Path]) -> Computed:
+    """The leaderboard of runs (by name) under each judge. Runs of conversations are left out."""
+    from cts_async.analysis.board import make_board
+    from cts_async.analysis.selection import check_same_data, reader
+    from cts_async.protocol.run_folders import is_conversation
+
+    names = {path: name for name, path in runs.items()}
+    scored = [path for path in names if _has_regular_files(path) and not is_conversation(path)]
+    if not scored:
+        return {"boards": [], "problem": "conversations without an agent have no scores"}
+    try:
+        check_same_data(scored)
+        board = make_board(reader(path)() for path in scored)
+    except (CTSError, OSError, ValueError) as error:
+        return {"boards": [], "problem": _without_paths(str(error), names)}
+    boards = [_board_of(board, judge, names) for judge in board.judges]
+    return {"boards": boards, "problem": "" if boards else "none of these runs is judged yet"}
+
+
+def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
+    from cts_async.analysis.compare import leaderboard
+    from cts_async.report.comparison import ORIG
+
+    baseline = ORIG if ORIG in board.systems else None
+    entrants = {entrant.label: entrant for entrant in board.entrants}
+    standings: list[Json] = []
+    for one in leaderboard(board, judge, baseline or board.systems[0]):
+        scores, delta, entrant = one.scores, one.delta if baseline else None, entrants[one.system]
+        standings.append(
+            {
+                "run": names.get(entrant.directory, ""),
+                "system": one.system,
+                "smoke_test": entrant.embedded,
+                "n_scored": scores.n_scored,
+                "n_expected": scores.n_expected,
+                "n_failed": scores.n_failed,
+                "mean": scores.mean,
+                "p50": scores.p50,
+                "p90": scores.p90,
+                # To the baseline, over the instances scored in both.
+                "delta": delta.mean if delta else None,
+                "delta_low": delta.low if delta else None,
+                "delta_high": delta.high if delta else None,
+            }
+        )
+    return {"judge": judge, "baseline": baseline, "standings": standings}
+
+
+def _has_regular_files(path: Path) -> bool:
+    """Whether no file that will be read is a link or a pipe, or lies behind a link."""
+    judgments = path / JUDGMENTS
+    found = [path / MANIFEST, path / RESULTS, path / PER_ITEM, *judgments.glob("*.jsonl")]
+    regular = all(stat_of(file) != NO_FILE for file in found if os.path.lexists(file))
+    return judgments.resolve() == judgments and regular
+
+
+def _without_paths(problem: str, names: Mapping[Path, str]) -> str:
+    for path in sorted(names, key=lambda path: len(str(path)), reverse=True):
+        problem = problem.replace(str(path), names[path])
+    return display_name(problem)
+
+
+def _main() -> None:
+    """Read {name: path} from standard input, write what `leaderboards_of` returns to standard output."""
+    os.nice(NICE)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    paths: dict[str, str] = json.loads(sys.stdin.buffer.read())
+    found = leaderboards_of({name: Path(path) for name, path in paths.items()})
+    sys.stdout.buffer.write(orjson.dumps(found))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,76 @@
+"""Standard streams that are closed, full or of another encoding."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cts_async.cli.main import main
+from cts_async.report.output import print_json
+
+PREPARED = (
+    "import sys; from cts_async.cli.streams import ignore_stderr_failures, occupy_closed_streams\n"
+    "occupy_closed_streams(); ignore_stderr_failures()\n"
+)
+
+
+def run_python(program: str, redirected: str) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-c", PREPARED + program]
+    command = ["bash", "-c", f'"$@" {redirected}', "bash", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+
+
+@pytest.mark.parametrize("redirected", ["2>/dev/full", "2>&-", "2> >(exit)"])
+def test_unwritable_standard_error_does_not_end_the_program(redirected: str) -> None:
+    done = run_python(
+        "[print('so far', file=sys.stderr, flush=True) for _ in range(9)]; print('done')", redirected
+    )
+    assert (done.stdout, done.returncode) == ("done\n", 0)
+
+
+def test_closed_stream_number_is_not_given_to_a_file() -> None:
+    done = run_python("print(open('/dev/null').fileno() > 2)", "0<&- 2>&-")
+    assert done.stdout == "True\n"
+
+
+def test_readable_standard_error_gets_the_text() -> None:
+    assert run_python("print('é', file=sys.stderr)", "2>&1").stdout == "é\n"
+
+
+def in_latin_1(monkeypatch: pytest.MonkeyPatch) -> io.BytesIO:
+    """The bytes that reach a standard output in Latin-1, from here to the end of the test."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="latin-1", write_through=True))
+    return written
+
+
+def test_unencodable_character_is_printed_as_question_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = in_latin_1(monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["cts", "data", "show", "sample", "--id", "s03"])
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+    assert b"  q*" in written.getvalue()
+    assert b"????" in written.getvalue()
+
+
+def test_json_is_utf_8_on_a_latin_1_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = in_latin_1(monkeypatch)
+    print_json({"text": "\u6c49 \u2260 \xe9"})
+    assert json.loads(written.getvalue().decode()) == {"text": "\u6c49 \u2260 \xe9"}
+
+
+def test_file_name_that_is_not_utf_8_is_printed_as_json(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    name = os.fsdecode(b"\xff.jsonl")
+    print_json({"files": [name], name: {"lines": 3}})
+    assert json.loads(capfdbinary.readouterr().out) == {"files": ["?.jsonl"], "?.jsonl": {"lines": 3}}

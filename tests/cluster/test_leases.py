@@ -1,0 +1,158 @@
+"""Dealing tasks to workers: each is done once, small leases, and what is lost is dealt again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cts_async.cluster.leases import MAX_DEATHS, Leases
+from cts_async.cluster.messages import Task
+from cts_async.errors import RunStopped
+
+
+def tasks(n: int, n_questions: int = 0, n_streams: int = 1) -> list[Iterator[Task]]:
+    def stream(first: int) -> Iterator[Task]:
+        for seq in range(first, n, n_streams):
+            question = seq % n_questions + 1 if n_questions else 0
+            yield Task(seq, f"g{seq % 2}", f"i{seq}", 0, None, question=question, stream=first)
+
+    return [stream(first) for first in range(n_streams)]
+
+
+def seqs(dealt: Sequence[Task]) -> list[int]:
+    return [task.seq for task in dealt]
+
+
+def leases(n: int, *workers: str, n_questions: int = 0, in_flight: int = 2) -> Leases:
+    made = Leases(tasks(n, n_questions), clock=lambda: 0.0)
+    for worker in workers:
+        made.joined(worker, in_flight)
+    return made
+
+
+def test_worker_gets_its_work_in_flight_and_as_much_in_reserve_oldest_first() -> None:
+    dealing = leases(100, "a", "b")
+    assert seqs(dealing.deal("a")) == [0, 1, 2, 3]
+    assert seqs(dealing.deal("b")) == [4, 5, 6, 7]
+    assert dealing.deal("a") == []
+
+
+def test_fast_worker_gets_a_second_of_work() -> None:
+    dealing = leases(1_000, "a", "b")
+    has: list[int] = []
+    for tick in range(21):
+        has += seqs(dealing.deal("a"))
+        dealing.ended("a", has[:4], tick * 0.1)
+        del has[:4]
+    assert 40 <= len(has) <= 50, "four tasks every 0.1 s"
+
+
+def test_last_tasks_are_shared_evenly() -> None:
+    dealing = leases(5, "a", "b", in_flight=4)
+    assert [seqs(dealing.deal(worker)) for worker in "ab"] == [[0, 1, 2], [3, 4]]
+
+
+def test_lost_tasks_are_dealt_first_and_marked_as_resumed() -> None:
+    dealing = leases(100, "a", "b")
+    dealing.deal("a")
+    dealing.deal("b")
+    dealing.ended("a", [1], 0.0)
+    assert seqs(dealing.lost("a")) == [0, 2, 3]
+    dealing.ended("b", [4, 5, 6, 7], 0.0)
+    again = dealing.deal("b")
+    assert seqs(again) == [0, 2, 3, 8]
+    assert [task.resumed for task in again] == [True, True, True, False]
+
+
+def test_ended_tasks_of_a_lost_worker_do_not_count() -> None:
+    dealing = leases(4, "a", "b")
+    dealing.deal("a")
+    dealing.lost("a")
+    assert dealing.ended("a", [0], 0.0) == []
+
+
+def test_task_that_workers_die_of_comes_last_and_alone() -> None:
+    dealing = leases(4)
+    for n in range(MAX_DEATHS):
+        dealing.joined(f"w{n}", 1)
+        assert seqs(dealing.deal(f"w{n}"))[0] == 0
+        dealing.ended(f"w{n}", [1, 2], 0.0)
+        dealing.lost(f"w{n}")
+    dealing.joined("x", 1)
+    assert seqs(dealing.deal("x")) == [3]
+    assert dealing.deal("x") == [], "not beside another"
+    dealing.ended("x", [3], 0.0)
+    assert seqs(dealing.deal("x")) == [0]
+    dealing.ended("x", [0], 0.0)
+    assert dealing.over
+
+
+def test_one_worker_at_a_time_has_a_question() -> None:
+    dealing = leases(6, "a", "b", n_questions=2)
+    assert seqs(dealing.deal("a")) == [0, 1, 2]
+    assert dealing.deal("b") == [], "all others ask what a asks"
+    dealing.ended("a", [0, 2], 0.0)
+    (dealt,) = [task for task in dealing.deal("b") if task.question == 1]
+    assert (dealt.seq, dealt.resumed) == (4, True)
+
+
+def test_dropped_group_is_not_dealt() -> None:
+    dealing = leases(8, "a")
+    dealing.deal("a")
+    dealing.drop("g1")
+    dealing.returned("a", [1, 3])
+    dealing.ended("a", [0, 2], 0.0)
+    assert seqs(dealing.deal("a")) == [4, 6]
+    dealing.ended("a", [4, 6], 0.0)
+    assert dealing.over
+
+
+def test_stream_that_breaks_off_is_reported_and_the_rest_dealt() -> None:
+    def broken() -> Iterator[Task]:
+        yield from tasks(2)[0]
+        raise RunStopped("the file has changed")
+
+    dealing = Leases([broken()], clock=lambda: 0.0)
+    dealing.joined("a", 4)
+    assert seqs(dealing.deal("a")) == [0, 1]
+    with pytest.raises(RunStopped, match="the file has changed"):
+        raise dealing.failure or AssertionError
+
+
+@given(
+    st.integers(0, 40),
+    st.integers(0, 3),
+    st.integers(1, 3),
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["deal", "end", "lose"])), max_size=120),
+)
+def test_every_task_ends_once_whatever_happens(
+    n: int, n_questions: int, n_streams: int, steps: list[tuple[int, str]]
+) -> None:
+    dealing = Leases(tasks(n, n_questions, n_streams), clock=lambda: 0.0)
+    names = [f"w{i}" for i in range(4)]
+    held: dict[str, dict[int, Task]] = {}
+    ended: list[int] = []
+    now = 0.0
+    finish = [(i % 4, act) for i in range(4 * n + 8) for act in ("deal", "end")]
+    for which, act in steps + finish:
+        now += 0.1
+        name = names[which]
+        if name not in held:
+            dealing.joined(name, 2)
+            held[name] = {}
+        if act == "deal":
+            held[name] |= {task.seq: task for task in dealing.deal(name)}
+            at = [{task.question for task in had.values()} - {0} for had in held.values()]
+            if n_streams == 1:
+                assert sum(map(len, at)) == len(set().union(*at)), "a question is with one worker"
+        elif act == "end" and held[name]:
+            seq = min(held[name])
+            del held[name][seq]
+            ended += seqs(dealing.ended(name, [seq], now))
+        elif act == "lose":
+            assert sorted(seqs(dealing.lost(name))) == sorted(held.pop(name))
+    assert sorted(ended) == list(range(n))
+    assert dealing.over

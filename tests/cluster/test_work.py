@@ -1,0 +1,230 @@
+"""What workers make of tasks: the very lines that one process writes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import pickle
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import FakeProvider, Settings
+
+from cts_async.cluster.messages import Line, Task
+from cts_async.cluster.work import CampaignWork, JudgingWork, NeededFile, Work, campaign_tasks, judging_tasks
+from cts_async.config import JudgeConfig, RunConfig
+from cts_async.datasets.kinds.sample import sample_dir
+from cts_async.engine.events import Events
+from cts_async.engine.journal import Journal
+from cts_async.engine.lane import Lane
+from cts_async.engine.runner import Job, Runner
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.judge_plan import JudgePlan, plan_judging
+from cts_async.protocol.plan import Plan, make_plan
+from cts_async.protocol.rejudge import open_verdicts, run_judging
+from cts_async.protocol.run import open_runs, run_plan
+from cts_async.protocol.run_files import PER_ITEM, RESULTS, judgments_path
+
+N = 6
+KEYS = {"FAKE_KEY": "sk-0123456789"}
+
+
+WrittenAt = Mapping[tuple[int, str | None], list[bytes]]
+"""Lines by their place and judge, sorted."""
+
+
+async def done_at_a_bench(
+    work: Work,
+    tasks: Iterable[Task],
+    journal: Path,
+    environ: Mapping[str, str],
+) -> WrittenAt:
+    """The lines of `tasks`; each is pickled as it would travel, and done by one engine."""
+    written: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
+    events = Events()
+
+    def done(lines: tuple[Line, ...], failed: bool) -> None:
+        for line in lines:
+            written[line.place, line.judge].append(line.data)
+
+    travelled: Work = pickle.loads(pickle.dumps(work))
+    lane_of = lambda account, name, limits: Lane(name, limits, events)  # noqa: E731
+    async with travelled.opened(environ, events, lane_of, workers=1) as bench:
+        book = Journal(journal)
+
+        def job(task: Task) -> Job:
+            return bench.job(pickle.loads(pickle.dumps(task)), book, None, done)
+
+        await Runner(bench.lanes, in_flight=bench.in_flight).run(map(job, tasks))
+        book.close()
+    return {where: sorted(lines) for where, lines in written.items()}
+
+
+def lines_of(path: Path) -> list[bytes]:
+    """A file's lines, sorted."""
+    return sorted(path.read_bytes().splitlines(keepends=True))
+
+
+def configured(directory: Path, url: str) -> Path:
+    config = directory / "cts.toml"
+    tables = [
+        f'[models.{name}]\nbase_url = "{url}"\nmodel = "{name}-1"\nkey_env = "FAKE_KEY"\n'
+        for name in ("fake", "other")
+    ]
+    config.write_text("\n".join(tables))
+    return config
+
+
+def planned(directory: Path, config: Path, folder: str) -> Plan:
+    asked = RunConfig(
+        models=("fake",),
+        ks=(1, 2),
+        every_role="fake",
+        judges=("fake", "other"),
+        limit=N,
+        runs_dir=directory / folder,
+    )
+    return replace(make_plan(asked, load_catalogue(config), KEYS), current_date="2033-01-15")
+
+
+def test_instances_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with FakeProvider(Settings(unknown_share=0.5)) as provider:
+            config = configured(tmp_path, provider.url)
+            local, apart = planned(tmp_path, config, "local"), planned(tmp_path, config, "apart")
+            await run_plan(local, KEYS, Events())
+            with open_runs(apart, Events()) as files:
+                tasks = list(campaign_tasks(apart, files, resumed=False))
+                work = CampaignWork.of(apart)
+                written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
+        assert [task.seq for task in tasks] == list(range(3 * N))
+        assert [task.place for task in tasks[:3]] == [0, 1, 2]
+        for place, directory in enumerate(local.systems.values()):
+            assert written[place, None] == lines_of(directory / RESULTS)
+            assert written[place, "other"] == lines_of(judgments_path(directory, "other"))
+            assert written[place, "lexical"] == lines_of(judgments_path(directory, "lexical"))
+
+    asyncio.run(main())
+
+
+def answers(directory: Path) -> Path:
+    """Answers to the first intents: two the same, one empty, one failed."""
+    gold = [json.loads(line) for line in (sample_dir() / "gold.jsonl").read_text().splitlines()][:N]
+    texts: list[Any] = [
+        "Ferries leave at nine.",
+        "Ferries leave at nine.",
+        "",
+        None,
+        "By train.",
+        "Nobody knows.",
+    ]
+    rows = [
+        {"id": f"a{i}", "fused_query": gold[0 if i < 2 else i]["fused_query"], "answer": text}
+        for i, text in enumerate(texts)
+    ]
+    path = directory / "answers.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def planned_judging(directory: Path, config: Path, out: str) -> JudgePlan:
+    asked = JudgeConfig(
+        judges=("fake", "other", "lexical"),
+        gold=sample_dir() / "gold.jsonl",
+        candidates=str(answers(directory)),
+        out=directory / out,
+    )
+    return plan_judging(asked, load_catalogue(config), KEYS)
+
+
+def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with FakeProvider(Settings()) as provider:
+            config = configured(tmp_path, provider.url)
+            local, apart = (
+                planned_judging(tmp_path, config, "local"),
+                planned_judging(tmp_path, config, "apart"),
+            )
+            await run_judging(local, KEYS, Events())
+            asked = len(provider.seen)
+            with open_verdicts(apart, Events()) as files:
+                streams = judging_tasks(apart, files, Events(), resumed=False)
+                tasks = [task for stream in streams for task in stream]
+                written = await done_at_a_bench(JudgingWork.of(apart), tasks, tmp_path / "steps.jsonl", KEYS)
+            assert len(provider.seen) == 2 * asked
+        assert written[0, None] == lines_of(tmp_path / "local" / PER_ITEM)
+        for judge in ("other", "lexical"):
+            assert written[0, judge] == lines_of(judgments_path(tmp_path / "local", judge))
+
+    asyncio.run(main())
+
+
+def test_answers_that_ask_the_same_have_the_same_number_for_a_judge(tmp_path: Path) -> None:
+    plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
+    with open_verdicts(plan, Events()) as files:
+        streams = judging_tasks(plan, files, Events(), resumed=False)
+        fake, other, lexical = [list(stream) for stream in streams]
+    assert fake[0].question == fake[1].question != 0
+    assert fake[0].question != other[0].question
+    assert [task.question for task in fake[2:]] == [0] * (N - 2)
+    assert not any(task.question for task in lexical)
+
+
+def test_the_first_tasks_of_all_judges_are_equally_old(tmp_path: Path) -> None:
+    plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
+    with open_verdicts(plan, Events()) as files:
+        streams = judging_tasks(plan, files, Events(), resumed=False)
+        seqs = [[task.seq for task in stream] for stream in streams]
+    assert seqs[0] == [0, 3, 6, 9, 12, 15]
+    assert seqs[1][:2] == [1, 4]
+    assert len({seq for of in seqs for seq in of}) == sum(map(len, seqs))
+
+
+def test_a_key_that_is_missing_where_the_worker_is_is_named_and_travels_never(tmp_path: Path) -> None:
+    config = configured(tmp_path, "http://127.0.0.1:9/v1")
+    work = CampaignWork.of(planned(tmp_path, config, "runs"))
+
+    async def main() -> None:
+        await done_at_a_bench(work, [], tmp_path / "steps.jsonl", {})
+
+    with pytest.raises(
+        UsageError, match=r"^node \S+ has no FAKE_KEY: start ray there with it in the environment$"
+    ):
+        asyncio.run(main())
+    assert KEYS["FAKE_KEY"] not in repr(work)
+
+
+def test_beside_other_judges_the_lexical_one_only_fills_the_pauses(tmp_path: Path) -> None:
+    config = configured(tmp_path, "http://127.0.0.1:9/v1")
+    work = JudgingWork.of(planned_judging(tmp_path, config, "out"))
+
+    async def main() -> list[int]:
+        async with work.opened(KEYS, Events(), lambda *account: None, workers=2) as bench:  # type: ignore[arg-type]
+            return [bench.width(stream) for stream in range(3)]
+
+    # 256 places: one process has 384 in flight, and so has each of two workers, since demand moves between them.
+    assert asyncio.run(main()) == [384, 384, 1]
+
+
+def test_file_that_a_machine_lacks_is_sent_once_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    here = tmp_path / "documents.jsonl"
+    here.write_text("text")
+    needed = NeededFile(str(here), hashlib.sha256(b"text").hexdigest())
+    assert needed.here() == here
+    here.write_text("other")
+    assert needed.here() is None
+    needed.write(b"text")
+    copy = needed.here()
+    assert copy is not None
+    assert copy.read_bytes() == b"text"
+    needed.write(b"damaged")
+    assert needed.here() is None

@@ -1,0 +1,160 @@
+"""`cts data clariq` on hand-made files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from made_clariq import BANK, REWORDED, ROWS, clariq_file
+from typer.testing import CliRunner
+
+from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.clariq.commands import app
+
+
+def ran(*arguments: str | Path) -> str:
+    """What a command prints; in this process, since a process of its own takes half a second."""
+    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Path:
+    return clariq_file(tmp_path / "dev.tsv")
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_group_is_a_command() -> None:
+    assert isinstance(app, typer.Typer)
+    for name in ("figures", "questions", "documents", "need"):
+        assert f"Example: cts data clariq {name}" in ran(name, "--help")
+
+
+def test_figures_are_counted_by_file_with_published_values(dev: Path) -> None:
+    clariq_file(dev.with_name("train.tsv"), (ROWS[6].replace("9\t", "8\t").replace("F03", "F09"),))
+    rows = {row["figure"]: row for row in json.loads(ran("figures", dev.parent, "--json"))["figures"]}
+    assert rows["topics"] == {
+        "figure": "topics",
+        "train": 1,
+        "dev": 2,
+        "all": 3,
+        "published": "187 train, 50 dev",
+    }
+    assert (rows["facets"]["all"], rows["facets of need 3 or 4"]["all"], rows["facets of need 1"]["all"]) == (
+        4,
+        2,
+        2,
+    )
+    assert (rows["conversations"]["dev"], rows["pairs"]["dev"], rows["questions"]["dev"]) == (7, 6, 3)
+    assert "187 train, 50 dev" in ran("figures", dev.parent)
+
+
+def test_question_relevance_is_printed_and_written_as_officially(dev: Path, tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "7 Q0 Q00010 0 2.0 mine\n7 Q0 Q00099 1 1.0 mine\n")
+    out = tmp_path / "out.json"
+    rows = json.loads(ran("questions", dev, run, "--out", out, "--json"))["questions"]
+    assert rows[0] == {"metric": "Recall5", "value": pytest.approx(1 / 6), "topics": 2}
+    written = json.loads(out.read_text())
+    assert list(written) == ["Recall5", "Recall10", "Recall20", "Recall30"]
+    assert written["Recall30"] == {"7": pytest.approx(1 / 3), "9": 0.0}
+    assert "1 of them are not in the run" in ran("questions", dev, run)
+    with pytest.raises(UsageError, match="is an input file of this command; choose another name"):
+        ran("questions", dev, run, "--out", run)
+
+
+def test_repeated_questions_of_a_run_are_counted_and_take_ranks(dev: Path, tmp_path: Path) -> None:
+    lines = [f"7 Q0 Q00010 {rank} {9 - rank} bm25" for rank in range(5)]
+    run = write(tmp_path / "run", "\n".join([*lines, "7 Q0 Q00011 5 1 bm25"]) + "\n")
+    found = json.loads(ran("questions", dev, run, "--json"))
+    # Topic 7 has Q00001, Q00010 and Q00011; topic 9 is not in the run.
+    assert [row["value"] for row in found["questions"][:2]] == [pytest.approx(1 / 6), pytest.approx(2 / 6)]
+    note = f"{run}:2: 4 lines repeat a question of the same topic (this is the first); a repeat takes a rank of its own"
+    assert [one.startswith(note) for one in found["notes"]] == [True]
+    facets = {"F01": {"Q00010": {"with_answer": 0.5}, "MIN": {"with_answer": 0.25}}}
+    evaluation = write(tmp_path / "eval.json", json.dumps({"P1": facets}))
+    found = json.loads(ran("documents", dev, run, "--evaluation", evaluation, "--json"))
+    assert (found["documents"][0]["value"], len(found["notes"])) == (0.5, 1)
+
+
+def test_second_request_text_is_noted_once_by_every_command(tmp_path: Path) -> None:
+    tsv = clariq_file(tmp_path / "test_with_labels.tsv", REWORDED)
+    run = write(tmp_path / "run", "7 Q0 Q00010 0 2.0 mine\n")
+    facets = {"F01": {"Q00010": {"with_answer": 0.5}, "MIN": {"with_answer": 0.25}}}
+    evaluation = write(tmp_path / "eval.json", json.dumps({"P1": facets}))
+    labels = write(tmp_path / "labels", "7 4\n")
+    for words in (
+        ("figures", tmp_path),
+        ("questions", tsv, run),
+        ("documents", tsv, run, "--evaluation", evaluation),
+        ("need", tsv, labels),
+    ):
+        notes = json.loads(ran(*words, "--json"))["notes"]
+        assert notes == [f"{tsv}:6: topic '7' has a second request text; the first is used"]
+
+
+def test_document_relevance_is_that_of_the_question_on_top(dev: Path, tmp_path: Path) -> None:
+    facets = {
+        "F01": {"Q00010": {"with_answer": 0.5}, "MIN": {"with_answer": 0.25}},
+        "F03": {"Q00012": {"with_answer": 1.0}, "MIN": {"with_answer": 0.5}},
+    }
+    evaluation = write(tmp_path / "eval.json", json.dumps({"NDCG20": facets, "MRR100": facets}))
+    run = write(tmp_path / "run", "7 Q0 Q00011 0 1.0 mine\n7 Q0 Q00010 1 2.0 mine\n9 Q0 Q00001 0 1 mine\n")
+    rows = json.loads(ran("documents", dev, run, "--evaluation", evaluation, "--json"))["documents"]
+    assert rows == [{"metric": metric, "value": 0.5, "facets": 2} for metric in ("MRR100", "NDCG20")]
+    other = clariq_file(tmp_path / "other.tsv", ROWS[4:6])
+    with pytest.raises(InputError, match=r"eval.json: evaluates none of the facets of .*other.tsv"):
+        ran("documents", other, run, "--evaluation", evaluation)
+
+
+def test_conversations_are_evaluated_by_context_and_question_text(tmp_path: Path) -> None:
+    contexts = {
+        "784": {"Q00010": {"with_answer": 0.75}, "MIN": {"with_answer": 0.0}},
+        "785": {"Q00001": {"with_answer": 0.25}, "MIN": {"with_answer": 0.0}},
+    }
+    evaluation = write(tmp_path / "eval.json", json.dumps({"P1": contexts}))
+    run = write(tmp_path / "run", '784 0 "which time of day" 0 3 mine\n785 0 "" 0 3 mine\n')
+    bank = write(tmp_path / "question_bank.tsv", BANK)
+    rows = json.loads(ran("documents", bank, run, "--evaluation", evaluation, "--conversations", "--json"))[
+        "documents"
+    ]
+    assert rows == [{"metric": "P1", "value": 0.5, "facets": 2}]
+
+
+def test_need_for_clarification_is_weighted_by_label(dev: Path, tmp_path: Path) -> None:
+    rows = json.loads(ran("need", dev, write(tmp_path / "need", "7 4\n9 4\n"), "--json"))["need"]
+    assert [(row["metric"], row["value"]) for row in rows] == [
+        ("precision", 0.25),
+        ("recall", 0.5),
+        ("F1", pytest.approx(1 / 3)),
+    ]
+
+
+def test_list_of_topics_is_refused_where_labels_are_needed(tmp_path: Path) -> None:
+    topics = clariq_file(tmp_path / "test.tsv", ("1\ta",), "topic_id\tinitial request")
+    with pytest.raises(
+        InputError, match="has topics without labels; train.tsv, dev.tsv, test_with_labels.tsv"
+    ):
+        ran("need", topics, write(tmp_path / "need", "1 1\n"))
+
+
+def test_run_of_other_topics_is_refused_and_never_a_score_of_0(dev: Path, tmp_path: Path) -> None:
+    run = write(tmp_path / "run", "99 Q0 Q00010 0 2.0 mine\n")
+    labels = write(tmp_path / "labels", "99 3\n")
+    judged = write(tmp_path / "eval.json", json.dumps({"P1": {"F01": {"MIN": {"with_answer": 0.5}}}}))
+    said = (
+        "none of its topics is in .*dev.tsv: its first is '99', the ids there are like '7'; is it of another"
+    )
+    for words in (
+        ("questions", dev, run),
+        ("need", dev, labels),
+        ("documents", dev, run, "--evaluation", judged),
+    ):
+        with pytest.raises(InputError, match=said):
+            ran(*words)

@@ -1,0 +1,164 @@
+"""`cts data mimics-duo` as typed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from made_panes import pane, panes_of, write_panes
+from typer.testing import CliRunner
+
+import cts_async
+from cts_async.cli.main import app
+from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.mimics_duo.panes import ASPECTS
+
+
+def ltr(*args: object) -> str:
+    done = CliRunner().invoke(
+        app, ["data", "mimics-duo", "ltr", *map(str, args)], catch_exceptions=False, env={"COLUMNS": "80"}
+    )
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def duo(folder: Path) -> Path:
+    """Twelve queries with three panes: more options, more engagement, less quality."""
+    return write_panes(
+        folder,
+        [
+            pane(
+                f"q{i}",
+                [f"a{i}", "b", "c", "d"][: 2 + (i + j) % 3],
+                engagement_level=(i + j) % 3,
+                pane_quality=3 - (i + j) % 3,
+            )
+            for i in range(12)
+            for j in range(3)
+        ],
+    )
+
+
+def test_json_has_every_ranker_asked_for(tmp_path: Path) -> None:
+    found = json.loads(ltr(duo(tmp_path), "--ranker", "rankboost", "--ranker", "ranknet", "--json"))
+    assert [(row["ranker"], row["p_at_1"]) for row in found["rankers"]] == [
+        ("rankboost", 1),
+        ("ranknet", 1),
+        ("random", pytest.approx(1 / 3)),
+        ("worst", 0),
+    ]
+    assert (found["data"][0]["queries"], found["data"][0]["panes"]) == (12, 36)
+    assert found["top_features"][0]["feature"] == "The Number of Candidate Answers"
+    assert [row["ranker"] for row in found["features"]] == ["rankboost"] * 20 + ["ranknet"] * 20
+
+
+def test_one_label_trains_and_another_tests(tmp_path: Path) -> None:
+    asked = ("--ranker", "rankboost", "--test-label", "quality", "--json")
+    found = json.loads(ltr(duo(tmp_path), *asked))
+    assert (found["data"][0]["label"], found["data"][0]["test_label"]) == ("engagement", "quality")
+    assert found["rankers"][0]["p_at_1"] == 0
+
+
+def test_tsv_in_the_format_of_mimics_will_do(tmp_path: Path) -> None:
+    folder = duo(tmp_path)
+    table = ltr(
+        folder / "Mimics-ClickExploreSampling.tsv",
+        "--ranker",
+        "coordinate-ascent",
+        "--folds",
+        "3",
+        "--csv",
+        tmp_path,
+    )
+    assert len((tmp_path / "features.csv").read_text().splitlines()) == 1 + 20
+    assert "3 folds by" in table
+    assert "The 10 features with the highest weight in Coordinate Ascent" in table
+
+
+def test_labels_rankers_and_empty_columns_are_refused_in_one_line(tmp_path: Path) -> None:
+    folder = duo(tmp_path)
+    with pytest.raises(UsageError, match="unknown label 'clicks': choose from engagement, quality, rating"):
+        ltr(folder, "--label", "clicks")
+    with pytest.raises(UsageError, match="--features-of mart: must be one of the rankers used: rankboost"):
+        ltr(folder, "--ranker", "rankboost", "--features-of", "mart")
+    empty = tmp_path / "empty.tsv"
+    empty.write_text((folder / "Task1-OfflineRating.tsv").read_text().replace("\t3\n", "\t\n")[:-1] + "\n")
+    with pytest.raises(InputError, match="has no pane with a label for rating"):
+        ltr(empty, "--label", "rating")
+
+
+def test_random_ranker_on_the_real_panes_is_the_published_one(shared_data: Path) -> None:
+    """Table 7, all panes: P@1 0.332. On stars, the label that stands beside other panes', a ranker does better."""
+    asked = (shared_data / "mimics-duo", "--ranker", "rankboost", "--json")
+    engagement, rating = (json.loads(ltr(*asked, "--label", label)) for label in ("engagement", "rating"))
+    assert (engagement["data"][0]["queries"], engagement["data"][0]["panes"]) == (306, 1034)
+    assert engagement["rankers"][1]["p_at_1"] == pytest.approx(0.332, abs=5e-4)
+    assert rating["rankers"][0]["p_p_at_1_vs_random"] < 0.001
+
+
+PANES = [*panes_of("q1", [5, 0, 0]), *panes_of("q2", [0, 2, 0])]
+
+
+def mimics_duo(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": os.environ["PATH"], "COLUMNS": "80", "PYTHONUTF8": "1"}
+    environ["PYTHONPATH"] = str(Path(cts_async.__file__).parents[1])
+    command = [sys.executable, "-m", "cts_async.cli.main", "data", "mimics-duo", *words]
+    return subprocess.run(
+        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where a clone of the repository stands, which is where it is looked for."""
+    return write_panes(tmp_path / "MIMICS-Duo", PANES)
+
+
+def test_panes_written_by_command_can_be_scored_and_reranked(folder: Path) -> None:
+    done = mimics_duo(folder.parent, "panes")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(line["query"], line["pane"]) for line in lines] == [
+        (q, n) for q in ("q1", "q2") for n in (1, 2, 3)
+    ]
+    scored = "".join(json.dumps({**line, "score": line["engagement_level"]}) + "\n" for line in lines)
+    (folder.parent / "scores.jsonl").write_text(scored)
+    done = mimics_duo(folder.parent, "rerank", "MIMICS-Duo", "--scores", "scores.jsonl", "--json")
+    first = json.loads(done.stdout)["reranking"][0]
+    assert (first["ranking"], first["p_at_1_exact"], done.stderr) == ("scores", 1.0, "")
+
+
+def test_tables_are_printed_in_80_columns(folder: Path) -> None:
+    done = mimics_duo(folder.parent, "tables", "--table", "6", "--table", "11", "--draws", "10")
+    assert done.returncode == 0, done.stderr
+    assert "Table 6. Statistics" in done.stdout
+    assert "Table 11. Panes ranked by aspects" in done.stdout
+    assert "Table 7." not in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines()) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["tables", "nowhere"], "cts: nowhere: no such directory; name the one with Mimics-Click"),
+        (
+            ["tables", "--table", "12"],
+            "cts: --table 12: must be one of 6, 7, 8, 9, 10, 11, 5.2",
+        ),
+        (
+            ["panes", "--out", f"MIMICS-Duo/{ASPECTS}"],
+            "is an input file of this command; choose another name",
+        ),
+        (
+            ["rerank", "--scores", "s", "--ideal", "clicks"],
+            "cts: --ideal clicks: must be one of engagement",
+        ),
+    ],
+)
+def test_mistake_is_one_line(folder: Path, words: list[str], said: str) -> None:
+    done = mimics_duo(folder.parent, *words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr

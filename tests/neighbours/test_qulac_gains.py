@@ -1,0 +1,236 @@
+"""What questions gain, computed by hand, and the tables of gains."""
+
+from __future__ import annotations
+
+import io
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from cts_async.neighbours.qulac.collection import Figure, figures_table
+from cts_async.neighbours.qulac.gains import (
+    QuestionGain,
+    gain_notes,
+    oracle_table,
+    question_gains,
+    questions_table,
+)
+from cts_async.neighbours.qulac.records import RecordId, counts_table, encode_record_id
+from cts_async.report.tables import DataTable, print_table
+
+
+def values(facet: str, *said: str, original: float | None = None) -> dict[str, float]:
+    """ "1,2>3 .5 .2": after the questions 1 and 2, question 3 has 0.5 with its answer and 0.2 without."""
+    made = {} if original is None else {f"{facet}-0-0": original}
+    for one in said:
+        ids, answered, *unanswered = one.split()
+        record = f"{facet}-{ids.replace('>', '-').replace(',', '-')}"
+        made[f"{record}-1"] = float(answered)
+        made |= {f"{record}-0": float(value) for value in unanswered}
+    return made
+
+
+def test_best_mean_and_worst_are_of_a_facet_and_then_averaged_over_facets() -> None:
+    """Facet 1-1: best 0.9, mean 0.5, worst 0.1, none 0.3; facet 1-2: 0.4, 0.4, 0.4, none 0.5."""
+    evaluated = values("1-1", "1 .1", "2 .5", "3 .9", original=0.3) | values("1-2", "1 .4", original=0.5)
+    (row,) = question_gains(evaluated).oracle
+    assert (row.history_length, row.facets, row.test) == (0, 2, None)
+    assert row.best == pytest.approx(0.65)
+    assert row.mean == pytest.approx(0.45)
+    assert row.worst == pytest.approx(0.25)
+    assert row.none == pytest.approx(0.4)
+    assert row.gain == pytest.approx(0.25)
+
+
+def test_facet_with_several_histories_counts_once() -> None:
+    """After 1 the best is 0.8 and after 2 it is 0.4: 0.6 for 1-1; with 1.0 for 1-2 that is 0.8, not 11/15."""
+    evaluated = values("1-1", "1>2 .8", "1>3 .2", "2>1 .4", original=0.0) | values(
+        "1-2", "1>2 1", original=0.0
+    )
+    (row,) = question_gains(evaluated).oracle
+    assert (row.history_length, row.facets) == (1, 2)
+    assert row.best == pytest.approx(0.8)
+    assert row.worst == pytest.approx(((0.2 + 0.4) / 2 + 1.0) / 2)
+    assert row.mean == pytest.approx(((0.5 + 0.4) / 2 + 1.0) / 2)
+
+
+def test_lengths_of_history_are_kept_apart() -> None:
+    evaluated = values("1-1", "1 .1", "1>2 .2", "1,2>3 .3", original=0.0)
+    assert [(row.history_length, row.best) for row in question_gains(evaluated).oracle] == [
+        (0, 0.1),
+        (1, 0.2),
+        (2, 0.3),
+    ]
+
+
+def test_question_gain_is_over_no_question_with_and_without_answer() -> None:
+    gains = question_gains(values("1-1", "1 .7 .2", "2 .1", original=0.3))
+    assert gains.against_original
+    first, second = gains.questions
+    assert (first.question, first.n, first.with_answer, first.without_answer) == (1, 1, 0.7, 0.2)
+    assert first.gain == pytest.approx(0.4)
+    assert first.gain_without_answer == pytest.approx(-0.1)
+    assert second.gain == pytest.approx(-0.2)
+    assert (second.without_answer, second.gain_without_answer) == (None, None)
+
+
+def test_question_after_several_histories_has_the_mean_over_them() -> None:
+    gains = question_gains(values("1-1", "1>3 .4 .1", "2>3 .8 .3", original=0.5))
+    assert gains.questions == (
+        QuestionGain(
+            "1-1", 3, 1, 2, pytest.approx(0.6), pytest.approx(0.2), pytest.approx(0.1), pytest.approx(-0.3)
+        ),
+    )
+
+
+def test_without_the_original_query_gains_are_against_the_question_without_its_answer() -> None:
+    """Facet 1-1's best question is 2: 0.9 with and 0.6 without. Facet 1-2 lacks that record: best counts, gain not."""
+    evaluated = values("1-1", "1 .5 .1", "2 .9 .6") | values("1-2", "1 .3")
+    gains = question_gains(evaluated)
+    assert gains.without_original == ("1-1", "1-2")
+    assert not gains.against_original
+    (row,) = gains.oracle
+    assert row.best == pytest.approx(0.6)
+    assert row.none == pytest.approx(0.6)
+    assert row.gain == pytest.approx(0.3)
+    assert [one.gain for one in gains.questions] == [pytest.approx(0.4), pytest.approx(0.3), None]
+    assert {one.gain_without_answer for one in gains.questions} == {None}
+
+
+def test_missing_original_query_of_one_facet_changes_all_baselines() -> None:
+    """Means over facets that stand against different things would mean nothing."""
+    evaluated = values("1-1", "1 .5 .1", original=0.0) | values("1-2", "1 .3 .2")
+    gains = question_gains(evaluated)
+    assert gains.without_original == ("1-2",)
+    assert gains.oracle[0].gain == pytest.approx((0.4 + 0.1) / 2)
+
+
+def test_t_test_pairs_best_and_none_by_facet() -> None:
+    """Differences 0.1, 0.2, 0.3: mean 0.2, sd 0.1, t = 0.2 / (0.1 / sqrt(3)) = 3.4641."""
+    evaluated: dict[str, float] = {}
+    for i in (1, 2, 3):
+        evaluated |= values(f"1-{i}", f"1 {0.5 + i / 10}", original=0.5)
+    test = question_gains(evaluated, test=True).oracle[0].test
+    assert test is not None
+    assert (test.n, test.t) == (3, pytest.approx(3.4641, abs=1e-4))
+    assert test.p == pytest.approx(0.0742, abs=1e-4)
+
+
+def test_gains_without_answered_question_are_empty() -> None:
+    gains = question_gains({"1-1-0-0": 0.5, "1-1-1-0": 0.5})
+    assert (gains.oracle, gains.questions, gains.without_original) == ((), (), ())
+
+
+RECORDS = st.dictionaries(
+    st.tuples(
+        st.sampled_from(["1-1", "1-2"]), st.sampled_from([(), (7,), (7, 8)]), st.integers(1, 3), st.booleans()
+    ),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0]),
+)
+
+
+@given(RECORDS, st.randoms(use_true_random=False))
+def test_worst_is_never_above_mean_nor_mean_above_best_in_any_order(
+    records: dict[tuple[str, tuple[int, ...], int, bool], float], rng: random.Random
+) -> None:
+    evaluated = {
+        encode_record_id(RecordId(1, int(facet[2:]), history, question, answered)): value
+        for (facet, history, question, answered), value in records.items()
+    }
+    found = question_gains(evaluated)
+    for row in found.oracle:
+        assert row.worst <= row.mean + 1e-12
+        assert row.mean <= row.best + 1e-12
+    shuffled = list(evaluated.items())
+    rng.shuffle(shuffled)
+    again = question_gains(dict(shuffled))
+    assert [(row.facets, row.best, row.gain) for row in again.oracle] == [
+        (row.facets, pytest.approx(row.best), None if row.gain is None else pytest.approx(row.gain))
+        for row in found.oracle
+    ]
+
+
+VALUES = {"1-1-0-0": 0.5, "1-1-1-1": 0.7, "1-1-1-0": 0.25, "1-1-2-1": 0.1, "1-1-1-2-1": 1.0}
+WITHOUT = {"1-1-1-1": 0.7, "1-1-1-0": 0.25, "1-1-2-1": 0.1}
+
+
+def printed(table: DataTable) -> list[list[str]]:
+    out = io.StringIO()
+    print_table(Console(file=out, width=80, color_system=None), table)
+    return [line.split() for line in out.getvalue().splitlines() if line.strip()]
+
+
+def test_figure_is_shown_with_published_digits() -> None:
+    table = figures_table([Figure("a", 2_639, 2_639), Figure("b", 8.21, 8.2121, 2), Figure("c", 4, 4.5)])
+    assert printed(table)[-3:] == [
+        ["a", "2,639", "2,639", "ok"],
+        ["b", "8.21", "8.21", "ok"],
+        ["c", "4", "4.5", "differs"],
+    ]
+    assert [row["reproduced"] for row in table.rows] == [True, True, False]
+
+
+def test_conversations_are_counted_by_length_and_together() -> None:
+    assert printed(counts_table({1: 1_000, 2: 5}))[-3:] == [["1", "1,000"], ["2", "5"], ["all", "1,005"]]
+
+
+def test_oracle_s_row_has_no_question_worst_mean_best_and_gain() -> None:
+    table = oracle_table({"P1": question_gains(VALUES)})
+    assert printed(table)[-2:] == [
+        ["P1", "0", "1", "0.5000", "0.1000", "0.4000", "0.7000", "+0.2000"],
+        ["P1", "1", "1", "0.5000", "1.0000", "1.0000", "1.0000", "+0.5000"],
+    ]
+    assert table.rows[0]["against"] == "the original query alone"
+
+
+def test_p_values_of_all_metrics_are_corrected_together() -> None:
+    """Two tests with t = 0.2 / (0.1 / sqrt(3)) = 3.4641 and p = 1 - t / sqrt(2 + t^2) = 0.07418: each p is doubled."""
+    values = {f"1-{i}-0-0": 0.5 for i in (1, 2, 3)} | {f"1-{i}-1-1": 0.5 + i / 10 for i in (1, 2, 3)}
+    found = question_gains(values, test=True)
+    table = oracle_table({"P1": found, "P3": found})
+    assert [row["p_holm"] for row in table.rows] == [pytest.approx(2 * row["p"]) for row in table.rows]
+    assert printed(table)[-1][-2:] == ["3.46", "0.1484"]
+    assert "chance alone lifts it above none" in table.caption, (
+        "a best of many is better even where nothing helps"
+    )
+
+
+def test_questions_are_ordered_from_best_to_worst() -> None:
+    table = questions_table("P1", question_gains(VALUES))
+    assert table.name == "questions_P1"
+    assert printed(table)[-3:] == [
+        ["1-1", "2", "1", "1", "1.0000", "+0.5000", "-", "-"],
+        ["1-1", "1", "0", "1", "0.7000", "+0.2000", "0.2500", "-0.2500"],
+        ["1-1", "2", "0", "1", "0.1000", "-0.4000", "-", "-"],
+    ]
+
+
+def test_missing_original_query_is_in_tables_and_note() -> None:
+    found = {"P1": question_gains(WITHOUT), "P3": question_gains(VALUES)}
+    table = oracle_table(found)
+    assert [row["against"] for row in table.rows] == [
+        "the best question without its answer",
+        *["the original query alone"] * 2,
+    ]
+    assert "none: the original query alone, or the best question without its answer" in table.caption
+    (note,) = gain_notes(found)
+    assert note.startswith(
+        "P1: 1 facet has no record of the original query alone (1-1-0-0), so gains are over"
+    )
+    questions = questions_table("P1", found["P1"])
+    assert "gain over the same question without its answer" in questions.caption
+    assert [row["gain"] for row in questions.rows] == [pytest.approx(0.45), None]
+
+
+def test_facets_left_out_of_gain_give_a_note() -> None:
+    values = {"1-1-1-1": 0.5, "1-1-1-0": 0.2, "1-2-1-1": 0.9}
+    found = {"P1": question_gains(values)}
+    (row,) = oracle_table(found).rows
+    assert (row["best"], row["none"], row["gain"]) == pytest.approx((0.7, 0.2, 0.3))
+    assert (row["facets"], row["facets_with_none"]) == (2, 1)
+    assert gain_notes(found)[1].startswith(
+        "P1, 0 past: only 1 of 2 facets have a record of the best question without"
+    )

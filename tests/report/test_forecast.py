@@ -1,0 +1,164 @@
+"""Forecasts as tables and JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from rich.console import Console
+
+from cts_async.config import BudgetConfig, RunConfig
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.estimates import Effort
+from cts_async.protocol.forecast import forecast
+from cts_async.protocol.past_usage import Observed, Seen
+from cts_async.protocol.plan import Plan, make_plan
+from cts_async.protocol.systems import System
+from cts_async.report.forecast import (
+    PlannedAndActual,
+    budget_warnings,
+    compare,
+    count,
+    forecast_json,
+    money,
+    print_forecast,
+)
+from cts_async.report.text import duration
+
+NOTED = {"calls": 100, "input_tokens": 20_000, "output_tokens": 3_000, "cost_usd": 0.5, "known_cost_usd": 0.5}
+
+
+def a_plan(directory: Path, **options: Any) -> Plan:
+    config = directory / "cts.toml"
+    config.write_text(
+        '[models.fake]\nbase_url = "http://a.example/v1"\nmodel = "fake-1"\nrequests_per_min = 20\n'
+        "input_usd_per_mtok = 1.0\noutput_usd_per_mtok = 10.0\n"
+        '[models.free]\nbase_url = "http://b.example/v1"\nmodel = "free-1"\n'
+    )
+    asked = RunConfig(models=("fake",), support="fake", judges=("fake",), agent="fake", limit=2, **options)
+    return make_plan(asked, load_catalogue(config), {}, keyless=True)
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return a_plan(tmp_path, runs_dir=tmp_path / "runs")
+
+
+def over(plan: Plan, **changes: Any) -> dict[System, Observed]:
+    """Both systems' two instances done, with 90 calls each, in 75 s."""
+    seen = {("search", "fake-1"): Seen(80, 90, 10_000, 1_000, 80.0)}
+    done = {instance.id for instance in plan.instances()}
+    note = {"instances": 2, **NOTED, "time_s": 60.0}
+    fields = {"seen": seen, "done": done, "forecast": note, "wall_s": 75.4, **changes}
+    return {system: Observed(**fields) for system in plan.systems}
+
+
+def printed(plan: Plan, runs: dict[System, Observed], width: int = 80) -> str:
+    out = io.StringIO()
+    print_forecast(Console(file=out, width=width), plan, forecast(plan, runs), runs)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0, "0"), (950.4, "950"), (9999.4, "9,999"), (12_345, "12.3k"), (4_560_000, "4.56M")]
+)
+def test_counts_are_abbreviated(value: float, said: str) -> None:
+    assert count(value) == said
+
+
+@pytest.mark.parametrize(
+    ("effort", "said"),
+    [
+        (Effort(cost_usd=1234.5), "$1,234.50"),
+        (Effort(cost_usd=0.0312), "$0.0312"),
+        (Effort(), "$0.00"),
+        (Effort(cost_usd=2.0, priced=False), "$2.00+?"),
+        (Effort(priced=False), "?"),
+    ],
+)
+def test_money_marks_unknown_prices(effort: Effort, said: str) -> None:
+    assert money(effort) == said
+
+
+def test_durations_are_formatted_as_clock() -> None:
+    assert [duration(s) for s in (7.2, 750, 11_100)] == ["0:07", "12:30", "3:05:00"]
+
+
+def test_forecast_prints_accounts_systems_steps_and_assumptions(plan: Plan) -> None:
+    said = printed(plan, {})
+    # orig: 10 turns and a judgement; fake-k1: three calls more; of two instances each.
+    for expected in ("requests/min", "orig", "fake-k1", "clarify", "assumed", "In all 50 calls", "Assumed:"):
+        assert expected in said
+    assert "2:30" in said  # 50 calls at 20 a minute
+    for assumption in forecast(plan).assumptions:
+        assert assumption in said
+    tables = said.split("In all")[0]
+    assert max(len(line.rstrip()) for line in tables.splitlines()) <= 80
+
+
+def test_narrow_terminal_breaks_no_number(plan: Plan) -> None:
+    narrow, wide = (printed(plan, {}, width).splitlines() for width in (30, 80))
+    numbers = [line.split()[2:5] for line in wide if line.startswith(("clarify", "answer", "rewrite"))]
+    assert len(numbers) == 3
+    for cells in numbers:
+        assert any(line.split()[2:5] == cells or line.split()[1:4] == cells for line in narrow)
+
+
+def test_unknown_prices_are_reported_with_settings(plan: Plan, tmp_path: Path) -> None:
+    assert "unknown" not in printed(plan, {})
+    asked = RunConfig(models=("fake",), every_role="free", limit=2, runs_dir=tmp_path / "runs")
+    free = make_plan(asked, load_catalogue(tmp_path / "cts.toml"), {})
+    assert "The price of free is unknown (?): give input_usd_per_mtok" in printed(free, {})
+
+
+def test_unknown_cost_is_spelled_out() -> None:
+    planned, took = Effort(20, 900, 100, priced=False), Effort(18, 800, 90, 2.0, priced=False)
+    assert PlannedAndActual(planned, 60.0, took, 75.0).line() == (
+        "Planned: 20 calls, 1,000 tokens, cost unknown, 1:00. Took: 18 calls, 890 tokens, $2.00+?, 1:15."
+    )
+
+
+def test_insufficient_budget_is_warned_about(tmp_path: Path) -> None:
+    plan = a_plan(tmp_path, budget=BudgetConfig(max_usd=0.5, max_calls=10), runs_dir=tmp_path)
+    # 0.3 to come and 0.3 spent; 5 calls to come and 5 spent are just enough.
+    said = budget_warnings(plan, Effort(5, 0, 0, 0.3), Effort(5, 0, 0, 0.3))
+    assert said == ["--max-usd 0.5 is less than the expected $0.6000: the run would stop early (exit 75)."]
+    assert len(budget_warnings(plan, Effort(6), Effort(5))) == 1
+
+
+def test_planned_and_actual_are_compared_at_the_end(plan: Plan) -> None:
+    comparison = compare(plan, over(plan))
+    assert comparison
+    # Two systems with 90 calls, 10,000 tokens in and 1,000 out: 2 x (0.01 + 0.01) dollars.
+    assert comparison.line() == (
+        "Planned: 200 calls, 46.0k tokens, $1.00, 1:00. Took: 180 calls, 22.0k tokens, $0.0400, 1:15."
+    )
+    assert "Nothing is left to do" in printed(plan, over(plan))
+    assert comparison.line() in printed(plan, over(plan))
+
+
+@pytest.mark.parametrize("changes", [{"done": {"s01"}}, {"forecast": None}])
+def test_no_comparison_before_the_end_or_without_forecast(plan: Plan, changes: dict[str, Any]) -> None:
+    assert compare(plan, over(plan, **changes)) is None
+    assert compare(plan, {}) is None
+
+
+def test_forecast_json_is_complete_and_adds_up(plan: Plan) -> None:
+    runs: dict[System, Observed] = {}
+    value = json.loads(orjson.dumps(forecast_json(plan, forecast(plan), runs)))
+    assert (value["instances"], value["total"]["calls"]) == (2, 50)
+    assert value["total"]["bound_by"] == "fake: requests/min"
+    for part in ("accounts", "systems", "steps"):
+        assert sum(row["calls"] for row in value[part]) == 50
+        assert sum(row["cost_usd"] for row in value[part]) == pytest.approx(
+            value["total"]["cost_usd"], abs=1e-5
+        )
+    assert value["accounts"][0]["time_s_by_limit"]["requests/min"] == 150.0
+    assert (value["planned"], value["actual"]) == (None, None)
+    done = forecast_json(plan, forecast(plan, over(plan)), over(plan))
+    assert done["total"]["calls"] == 0
+    assert (done["planned"]["calls"], done["actual"]["calls"]) == (200, 180)

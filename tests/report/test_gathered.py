@@ -1,0 +1,108 @@
+"""Instances opened in a report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from made_runs import Row, made_run
+from made_talks import made_talk
+from talk_world import INTENTS, write_talk_world
+
+from cts_async.config import EvaluationConfig
+from cts_async.datasets import open_dataset
+from cts_async.datasets.io import sha256_of
+from cts_async.report.gathered import Opened, gather, open_instances, open_talks
+
+GOLD = {
+    "id": "a",
+    "fused_query": "ferry times in winter",
+    "gold": {"nuggets": [{"id": "N1", "text": "it leaves at nine", "weight": 3}]},
+}
+
+
+def world(folder: Path) -> Path:
+    """A run over one query, with data and gold beside it; ernie and kimi judged it."""
+    row = Row("a", labels={"ernie": "f", "kimi": "n"}, fused_query="ferry times in winter")
+    directory = made_run(folder, label="orig", rows=[row], name="orig")
+    queries, gold = folder / "queries.csv", folder / "gold.jsonl"
+    queries.write_text("id,fused_query,blurred_query\na,ferry times in winter,ferry\n")
+    gold.write_text(json.dumps(GOLD) + "\n")
+    manifest = json.loads((directory / "run.json").read_text())
+    manifest["identity"]["data"] |= {"sha256": sha256_of(queries), "gold_sha256": sha256_of(gold)}
+    manifest["data"] = {"spec": str(queries), "gold": str(gold), "fields": {}}
+    (directory / "run.json").write_text(json.dumps(manifest))
+    return directory
+
+
+def opened(directory: Path) -> tuple[Opened, tuple[str, ...]]:
+    runs, notes = open_instances(gather([str(directory)]))
+    return runs[0].instances[0], notes
+
+
+def test_opened_instance_has_labels_and_nugget_texts(tmp_path: Path) -> None:
+    one, notes = opened(world(tmp_path))
+    assert {judge: line["nuggets"][0]["coverage"] for judge, line in one.verdicts.items()} == {
+        "ernie": "full",
+        "kimi": "none",
+    }
+    assert one.nuggets["N1"].text == "it leaves at nine"
+    assert notes == ()
+
+
+def test_missing_gold_is_noted_and_texts_left_out(tmp_path: Path) -> None:
+    directory = world(tmp_path)
+    (tmp_path / "gold.jsonl").write_text(json.dumps(GOLD).replace("nine", "ten") + "\n")
+    one, (note,) = opened(directory)
+    assert one.nuggets == {}
+    assert "is no longer the gold of these runs" in note
+
+
+def test_verdict_on_another_answer_is_not_shown(tmp_path: Path) -> None:
+    directory = world(tmp_path)
+    verdicts = directory / "judgments" / "kimi.jsonl"
+    line = json.loads(verdicts.read_text())
+    verdicts.write_text(json.dumps({**line, "answer_digest": "0" * 16}) + "\n")
+    one, _ = opened(directory)
+    assert list(one.verdicts) == ["ernie"]
+
+
+def test_changed_data_file_is_not_quoted(tmp_path: Path) -> None:
+    """A manifest may name any file, and reports are passed on."""
+    directory = world(tmp_path)
+    (tmp_path / "queries.csv").write_text("hunter2,the password\nx,y\n")
+    _, (note,) = opened(directory)
+    assert "not the file this run was made with" in note
+    assert "hunter2" not in note
+
+
+def test_opened_conversations_are_extremes_over_q(tmp_path: Path) -> None:
+    """Of "jaguar" and "ferry", one becomes its intent and the other a query that finds nothing."""
+    data, corpus = write_talk_world(tmp_path)
+    (car, ferry) = (one for one in INTENTS if one[0] in ("1-2", "2-1"))
+    rows = {"1-2": [{"query": car[2]}], "2-1": [{"query": "nothing of the kind"}]}
+    directory = made_talk(
+        tmp_path, scheme="cot", rows=rows, queries={"1-2": car[1], "2-1": ferry[1]}, k=1, clarifier="gpt"
+    )
+    manifest = json.loads((directory / "run.json").read_text())
+    manifest["data"] = {"spec": str(data), "gold": None, "fields": {}}
+    manifest["identity"]["data"]["sha256"] = open_dataset(str(data)).sha256()
+    (directory / "run.json").write_text(json.dumps(manifest))
+    (run,) = open_talks(
+        gather([str(directory)], evaluation=EvaluationConfig(corpus=corpus, qrels="intent:1"))
+    )
+    assert (run.system, run.measure, run.baseline) == (
+        "gpt-cot-respond-k1",
+        "nDCG@10 of the last query",
+        "the query w/o clarification",
+    )
+    found = {one.extreme.id: one.extreme for one in run.instances}
+    assert (found["1-2"].score, found["2-1"].score) == (1.0, 0.0)
+    assert found["2-1"].gain == -1.0
+    assert found["2-1"].why == ("greatest loss", "lowest score")
+    assert "highest score" in found["1-2"].why
+
+
+def test_conversations_without_documents_are_not_opened(tmp_path: Path) -> None:
+    directory = made_talk(tmp_path, scheme="cot", rows={"1-2": [{"query": "q"}]})
+    assert list(open_talks(gather([str(directory)]))) == []

@@ -1,0 +1,243 @@
+"""Results on a terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_runs import Row, made_run
+from rich.console import Console
+
+from cts_async import scorer
+from cts_async.report.result_columns import Scores
+from cts_async.report.results import difference_to, other_models, print_judged, print_results
+from cts_async.report.summary import JudgeScores, RunSummary, Spent, summarise_run, write_summary
+
+HEADINGS = ("system", "judge", "mean", "Δ orig [95 % CI]", "p50", "p90", "scored", "failed")
+
+
+def judged(judge: str, *scores: float, n_failed: int = 0) -> JudgeScores:
+    named = {f"q{i}": score for i, score in enumerate(scores)}
+    return JudgeScores(judge, Scores.of(named), scorer.summarise(scores, n_failed, 8))
+
+
+def summary(label: str, *judges: JudgeScores, calls: int = 0, failures: int = 0) -> RunSummary:
+    error = {"step": "clarify", "kind": "rejected", "message": "the request is [too] long"}
+    return RunSummary(
+        directory=Path("runs") / label,
+        manifest={"identity": {"system": label}},
+        judges=judges,
+        failures=tuple({"id": f"s{i:02}", "error": error} for i in range(failures)),
+        spent=Spent(calls=calls, tokens={"m": Counter(input=1)}),
+        n_expected=8,
+        n_done=8 - failures,
+        unknown_rate=None,
+        all_unknown_rate=None,
+        wall_s=3725.0,
+    )
+
+
+def printed(width: int, *summaries: RunSummary) -> str:
+    out = io.StringIO()
+    print_results(Console(file=out, width=width, color_system=None), summaries)
+    return out.getvalue()
+
+
+ORIG = summary("orig", judged("ernie", 100, 0, 40), judged("lexical", 10, 20, 30), calls=30)
+GPT = summary("gpt-k3", judged("ernie", 100, 100, 55), judged("lexical", 15, 25, 35), calls=81)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_every_column_is_readable(width: int) -> None:
+    text = printed(width, ORIG, GPT)
+    lines = text.splitlines()
+    assert all(len(line.rstrip()) <= width for line in lines)
+    assert "…" not in text
+    assert all(heading in lines[1] for heading in HEADINGS)
+    first, second = (
+        next(line for line in lines if line.startswith(name)).split() for name in ("orig", "gpt")
+    )
+    assert first[:6] == ["orig", "ernie", "46.67", "-", "40.00", "88.00"]
+    assert second[:3] == ["gpt-k3", "ernie", "85.00"]
+    assert "3/8" in first
+    assert "+5.0 [+5.0, +5.0]" in text  # lexical: 5 more in each instance
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_calls_and_time_are_printed_for_each_system(width: int) -> None:
+    text = printed(width, ORIG, GPT)
+    assert ("81 calls in 1:02:05" in text) == (width == 80)
+    assert ("calls" in text.splitlines()[1]) == (width == 120)
+    assert text.count("1:02:05") == 2
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_long_names_fold_and_numbers_stay_whole(width: int) -> None:
+    long = "deepseek:deepseek-reasoner"
+    wide = judged(long, 100, 0, 0)
+    text = printed(width, summary("orig", judged(long, 0, 100, 100)), summary(f"{long}-k3", wide))
+    assert all(len(line) <= width for line in text.splitlines())
+    assert "-33.3 [-100.0, +100.0]" in text
+    assert "…" not in text
+
+
+def test_unjudged_system_is_marked() -> None:
+    text = printed(80, summary("orig", calls=3))
+    assert "not judged" in text
+    assert "0/8" in text
+
+
+def test_at_most_ten_failures_are_listed() -> None:
+    text = " ".join(printed(80, summary("orig", judged("ernie", 1), failures=12)).split())
+    assert "failed: orig s00 at clarify: the request is [too] long" in text
+    assert "s09" in text
+    assert "s10" not in text
+    assert "and 2 more in results.jsonl" in text
+    assert "--retry-failed" in text
+
+
+def test_failure_messages_are_printed_without_control_characters() -> None:
+    error = {"step": "judge", "kind": "rejected", "message": "no\x1b[2J\nfailed: nothing"}
+    hostile = replace(summary("orig", judged("ernie", 1)), failures=[{"id": "s\x9b1", "error": error}])
+    assert "failed: orig s?1 at judge: no?[2J?failed: nothing" in printed(80, hostile)
+
+
+def test_names_in_results_are_untrusted_text() -> None:
+    """Whoever wrote a run's files chose them; such a closing tag is an error to rich."""
+    text = printed(80, summary("a[b]\x1b[2J", judged("[/b]x", 1), judged("[red]y", 2)))
+    assert "a[b]?[2J [/b]x" in text
+    assert " [red]y " in text
+    assert "a[b]?[2J: 0 calls" in text
+
+
+def scored(scores: dict[str, float]) -> JudgeScores:
+    return JudgeScores("ernie", Scores.of(scores), scorer.summarise(scores.values()))
+
+
+def test_differences_pair_instances_of_the_same_judge() -> None:
+    baseline = summary("orig", scored({"a": 10.0, "b": 20.0}))
+    other = scored({"b": 50.0, "c": 90.0})
+    found = difference_to(other, baseline)
+    assert found is not None
+    assert (found.n, found.mean) == (1, 30.0)
+    assert difference_to(judged("gpt", 1.0), baseline) is None
+    assert difference_to(other, None) is None
+
+
+def test_interval_does_not_depend_on_finishing_order() -> None:
+    """Were resamples to go by the order of the lines, these intervals would differ from the third digit on."""
+    pairs = [(float(7 * i % 31), float(5 * i % 23)) for i in range(40)]
+    found = set()
+    for ordered in (pairs, pairs[::-1], pairs[20:] + pairs[:20]):
+        named = {f"{own} {base}": (own, base) for own, base in ordered}
+        own, base = ({id: pair[i] for id, pair in named.items()} for i in (0, 1))
+        scores, orig = (
+            JudgeScores("ernie", Scores.of(of), scorer.summarise(of.values())) for of in (own, base)
+        )
+        found.add(difference_to(scores, summary("orig", orig)))
+    assert len(found) == 1
+
+
+def judged_again(folder: Path, *, results: str) -> RunSummary:
+    """q0 and q1 have answers, q2 failed; `strict`, a further judge, has labelled q0 and failed on q1."""
+    directory = made_run(
+        folder,
+        label="gpt-k1",
+        rows=[
+            Row("q0", labels={"ernie": "f", "strict": "n"}),
+            Row("q1", labels={"ernie": "f"}),
+            Row("q2", error="search/turn/1"),
+        ],
+    )
+    error = {"step": "judge/strict", "kind": "unusable_output", "message": "expected JSON"}
+    with (directory / "judgments" / "strict.jsonl").open("a") as file:
+        file.write(json.dumps({"id": "q1", "judge": "strict", "error": error}) + "\n")
+        file.write(json.dumps({"id": "gone", "judge": "strict", "error": error}) + "\n")
+    (directory / "results.jsonl").rename(directory / results)
+    return summarise_run(directory)
+
+
+def told_after(summary: RunSummary, *judges: str) -> list[str]:
+    out = io.StringIO()
+    print_judged(Console(file=out, width=200, color_system=None), [summary], judges)
+    return [line for line in out.getvalue().splitlines() if line.startswith(("failed", "The same", "Not"))]
+
+
+def test_failures_of_further_judge_are_listed(tmp_path: Path) -> None:
+    found = judged_again(tmp_path, results="results.jsonl")
+    assert told_after(found, "strict") == [
+        "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
+        "The same command retries these.",
+        "Not judged: 1 instance that failed in the runs; the runs' command with --retry-failed retries them.",
+    ]
+    assert told_after(found, "another")[1:] == []
+
+
+def test_failures_of_candidates_are_listed_for_all_judges(tmp_path: Path) -> None:
+    assert told_after(judged_again(tmp_path, results="per_item.jsonl"), "ernie", "strict") == [
+        "failed: made-gpt-k1 q2 at search/turn/1: refused",
+        "The same command with --retry-failed retries these.",
+        "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
+        "The same command retries these.",
+    ]
+
+
+def served_summary(label: str, **served: Counter[str]) -> RunSummary:
+    asked = {name.replace("_", "-"): replies for name, replies in served.items()}
+    return RunSummary(
+        directory=Path("runs") / label,
+        manifest={"identity": {"system": label}},
+        judges=(),
+        failures=(),
+        spent=Spent(served=asked),
+        n_expected=8,
+        n_done=8,
+        unknown_rate=None,
+        all_unknown_rate=None,
+        wall_s=1.0,
+    )
+
+
+def replies(**by_model: int) -> Counter[str]:
+    return Counter({name.replace("_", "-"): n for name, n in by_model.items()})
+
+
+def test_served_shares_are_over_all_runs() -> None:
+    """big: 3 + 2 of 10 + 10 replies came from small; a dated snapshot of big is big."""
+    runs = [
+        served_summary("orig", big=replies(big=7, small=3), judge=replies(judge=5)),
+        served_summary("big-k1", big=Counter({"big-2025-12-11": 8, "small": 2})),
+    ]
+    assert list(other_models(runs)) == [
+        "Another model: small gave 5 of 20 replies that big was asked for (orig, big-k1)"
+    ]
+
+
+def test_matching_models_print_nothing() -> None:
+    assert list(other_models([served_summary("orig", big=replies(big=7))])) == []
+
+
+def test_served_models_are_printed_as_untrusted_text() -> None:
+    out = io.StringIO()
+    odd = served_summary("orig", big=Counter({"[red]small\x1b[2J": 3}))
+    print_results(Console(file=out, width=80, color_system=None), [odd])
+    last = out.getvalue().splitlines()[-1]
+    assert last == "Another model: [red]small?[2J gave 3 of 3 replies that big was asked for (orig)"
+
+
+def test_summary_counts_replies_by_served_model(tmp_path: Path) -> None:
+    def step(**response: str) -> str:
+        return json.dumps({"step": "clarify", "model": "big", "response": {"text": "x", **response}}) + "\n"
+
+    failed = json.dumps({"step": "clarify", "model": "big", "error": {"kind": "refused"}}) + "\n"
+    tool = json.dumps({"step": "search/tool/1.1", "response": {"text": "x"}}) + "\n"
+    (tmp_path / "run.json").write_text(json.dumps({"identity": {"system": "big-k1"}}))
+    (tmp_path / "steps.jsonl").write_text(
+        step() + step(served_model="small") + step() + step(served_model="big-2025-12-11") + failed + tool
+    )
+    written = write_summary(summarise_run(tmp_path))
+    assert written["served_models"] == {"big": {"big": 2, "small": 1, "big-2025-12-11": 1}}

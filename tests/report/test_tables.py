@@ -1,0 +1,220 @@
+"""Tables as data, on a terminal and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import os
+from pathlib import Path
+
+import pytest
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from cts_async.errors import StorageFull, UsageError
+from cts_async.report.tables import (
+    Column,
+    DataTable,
+    Folded,
+    estimate,
+    folded,
+    number,
+    p_value,
+    print_table,
+    print_whole,
+    text,
+    write_csv,
+)
+
+ROWS = [
+    {"who": "gpt", "rate": 1 / 3, "gain": 1.005, "gain_low": -2.0, "gain_high": 4.0},
+    {"who": "kimi", "rate": None, "gain": None, "gain_low": None, "gain_high": None},
+]
+COLUMNS = (
+    Column("who", text("who"), numeric=False),
+    Column("rate", number("rate", ".3f")),
+    Column("gain", estimate("gain", "+.1f")),
+)
+
+
+def printed(table: DataTable, width: int = 80) -> str:
+    out = io.StringIO()
+    print_table(Console(file=out, width=width, color_system=None), table)
+    return out.getvalue()
+
+
+def test_numbers_are_rounded_and_missing_ones_are_dashes() -> None:
+    lines = printed(DataTable("t", "A title", "A caption", COLUMNS, ROWS)).splitlines()
+    assert lines[:2] == ["A title", "A caption"]
+    assert lines[2].split() == ["who", "rate", "gain"]
+    assert lines[4].split() == ["gpt", "0.333", "+1.0", "[-2.0,", "+4.0]"]
+    assert lines[5].split() == ["kimi", "-", "-"]
+
+
+def test_names_are_printed_without_markup_or_control_characters() -> None:
+    rows = [{"who": "[red]\x1b[2Jgpt"}]
+    assert "[red]�[2Jgpt" in printed(DataTable("t", "", "", COLUMNS[:1], rows))
+
+
+def test_headings_are_printed_without_markup() -> None:
+    columns = (Column("[bold]\x1b[2Jjudge[/]", text("who")),)
+    assert "[bold]�[2Jjudge[/]" in printed(DataTable("t", "", "", columns, [{"who": "x"}]))
+
+
+def test_long_name_folds() -> None:
+    rows = [{**ROWS[0], "who": "openrouter:some-vendor/some-very-long-model-name-2026-preview"}]
+    text = printed(DataTable("t", "", "", COLUMNS, rows), width=40)
+    assert all(len(line) <= 40 for line in text.splitlines())
+    assert "…" not in text
+    assert "+1.0 [-2.0, +4.0]" in text
+
+
+def test_empty_table_is_neither_printed_nor_written(tmp_path: Path) -> None:
+    empty = DataTable("t", "A title", "", COLUMNS, [])
+    assert printed(empty) == ""
+    write_csv(tmp_path, empty)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_long_table_shows_evenly_spaced_rows() -> None:
+    table = DataTable("t", "", "", (Column("n", text("n")),), [{"n": n} for n in range(9)], shown=3)
+    assert [line.strip() for line in printed(table).splitlines() if line.strip().isdigit()] == ["0", "4", "8"]
+    assert printed(DataTable("t", "A title", "", (), [{"n": 1}], shown=0)) == ""
+
+
+def test_csv_has_all_fields_unrounded(tmp_path: Path) -> None:
+    write_csv(tmp_path, DataTable("t", "", "", COLUMNS, ROWS))
+    assert (tmp_path / "t.csv").read_text() == (
+        "who,rate,gain,gain_low,gain_high\ngpt,0.3333333333333333,1.005,-2.0,4.0\nkimi,,,,\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("=cmd|'/C calc'!A1", "'=cmd|'/C calc'!A1"),
+        ("+1 or -1", "'+1 or -1"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(1)", "'@SUM(1)"),
+        ("\t=1", "'\t=1"),
+        ("refused\rby the server", "refused[U+000D]by the server"),
+        ("nul\x00 red\x1b[31m \u202eturned", "nul[U+0000] red[U+001B][31m [U+202E]turned"),
+        ("half \ud83d", "half �"),
+        ("two\nlines, 1 = 1", "two\nlines, 1 = 1"),
+        ("gpt-k3", "gpt-k3"),
+    ],
+)
+def test_csv_text_is_safe_for_spreadsheets_and_terminals(said: str, written: str, tmp_path: Path) -> None:
+    write_csv(tmp_path, DataTable("t", "", "", (), [{"who": said, said: -1.5}]))
+    with (tmp_path / "t.csv").open(encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file)) == [["who", written], [written, "-1.5"]]
+
+
+def test_full_disk_is_reported_with_file_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(StorageFull, match=r"t\.csv: cannot write \(No space left on device\); make room"):
+        write_csv(tmp_path, DataTable("t", "", "", COLUMNS, ROWS))
+
+
+def test_folder_is_created_and_file_in_its_place_refused(tmp_path: Path) -> None:
+    table = DataTable("t", "", "", (), [{"a": 1}])
+    write_csv(tmp_path / "new" / "er", table)
+    assert (tmp_path / "new" / "er" / "t.csv").read_text() == "a\n1\n"
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file: is a file; name a folder for the tables"):
+        write_csv(tmp_path / "file", table)
+    with pytest.raises(UsageError, match=r"x: cannot create this folder \(Not a directory\)"):
+        write_csv(tmp_path / "file" / "x", table)
+
+
+@pytest.mark.parametrize(
+    ("p", "digits", "shown"),
+    [(0.05, 3, "0.050"), (0.0006, 3, "0.001"), (0.0004, 3, "<.001"), (0.00004, 4, "<.0001"), (None, 3, "-")],
+)
+def test_p_value_is_never_printed_as_0(p: float | None, digits: int, shown: str) -> None:
+    assert p_value("p", digits)({"p": p}) == shown
+
+
+def results() -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0, pad_edge=False)
+    table.add_column("system", overflow="fold", min_width=8)
+    for heading in ("mean", "Δ orig [95 % CI]", "p50"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_row(Folded("gpt-at-cot-k3"), "47.18", "-13.8 [-30.4, +0.7]", "50.00")
+    return table
+
+
+def lines(table: Table, width: int) -> list[str]:
+    out = io.StringIO()
+    print_whole(Console(file=out, width=width, color_system=None), table)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_names_fold_and_numbers_do_not() -> None:
+    # 8 for the name, 5, 19 and 5 for the numbers, 3 between them.
+    assert lines(results(), 40)[2:] == ["gpt-at-  47.18 -13.8 [-30.4, +0.7] 50.00", "cot-k3"]
+
+
+def test_names_fold_less_when_table_overruns_terminal() -> None:
+    for width in (39, 1):
+        assert lines(results(), width)[2:] == ["gpt-at-      47.18 -13.8 [-30.4, +0.7] 50.00", "cot-k3"]
+
+
+def test_wide_terminal_changes_nothing() -> None:
+    assert lines(results(), 80)[2:] == ["gpt-at-cot-k3 47.18 -13.8 [-30.4, +0.7] 50.00"]
+
+
+def test_padding_is_counted_in_width() -> None:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1), pad_edge=False)
+    for heading in ("account", "calls"):
+        table.add_column(heading)
+    table.add_row("ernie", "132")
+    # 7 and 5, and a blank on either side of the one between them.
+    assert lines(table, 9)[0] == "account   calls"
+    assert lines(table, 9)[2:] == ["ernie     132"]
+
+
+def test_narrow_terminal_keeps_names_of_rows() -> None:
+    columns = [
+        Column("system", text("system"), numeric=False),
+        Column("minus", text("minus"), numeric=False),
+        *(Column(key, number(key, ".3f")) for key in ("delta", "p", "detects")),
+    ]
+    row = {"system": "orig", "minus": "gpt-k3", "delta": 13.842, "p": 0.1133, "detects": 23.373}
+    out = io.StringIO()
+    print_table(Console(file=out, width=20, color_system=None), DataTable("t", "Tests", "", columns, [row]))
+    assert "orig   gpt-k3 13.842 0.113  23.373" in out.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("fake-at-standard-respond-k2", ["fake-at-standard-", "respond-k2"]),
+        ("fake-at-cot-k2", ["fake-at-cot-k2"]),
+        ("the original query alone", ["the original", "query alone"]),
+        ("abcdefghijklmnopqrstuvwxyz", ["abcdefghijklmnopq", "rstuvwxyz"]),
+        ("北京-地铁-时刻-表-冬天-的-问题", ["北京-地铁-时刻-表-冬天-的-问题"]),
+        ("", [""]),
+    ],
+)
+def test_name_breaks_after_hyphen_or_space(text: str, lines: list[str]) -> None:
+    assert folded(text, 17) == lines
+
+
+def test_cell_uses_available_width_without_markup() -> None:
+    def printed(width: int) -> list[str]:
+        out = io.StringIO()
+        table = Table(box=None, show_header=False, padding=0)
+        table.add_column(overflow="fold")
+        table.add_row(Folded("gpt-[red]-respond-k2"))
+        Console(file=out, width=width, color_system=None).print(table)
+        return [line.rstrip() for line in out.getvalue().splitlines()]
+
+    assert printed(80) == ["gpt-[red]-respond-k2"]
+    assert printed(18) == ["gpt-[red]-respond-", "k2"]
+    assert all(len(line) <= 5 for line in printed(5))

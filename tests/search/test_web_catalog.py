@@ -1,0 +1,271 @@
+"""The catalogue of engines and readers: what is shipped, what a user may change, what each mistake is told."""
+
+from __future__ import annotations
+
+import pickle
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from cts_async.errors import InputError, UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.search.backends.corpus import CorpusBackend
+from cts_async.search.catalog import SHIPPED, SearchCatalogue, load_search, open_engine, open_reader
+
+MINE = """
+[search.searx]
+url = "http://127.0.0.1:8888/search?q={query}&format=json"
+engine = "SearXNG"
+fields = { snippet = "content" }
+
+[search.brave]
+url = "https://api.search.brave.com/res/v1/web/search?q={query}&count={limit}"
+key_env = "BRAVE_API_KEY"
+key_header = "X-Subscription-Token"
+key_format = "{key}"
+results = "web.results"
+
+[search.old_tavily]
+url = "https://api.tavily.com/search"
+key_env = "TAVILY_API_KEY"
+body = { api_key = "{key}", query = "{query}" }
+
+[search.here]
+kind = "corpus"
+path = "documents.jsonl"
+
+[visit.direct]
+allow = ["wiki.lan", "10.1.0.0/16"]
+max_bytes = 1_000_000
+
+[visit.mine]
+url = "http://127.0.0.1:9000/read?url={url}"
+text = "page.text"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "cts.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def shipped() -> SearchCatalogue:
+    return load_search()
+
+
+def test_the_shipped_names_are_webdancer_s_and_those_that_need_no_key(shipped: SearchCatalogue) -> None:
+    assert set(shipped.engines) == {"serper", "corpus"}
+    assert set(shipped.readers) == {"jina", "direct", "corpus"}
+    serper, jina = shipped.engine("serper"), shipped.reader("jina")
+    assert (serper.kind, serper.url, serper.key_env, serper.engine) == (
+        "serper",
+        "https://google.serper.dev/search",
+        "SERPER_API_KEY",
+        "Google",
+    )
+    assert (jina.kind, jina.url, jina.key_env, jina.timeout_s) == (
+        "jina",
+        "https://r.jina.ai",
+        "JINA_API_KEY",
+        10,
+    )
+    assert shipped.reader("direct").allow == ()
+
+
+def test_the_shipped_file_has_both_tables_and_no_secret() -> None:
+    assert set(tomllib.loads(SHIPPED.read_text(encoding="utf-8"))) == {"search", "visit"}
+
+
+def test_an_unknown_name_lists_the_known_ones(shipped: SearchCatalogue) -> None:
+    with pytest.raises(
+        UsageError, match="unknown search engine 'sreper'; did you mean 'serper'. known: corpus, serper"
+    ):
+        shipped.engine("sreper")
+    with pytest.raises(UsageError, match="unknown page reader 'x'; known: corpus, direct, jina"):
+        shipped.reader("x")
+
+
+def test_a_user_s_tables_are_read(tmp_path: Path) -> None:
+    catalogue = load_search(written(tmp_path, MINE))
+    searx, brave = catalogue.engine("searx"), catalogue.engine("brave")
+    assert (searx.kind, searx.call.method, searx.call.key_header, searx.account) == (
+        "http",
+        "GET",
+        "",
+        "127.0.0.1:8888",
+    )
+    assert searx.fields == {
+        "title": "title",
+        "url": "url",
+        "snippet": "content",
+        "date": "date",
+        "source": "source",
+    }
+    assert (brave.call.key_header, brave.account) == ("X-Subscription-Token", "BRAVE_API_KEY")
+    tavily = catalogue.engine("old_tavily")
+    assert (tavily.call.method, tavily.call.key_header) == ("POST", "")
+    assert catalogue.engine("here").path == tmp_path / "documents.jsonl"
+    assert catalogue.reader("mine").text == "page.text"
+
+
+def test_a_user_s_table_overrides_a_shipped_one_field_by_field(tmp_path: Path) -> None:
+    direct = load_search(written(tmp_path, MINE)).reader("direct")
+    assert (direct.allow, direct.max_bytes) == (("wiki.lan", "10.1.0.0/16"), 1_000_000)
+    assert (direct.kind, direct.timeout_s, direct.max_redirects) == ("direct", 20, 5)
+
+
+def test_an_empty_key_variable_says_that_no_key_is_needed(tmp_path: Path) -> None:
+    text = '[visit.jina]\nkey_env = ""\nrequests_per_min = 20\n'
+    jina = load_search(written(tmp_path, text)).reader("jina")
+    assert (jina.key_env, jina.requests_per_min, jina.account) == (None, 20, "r.jina.ai")
+
+
+def test_missing_variables_are_each_named_once(tmp_path: Path) -> None:
+    catalogue = load_search(written(tmp_path, MINE))
+    specs = [catalogue.engine("serper"), catalogue.reader("jina"), catalogue.engine("serper")]
+    assert catalogue.missing_variables(specs, {}) == ("SERPER_API_KEY", "JINA_API_KEY")
+    assert catalogue.missing_variables(specs, {"JINA_API_KEY": "k", "SERPER_API_KEY": " "}) == (
+        "SERPER_API_KEY",
+    )
+    assert catalogue.missing_variables([catalogue.engine("searx"), catalogue.reader("direct")], {}) == ()
+
+
+HTTP = '[search.m]\nurl = "http://h/?q={query}"\n'
+READ = '[visit.m]\nurl = "http://h/{url}"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "field", "said"),
+    [
+        (HTTP + "max_concurency = 3", 3, "search.m.max_concurency", "did you mean 'max_concurrency'?"),
+        (HTTP + "feilds = {}", 3, "search.m.feilds", "did you mean 'fields'?"),
+        (HTTP + 'fields = { link = "a" }', 3, "search.m.fields.link", "unknown field"),
+        (HTTP + 'fields = { url = "" }', 3, "search.m.fields.url", "at least 1 character"),
+        (HTTP + "[search.m.fields]\ntitle = 3", 3, "search.m.fields.title", "valid string"),
+        (HTTP + 'kind = "https"', 3, "search.m.kind", "'serper', 'http' or 'corpus'"),
+        (HTTP + 'method = "PUT"', 3, "search.m.method", "'GET' or 'POST'"),
+        (HTTP + "requests_per_min = 0", 3, "search.m.requests_per_min", "greater than 0"),
+        (HTTP + "timeout_s = nan", 3, "search.m.timeout_s", "finite"),
+        (HTTP + 'api_key = "sk-1"', 3, "search.m.api_key", "use key_env"),
+        (HTTP + 'key_env = "sk-1"', 3, "search.m.key_env", "the NAME of an environment variable"),
+        (HTTP + 'headers = { X-API-Key = "sk-1" }', 3, "search.m.headers.X-API-Key", "use key_env"),
+        (HTTP + 'body = { a = [{ api_key = "sk-1" }] }', 3, "search.m.body.a.api_key", "write {key} here"),
+        (HTTP + 'headers = { X-Token = "sk-1" }', 3, "search.m.headers.X-Token", "write {key} here"),
+        (HTTP + 'headers = { X-Auth-User = "sk-1" }', 3, "search.m.headers.X-Auth-User", "write {key} here"),
+        (HTTP + 'body = { a = "Bearer 0123456789abcdefg" }', 3, "search.m.body.a", "looks like a key"),
+        (
+            HTTP + 'headers = { X-Subscription-Token = "sk-1" }',
+            3,
+            "search.m.headers.X-Subscription-Token",
+            "write {key} here",
+        ),
+        (HTTP + 'headers = { Cookie = "sk-1" }', 3, "search.m.headers.Cookie", "write {key} here"),
+        (HTTP + 'body = { access_token = "sk-1" }', 3, "search.m.body.access_token", "write {key} here"),
+        (HTTP + 'zh_params = { apiKey = "sk-1" }', 3, "search.m.zh_params.apiKey", "write {key} here"),
+        (HTTP + 'key_format = "Bearer sk-1"', 3, "search.m.key_format", "has no {key}"),
+        (
+            '[search.m]\nurl = "http://h/?q={query}&api_key=sk-1"',
+            2,
+            "search.m.url",
+            "write {key} after api_key=",
+        ),
+        *(
+            (f'[search.m]\nurl = "http://h/?q={{query}}&{name}=sk-1"', 2, "search.m.url", f"after {name}=")
+            for name in ("auth", "sig", "bearer_token", "X-Amz-Signature")
+        ),
+        (
+            '[search.m]\nurl = "http://{key}.h/?q={query}"',
+            2,
+            "search.m.url",
+            "must not contain a {placeholder}",
+        ),
+        ('[search.m]\nurl = "http://h/?q=x"', 2, "search.m.url", "has no {query}"),
+        ('[search.m]\nurl = "http://h/{query}/{page}"', 2, "search.m.url", "unknown placeholder {page}"),
+        ('[search.m]\nurl = "https://sk-1@h/{query}"', 2, "search.m.url", "use key_env"),
+        ('[search.m]\nurl = "h/{query}"', 2, "search.m.url", "not an http(s) address"),
+        ("[search.m]\n", 1, "search.m.url", "is missing"),
+        ('[search.serper]\nurl = ""', 2, "search.serper.url", "is missing"),
+        ("[search]\nm = 3", None, "search.m", "expected a table"),
+        ('[search."a b"]\nurl = "http://h/{query}"', None, "a b", "letters, digits"),
+        (READ + "max_bytes = 0", 3, "visit.m.max_bytes", "greater than 0"),
+        (READ + "max_redirects = 21", 3, "visit.m.max_redirects", "less than or equal to 20"),
+        ('[visit.m]\nurl = "http://h/{query}"', 2, "visit.m.url", "unknown placeholder {query}"),
+        ('[visit.m]\nurl = "http://h/"', 2, "visit.m.url", "has no {url}"),
+        ('[visit.direct]\nallow = ["10.0.0.1/8"]', 2, "visit.direct.allow", "'10.0.0.1/8' is neither"),
+        ("visit = 3", None, "visit", "expected a table"),
+        ("[vist.m]", None, "vist", "did you mean 'visit'?"),
+    ],
+)
+def test_a_mistake_is_told_with_file_line_and_field(
+    tmp_path: Path, text: str, line: int | None, field: str, said: str
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        load_search(path)
+    error = caught.value
+    assert (error.path, error.line, error.field) == (str(path), line, field)
+    assert said in error.problem
+    assert "sk-" not in str(error)
+    assert "\n" not in str(error)
+
+
+def test_models_and_backends_share_one_file(tmp_path: Path) -> None:
+    path = written(tmp_path, MINE + '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n')
+    assert "m" in load_catalogue(path).models
+    assert "searx" in load_search(path).engines
+
+
+def test_a_spec_is_hashable_travels_and_says_what_decides_its_results(tmp_path: Path) -> None:
+    catalogue = load_search(written(tmp_path, MINE))
+    for spec in (*catalogue.engines.values(), *catalogue.readers.values()):
+        assert pickle.loads(pickle.dumps(spec)) == spec
+        assert len({spec, spec}) == 1
+        assert replace(spec, max_concurrency=99, timeout_s=1.0).identity == spec.identity
+        assert spec.kind == "corpus" or replace(spec, url="http://other/").identity != spec.identity
+
+
+async def test_each_kind_opens_as_its_backend(tmp_path: Path) -> None:
+    catalogue = load_search(written(tmp_path, MINE))
+    environ = {"SERPER_API_KEY": "k", "JINA_API_KEY": "k", "BRAVE_API_KEY": "k", "TAVILY_API_KEY": "k"}
+    async with aiohttp.ClientSession() as session:
+        engines = ("serper", "searx", "brave", "old_tavily", "here")
+        opened = {name: open_engine(catalogue.engine(name), environ, session) for name in engines}
+        readers = {
+            name: open_reader(catalogue.reader(name), environ, session) for name in ("jina", "direct", "mine")
+        }
+    assert {name: type(engine).__name__ for name, engine in opened.items()} == {
+        "serper": "Serper",
+        "searx": "HttpEngine",
+        "brave": "HttpEngine",
+        "old_tavily": "HttpEngine",
+        "here": "CorpusBackend",
+    }
+    assert {name: type(reader).__name__ for name, reader in readers.items()} == {
+        "jina": "JinaReader",
+        "direct": "DirectReader",
+        "mine": "HttpReader",
+    }
+    assert (opened["serper"].engine, opened["searx"].engine, opened["brave"].engine) == (
+        "Google",
+        "SearXNG",
+        "",
+    )
+    assert isinstance(opened["here"], CorpusBackend)
+
+
+async def test_what_is_missing_is_said_when_a_backend_is_opened(shipped: SearchCatalogue) -> None:
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(UsageError, match="serper needs a key: set SERPER_API_KEY"):
+            open_engine(shipped.engine("serper"), {}, session)
+        with pytest.raises(UsageError, match="JINA_API_KEY is not a valid key") as caught:
+            open_reader(shipped.reader("jina"), {"JINA_API_KEY": "secret\nline"}, session)
+        assert "secret" not in str(caught.value)
+        with pytest.raises(UsageError, match="corpus has no documents: name a file with --corpus"):
+            open_engine(shipped.engine("corpus"), {}, session)
+        with pytest.raises(UsageError, match="corpus has no documents"):
+            open_reader(shipped.reader("corpus"), {}, session)
