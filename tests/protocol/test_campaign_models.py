@@ -112,7 +112,7 @@ def test_a_model_served_for_another_is_told_once_and_counted(tmp_path: Path) -> 
     found = ran(tmp_path, served_model="claude-haiku")
     asked = "claude-sonnet-4-5-20250929"
     told = [event.text for event in found.said if isinstance(event, Notice)]
-    assert told == [f"{asked} was asked for, claude-haiku answers"]
+    assert told == [f"{asked} was requested, claude-haiku replies"]
     assert found.summary["served_models"] == {asked: {"claude-haiku": N * CLARIFIED}}
 
 
