@@ -535,9 +535,9 @@ def test_the_schema_of_labels_fixes_number_and_words() -> None:
 
 def test_every_form_has_a_name_and_what_a_server_can_enforce() -> None:
     forms: list[Expect[object]] = [QuestionList(2), ShortPhrase(), OneLine(), N12]
-    assert [form.name for form in forms] == ["questions/2", "phrase", "line", "coverage", "text"]
-    assert [form.json_schema is not None for form in forms] == [True, False, False, True, False]
-    assert [form.grammar is not None for form in forms] == [True, True, True, True, False]
+    assert [form.name for form in forms] == ["questions/2", "phrase", "line", "coverage"]
+    assert [form.json_schema is not None for form in forms] == [True, False, False, True]
+    assert [form.grammar is not None for form in forms] == [True, True, True, True]
 
 
 def test_thoughts_are_stripped_wherever_they_end() -> None:
