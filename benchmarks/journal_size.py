@@ -21,7 +21,7 @@ from unittest.mock import patch
 
 from benchmarks.shared.result import Result, Row
 from cts_async.config import JudgeConfig, RunConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events, Usage
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm.catalog import load_catalogue

@@ -12,7 +12,7 @@ from made_runs import Row, made_run
 from made_talks import made_talk
 
 from cts_async.config import JudgeConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm.catalog import load_catalogue

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -34,6 +36,8 @@ from golden_world import (
 from cts_async.errors import UsageError
 
 GOLDEN = Path(__file__).parent / "golden"
+RETIRED = re.compile(r'"(?!agent|answer|clarify|judge|rewrite)\w+\.small\.(?:en|zh)": "[0-9a-f]{64}",$')
+"""Prompts for small models that 0.7.0 shipped for the roles beyond those of a default run."""
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +105,7 @@ def test_same_commands_make_the_same_runs_as_0_7_0(
         shutil.rmtree(made) if Path(made).is_dir() else Path(made).unlink()
     for name, command in MADE.items():
         assert done(name, *command) == expected["printed"][name]
-    check(snapshot(*REPEATED), right)
+    check(snapshot(*REPEATED), {path: list(filterfalse(RETIRED.search, right[path])) for path in right})
 
 
 def test_repeated_commands_leave_finished_runs_as_they_are(

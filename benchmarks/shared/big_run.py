@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
-from cts_async.datasets.dataset import sha256_of
+from cts_async.datasets.io import sha256_of
 from cts_async.scorer import restore_score_100
 
 K, JUDGE, MODEL, SYSTEM = 2, "ernie", "model-1", "gpt-k2"

@@ -8,7 +8,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 
 
 def write_world(directory: Path, n: int) -> Path:

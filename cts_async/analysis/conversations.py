@@ -23,14 +23,10 @@ from cts_async.records import (
     Scheme,
 )
 
-# --- conversations
-#
-# Conversations as analyses see them: what was offered, answered or picked at each turn, by instance.
-
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One instance's conversation: `fused_query` is the intent behind it ("" where nobody was asked)."""
+    """One instance's conversation; `fused_query` is the intent behind it ("" if no user took part)."""
 
     id: str
     blurred_query: str
@@ -40,9 +36,9 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A run of conversations. `clarifier` is the model, `user` who played the user, "" where nobody did.
+    """A run of conversations by the model `clarifier` with a user played by `user` ("" for none).
 
-    What failed has no conversation and is counted.
+    Failed instances have no conversation and are counted.
     """
 
     directory: Path
@@ -53,24 +49,24 @@ class Talk:
     mode: Mode
     k: int
     conversations: Mapping[str, Conversation] = field(repr=False)
-    """By instance id, in the order in which they finished."""
+    """By instance id, in order of completion."""
     n_failed: int
     n_expected: int
 
     @property
     def name(self) -> str:
-        """Short, for tables: "at-cot respond"."""
+        """Short name for tables: "at-cot respond"."""
         return f"{self.scheme} {self.mode}"
 
     def of(self, ids: frozenset[str]) -> Mapping[str, Conversation]:
-        """The conversations over these instances."""
+        """Return the conversations over these instances."""
         return {id: one for id, one in self.conversations.items() if id in ids}
 
 
 def read_talk(directory: Path) -> Talk:
-    """Read a run whose results have turns: one of `cts converse`, or of `cts run` by a scheme or mode of its own.
+    """Read a run whose results have turns: one of `cts converse`, or of `cts run` with --scheme or --mode.
 
-    Raises InputError where there is no run, where it has no turns, and for a turn that cannot be understood.
+    Raises InputError if it is not a run or has no turns, and for a malformed turn.
     """
     manifest = read_manifest(directory)
     if manifest is None:
@@ -78,9 +74,7 @@ def read_talk(directory: Path) -> Talk:
     identity, path = manifest.get("identity", {}), directory / RESULTS
     scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
     if scheme not in SCHEMES or mode not in MODES:
-        raise InputError(
-            directory / "run.json", f"the scheme {scheme!r} with mode {mode!r} is none that there is"
-        )
+        raise InputError(directory / "run.json", f"unknown scheme {scheme!r} or mode {mode!r}")
     lines = latest_results(path)
     found = {id: _conversation(path, line) for id, line in lines.items() if not failed(line)}
     return Talk(
@@ -101,7 +95,8 @@ def _conversation(path: Path, line: Line) -> Conversation:
     turns = line.get("turns")
     if not isinstance(turns, list):
         raise InputError(
-            path, f"{line['id']}: no conversation (turns are missing): this run asked all at once"
+            path,
+            f"{line['id']}: no conversation: turns are missing, since this run asked all questions at once",
         )
     try:
         read = tuple(map(turn_of, turns))
@@ -113,15 +108,15 @@ def _conversation(path: Path, line: Line) -> Conversation:
 
 
 def turn_of(value: Mapping[str, Any]) -> ConversationTurn:
-    """A turn as `results.jsonl` has it. Raises ValueError that says what is wrong."""
+    """Parse a turn of `results.jsonl`. Raises ValueError with the problem."""
     if not isinstance(value, dict):
-        raise ValueError("a turn has to be an object")
+        raise ValueError("a turn must be an object")
     offered, types, answers = (_texts(value, name) for name in ("offered", "types", "answers"))
     if not set(types) <= set(AMBIGUITY_TYPES):
-        raise ValueError(f"types have to be of {', '.join(AMBIGUITY_TYPES)}, are {', '.join(types)}")
+        raise ValueError(f"types must be among {', '.join(AMBIGUITY_TYPES)}, not {', '.join(types)}")
     chosen = value.get("chosen")
     if chosen is not None and not (isinstance(chosen, int) and 0 <= chosen < len(offered)):
-        raise ValueError(f"chosen has to be the place of an offered query, is {chosen!r}")
+        raise ValueError(f"chosen must be the index of an offered query, not {chosen!r}")
     return ConversationTurn(
         offered=offered,
         types=cast("tuple[AmbiguityType, ...]", types),
@@ -135,32 +130,28 @@ def turn_of(value: Mapping[str, Any]) -> ConversationTurn:
 def _texts(value: Mapping[str, Any], name: str) -> tuple[str, ...]:
     texts = value.get(name) or []
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ValueError(f"{name} has to be a list of texts")
+        raise ValueError(f"{name} must be a list of texts")
     return tuple(texts)
 
 
-# --- talk_groups
-#
-# Which conversations stand side by side in one table: a Clarifier's, with one user and as many turns.
-#
-# A table has a row for each scheme and turn and a column for each mode, and so room for one run of each. Runs that
-# differ in something else need tables of their own: in one they would hide each other, or be tested against themselves.
+# Groups of conversations that share a table: a table has a row for each scheme and turn and a column for each mode,
+# so it holds one run of each. Runs that differ in anything else need tables of their own.
 
 
 @dataclass(frozen=True, slots=True)
 class TalkGroup:
-    """Talks of one Clarifier, one of each scheme and mode. `name` is the Clarifier's, and where needed says the way."""
+    """Runs of one Clarifier, at most one of each scheme and mode, under a distinct name."""
 
     name: str
     talks: tuple[Talk, ...]
 
 
 def talk_groups(talks: Iterable[Talk]) -> list[TalkGroup]:
-    """The talks in groups, Clarifier by Clarifier, in the order of the first talk of each.
+    """Group runs by Clarifier, in the order of the first run of each.
 
-    Where a Clarifier has a scheme and mode more than once, there is a group for each user and number of turns, and
-    for each further run of the same. Questions asked at once, which no user answers, stand beside each of these, or,
-    if there are several runs of them as well, in groups of their own.
+    If a Clarifier has a scheme and mode more than once, there is a group for each user and number of turns, and
+    for each further run of the same. Runs of mode at-once, which have no user, join each of these groups, or form
+    groups of their own if there are several of the same scheme.
     """
     return [group for own in _by(lambda talk: talk.clarifier, talks).values() for group in _groups(own)]
 
@@ -185,7 +176,7 @@ def _way(talk: Talk) -> str:
 
 
 def _rounds(talks: Iterable[Talk]) -> Iterator[list[Talk]]:
-    """The first run of every scheme and mode, then the second ones, and so on."""
+    """Yield the first run of every scheme and mode, then the second ones, and so on."""
     kinds = _by(lambda talk: f"{talk.scheme} {talk.mode}", talks).values()
     for number in range(max(map(len, kinds))):
         yield [runs[number] for runs in kinds if number < len(runs)]

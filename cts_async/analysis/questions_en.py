@@ -35,7 +35,7 @@ _FACET: Final = re.compile(
     r"\b(?:know|learn|see|find out|finding out|understand|wondering|looking for|find|info(?:rmation)? on)\s+"
     r"(?:about\s+)?(?:where|when|how|why|who|what|whether|if|which)\b"
 )
-"""A question within the question offers a part of the topic: "do you want to know how to apply"."""
+"""A nested question offers a part of the topic: "do you want to know how to apply"."""
 _SPECIFIC: Final = re.compile(
     rf"\b(?:specific|particular|certain|single|given|preferred|exact|desired|target)\b{_NP}"
 )
@@ -102,16 +102,16 @@ _PHRASES: Final[tuple[tuple[QuestionType, str], ...]] = (
     ("entity", r"(?:^|[,;.]\s*|\b(?:of|to|by|with)\s+)whom?\b"),
 )
 _TURNS: Final = tuple((re.compile(pattern), kind) for kind, pattern in _PHRASES)
-"""Turns of phrase that have a type, whatever noun stands beside them; of those that overlap the first."""
+"""Phrases that have a type whatever noun is near them; of overlapping ones the first counts."""
 
 
 def asked_types(text: str) -> list[QuestionType]:
-    """The types that a question asks for, what is asked first standing first; empty for none."""
+    """Return the types that a question asks for, in the order asked; [] for none."""
     return _asked(_EXAMPLES.sub("", text)) or _asked(text)
 
 
 def mentions_region(text: str) -> bool:
-    """Whether a word for places stands in the question; names of places are no such words."""
+    """True if the question contains a word for places; names of places do not count."""
     return _MENTIONS.has(text, "region")
 
 
@@ -135,7 +135,7 @@ def _within(at: int, turns: list[tuple[tuple[int, int], QuestionType]]) -> bool:
 
 
 def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
-    """What question words, and words such as "specific", are bound to."""
+    """Yield the types that question words, and words such as "specific", are bound to."""
     for found in _WH.finditer(text):
         for kind in _np_types(found["np"]) or _unnamed(found["wh"], found["np"]):
             yield found.start(), kind
@@ -149,7 +149,7 @@ def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
 
 
 def _np_types(np: str) -> list[QuestionType]:
-    """The types of the heads of a noun phrase: a head stands last, or before 's or "of"."""
+    """Return the types of the heads of a noun phrase: a head is last, or before 's or "of"."""
     if (part := _PART_OF.search(np)) and _PLACES.ending(part["place"]):
         return ["region"]
     if _KIND_OF.search(np):
@@ -160,12 +160,12 @@ def _np_types(np: str) -> list[QuestionType]:
 
 
 def _unnamed(wh: str, np: str) -> list[QuestionType]:
-    """What a question asks for whose noun is not known: "which x" picks one of several, "what x" a part."""
+    """Return the type for an unknown noun: "which x" picks one of several, "what x" a part."""
     return ["entity"] if wh == "which" and np.strip() and not re.match(r"\s+of\b", np) else ["scope"]
 
 
 def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
-    """What the alternatives of "or" differ in, where words say it."""
+    """Yield the types in which the alternatives of "or" differ, if their words tell."""
     for clause in re.finditer(r"[^?;.!]+", text):
         if _WH.search(clause[0]):
             continue
@@ -173,7 +173,7 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
         for before, after in pairwise(parts):
             at += len(before)
             last = " ".join(before.split()[-3:])
-            # California's rules are of no other place; of Canada's or Australia's rules one has to be chosen.
+            # "California's rules" is not an alternative; "Canada's or Australia's rules" are.
             kinds = {*_values(after), *_values(_OWNED.sub("", last))}
             if _ANOTHER.fullmatch(after):
                 kinds |= {kind for kind in (_NOUNS.last(last),) if kind}
@@ -182,14 +182,14 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
 
 
 def _values(text: str) -> Iterator[QuestionType]:
-    """The types of the values in a text: years, places, "latest", "nationwide" and the like."""
+    """Yield the types of the values in a text: years, places, "latest", "nationwide" and the like."""
     if _YEAR.search(text):
         yield "time"
     yield from (kind for lexicon in (_VALUES, _PLACES) for _, kind in lexicon.find(text))
 
 
 def _fallback(text: str) -> list[QuestionType]:
-    """The types of a question without a question word that could be read."""
+    """Return the types of a question without a known question word."""
     if _NO_NOUN.search(text):
         return ["scope"]
     if _MEANT.search(text):
@@ -202,7 +202,7 @@ def _fallback(text: str) -> list[QuestionType]:
 
 
 def _last_nouns(text: str) -> list[QuestionType]:
-    """The types of the nouns that a text ends with: "The city and travel dates?" names two."""
+    """Return the types of the nouns that a text ends with: "The city and travel dates?" names two."""
     kinds: list[QuestionType] = []
     for part in reversed(_JOIN.split(text.rstrip("?.! "))):
         if (kind := _NOUNS.last(" ".join(part.split()[-3:]))) is None:
@@ -212,7 +212,7 @@ def _last_nouns(text: str) -> list[QuestionType]:
 
 
 def _narrowed(text: str) -> QuestionType | None:
-    """The time or the region that "do you want ..." offers to narrow the query to."""
+    """Return time or region if "do you want ..." offers to narrow the query to one."""
     if _YEAR.search(text):
         return "time"
     if (kind := _VALUES.first(text)) and kind != "criterion":

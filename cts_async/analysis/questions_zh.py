@@ -29,16 +29,16 @@ _YEAR: Final = re.compile(
 _NO_PLACE: Final = re.compile(
     r"(?:大脑|脑部|身体|皮肤|面部|眼睛|心脏|屏幕|页面|图片|图像|文档|表格|代码)的?(?:是|在)?$"
 )
-"""What has regions and positions that are no places."""
+"""Things with regions and positions that are not places."""
 _END: Final = "。？！?!；;\n"
 
 _AND: Final = "以及|(?<![涉普])及(?![格时])|和|与|跟|或者?|还有|、"
 _ASKING: Final = "[哪何几谁某]|什么|多少|具体|特定"
-"""What begins the next thing that is asked for: no phrase reaches over it, as in 哪一年哪个地区."""
+"""Words that begin the next thing asked for, so that no phrase extends over them, as in 哪一年哪个地区."""
 
 
 def _phrase(stops: str) -> str:
-    """A pattern for the noun phrase behind a question word, `np`, and for what is joined to it, `more`."""
+    """Return a pattern for the noun phrase after a question word, `np`, and what is joined to it, `more`."""
     np = rf"(?:(?!{_ASKING}|{_AND})[^的,{_END}{stops}]){{0,8}}"
     return rf"(?P<np>{np})(?P<more>(?:(?:{_AND}){np})*)"
 
@@ -61,7 +61,7 @@ _LINK: Final = re.compile(
 )
 _SPELL: Final = re.compile(r"久|长时间|长?(?:天|年(?!级)|个月|小时|星期|周)|号(?![线楼院门口机码])")
 _SUBJECT_CHARS: Final = 40
-"""So far back from a question word its subject is looked for."""
+"""Characters before a question word in which its subject is searched."""
 _COUNTS: Final = frozenset({"哪", "哪一", "哪几", "几", "多", "多少"})
 _PREFERENCE: Final = re.compile(
     r"看重|在意|优先|注重|侧重|偏好|倾向|更关注|衡量|评判|评价|排名|排序|按|根据|为准|标准|定义|口径"
@@ -85,23 +85,23 @@ _TURNS: Final[tuple[tuple[re.Pattern[str], QuestionType], ...]] = (
         "scope",
     ),
 )
-"""Turns of phrase that have a type, whatever noun stands beside them."""
+"""Phrases that have a type whatever noun is near them."""
 
 _CLASSIFIED: Final[dict[str, QuestionType]] = {
     **dict.fromkeys("种类些样", "scope"),
     **dict.fromkeys("个家款座位部所本首支只场台辆间项门张份条", "entity"),
     "届": "time",
 }
-"""What a question asks for whose noun is not known, by the question word's last character."""
+"""The type for an unknown noun, by the question word's last character."""
 
 
 def asked_types(text: str) -> list[QuestionType]:
-    """The types that a question asks for, what is asked first standing first; empty for none."""
+    """Return the types that a question asks for, in the order asked; [] for none."""
     return _asked(_EXAMPLES.sub("", text)) or _asked(text)
 
 
 def mentions_region(text: str) -> bool:
-    """Whether a word for places stands in the question; names of places are no such words."""
+    """True if the question contains a word for places; names of places do not count."""
     return _MENTIONS.has(text, "region")
 
 
@@ -119,7 +119,7 @@ def _asked(text: str) -> list[QuestionType]:
 
 
 def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
-    """What question words, and words such as 具体 and 某个, are bound to."""
+    """Yield the types that question words, and words such as 具体 and 某个, are bound to."""
     for found in _WH.finditer(text):
         before = text[max(0, found.start() - _SUBJECT_CHARS) : found.start()]
         kinds = [*_wh_types(found["wh"], found["np"], before), *_joined(found["more"])]
@@ -130,12 +130,12 @@ def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
 
 
 def _joined(more: str) -> Iterator[QuestionType]:
-    """The types of the nouns that "and" or "or" joins to an earlier one: 哪个城市和年份 asks for both."""
+    """Yield the types of nouns that "and" or "or" joins to an earlier one: 哪个城市和年份 asks for both."""
     return (kind for part in re.split(_AND, more) if (kind := _noun(part)))
 
 
 def _wh_types(wh: str, np: str, before: str) -> Sequence[QuestionType]:
-    """The type of a question word with the noun behind it, or else with the nouns that it is said of."""
+    """Return the type of a question word with the noun after it, or else with its subjects."""
     if wh == "谁":
         return ["entity"]
     if wh in ("哪", "何") and np[:1] in tuple("里儿处地"):
@@ -159,7 +159,7 @@ def _noun(np: str) -> QuestionType | None:
 
 
 def _subjects(before: str) -> list[QuestionType]:
-    """The nouns of "预算大概是", "地区和时间分别是" and the like, which a question word then asks for."""
+    """Return the types of subjects that a question word asks for, as in "预算大概是", "地区和时间分别是"."""
     clause = re.split(rf"[,{_END}]", _LINK.sub("", before))[-1]
     kinds: list[QuestionType] = []
     for part in reversed(re.split(_AND, clause)):
@@ -167,7 +167,7 @@ def _subjects(before: str) -> list[QuestionType]:
         if kind is None:
             break
         kinds.insert(0, kind)
-        if "的" in part:  # what is joined further left may belong to this word: 国家和地方的标准
+        if "的" in part:  # further left it may belong to this word: 国家和地方的标准
             break
     return kinds
 
@@ -186,7 +186,7 @@ def _unnamed(wh: str, before: str) -> QuestionType | None:
 
 
 def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
-    """What the alternatives of 还是 differ in, where words say it."""
+    """Yield the types in which the alternatives of 还是 differ, if their words tell."""
     for clause in re.finditer(rf"[^{_END}]+", text):
         before, sign, after = clause[0].partition("还是")
         if not sign:
@@ -201,7 +201,7 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
 
 
 def _values(text: str) -> Iterator[QuestionType]:
-    """The types of the values in a text: years, places, 最新, 国内 and the like."""
+    """Yield the types of the values in a text: years, places, 最新, 国内 and the like."""
     if _YEAR.search(text):
         yield "time"
     if _NAMED.search(text):
@@ -210,7 +210,7 @@ def _values(text: str) -> Iterator[QuestionType]:
 
 
 def _last_value(before: str) -> Iterator[QuestionType]:
-    """The types of a value that the first alternative ends with: 最新的 counts, 最新的政策 does not."""
+    """Yield the types of a value that the first alternative ends with: 最新的 counts, 最新的政策 does not."""
     tail = before.rstrip(",的")
     if (year := _YEAR.search(tail[-6:])) and tail.endswith(year[0]):
         yield "time"
@@ -221,7 +221,7 @@ def _last_value(before: str) -> Iterator[QuestionType]:
 
 
 def _requested(text: str) -> list[QuestionType]:
-    """The nouns that 请告诉我… or …能告诉我吗 names, or that the text ends with: 城市和年份分别是?"""
+    """Return the types that 请告诉我… or …能告诉我吗 names, or that the text ends with: 城市和年份分别是?"""
     text = text.rstrip(_END)
     if request := _REQUEST.search(text):
         named = request["object"].rstrip("吗呢么吧")
@@ -230,7 +230,7 @@ def _requested(text: str) -> list[QuestionType]:
 
 
 def _fallback(text: str) -> QuestionType | None:
-    """The type of a question without a question word that could be read."""
+    """Return the type of a question without a known question word."""
     if _MEANT.search(text) and ("还是" in text or _POLAR.search(text)):
         return "entity"
     if "还是" in text:

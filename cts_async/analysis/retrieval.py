@@ -10,13 +10,9 @@ from typing import Any, Final
 from cts_async.errors import UsageError
 from cts_async.search.rankers import Ranker
 
-# --- retrieval
-#
-# Rankings against relevance judgments: nDCG, P, MRR and the like, as trec_eval counts them.
-#
-# The computing is trec_eval's own code, by way of ir-measures and pytrec_eval (MacAvaney et al. 2022, "Streamlining
-# evaluation with ir-measures"; Van Gysel & de Rijke 2018): nDCG has linear gains and log2(rank + 1), and documents of
-# equal score, as a 32-bit float, stand in descending order of their ids, whatever order the run had.
+# Measures are computed by trec_eval's own code, by way of ir-measures and pytrec_eval (MacAvaney et al. 2022,
+# "Streamlining evaluation with ir-measures"; Van Gysel & de Rijke 2018): nDCG has linear gains and log2(rank + 1),
+# and documents of equal score, as a 32-bit float, stand in descending order of their ids, whatever order the run had.
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Query id -> document id -> grade. Grades below 1 are not relevant, and gain nothing."""
@@ -35,21 +31,21 @@ _NEEDS_CUTOFF: Final = ("P", "R")
 
 
 def measure(name: str) -> str:
-    """Give the usual name: "NDCG20" is "nDCG@20", "MRR100" is "RR@100", "P1" is "P@1", "map" is "AP".
+    """Return the usual name: "NDCG20" is "nDCG@20", "MRR100" is "RR@100", "P1" is "P@1", "map" is "AP".
 
     Known are nDCG, P, RR (MRR), AP (MAP) and R (Recall), each with a cutoff, which P and R need. Raises UsageError.
     """
     found = _NAME.fullmatch(name.strip())
     family = found and _FAMILIES.get(found[1].lower())
     if found is None or family is None:
-        raise UsageError(f"{name!r} is no measure known here; write nDCG@10, P@5, MRR@100, MAP or Recall@100")
+        raise UsageError(f"{name!r} is not a known measure; write nDCG@10, P@5, MRR@100, MAP or Recall@100")
     if found[2] is None and family in _NEEDS_CUTOFF:
         raise UsageError(f"{name!r} needs a cutoff, for example {name.strip()}@10")
     return family if found[2] is None else f"{family}@{found[2]}"
 
 
 def cutoff(name: str) -> int | None:
-    """Give how many documents a measure looks at, None for all. Raises UsageError for an unknown one."""
+    """Return how many documents a measure considers, None for all. Raises UsageError for an unknown measure."""
     depth = measure(name).partition("@")[2]
     return int(depth) if depth else None
 
@@ -57,11 +53,11 @@ def cutoff(name: str) -> int | None:
 def evaluate(
     qrels: Qrels, run: Run, measures: Sequence[str], *, level: int = 1
 ) -> dict[str, dict[str, float]]:
-    """Give measure -> query id -> value in [0, 1], measures by the names given, queries in the order of `qrels`.
+    """Return measure -> query id -> value in [0, 1], measures by the names given, queries in the order of `qrels`.
 
-    `level` is the least grade that P, RR, AP and R take for relevant (TREC Deep Learning: 2); nDCG has gains instead.
-    A query for which nothing was retrieved counts 0, and so does one without a relevant document; a query
-    without judgments is left out, in `qrels` or in `run`. Raises UsageError for an unknown measure.
+    `level` is the lowest grade that P, RR, AP and R count as relevant (TREC Deep Learning: 2); nDCG uses gains instead.
+    A query without retrieved documents counts 0, and so does one without a relevant document; a query without
+    judgments is left out. Raises UsageError for an unknown measure.
     """
     asked = {name: measure(name) for name in measures}
     judged = [query for query, grades in qrels.items() if grades]
@@ -75,28 +71,28 @@ def evaluate(
 
 
 def count_hopeless(qrels: Qrels, *, level: int = 1) -> int:
-    """How many queries have judgments but no document of that grade, so that `evaluate` counts them 0 in any case."""
+    """Count queries with judgments but no document of that grade, which `evaluate` always scores 0."""
     return sum(1 for grades in qrels.values() if grades and max(grades.values()) < level)
 
 
 def relevant_from(level: int) -> str:
-    """What captions say of a relevance level; nothing of the usual one."""
+    """Return the caption of a relevance level, "" for the usual one."""
     return f"; relevant from grade {level} (nDCG: by gains)" if level > 1 else ""
 
 
 def hopeless_note(hopeless: int, of: str, level: int) -> str:
-    """What `count_hopeless` means; `of` says how many of what there are: "198 facets"."""
+    """Explain `count_hopeless`; `of` names the total: "198 facets"."""
     where = " except in nDCG" if level > 1 else ""
     return f"{hopeless:,} of {of} have judgments but no relevant document: they count 0{where}, whatever is asked"
 
 
 def _relevant(grades: Mapping[str, int]) -> dict[str, int]:
-    """What is judged not relevant counts as what nobody judged."""
+    """Drop grades below 1: not relevant is the same as not judged."""
     return {document: grade for document, grade in grades.items() if grade > 0}
 
 
 def _by_depth(usual: Iterable[str], longest: int) -> dict[int | None, list[str]]:
-    """Measures by how much of a ranking they may see; trec_eval has no reciprocal rank with a cutoff."""
+    """Group measures by the depth of ranking they may see; trec_eval has no reciprocal rank with a cutoff."""
     groups: dict[int | None, list[str]] = {}
     for name in usual:
         depth = cutoff(name) if name.startswith("RR") else None
@@ -107,7 +103,7 @@ def _by_depth(usual: Iterable[str], longest: int) -> dict[int | None, list[str]]
 def _computed(
     relevant: dict[str, dict[str, int]], found: Run, names: Sequence[str], depth: int | None, level: int
 ) -> Iterable[tuple[str, str, float]]:
-    """Yield (usual name, query, value) of the queries in `found`."""
+    """Yield (usual name, query, value) for the queries in `found`."""
     import ir_measures
 
     objects: dict[Any, list[str]] = {}
@@ -124,27 +120,24 @@ def _computed(
 
 
 def _top(documents: Sequence[tuple[str, float]], depth: int | None) -> Sequence[tuple[str, float]]:
-    """The first `depth` in trec_eval's order; None: all as they are."""
+    """Return the first `depth` documents in trec_eval's order; None: all, in the given order."""
     if depth is None or len(documents) <= depth:
         return documents
     # A 32-bit float is what trec_eval compares.
     return sorted(documents, key=lambda one: (c_float(one[1]).value, one[0]), reverse=True)[:depth]
 
 
-# --- standin_qrels
-#
-# Judgments for a corpus that nobody judged: what an intent's own description finds best counts as relevant.
-#
-# They are stand-ins and no relevance judgments. They say how close a query comes to the ranking of the full
-# description under the same model, on the same corpus; they can compare ways to ask and to reformulate, and say
-# nothing of whether the documents are any good. Whatever shows a number made with them has to say so.
+# Pseudo judgments for a corpus without judgments: what an intent's own description ranks best counts as relevant.
+# They say how close a query comes to the ranking of the full description under the same ranker and corpus. They can
+# compare ways to ask and to reformulate, and say nothing about the quality of the documents: whatever shows their
+# numbers has to say so.
 
 STANDIN: Final = "stand-in judgments (what the intent's own text ranks best), not relevance judgments"
-"""How tables and files call them."""
+"""Their name in tables and files."""
 
 
 def standins_have_one_grade(level: int, qrels: str) -> str:
-    """Why a relevance level above 1 is refused with stand-ins."""
+    """Explain why a relevance level above 1 is refused with pseudo judgments."""
     return (
         f"--relevance-level {level}: {qrels} has grade 1 only; name a file of graded judgments with --qrels"
     )

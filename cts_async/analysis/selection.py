@@ -18,13 +18,13 @@ from cts_async.protocol.results import checked_results
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, results_of
 from cts_async.protocol.run_folders import (
     Tell,
+    is_conversation,
     is_gold_build,
-    is_talk,
     matching,
-    named,
+    paths_named,
+    without_conversations,
     without_gold_builds,
     without_reports,
-    without_talks,
 )
 
 ORIG: Final = "orig"
@@ -46,15 +46,15 @@ def find_runs(words: Sequence[str], tell: Tell) -> list[Path]:
     are left out and reported to `tell`; one that is named itself stays, for its reader to refuse. Raises InputError for
     a word that names nothing, UsageError if there are only conversations.
     """
-    scored = without_talks(find_all(words, tell))
-    if scored and is_talk(scored[0]):
+    scored = without_conversations(find_all(words, tell))
+    if scored and is_conversation(scored[0]):
         raise UsageError(f"{scored[0]}: conversations without scores (cts converse) cannot be compared")
     return scored
 
 
 def find_all(words: Sequence[str], tell: Tell) -> list[Path]:
     """Like `find_runs`, but with conversations without an answer."""
-    paths = named(words, "no such run, folder or file")
+    paths = paths_named(words, "no such run, folder or file")
     found = [run for path in paths for run in _runs_at(path, tell)]
     by_path = {path.resolve(): path for path in without_gold_builds(found)}
     return [by_path[resolved] for resolved in sorted(by_path)]
@@ -108,7 +108,7 @@ def _check_readable(directory: Path) -> None:
     """Raise the InputError that reading a run's manifest, results and judgments would raise."""
     if read_manifest(directory) is None:
         read_judged(directory / results_of(directory))
-    elif is_talk(directory):
+    elif is_conversation(directory):
         read_talk(directory)
     elif not is_gold_build(directory):
         for path in (directory / results_of(directory), *(directory / JUDGMENTS).glob("*.jsonl")):
@@ -213,7 +213,7 @@ def read_run_set(paths: Sequence[str], orig: Path | None = None) -> RunSet:
         f"{run.directory}: not finished, left out ({_progress(run)})" for run in others if run.n_missing
     ]
     runs += [run for run in others if not run.n_missing]
-    _check_all_same_data(runs)
+    check_same_data([run.directory for run in runs])
     asked = [run for run in runs if run.clarifier and not run.unanswered]
     notes += [f"{run.directory}: {run.unanswered}, left out" for run in runs if run.unanswered]
     if not asked:
@@ -269,24 +269,6 @@ def _nothing_asked(paths: Sequence[str], runs: Sequence[FinishedRun], others: Se
     return f"{where}: none of its {len(others)} runs has finished; name one of them to see how far it got"
 
 
-def _check_all_same_data(runs: Sequence[FinishedRun]) -> None:
-    for run in runs[1:]:
-        if differing := [key for key in _IDENTITY if not _agree(runs[0].data.get(key), run.data.get(key))]:
-            one, other = (_describe_data(each, differing) for each in (runs[0], run))
-            raise UsageError(f"runs over different data cannot be read together: {one}, but {other}")
-
-
-def _agree(one: Any, other: Any) -> bool:
-    return one is None or other is None or one == other
-
-
-def _describe_data(run: FinishedRun, differing: Sequence[str]) -> str:
-    if "name" in differing:
-        return f"{run.directory} is over {run.data.get('name')}"
-    what, key = ("data", "sha256") if "sha256" in differing else ("gold", "gold_sha256")
-    return f"{run.directory} is over {run.data.get('name')} with {what} {str(run.data.get(key))[:12]}"
-
-
 def _find_orig(
     explicit: Path | None, runs: Sequence[FinishedRun], asked: Sequence[FinishedRun]
 ) -> tuple[FinishedRun | None, list[str]]:
@@ -297,7 +279,7 @@ def _find_orig(
             raise UsageError(
                 f"--orig {explicit}: a Clarifier's run ({found.label}), not the run of the queries as they are"
             )
-        _check_all_same_data([asked[0], found])
+        check_same_data([asked[0].directory, found.directory])
         return found, _unfinished(found)
     among = [run for run in runs if run.label == ORIG and not run.clarifier]
     if len(among) > 1:

@@ -1,8 +1,8 @@
-"""How well a conversation's query retrieves, turn by turn (AT-CoT, SIGIR 2025, sections 4.3 and 6, table 8).
+"""Retrieval with a conversation's query, turn by turn (AT-CoT, SIGIR 2025, sections 4.3 and 6, table 8).
 
 Each instance is a hidden intent with judgments of its own. A scheme's score at turn t of a mode is the mean over
 instances of a measure of the query as it stands after that turn; turn 0 is q itself, without clarification.
-Conversations that failed are in no mean, and pairs are of instances that both schemes have.
+Failed conversations are in no mean, and pairs are of instances that both schemes have.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NOBODY_ASKED: Final = "w/o clarification"
 _DEPTH: Final = 100
 """Documents ranked for each query: as many as the paper retrieves and re-ranks."""
 _TIE: Final = 1e-6
-"""Relative: scores so close may be equal to an evaluation in 32-bit floats."""
+"""Relative: scores so close may be equal as 32-bit floats, which trec_eval compares."""
 
 Scores: TypeAlias = Mapping[str, Mapping[str, float]]
 """Values by instance id, by measure."""
@@ -34,7 +34,7 @@ Scores: TypeAlias = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One scheme at one turn of one mode. `scores` are of the instances that have judgments."""
+    """One scheme at one turn of one mode, with the scores of the instances that have judgments."""
 
     mode: Mode
     turn: int
@@ -42,7 +42,7 @@ class Cell:
     scores: Scores = field(repr=False)
 
     def mean(self, measure: str) -> float | None:
-        """The measure's mean over its instances; None where there are none."""
+        """Return the measure's mean over its instances; None without instances."""
         return mean_of(self.scores[measure])
 
     def n(self, measure: str) -> int:
@@ -71,32 +71,32 @@ class SchemeTest:
 
 @dataclass(frozen=True, slots=True)
 class TurnRetrieval:
-    """Table 8 of one Clarifier, as numbers. `name` is what tells it from the others (`talk_groups`)."""
+    """Table 8 of one Clarifier. `name` is distinct among groups (`talk_groups`)."""
 
     clarifier: str
     name: str
     directories: tuple[Path, ...]
-    """The runs that it is of."""
+    """The runs it is computed from."""
     measures: tuple[str, ...]
     without: Scores = field(repr=False)
-    """Of q itself."""
+    """Scores of q itself."""
     cells: tuple[Cell, ...]
-    """By mode, turn and scheme, each in its usual order."""
+    """Ordered by mode, turn and scheme."""
     tests: tuple[SchemeTest, ...]
     """Every pair of schemes, the later one of SCHEMES minus the earlier."""
     gains: tuple[SchemeTest, ...]
     """Every cell against q."""
 
     def cell(self, mode: Mode, turn: int, scheme: str) -> Cell | None:
-        """That cell, None where nobody talked so."""
+        """Return that cell, or None."""
         return next((c for c in self.cells if (c.mode, c.turn, c.scheme) == (mode, turn, scheme)), None)
 
     def has(self, scheme: str) -> bool:
-        """Whether anybody talked by that scheme."""
+        """True if a run used that scheme."""
         return any(cell.scheme == scheme for cell in self.cells)
 
     def better_than(self, measure: str, cell: Cell) -> tuple[str, ...]:
-        """The schemes that a cell improves on significantly: p < ALPHA, as the paper marks it."""
+        """Return the schemes that a cell improves on significantly: p < ALPHA, as in the paper."""
         found = []
         for test in self.tests:
             if (test.measure, test.mode, test.turn) == (measure, cell.mode, cell.turn) and test.p < ALPHA:
@@ -106,12 +106,12 @@ class TurnRetrieval:
 
 
 def mean_of(values: Mapping[str, float]) -> float | None:
-    """The mean over instances; None where there are none."""
+    """Return the mean over instances; None without instances."""
     return sum(values.values()) / len(values) if values else None
 
 
 def queries_of(talks: Iterable[Talk], blurred: Mapping[str, str]) -> list[str]:
-    """The distinct queries that have to be ranked: q by instance id (`blurred`), and what each turn came to."""
+    """Return the distinct queries to rank: q by instance id (`blurred`), and the query after each turn."""
     asked = dict.fromkeys(blurred.values())
     for talk in talks:
         for conversation in talk.of(frozenset(blurred)).values():
@@ -122,7 +122,7 @@ def queries_of(talks: Iterable[Talk], blurred: Mapping[str, str]) -> list[str]:
 def rankings(
     ranker: Ranker, queries: Iterable[str], measures: Sequence[str]
 ) -> Iterator[tuple[str, list[Ranked]]]:
-    """Each query with as much of its ranking as the measures look at, ties with the last document included."""
+    """Yield each query with as much of its ranking as the measures use, ties with the last document included."""
     cutoffs = [int(found[1]) if (found := re.search(r"(\d+)$", name)) else None for name in measures]
     known = [cutoff for cutoff in cutoffs if cutoff is not None]
     needed = max(known) if len(known) == len(cutoffs) and known else None
@@ -144,11 +144,10 @@ def retrieve_turns(
     name: str = "",
     level: int = 1,
 ) -> TurnRetrieval:
-    """Evaluate talks, one of each scheme and mode, over the instances of `blurred` (q by id).
+    """Evaluate runs of one Clarifier, one of each scheme and mode, over the instances of `blurred` (q by id).
 
-    All are of one Clarifier, after which they are called where they have no `name`.
-
-    `ranked` has the documents of every query that `queries_of` names. Instances without judgments are left out.
+    The default `name` is the Clarifier's. `ranked` has the documents of every query of `queries_of`. Instances without
+    judgments are left out.
     `level` as in `evaluate`.
     """
     judged = {id: query for id, query in blurred.items() if qrels.get(id)}
@@ -180,7 +179,7 @@ def retrieve_turns(
 
 
 def _queries_after(talk: Talk, turn: int, judged: Mapping[str, str]) -> dict[str, str]:
-    """The query by instance as it stands after a turn; none where nobody made one."""
+    """Return the query after a turn by instance, if there is one."""
     return {
         id: one.turns[turn - 1].query
         for id, one in talk.of(frozenset(judged)).items()
@@ -209,13 +208,13 @@ def _test(measure: str, cell: Cell, other: str, scores: Scores) -> SchemeTest:
 
 
 def paired(scores: Mapping[str, float], baselines: Mapping[str, float]) -> PairedT:
-    """The t-test over the instances that both have."""
+    """Run the t-test over the instances that both have."""
     both = [id for id in scores if id in baselines]
     return paired_t_test([scores[id] for id in both], [baselines[id] for id in both])
 
 
 def _adjusted(tests: Iterable[SchemeTest]) -> tuple[SchemeTest, ...]:
-    """The tests with Holm's correction within each measure."""
+    """Apply Holm's correction within each measure."""
     families: dict[str, list[SchemeTest]] = {}
     for test in tests:
         families.setdefault(test.measure, []).append(test)

@@ -16,7 +16,7 @@ from cts_async.cli.streams import print_notes
 from cts_async.report.output import print_json
 
 if TYPE_CHECKING:
-    from cts_async.datasets.contents import Contents
+    from cts_async.datasets.inspect import Contents
 
 SETTINGS: Final[dict[str, Any]] = {
     "no_args_is_help": True,
@@ -66,18 +66,17 @@ def list_kinds(as_json: options.AsJson = False) -> None:
 
     Example: cts data list --json
     """
-    from cts_async.datasets.about import ABOUT
+    from cts_async.datasets.registry import FILE, all_kinds
 
+    kinds = [*all_kinds().values(), FILE]
     if as_json:
-        from dataclasses import asdict
-
-        print_json([asdict(about) for about in ABOUT.values()])
+        print_json([kind.as_json() for kind in kinds])
         return
     from rich.console import Console
 
     from cts_async.report.datasets import print_kinds
 
-    print_kinds(Console(), ABOUT.values())
+    print_kinds(Console(), kinds)
 
 
 @data.command("show", short_help="What a dataset holds, and its first instances.")
@@ -99,26 +98,25 @@ def show(
     """
     from rich.console import Console
 
-    from cts_async.datasets.about import ABOUT
-    from cts_async.datasets.shelf import item_of, open_shelf
+    from cts_async.datasets.inspect import item_of, open_to_inspect
     from cts_async.report.datasets import print_contents, print_item
 
-    shelf = open_shelf(spec, gold, options.read_fields(field))
+    found = open_to_inspect(spec, gold, options.read_fields(field))
     if id is not None:
-        item = item_of(shelf, id)
+        item = item_of(found, id)
         if as_json:
             print_json(item)
         else:
             print_item(Console(), item, whole=True)
         return
-    contents = shelf.contents()
-    items = list(islice(shelf.items(), n))
+    contents = found.contents()
+    items = list(islice(found.items(), n))
     if as_json:
-        found = {"kind": shelf.kind, "files": [*map(str, shelf.paths)], **contents.as_json(), "items": items}
-        print_json(found)
+        row = {"kind": found.kind, "files": [*map(str, found.paths)], **contents.as_json(), "items": items}
+        print_json(row)
         return
     console = Console()
-    print_contents(console, ABOUT[shelf.kind].title, shelf.paths, contents)
+    print_contents(console, found.title, found.paths, contents)
     for item in items:
         print_item(console, item)
 
@@ -166,18 +164,17 @@ def validate(
 
 
 def _contents(spec: str, gold: Path | None, kind: Kind | None, fields: dict[str, str]) -> Contents:
-    from cts_async.datasets.shelf import open_shelf
-    from cts_async.datasets.soundness import SOUND
+    from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
     from cts_async.report.datasets import corpus_contents
 
     if kind is Kind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
-        return SOUND[kind](spec, fields)
-    shelf = open_shelf(spec, gold, fields)
-    if shelf.dataset is None or shelf.dataset.corpus is None:
-        return shelf.contents()
-    return shelf.contents().joined(corpus_contents(shelf.dataset.corpus))
+        return FILE_READERS[kind](spec, fields)
+    found = open_to_inspect(spec, gold, fields)
+    if found.dataset is None or found.dataset.corpus is None:
+        return found.contents()
+    return found.contents().joined(corpus_contents(found.dataset.corpus))
 
 
 @data.command("convert", short_help="Write a dataset as a file that --data reads.")
@@ -198,14 +195,13 @@ def convert(
 
     Example: cts data convert qulac:qulac.json --gold gold.jsonl --to qulac.csv --limit 50
     """
-    from cts_async.datasets.contents import counted
-    from cts_async.datasets.convert import convert as write
-    from cts_async.datasets.shelf import open_shelf
+    from cts_async.datasets.inspect import convert as write
+    from cts_async.datasets.inspect import counted, open_to_inspect
     from cts_async.report.text import plain
 
-    shelf = open_shelf(spec, gold, options.read_fields(field))
-    n = write(shelf, to, limit=limit, force=force)
-    what = counted(n, "pane" if shelf.dataset is None else "instance")
+    found = open_to_inspect(spec, gold, options.read_fields(field))
+    n = write(found, to, limit=limit, force=force)
+    what = counted(n, "pane" if found.dataset is None else "instance")
     typer.echo(plain(f"{to}: {what} from {spec}"), err=True)
-    if shelf.dataset is not None:
-        print_notes(shelf.dataset.notes)
+    if found.dataset is not None:
+        print_notes(found.dataset.notes)

@@ -174,20 +174,20 @@ class PlainLines:
         self, console: Console, progress: Progress, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._console, self._progress, self._clock = console, progress, clock
-        self._said_at, self._said = clock(), ""
+        self._printed_at, self._printed = clock(), ""
 
     def tick(self) -> None:
         """Print the notices, and a line of progress if one is due."""
         self.say_news()
-        silent_s = self._clock() - self._said_at
+        silent_s = self._clock() - self._printed_at
         if silent_s >= LINE_EVERY_S:
             line = line_of(self._progress.live())
-            if line != self._said or silent_s >= STILL_HERE_S:
-                self._said_at, self._said = self._clock(), line
+            if line != self._printed or silent_s >= STILL_HERE_S:
+                self._printed_at, self._printed = self._clock(), line
                 print_plainly(self._console, line)
 
     def say_news(self) -> None:
         """Print the notices."""
         for text in self._progress.notices():
-            self._said_at = self._clock()
+            self._printed_at = self._clock()
             print_plainly(self._console, text)

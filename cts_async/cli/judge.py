@@ -89,14 +89,14 @@ def judge(
     as_json: options.AsJson = False,
 ) -> None:
     from cts_async.config import Join, JudgeConfig
-    from cts_async.protocol.run_folders import run_folders, without_talks
+    from cts_async.protocol.run_folders import run_folders, without_conversations
 
     words = runs or []
     # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.
     spread = [word for word in words if candidates and word.is_file()]
     config = JudgeConfig(
         judges=tuple(dict.fromkeys(judge or ())),
-        runs=tuple(without_talks(run_folders(word for word in words if word not in spread))),
+        runs=tuple(without_conversations(run_folders(word for word in words if word not in spread))),
         gold=gold,
         skip_bad_gold=skip_bad_gold,
         join=options.read_names("--join", [join], get_args(Join))[0],
@@ -121,12 +121,12 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
-    from cts_async.protocol.forecast import foresee
+    from cts_async.protocol.forecast import forecast_judging
     from cts_async.protocol.judge_plan import plan_judging
     from cts_async.report.forecast import judging_forecast_json, print_judging_forecast
 
     plan = plan_judging(config, load_catalogue(config.config_file), os.environ, keyless=True)
-    foreseen = foresee(plan)
+    foreseen = forecast_judging(plan)
     if as_json:
         print_json(judging_forecast_json(plan, foreseen))
     else:

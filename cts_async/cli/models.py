@@ -30,7 +30,9 @@ def models(
     from cts_async.protocol import systems
 
     catalogue = load_catalogue(options.config_file(config))
-    entries = [systems.entry(catalogue, name, os.environ)] if name else systems.roster(catalogue, os.environ)
+    entries = (
+        [systems.entry(catalogue, name, os.environ)] if name else systems.model_list(catalogue, os.environ)
+    )
     if as_json:
         rows = [systems.as_json(entry) for entry in entries]
         print_json(rows[0] if name else rows)

@@ -21,16 +21,16 @@ Example: cts plan --model gpt -k 3 --data hard518:release --corpus docs.jsonl
 def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from rich.console import Console
 
-    from cts_async.engine.run_dir import check_identity
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.forecast import forecast
     from cts_async.protocol.past_usage import observe
     from cts_async.protocol.plan import make_plan
+    from cts_async.protocol.run_files import same_run
     from cts_async.report.forecast import forecast_json, print_forecast
 
     made = make_plan(config, load_catalogue(config.config_file), os.environ, keyless=True)
     for system, directory in made.systems.items():
-        check_identity(directory, made.identity(system))
+        same_run(directory, made.identity(system))
     runs = {
         system: observe(directory, made.roles.judges, retry_failed=config.retry_failed)
         for system, directory in made.systems.items()

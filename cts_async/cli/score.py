@@ -58,13 +58,13 @@ def _judged(words: Iterable[str]) -> list[str]:
     """
     from cts_async import scorer
     from cts_async.errors import UsageError
-    from cts_async.protocol.run_folders import REPORT, is_gold_build, is_talk
+    from cts_async.protocol.run_folders import REPORT, is_conversation, is_gold_build
 
     named = [file for word in words for file in scorer.judged_files(word)]
     files = [file for file in named if Path(file).name != REPORT] or named
     folders = {file: Path(file).parent for file in files}
-    judged = [file for file in files if not (is_gold_build(folders[file]) or is_talk(folders[file]))]
-    if files and all(map(is_talk, folders.values())):
+    judged = [file for file in files if not (is_gold_build(folders[file]) or is_conversation(folders[file]))]
+    if files and all(map(is_conversation, folders.values())):
         raise UsageError(f"{files[0]}: conversations alone (cts converse): there is no answer in it to score")
     return judged or files
 

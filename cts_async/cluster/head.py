@@ -6,9 +6,11 @@ import asyncio
 import os
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from socket import gethostname
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import anyio
 import anyio.abc
@@ -20,7 +22,7 @@ from cts_async.cluster.messages import Begun, Ended, News, StepRef, Task, Turn
 from cts_async.cluster.work import CampaignWork, JudgingWork, Work, campaign_tasks, judging_tasks
 from cts_async.cluster.worker import Setup, unpack_reason
 from cts_async.cluster.worker_events import EventAggregator
-from cts_async.config import BudgetConfig, JudgeConfig, RunConfig
+from cts_async.config import JudgeConfig, RunConfig
 from cts_async.engine.budget import Budget
 from cts_async.engine.events import Events, GroupHeldUp, Notice, Stopping, WorkersInUse
 from cts_async.engine.signals import stoppable
@@ -31,7 +33,10 @@ from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import budget_of as judging_budget_of
 from cts_async.protocol.rejudge import open_verdicts
 from cts_async.protocol.run import budget_of, open_runs
-from cts_async.protocol.run_files import RunFiles
+from cts_async.protocol.run_files import Also, RunFiles
+from cts_async.protocol.systems import System
+
+T = TypeVar("T")
 
 HUNG_S: Final = 20.0
 """A worker that does not answer for so long is lost; by then it has stopped by itself (`worker.SILENCE_S`)."""
@@ -67,10 +72,6 @@ class WorkerLink(Protocol):
         """End its process; safe at any time."""
 
 
-Hire = Callable[[Setup], Awaitable[WorkerLink]]
-"""Starts a worker and waits until there is a CPU for it. Raises WorkerLost."""
-
-
 class Cluster(Protocol):
     """Where workers come from."""
 
@@ -81,117 +82,92 @@ class Cluster(Protocol):
     def address(self) -> str:
         """As the user has typed it; "" for this machine."""
 
-    async def hire(self, setup: Setup) -> WorkerLink: ...
+    async def hire(self, setup: Setup) -> WorkerLink:
+        """Start a worker. Raises WorkerLost."""
 
     def gone(self, worker: str) -> None:
         """Tell the limiter that nothing of a worker's is under way any more."""
 
 
 async def run_campaign_on(cluster: Cluster, plan: Plan, environ: Mapping[str, str], events: Events) -> None:
-    """`campaign.run_campaign` on a cluster: the same files, and the same errors."""
-    heads: list[Head] = []
-    async with stoppable() as stopper:
-        with open_runs(plan, events, also=lambda: _census(heads)) as files:
-            places = list(files.values())
-            tasks = campaign_tasks(plan, files, resumed=_resumed(places))
-            budget = budget_of(plan, files, events)
-            heads.append(_head(cluster, plan.config, places, [tasks], CampaignWork.of(plan), budget, events))
-            stopper.watch(heads[0])
-            await heads[0].run()
+    """`run_campaign` on a cluster: the same files, and the same errors."""
+
+    def head(files: Mapping[System, RunFiles]) -> Head:
+        places = list(files.values())
+        streams = [campaign_tasks(plan, files, resumed=_resumed(places))]
+        budget = budget_of(plan, files, events)
+        return Head(cluster, places, streams, CampaignWork.of(plan), plan.config, budget, events)
+
+    await _run(lambda also: open_runs(plan, events, also=also), head)
 
 
 async def run_judging_on(
     cluster: Cluster, plan: JudgePlan, environ: Mapping[str, str], events: Events
 ) -> None:
-    """`rejudge.run_judging` on a cluster: the same files, and the same errors."""
+    """`run_judging` on a cluster: the same files, and the same errors."""
+
+    def head(files: list[RunFiles]) -> Head:
+        streams = judging_tasks(plan, files, events, resumed=_resumed(files))
+        budget = judging_budget_of(plan, events)
+        return Head(cluster, files, streams, JudgingWork.of(plan), plan.config, budget, events)
+
+    await _run(lambda also: open_verdicts(plan, events, also=also), head)
+
+
+async def _run(opened: Callable[[Also], AbstractContextManager[T]], head_of: Callable[[T], Head]) -> None:
     heads: list[Head] = []
     async with stoppable() as stopper:
-        with open_verdicts(plan, events, also=lambda: _census(heads)) as files:
-            tasks = judging_tasks(plan, files, events, resumed=_resumed(files))
-            budget = judging_budget_of(plan, events)
-            heads.append(_head(cluster, plan.config, files, tasks, JudgingWork.of(plan), budget, events))
+        with opened(lambda: census(heads[0].workers) if heads else {}) as files:
+            heads.append(head_of(files))
             stopper.watch(heads[0])
             await heads[0].run()
-
-
-def _head(
-    cluster: Cluster,
-    config: RunConfig | JudgeConfig,
-    places: Sequence[RunFiles],
-    streams: Sequence[Iterator[Task]],
-    work: Work,
-    budget: Budget | None,
-    events: Events,
-) -> Head:
-    return Head(
-        places,
-        streams,
-        work,
-        cluster.hire,
-        workers=cluster.workers,
-        events=events,
-        seed=config.seed,
-        budget=config.budget if budget else None,
-        pool=BudgetPool(budget.lines, budget.spent, events) if budget else None,
-        gone=cluster.gone,
-        address=cluster.address,
-    )
 
 
 def _resumed(places: Sequence[RunFiles]) -> bool:
     return any(len(files.journal) for files in places)
 
 
-def _census(heads: Sequence[Head]) -> Mapping[str, Any]:
-    return census(heads[0].workers) if heads else {}
-
-
 class _Member:
-    """A worker as the head knows it. `status` may be called in any thread."""
+    """A worker as the head knows it."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
         self.link: WorkerLink | None = None
-        self.begun: Begun | None = None
+        self.status = WorkerStatus(name, "", 0, "starting")
+        self.in_flight = 1
         self.acknowledged = 0
         self.asked: list[StepRef] = []
-        self.n_ended = 0
-        self.state: WorkerState = "starting"
-        self.note = ""
-        self._calls = self._in_hand = 0
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
 
+    @property
+    def name(self) -> str:
+        return self.status.name
+
+    @property
+    def heard_s(self) -> float:
+        return max(0.0, self._loop.time() - self._heard_at)
+
     def began(self, begun: Begun) -> None:
-        self.begun, self.state = begun, "idle"
-        self._heard_at = self._loop.time()
+        self._heard_at, self.in_flight = self._loop.time(), begun.in_flight
+        self.status = replace(self.status, host=begun.host, pid=begun.pid, state="idle")
 
-    def heard(self, news: News) -> None:
+    def heard(self, news: News, n_ended: int) -> None:
         self._heard_at = self._loop.time()
-        self._in_hand = news.in_hand
-        self.state = "working" if news.in_hand else "idle"
-        self._calls += sum(count.calls for count in news.counts if count.lane)
-        self.asked += news.asked
+        before = self.status
+        self.status = replace(
+            before,
+            state="working" if news.in_hand else "idle",
+            in_hand=news.in_hand,
+            ended=before.ended + n_ended,
+            calls=before.calls + sum(count.calls for count in news.counts if count.lane),
+        )
 
-    def ended(self, state: WorkerState, note: str = "") -> None:
-        self.state, self.note, self._in_hand = state, note, 0
+    def end(self, state: WorkerState, note: str = "") -> None:
+        self.status = replace(self.status, state=state, note=note, in_hand=0)
 
     def kill(self) -> None:
         if self.link:
             self.link.kill()
-
-    def status(self) -> WorkerStatus:
-        return WorkerStatus(
-            name=self.name,
-            host=self.begun.host if self.begun else "",
-            pid=self.begun.pid if self.begun else 0,
-            state=self.state,
-            in_hand=self._in_hand,
-            ended=self.n_ended,
-            calls=self._calls,
-            heard_s=max(0.0, self._loop.time() - self._heard_at),
-            note=self.note,
-        )
 
 
 class Head:
@@ -199,25 +175,20 @@ class Head:
 
     def __init__(
         self,
+        cluster: Cluster,
         places: Sequence[RunFiles],
         streams: Sequence[Iterator[Task]],
         work: Work,
-        hire: Hire,
-        *,
-        workers: int,
+        config: RunConfig | JudgeConfig,
+        budget: Budget | None,
         events: Events,
-        seed: int = 0,
-        budget: BudgetConfig | None = None,
-        pool: BudgetPool | None = None,
-        gone: Callable[[str], None] = lambda worker: None,
-        address: str = "",
     ) -> None:
+        self._cluster, self._work, self._config, self._events = cluster, work, config, events
         self._places, self._n_streams = places, len(streams)
         self._journals = list(dict.fromkeys(files.journal for files in places))
         self._leases = Leases(streams)
-        self._work, self._hire, self._wanted, self._events = work, hire, workers, events
-        self._seed, self._budget, self._pool = seed, budget, pool
-        self._gone, self._address = gone, address
+        self._budget = config.budget if budget else None
+        self._pool = BudgetPool(budget.lines, budget.spent, events) if budget else None
         self._aggregator = EventAggregator(events)
         self._members: list[_Member] = []
         self._session = os.urandom(3).hex()
@@ -229,7 +200,7 @@ class Head:
     @property
     def workers(self) -> Sequence[WorkerStatus]:
         """All workers that there are or were; in any thread."""
-        return [member.status() for member in list(self._members)]
+        return [replace(member.status, heard_s=member.heard_s) for member in list(self._members)]
 
     @property
     def _ending(self) -> bool:
@@ -247,13 +218,13 @@ class Head:
 
         Cancelled, it ends the workers at once.
         """
-        self._events.emit(WorkersInUse(lambda: self.workers, self._wanted, self._address))
+        self._events.emit(WorkersInUse(lambda: self.workers, self._cluster.workers, self._cluster.address))
         try:
             if not self._ending:
                 async with anyio.create_task_group() as beside:
                     beside.start_soon(self._report_missing)
                     async with anyio.create_task_group() as places:
-                        for _ in range(self._wanted):
+                        for _ in range(self._cluster.workers):
                             places.start_soon(self._keep_worker, beside)
                     beside.cancel_scope.cancel()
             if not self._ending:
@@ -274,14 +245,14 @@ class Head:
                 link = await self._start(member, first=in_a_row == 0)
                 if link is not None:
                     await self._serve(member, link)
-                    self._gone(member.name)
+                    self._cluster.gone(member.name)
                 return
             except WorkerLost as lost:
                 self._lose(member, str(lost))
                 if isinstance(lost, WorkerSilent):
                     beside.start_soon(self._gone_later, member.name)
                 else:
-                    self._gone(member.name)
+                    self._cluster.gone(member.name)
                 in_a_row = in_a_row + 1 if self._n_ended == n_ended else 1
                 n_ended = self._n_ended
                 if in_a_row == MAX_LOST:
@@ -300,7 +271,7 @@ class Head:
         with anyio.CancelScope() as scope:
             self._starting.add(scope)
             try:
-                member.link = await self._hire(self._setup(member.name))
+                member.link = await self._cluster.hire(self._setup(member.name))
                 begun = await member.link.begin()
                 problem = _problem(begun)
             except UsageError as error:
@@ -308,11 +279,11 @@ class Head:
             finally:
                 self._starting.discard(scope)
         if scope.cancelled_caught:
-            member.ended("ended")
+            member.end("ended")
             return None
         if problem:
-            member.ended("lost", problem)
-            self._gone(member.name)
+            member.end("lost", problem)
+            self._cluster.gone(member.name)
             if first:  # before anything is paid
                 self.stop(UsageError(problem))
             else:
@@ -325,18 +296,18 @@ class Head:
         deadline = self._budget.deadline if self._budget else None
         return Setup(
             worker=worker,
-            workers=self._wanted,
+            workers=self._cluster.workers,
             work=self._work,
             journal_of=tuple(self._journals.index(files.journal) for files in self._places),
             streams=self._n_streams,
-            seed=self._seed,
+            seed=self._config.seed,
             budget=self._budget,
             deadline_s=None if deadline is None else deadline - time.time(),
         )
 
     async def _serve(self, member: _Member, link: WorkerLink) -> None:
         """Turn after turn, until the worker is over. Raises WorkerLost."""
-        self._leases.joined(member.name, member.begun.in_flight if member.begun else 1)
+        self._leases.joined(member.name, member.in_flight)
         if self._pool:
             self._pool.joined(member.name)
         while True:
@@ -351,7 +322,7 @@ class Head:
                 break
         if not (turn.last or news.stopped or news.crash):
             raise WorkerLost("it has heard nothing for too long")
-        member.ended("ended")
+        member.end("ended")
         self._aggregator.gone(member.name)
         if self._pool:
             self._pool.left(member.name)
@@ -380,7 +351,7 @@ class Head:
 
     async def _take(self, member: _Member, news: News) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""
-        member.heard(news)
+        member.asked += news.asked
         try:
             await self._append(news.records)
         except CTSError as reason:
@@ -390,7 +361,7 @@ class Head:
         now = asyncio.get_running_loop().time()
         ended = self._leases.ended(member.name, [one.seq for one in news.ended], now)
         had = {task.seq: task for task in ended}
-        member.n_ended += len(had)
+        member.heard(news, len(had))
         self._n_ended += len(had)
         try:
             await self._write(one for one in news.ended if one.seq in had)
@@ -421,13 +392,12 @@ class Head:
         for event in news.events:
             if isinstance(event, GroupHeldUp):
                 self._leases.drop(event.group)
-                gone = f"{event.lane or 'a provider'} is gone; nothing is lost, the same command resumes"
+                gone = f"{event.lane or 'a provider'} is gone. Completed work is saved; rerun to resume."
                 self._held_up = self._held_up or ProviderDown(gone)
         if news.held_up:
             self._held_up = unpack_reason(news.held_up)
         if news.crash:
-            host = member.begun.host if member.begun else "?"
-            self.stop(WorkerCrashed(f"{member.name} on {host} crashed\n{news.crash}"))
+            self.stop(WorkerCrashed(f"{member.name} on {member.status.host} crashed\n{news.crash}"))
         if news.stopped:
             self.stop(unpack_reason(news.stopped))
         if self._pool:
@@ -438,19 +408,19 @@ class Head:
             self._hire_no_more()
 
     def _lose(self, member: _Member, reason: str) -> None:
-        member.ended("lost", reason)
+        member.end("lost", reason)
         self._aggregator.gone(member.name)
         if self._pool:
             self._pool.lost(member.name)
         had = self._leases.lost(member.name)
         if self._stopped is None:
-            where = f" on {member.begun.host}" if member.begun else ""
+            where = f" on {member.status.host}" if member.status.host else ""
             what = f"{had[0].id} is" if len(had) == 1 else f"{len(had)} tasks are"
             self._events.emit(Notice(f"lost worker {member.name}{where} ({reason}); {what} given to others"))
 
     async def _gone_later(self, worker: str) -> None:
         await anyio.sleep(PATIENCE_S)
-        self._gone(worker)
+        self._cluster.gone(worker)
 
     def _hire_no_more(self) -> None:
         for scope in self._starting:
@@ -458,12 +428,12 @@ class Head:
 
     async def _report_missing(self) -> None:
         await anyio.sleep(MISSED_S)
-        missing = sum(member.state == "starting" for member in self._members)
+        missing = sum(member.status.state == "starting" for member in self._members)
         if missing:
             self._events.emit(
                 Notice(
-                    f"{missing} of {self._wanted} workers have not started after {MISSED_S:.0f} s, perhaps because no "
-                    "CPU is free; the others continue"
+                    f"{missing} of {self._cluster.workers} workers have not started after {MISSED_S:.0f} s, perhaps "
+                    "because no CPU is free; the others continue"
                 )
             )
 

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heapreplace
 from math import inf
 from typing import Final, Literal
@@ -55,7 +54,7 @@ not; was never sent."""
 
 @dataclass(slots=True)
 class Report:
-    """What became of a permit. `permit` is 0 for a request that needed none, whose answer named limits."""
+    """What became of a permit. `permit` is 0 for one of an earlier limiter."""
 
     permit: int
     outcome: Outcome
@@ -70,32 +69,23 @@ class Report:
 
 
 @value
-class LaneAsk:
-    """How a worker stands with one account."""
+class Ask:
+    """A worker's message about an account; it takes the place of an earlier one, which is answered at once."""
 
+    worker: str
     account: str
     limits: LaneLimits
+    number: int
+    generation: str
+    """Of the limiter that it last heard from; "" for none."""
+    heard: int
+    """The last grant of that limiter that it has processed."""
     in_flight: int
     wants: tuple[tuple[int, float], ...] = ()
     """Requests that wait for a permit, oldest first: the number of the job, and about how many tokens it needs."""
     reports: tuple[Report, ...] = ()
     quotas: Quotas | None = None
     """The last that any answer said, for a limiter that does not know it."""
-
-
-@value
-class Ask:
-    """A worker's message; it takes the place of an earlier one, which is answered at once."""
-
-    worker: str
-    number: int
-    generation: str
-    """Of the limiter that it last heard from; "" for none."""
-    heard: int
-    """The last grant of that limiter that it has processed."""
-    lanes: tuple[LaneAsk, ...]
-    leaving: bool = False
-    """Whether it sends nothing any more."""
 
 
 @value
@@ -112,25 +102,17 @@ class GrantedPermit:
 
 
 @value
-class LaneGrant:
-    """What a worker may have of one account, and how the account stands."""
-
-    account: str
-    known: bool
-    even: bool
-    allowed: tuple[float | None, float | None]
-    permits: tuple[GrantedPermit, ...] = ()
-    learned: tuple[tuple[LimitOf, float], ...] = ()
-    """Limits a minute that are known through this worker's reports."""
-
-
-@value
 class Grant:
-    """The answer to an ask. `number` counts a worker's grants; 0 for one that has nothing to say."""
+    """The answer to an ask. `number` counts a worker's grants; 0 if the worker counts as dead."""
 
     generation: str
     number: int
-    lanes: tuple[LaneGrant, ...] = ()
+    permits: tuple[GrantedPermit, ...] = ()
+    known: bool = False
+    even: bool = False
+    allowed: tuple[float | None, float | None] = (None, None)
+    learned: tuple[tuple[LimitOf, float], ...] = ()
+    """Limits a minute that are known through this worker's reports."""
 
 
 @dataclass(slots=True)
@@ -145,7 +127,7 @@ class _Granted:
 
 @dataclass(slots=True)
 class _Worker:
-    """A worker that asks."""
+    """A worker that uses the account."""
 
     number: int = 0
     """Of its newest ask."""
@@ -154,32 +136,34 @@ class _Worker:
     held: asyncio.Event | None = None
     """Set to answer the ask that waits."""
     heard_at: float = 0.0
-    unheard: list[tuple[int, str, int]] = field(default_factory=list)
-    """Grants that it had not processed when it last asked: number, account, permits."""
-    wants: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
-    """By account, oldest last."""
-    pending: dict[str, list[tuple[float, GrantedPermit]]] = field(default_factory=dict)
-    """By account, permits for its next answer, each with the time of its grant."""
-    learned: dict[str, list[tuple[LimitOf, float]]] = field(default_factory=dict)
+    adopted: int = 0
+    """Requests under way with permits of an earlier limiter, at most."""
+    unheard: list[tuple[int, int]] = field(default_factory=list)
+    """Grants that it had not processed when it last asked: number, permits."""
+    wants: list[tuple[int, float]] = field(default_factory=list)
+    """Oldest last."""
+    pending: list[tuple[float, GrantedPermit]] = field(default_factory=list)
+    """Permits for its next answer, each with the time of its grant."""
+    learned: list[tuple[LimitOf, float]] = field(default_factory=list)
 
 
-class _Book:
-    """One account: its limits, and the permits that are out."""
+class AccountLimiter:
+    """One account: its limits, the permits that are out, and its workers. `run` has to be running."""
 
-    def __init__(self, limits: LaneLimits, replaced_at: float | None) -> None:
+    def __init__(self, limits: LaneLimits, generation: str, replaced_at: float | None) -> None:
         """`replaced_at` is when this limiter took the place of another, None for the first."""
-        self.limits = limits
+        self.limits, self.generation = limits, generation
         self.account = Account(limits, LEASE_S)
         self._replaced_at = replaced_at
-        self.paused_until = -inf
-        self.work = asyncio.Event()
-        self.granted: dict[int, _Granted] = {}
+        self._workers: dict[str, _Worker] = {}
+        self._last_permit = 0
+        self._paused_until = -inf
+        self._work = asyncio.Event()
+        self._granted: dict[int, _Granted] = {}
         """Permits that nobody has said to be used, oldest first."""
-        self.under_way: dict[int, _Granted] = {}
-        self.adopted: dict[str, int] = {}
-        """By worker that uses the account, requests under way with permits of an earlier limiter, at most."""
+        self._under_way: dict[int, _Granted] = {}
         self._tokens_out = 0.0
-        """Charged for `granted`."""
+        """Charged for `_granted`."""
         self._uses: list[tuple[float, float, float]] = []
         """(time, requests, tokens) sent while no limit was known."""
         self._charged = 0.0
@@ -188,71 +172,181 @@ class _Book:
         self._late_s, self._late_at = LATE_S, -inf
 
     @property
-    def limited(self) -> bool:
+    def _limited(self) -> bool:
         """Whether a limit of requests or tokens is known."""
         return self.account.allowed != (None, None)
 
-    def held_s(self, now: float) -> float:
+    def _held_s(self, now: float) -> float:
         """Seconds until a permit may be granted, if there is room."""
         opens_at = -inf
         if self._replaced_at is not None:
-            unknown_s = self.limits.window_s + LEASE_S + MARGIN_S if self.limited else 0.0
+            unknown_s = self.limits.window_s + LEASE_S + MARGIN_S if self._limited else 0.0
             opens_at = self._replaced_at + max(SETTLE_S, unknown_s)
-        return max(0.0, self.paused_until - now, opens_at - now)
+        return max(0.0, self._paused_until - now, opens_at - now)
 
     @property
-    def full(self) -> bool:
+    def _full(self) -> bool:
         """Whether as many requests are under way as may be at once."""
-        n = len(self.granted) + len(self.under_way) + sum(self.adopted.values())
+        n = (
+            len(self._granted)
+            + len(self._under_way)
+            + sum(worker.adopted for worker in self._workers.values())
+        )
         return n >= self.limits.max_concurrency
 
-    def grant(self, worker: str, number: int, tokens: float, now: float) -> tuple[float, GrantedPermit]:
+    async def ask(self, ask: Ask) -> Grant:
+        """Take in a worker's reports, and answer when there is something for it, or after HOLD_S."""
+        received_at = _now()
+        worker = self._workers.setdefault(ask.worker, _Worker())
+        worker.heard_at = received_at
+        known = ask.generation == self.generation
+        worker.adopted = min(worker.adopted, ask.in_flight) if known else ask.in_flight
+        if ask.quotas and not known:
+            self._report(Report(0, "served", quotas=ask.quotas), received_at)
+        for report in ask.reports if known else ():
+            worker.learned += self._report(report, received_at)
+        if ask.number > worker.number:
+            worker.number = ask.number
+            await self._hold(worker, ask)
+        if self._workers.get(ask.worker) is not worker:
+            return Grant(self.generation, 0)
+        return self._answer(worker, received_at)
+
+    def gone(self, name: str) -> None:
+        """Nothing that a worker sent is under way any more."""
+        worker = self._workers.pop(name, None)
+        if worker and worker.held:
+            worker.held.set()
+        for number in [n for n, granted in self._under_way.items() if granted.worker == name]:
+            self.account.lost(self._under_way.pop(number).permit)
+        self._forget()
+        self._work.set()
+
+    async def run(self) -> None:
+        """Grant permits as time passes, until cancelled."""
+        forget_at = 0.0
+        while True:
+            self._work.clear()
+            now = _now()
+            if now >= forget_at:
+                self._forget()
+                forget_at = now + FORGOTTEN_S
+            self._pump()
+            oldest = min(
+                (worker.wants[-1] for worker in self._workers.values() if worker.wants), default=None
+            )
+            held_s = self._held_s(now)
+            if oldest and held_s == 0 and not self._full and not self.account.has_room(oldest[1]):
+                await self.account.wait(oldest[1])
+                continue
+            # Without anything to wait for, look now and then whether there are permits to forget.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.001, held_s) if oldest and held_s else FORGOTTEN_S):
+                    await self._work.wait()
+
+    async def _hold(self, worker: _Worker, ask: Ask) -> None:
+        """Wait until there is something for a worker; an earlier ask of it is answered."""
+        if worker.held:
+            worker.held.set()
+        held = worker.held = asyncio.Event()
+        heard = ask.heard if ask.generation == self.generation else 0
+        worker.unheard = [grant for grant in worker.unheard if grant[0] > heard]
+        on_their_way = sum(n for _, n in worker.unheard) + len(worker.pending)
+        worker.wants = [*ask.wants[on_their_way:]][::-1]
+        self._pump()
+        self._work.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HOLD_S):
+                await held.wait()
+        if worker.held is held:
+            worker.held = None
+            worker.wants.clear()
+
+    def _answer(self, worker: _Worker, received_at: float) -> Grant:
+        worker.granted += 1
+        pending, worker.pending = worker.pending, []
+        learned, worker.learned = worker.learned, []
+        if pending:
+            worker.unheard.append((worker.granted, len(pending)))
+        permits = (replace(permit, after_s=at - received_at) for at, permit in pending)
+        account = self.account
+        return Grant(
+            self.generation,
+            worker.granted,
+            tuple(permits),
+            account.known,
+            account.even,
+            account.allowed,
+            tuple(learned),
+        )
+
+    def _pump(self) -> None:
+        """Grant what there is room for, to the oldest jobs first."""
+        now = _now()
+        if self.account.awaited or self._held_s(now) > 0:
+            return
+        oldest = [(*worker.wants[-1], name) for name, worker in self._workers.items() if worker.wants]
+        heapify(oldest)
+        while oldest and not self._full and self.account.has_room(oldest[0][1]):
+            _, tokens, name = oldest[0]
+            worker = self._workers[name]
+            worker.wants.pop()
+            worker.pending.append((now, self._grant(name, tokens, now)))
+            if worker.held and len(worker.pending) == 1:
+                asyncio.get_running_loop().call_later(GATHER_S, worker.held.set)
+            if worker.wants:
+                heapreplace(oldest, (*worker.wants[-1], name))
+            else:
+                heappop(oldest)
+
+    def _grant(self, worker: str, tokens: float, now: float) -> GrantedPermit:
         """Charge a permit."""
         lease_s = EVEN_LEASE_S if self.account.even else LEASE_S
         permit = self.account.take(now, tokens, now + lease_s)
         self._charged = permit.tokens_sent
         # Any of those that are out may be sent, and counted by the server, after this one.
-        permit.number -= len(self.granted)
+        permit.number -= len(self._granted)
         permit.tokens_sent -= self._tokens_out
         self._tokens_out += permit.tokens
-        self.granted[number] = _Granted(worker, permit, now, now + lease_s)
+        self._last_permit += 1
+        self._granted[self._last_permit] = _Granted(worker, permit, now, now + lease_s)
         covers = inf if self.account.allowed[1] is None else tokens
-        return now, GrantedPermit(number, 0.0, lease_s, covers, self.account.doubts(permit))
+        return GrantedPermit(self._last_permit, 0.0, lease_s, covers, self.account.doubts(permit))
 
-    def report(self, report: Report, now: float) -> list[tuple[LimitOf, float]]:
+    def _report(self, report: Report, now: float) -> list[tuple[LimitOf, float]]:
         """Take in what became of a permit; gives limits that are new by it. Unknown permits are ignored."""
-        granted = self.granted.pop(report.permit, None)
+        granted = self._granted.pop(report.permit, None)
         if granted:
             self._tokens_out -= granted.permit.tokens
             if report.outcome == "unused":
                 self.account.give_back(granted.permit)
-                self.work.set()
+                self._work.set()
                 return []
             self.account.redate(granted.permit, min(granted.by, granted.at + report.used_s))
             self._shift_flow(report.used_s, now)
-            if not self.limited and len(self._uses) < MAX_USES:
+            if not self._limited and len(self._uses) < MAX_USES:
                 self._uses.append((granted.permit.sent_at, 1.0, granted.permit.tokens))
-            self.under_way[report.permit] = granted
+            self._under_way[report.permit] = granted
         if report.outcome == "used":
             return []
-        ended = self.under_way.pop(report.permit, None)
+        ended = self._under_way.pop(report.permit, None)
         if ended:
             self._ended(ended.permit, report, now)
-        if report.quotas and (ended or not self.limited):
-            self.work.set()
+        if report.quotas and (ended or not self._limited):
+            self._work.set()
             return self._learn(ended.permit if ended else Permit(0.0, now), report.quotas, now)
         return []
 
     def _learn(self, permit: Permit, quotas: Quotas, now: float) -> list[tuple[LimitOf, float]]:
         """Take in the limits that the answer to `permit` named."""
-        if self.limited:
+        if self._limited:
             return list(self.account.learn(now, permit, quotas))
         # The first word of a limit: what the server had left is known for the moment when that request was sent, and
         # what was sent since from the workers' reports.
         permit.number, permit.tokens_sent = self.account.sent, self._charged
         learned = list(self.account.learn(now, permit, quotas))
         since = [use for use in self._uses if use[0] > permit.sent_at - MARGIN_S]
-        since += [(granted.by, 1.0, granted.permit.tokens) for granted in self.granted.values()]
+        since += [(granted.by, 1.0, granted.permit.tokens) for granted in self._granted.values()]
         self.account.count(now, sorted(since))
         self._uses.clear()
         return learned
@@ -264,13 +358,13 @@ class _Book:
             self._refused(permit, report.wait_s, now)
         else:
             self.account.lost(permit)
-        self.work.set()
+        self._work.set()
 
     def _refused(self, permit: Permit, wait_s: float | None, now: float) -> None:
         expected = self.account.refused(permit, wait_s)
         isolated = self.account.known and self.account.seldom_refuses and (wait_s or 0.0) <= SHORT_PAUSE_S
         if not isolated:
-            self.paused_until = max(self.paused_until, now + (wait_s or 0.0))
+            self._paused_until = max(self._paused_until, now + (wait_s or 0.0))
         if not expected and permit.sent_at > self._episode_began:
             self._episode_began = now
             self.account.slow_down(now)
@@ -283,21 +377,14 @@ class _Book:
             self.account.delay(late_s - self._late_s)
             self._late_s, self._late_at = late_s, now
 
-    def forget(self, workers: Mapping[str, _Worker]) -> None:
+    def _forget(self) -> None:
         """Give up permits whose answers were lost; they stay counted in the limits of rates."""
-        for number, granted in list(self.granted.items()):
-            worker = workers.get(granted.worker)
+        for number, granted in list(self._granted.items()):
+            worker = self._workers.get(granted.worker)
             if worker is None or worker.heard_at > granted.by + FORGOTTEN_S:
                 self._tokens_out -= granted.permit.tokens
                 self.account.lost(granted.permit)
-                del self.granted[number]
-
-    def gone(self, worker: str) -> None:
-        """A worker is dead."""
-        self.adopted.pop(worker, None)
-        for number in [n for n, granted in self.under_way.items() if granted.worker == worker]:
-            self.account.lost(self.under_way.pop(number).permit)
-        self.work.set()
+                del self._granted[number]
 
 
 class Limiter:
@@ -306,157 +393,30 @@ class Limiter:
     def __init__(self, *, fresh: bool = True) -> None:
         self.generation = secrets.token_hex(8)
         self._replaced_at = None if fresh else _now()
-        self._books: dict[str, _Book] = {}
-        self._workers: dict[str, _Worker] = {}
+        self._accounts: dict[str, AccountLimiter] = {}
         self._gone: set[str] = set()
-        self._new: list[str] = []
-        self._opened = asyncio.Event()
-        self._last_permit = 0
+        self._new: asyncio.Queue[AccountLimiter] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Serve all accounts as time passes, until cancelled."""
+        """Serve all accounts, until cancelled."""
         async with anyio.create_task_group() as group:
             while True:
-                self._opened.clear()
-                for account in self._new:
-                    group.start_soon(self._dispatch, account)
-                self._new.clear()
-                await self._opened.wait()
+                group.start_soon((await self._new.get()).run)
 
     async def ask(self, ask: Ask) -> Grant:
-        """Take in a worker's reports, and answer when there is something for it, or after HOLD_S."""
+        """See AccountLimiter.ask."""
         if ask.worker in self._gone:
             return Grant(self.generation, 0)
-        received_at = _now()
-        worker = self._workers.setdefault(ask.worker, _Worker())
-        worker.heard_at = received_at
-        for lane in ask.lanes:
-            self._hear_reports(worker, ask, lane)
-        if ask.leaving:
-            self.gone(ask.worker)
-            return Grant(self.generation, 0)
-        if ask.number > worker.number:
-            worker.number = ask.number
-            await self._hold(worker, ask)
-        return self._grant(ask.worker, worker, received_at)
+        if ask.account not in self._accounts:
+            self._accounts[ask.account] = AccountLimiter(ask.limits, self.generation, self._replaced_at)
+            self._new.put_nowait(self._accounts[ask.account])
+        return await self._accounts[ask.account].ask(ask)
 
-    def gone(self, name: str) -> None:
+    def gone(self, worker: str) -> None:
         """Nothing that a worker sent is under way any more: what it held is free. It gets nothing any more."""
-        self._gone.add(name)
-        worker = self._workers.pop(name, None)
-        if worker and worker.held:
-            worker.held.set()
-        for book in self._books.values():
-            book.gone(name)
-            book.forget(self._workers)
-
-    def _hear_reports(self, worker: _Worker, ask: Ask, lane: LaneAsk) -> None:
-        now = _now()
-        book = self._books.get(lane.account) or self._open(lane)
-        known = ask.generation == self.generation
-        adopted = book.adopted.get(ask.worker, 0) if known else lane.in_flight
-        book.adopted[ask.worker] = min(adopted, lane.in_flight)
-        if lane.quotas and not known:
-            book.report(Report(0, "served", quotas=lane.quotas), now)
-        for report in lane.reports if known else ():
-            worker.learned.setdefault(lane.account, []).extend(book.report(report, now))
-
-    def _open(self, lane: LaneAsk) -> _Book:
-        book = self._books[lane.account] = _Book(lane.limits, self._replaced_at)
-        self._new.append(lane.account)
-        self._opened.set()
-        return book
-
-    async def _hold(self, worker: _Worker, ask: Ask) -> None:
-        """Wait until there is something for a worker; an earlier ask of it is answered."""
-        if worker.held:
-            worker.held.set()
-        held = worker.held = asyncio.Event()
-        heard = ask.heard if ask.generation == self.generation else 0
-        worker.unheard = [grant for grant in worker.unheard if grant[0] > heard]
-        for lane in ask.lanes:
-            book = self._books[lane.account]
-            on_their_way = sum(n for _, account, n in worker.unheard if account == lane.account)
-            on_their_way += len(worker.pending.get(lane.account, ()))
-            worker.wants[lane.account] = [*lane.wants[on_their_way:]][::-1]
-            self._pump(lane.account)
-            book.work.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(HOLD_S):
-                await held.wait()
-        if worker.held is held:
-            worker.held = None
-            worker.wants.clear()
-
-    def _grant(self, name: str, worker: _Worker, received_at: float) -> Grant:
-        if self._workers.get(name) is not worker:
-            return Grant(self.generation, 0)
-        worker.granted += 1
-        lanes = []
-        for account, book in self._books.items():
-            if name in book.adopted:
-                pending = worker.pending.pop(account, [])
-                if pending:
-                    worker.unheard.append((worker.granted, account, len(pending)))
-                lanes.append(
-                    LaneGrant(
-                        account,
-                        book.account.known,
-                        book.account.even,
-                        book.account.allowed,
-                        tuple(_dated(at - received_at, permit) for at, permit in pending),
-                        tuple(worker.learned.pop(account, ())),
-                    )
-                )
-        return Grant(self.generation, worker.granted, tuple(lanes))
-
-    async def _dispatch(self, account: str) -> None:
-        book, forget_at = self._books[account], 0.0
-        while True:
-            book.work.clear()
-            now = _now()
-            if now >= forget_at:
-                book.forget(self._workers)
-                forget_at = now + FORGOTTEN_S
-            self._pump(account)
-            wanted = [worker.wants[account][-1] for _, worker in self._wanting(account)]
-            held_s = book.held_s(now)
-            if wanted and held_s == 0 and not book.full and not book.account.has_room(min(wanted)[1]):
-                await book.account.wait(min(wanted)[1])
-                continue
-            # Without anything to wait for, look now and then whether there are permits to forget.
-            wait_s = held_s if wanted and held_s else FORGOTTEN_S
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.001, wait_s)):
-                    await book.work.wait()
-
-    def _wanting(self, account: str) -> Iterable[tuple[str, _Worker]]:
-        return ((name, worker) for name, worker in self._workers.items() if worker.wants.get(account))
-
-    def _pump(self, account: str) -> None:
-        """Grant what there is room for, to the oldest jobs first."""
-        book, now = self._books[account], _now()
-        if book.account.awaited or book.held_s(now) > 0:
-            return
-        oldest = [(*worker.wants[account][-1], name) for name, worker in self._wanting(account)]
-        heapify(oldest)
-        while oldest and not book.full and book.account.has_room(oldest[0][1]):
-            _, tokens, name = oldest[0]
-            worker = self._workers[name]
-            worker.wants[account].pop()
-            self._last_permit += 1
-            pending = worker.pending.setdefault(account, [])
-            pending.append(book.grant(name, self._last_permit, tokens, now))
-            if worker.held and len(pending) == 1:
-                asyncio.get_running_loop().call_later(GATHER_S, worker.held.set)
-            if worker.wants[account]:
-                heapreplace(oldest, (*worker.wants[account][-1], name))
-            else:
-                heappop(oldest)
-
-
-def _dated(after_s: float, permit: GrantedPermit) -> GrantedPermit:
-    return GrantedPermit(permit.id, after_s, permit.lease_s, permit.covers, permit.in_doubt)
+        self._gone.add(worker)
+        for account in self._accounts.values():
+            account.gone(worker)
 
 
 def _now() -> float:

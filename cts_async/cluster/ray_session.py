@@ -6,6 +6,7 @@ the main thread, before an event loop runs.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 import os
@@ -34,7 +35,6 @@ MAX_PER_CPU: Final = 8
 """On this machine: more would get no more done, and each is a process of some 100 MB."""
 CONNECT_S: Final = 4.0
 JOIN_S: Final = 14.0
-START_S: Final = 60.0
 OBJECT_STORE_BYTES: Final = 80 << 20
 """Nearly the least that Ray takes: messages are small, and travel without it."""
 MAX_TEMPORARY: Final = 24
@@ -192,7 +192,7 @@ def connect(
     else:
         report(f"joining Ray ({spec.address.text})")
         settings, options = dict(RAY_SETTINGS), {"address": spec.address.text}
-    with _set(settings), _initialized(spec, options, keys):
+    with _environment(settings), _initialized(spec, options, settings, keys):
         from cts_async.cluster.ray_actors import RayCluster, free_cpus
 
         workers = spec.workers
@@ -216,7 +216,9 @@ def connect(
 
 
 @contextmanager
-def _initialized(spec: ClusterSpec, options: dict[str, object], keys: Iterable[str]) -> Iterator[None]:
+def _initialized(
+    spec: ClusterSpec, options: dict[str, object], settings: Mapping[str, str], keys: Iterable[str]
+) -> Iterator[None]:
     if spec.address and not spec.address.client:
         _probe(spec.address)
     import ray
@@ -231,15 +233,11 @@ def _initialized(spec: ClusterSpec, options: dict[str, object], keys: Iterable[s
         inner = Path(temporary, "r")
         inner.mkdir()
         if spec.address is None:
-            options = {**options, "_temp_dir": str(inner)}
-        least = child_environment(*WORKER_VARIABLES, *keys) if spec.address is None else None
+            options["_temp_dir"] = str(inner)
+        least = None if spec.address else child_environment(*WORKER_VARIABLES, *keys)
         try:
-            with (
-                _deaf_children(),
-                _standing_in(inner),
-                _reduced(least),
-                _alarm(JOIN_S if spec.address else START_S),
-            ):
+            # Ray has workers look for modules where its driver stands, before anywhere else: in no user's folder.
+            with _deaf_children(), contextlib.chdir(inner), _environment(settings, only=least):
                 init: Any = ray.init
                 init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
         except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
@@ -281,46 +279,18 @@ def explain(address: Address, said: str) -> str:
 
 
 @contextmanager
-def _set(settings: Mapping[str, str]) -> Iterator[None]:
-    """Set variables for the block; what is started in it inherits them."""
-    before = {name: os.environ.get(name) for name in settings}
-    os.environ.update(settings)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@contextmanager
-def _reduced(least: Mapping[str, str] | None) -> Iterator[None]:
-    """Have only `least` and Ray's settings in the environment, for what is started in the block; None: as it is."""
-    if least is None:
-        yield
-        return
+def _environment(settings: Mapping[str, str], *, only: Mapping[str, str] | None = None) -> Iterator[None]:
+    """Add variables to the environment for the block, or have no others but those in `only`."""
     before = dict(os.environ)
-    kept = {name: value for name, value in before.items() if name.startswith("RAY_")}
-    os.environ.clear()
-    os.environ.update({**least, **kept})
+    if only is not None:
+        os.environ.clear()
+        os.environ.update(only)
+    os.environ.update(settings)
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-@contextmanager
-def _standing_in(directory: Path) -> Iterator[None]:
-    """Ray has workers look for modules where its driver stands, before anywhere else: better in no user's files."""
-    before = Path.cwd()
-    os.chdir(directory)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 @contextmanager
@@ -339,22 +309,3 @@ def _deaf_children() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGTERM, on_term)  # Ray has put an exit of its own there
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
-    """Raises TimeoutError in the block after so long, whatever it waits for."""
-    if sys.platform == "win32":
-        yield
-        return
-
-    def ring(number: int, frame: object) -> None:
-        raise TimeoutError(f"no answer within {seconds:g} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, before)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
 
@@ -21,8 +21,6 @@ from cts_async.cluster.limiter import (
     Ask,
     Grant,
     GrantedPermit,
-    LaneAsk,
-    LaneGrant,
     Report,
 )
 from cts_async.engine.account import LaneLimits, LimitOf, Permit
@@ -35,7 +33,6 @@ REPORT_S: Final = 0.02
 LOST_S: Final = HOLD_S + 4.0
 """An ask without an answer for so long never gets one."""
 FIRST_RETRY_S, MAX_RETRY_S = 0.05, 1.0
-GOODBYE_S: Final = 2.0
 MOST_WANTS: Final = 256
 """Permits that one ask is for."""
 ASKS_PER_S: Final = 1000.0
@@ -66,30 +63,34 @@ class _Stocked:
         return self.granted_at + self.permit.lease_s
 
 
-@dataclass(slots=True)
 class RemoteAccount:
-    """The `Accounting` of a lane whose account is held by the limiter. `wake` is set when there is something to ask."""
+    """The `Accounting` of a lane whose account is held by the limiter. `run` keeps it supplied with permits.
 
-    limits: LaneLimits
-    wake: asyncio.Event
-    known: bool = False
-    even: bool = False
-    sent: int = 0
-    allowed: tuple[float | None, float | None] = (None, None)
-    reports: dict[int, Report] = field(default_factory=dict)
-    """By permit, what the limiter has not been told."""
-    reports_since: float = inf
-    last_quotas: Quotas | None = None
-    told_wants: tuple[tuple[int, float], ...] = ()
-    _stock: list[_Stocked] = field(default_factory=list)
-    _used: dict[int, GrantedPermit] = field(default_factory=dict)
-    """Permits of requests under way, by the request's number."""
-    _last: Report | None = None
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    `lane` has to be set before; `wake` is set when there is something to ask.
+    """
 
-    def __post_init__(self) -> None:
-        self.known = self.limits.known
-        self.allowed = (self.limits.requests_per_min, self.limits.tokens_per_min)
+    def __init__(
+        self, worker: str, name: str, limits: LaneLimits, link: LimiterLink, gap_s: float, events: Events
+    ) -> None:
+        self.lane: Lane
+        self._events = events
+        self._worker, self._name, self._limits, self._link, self._gap_s = worker, name, limits, link, gap_s
+        self.known, self.even, self.sent = limits.known, False, 0
+        self.allowed = (limits.requests_per_min, limits.tokens_per_min)
+        self.wake = asyncio.Event()
+        self._reports: dict[int, Report] = {}
+        """By permit, what the limiter has not been told."""
+        self._reports_since = inf
+        self._last_report: Report | None = None
+        self._last_quotas: Quotas | None = None
+        self._told_wants: tuple[tuple[int, float], ...] = ()
+        self._stock: list[_Stocked] = []
+        self._used: dict[int, GrantedPermit] = {}
+        """Permits of requests under way, by the request's number."""
+        self._changed = asyncio.Event()
+        self._generation, self._heard, self._number = "", 0, 0
+        self._under_way = self._failures = 0
+        self._asked_at = self._retry_at = -inf
 
     # What a lane asks (see `Accounting`).
 
@@ -105,7 +106,8 @@ class RemoteAccount:
         self.wake.set()
 
     def has_room(self, tokens: float) -> bool:
-        return self._fit(_now(), tokens) is not None
+        # A little ahead: between this question and `take` no permit must become too old.
+        return self._fit(_now() + 0.001, tokens) is not None
 
     async def wait(self, tokens: float) -> None:
         self._changed.clear()
@@ -135,11 +137,11 @@ class RemoteAccount:
         return self.even  # the limiter does it when it hears of the refusal
 
     def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
-        self.last_quotas = quotas
-        if self._last is None:
+        self._last_quotas = quotas
+        if self._last_report is None:
             self._report(Report(0, "served", quotas=quotas))
         else:
-            self._last.quotas = quotas  # of the answer that has just been reported
+            self._last_report.quotas = quotas  # of the answer that has just been reported
         return ()
 
     def _fit(self, now: float, tokens: float) -> _Stocked | None:
@@ -148,117 +150,27 @@ class RemoteAccount:
         return min(fits, key=lambda one: (one.permit.covers, one.until), default=None)
 
     def _end(self, permit: Permit, report: Report) -> GrantedPermit | None:
-        used, self._last = self._used.pop(permit.number, None), None
+        used, self._last_report = self._used.pop(permit.number, None), None
         if used is not None:
-            earlier = self.reports.get(used.id)
+            earlier = self._reports.get(used.id)
             report.permit, report.used_s = used.id, earlier.used_s if earlier else 0.0
-            self._last = report
+            self._last_report = report
             self._report(report)
         return used
 
     def _report(self, report: Report) -> None:
-        if not self.reports:
-            self.reports_since = _now()
+        if not self._reports:
+            self._reports_since = _now()
             self.wake.set()
-        self.reports[report.permit] = report
+        self._reports[report.permit] = report
 
-    # What goes to the limiter and comes from it.
-
-    def wants(self, lane: Lane) -> tuple[tuple[int, float], ...]:
-        """Requests that could be sent if there were permits."""
-        room = int(lane.window.size) - lane.in_flight
-        valid = sorted(one.permit.covers for one in self._stock)
-        oldest = lane.oldest(min(room, MOST_WANTS) + len(valid)) if room > 0 else []
-        uncovered = []
-        for number, tokens in oldest:
-            if valid and valid[-1] >= tokens:
-                valid.pop()
-            else:
-                uncovered.append((number, tokens))
-        return tuple(uncovered[: max(0, room)])
-
-    def urgent(self, lane: Lane, now: float) -> bool:
-        """Whether the limiter should hear more than it was told in the ask that it has."""
-        if self.reports and now >= self.reports_since + REPORT_S:
-            return True
-        wants = self.wants(lane)
-        return bool(wants) and wants != self.told_wants
-
-    def ask(self, name: str, lane: Lane) -> LaneAsk:
-        """What there is to say now."""
-        self.expire(_now())
-        self.told_wants = self.wants(lane)
-        reports, self.reports, self.reports_since = tuple(self.reports.values()), {}, inf
-        self._last = None
-        return LaneAsk(
-            name,
-            self.limits,
-            lane.in_flight,
-            self.told_wants,
-            reports,
-            self.last_quotas,
-        )
-
-    def not_heard(self, ask: LaneAsk) -> None:
-        """An ask was lost: report again what it reported."""
-        for report in ask.reports:
-            self.reports.setdefault(report.permit, report)
-        self.reports_since, self.told_wants = -inf, ()
-
-    def granted(self, grant: LaneGrant, asked_at: float, *, newest: bool) -> None:
-        """The limiter's answer to an ask that was sent at `asked_at`."""
-        self._stock += [_Stocked(permit, asked_at + permit.after_s) for permit in grant.permits]
-        if newest:
-            self.known, self.even, self.allowed = grant.known, grant.even, grant.allowed
-        self._changed.set()
-
-    def expire(self, now: float) -> None:
-        """Give back permits that are too old to be used."""
-        for stocked in [one for one in self._stock if one.until <= now]:
-            self._stock.remove(stocked)
-            self._report(Report(stocked.permit.id, "unused"))
-
-    def next_end(self) -> float:
-        """When the next permit in stock becomes too old."""
-        return min((one.until for one in self._stock), default=inf)
-
-    def begin_again(self) -> None:
-        """There is another limiter, which knows nothing of earlier permits."""
-        self._stock.clear()
-        self.reports.clear()
-        self._used.clear()
-        self._last, self.reports_since, self.told_wants = None, inf, ()
-
-
-class RemoteLanes:
-    """`lane` makes lanes (a `crew.LaneOf`), `run` keeps them supplied, `aclose` gives everything back."""
-
-    def __init__(self, worker: str, workers: int, link: LimiterLink, events: Events) -> None:
-        self._worker, self._link, self._events = worker, link, events
-        self._gap_s = max(GATHER_S, workers / ASKS_PER_S)
-        self._lanes: dict[str, tuple[Lane, RemoteAccount]] = {}
-        self._generation = ""
-        self._heard = 0
-        self._number = 0
-        self._under_way = 0
-        self._asked_at = -inf
-        self._failures = 0
-        self._retry_at = -inf
-        self._wake = asyncio.Event()
-
-    def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
-        """The lane of an account."""
-        remote = RemoteAccount(limits, self._wake)
-        lane = Lane(name, limits, self._events, remote)
-        self._lanes[account] = lane, remote
-        self._wake.set()
-        return lane
+    # The exchange with the limiter.
 
     async def run(self) -> None:
-        """Keep up the exchange with the limiter, until cancelled."""
+        """Keep asking, until cancelled."""
         async with anyio.create_task_group() as asking:
             while True:
-                self._wake.clear()
+                self.wake.clear()
                 now = _now()
                 wait_s = self._next_ask_at(now) - now
                 if wait_s <= 0:
@@ -268,31 +180,52 @@ class RemoteLanes:
                 with suppress(TimeoutError):
                     # Not less than a millisecond: a timer may fire early, and must not do so over and over.
                     async with asyncio.timeout(max(0.001, wait_s) if wait_s < inf else None):
-                        await self._wake.wait()
-
-    async def aclose(self) -> None:
-        """Give everything back; call it when `run` was cancelled and no request is under way."""
-        for _, account in self._lanes.values():
-            account.expire(inf)
-        with suppress(LimiterLost, TimeoutError):
-            async with asyncio.timeout(GOODBYE_S):
-                await self._link.ask(self._ask(leaving=True))
+                        await self.wake.wait()
 
     def _next_ask_at(self, now: float) -> float:
-        if not self._lanes or self._under_way > 1:
+        if self._under_way > 1:
             return inf
         soonest = max(self._asked_at + self._gap_s, self._retry_at)
-        if not self._under_way or any(account.urgent(lane, now) for lane, account in self._lanes.values()):
+        wants = self._wants()
+        if not self._under_way or (wants and wants != self._told_wants):
             return soonest
-        accounts = [account for _, account in self._lanes.values()]
-        due = min(min(account.reports_since + REPORT_S, account.next_end()) for account in accounts)
-        return max(soonest, due)
+        next_end = min((one.until for one in self._stock), default=inf)
+        return max(soonest, min(self._reports_since + REPORT_S, next_end))
 
-    def _ask(self, *, leaving: bool = False) -> Ask:
+    def _wants(self) -> tuple[tuple[int, float], ...]:
+        """Requests that could be sent if there were permits, oldest first."""
+        room = int(self.lane.window.size) - self.lane.in_flight
+        valid = sorted(one.permit.covers for one in self._stock)
+        oldest = self.lane.oldest(min(room, MOST_WANTS) + len(valid)) if room > 0 else []
+        uncovered = []
+        for number, tokens in oldest:
+            if valid and valid[-1] >= tokens:
+                valid.pop()
+            else:
+                uncovered.append((number, tokens))
+        return tuple(uncovered[: max(0, room)])
+
+    def _ask(self) -> Ask:
         self._number += 1
         self._asked_at = _now()
-        lanes = tuple(account.ask(name, lane) for name, (lane, account) in self._lanes.items())
-        return Ask(self._worker, self._number, self._generation, self._heard, lanes, leaving)
+        for stocked in [one for one in self._stock if one.until <= self._asked_at]:
+            self._stock.remove(stocked)
+            self._report(Report(stocked.permit.id, "unused"))
+        self._told_wants = self._wants()
+        reports, self._reports, self._reports_since = tuple(self._reports.values()), {}, inf
+        self._last_report = None
+        return Ask(
+            self._worker,
+            self._name,
+            self._limits,
+            self._number,
+            self._generation,
+            self._heard,
+            self.lane.in_flight,
+            self._told_wants,
+            reports,
+            self._last_quotas,
+        )
 
     async def _exchange(self, ask: Ask, asked_at: float) -> None:
         try:
@@ -304,33 +237,60 @@ class RemoteLanes:
             self._answered(ask, asked_at, grant)
         finally:
             self._under_way -= 1
-            self._wake.set()
+            self.wake.set()
 
     def _failed(self, ask: Ask) -> None:
+        """An ask was lost: report again what it reported, a little later."""
         self._retry_at = _now() + min(MAX_RETRY_S, FIRST_RETRY_S * 2.0 ** min(self._failures, 10))
         self._failures += 1
         if ask.generation == self._generation:
-            for asked in ask.lanes:
-                self._lanes[asked.account][1].not_heard(asked)
+            for report in ask.reports:
+                self._reports.setdefault(report.permit, report)
+            self._reports_since, self._told_wants = -inf, ()
 
     def _answered(self, ask: Ask, asked_at: float, grant: Grant) -> None:
         if grant.generation != self._generation:
             if ask.generation != self._generation:
                 return  # from a limiter before this one
+            # Another limiter, which knows nothing of earlier permits.
             self._generation, self._heard = grant.generation, 0
-            for _, account in self._lanes.values():
-                account.begin_again()
+            self._stock.clear()
+            self._reports.clear()
+            self._used.clear()
+            self._last_report, self._reports_since, self._told_wants = None, inf, ()
         elif not grant.number:
             self._failed(ask)  # it takes this worker for dead
             return
         self._failures, self._retry_at = 0, -inf
-        newest = grant.number > self._heard
-        self._heard = max(self._heard, grant.number)
-        for given in grant.lanes:
-            lane, account = self._lanes[given.account]
-            account.granted(given, asked_at, newest=newest)
-            for what, per_min in given.learned:
-                self._events.emit(LimitLearned(lane.name, what, per_min))
+        self._stock += [_Stocked(permit, asked_at + permit.after_s) for permit in grant.permits]
+        if grant.number > self._heard:
+            self._heard = grant.number
+            self.known, self.even, self.allowed = grant.known, grant.even, grant.allowed
+        for what, per_min in grant.learned:
+            self._events.emit(LimitLearned(self.lane.name, what, per_min))
+        self._changed.set()
+
+
+class RemoteLanes:
+    """`lane` makes lanes (a `crew.LaneOf`), `run` keeps them supplied."""
+
+    def __init__(self, worker: str, workers: int, link: LimiterLink, events: Events) -> None:
+        self._worker, self._link, self._events = worker, link, events
+        self._gap_s = max(GATHER_S, workers / ASKS_PER_S)
+        self._new: asyncio.Queue[RemoteAccount] = asyncio.Queue()
+
+    def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
+        """The lane of an account."""
+        remote = RemoteAccount(self._worker, account, limits, self._link, self._gap_s, self._events)
+        remote.lane = Lane(name, limits, self._events, remote)
+        self._new.put_nowait(remote)
+        return remote.lane
+
+    async def run(self) -> None:
+        """Keep up the exchange with the limiter, until cancelled."""
+        async with anyio.create_task_group() as group:
+            while True:
+                group.start_soon((await self._new.get()).run)
 
 
 def _now() -> float:

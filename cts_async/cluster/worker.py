@@ -9,7 +9,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import anyio
@@ -35,7 +35,6 @@ GATHER_S, URGENT_PER_S = 0.003, 1000.0
 """Records and questions wait so long for others to travel with, or longer with many workers."""
 SILENCE_S: Final = 15.0
 """Without a turn for so long the head is gone, or out of reach: nothing new is sent."""
-GIVE_BACK_S: Final = 5.0
 NEWS_BYTES: Final = 4_000_000
 
 
@@ -63,8 +62,6 @@ class Lanes(Protocol):
     def lane(self, account: str, name: str, limits: LaneLimits) -> Lane: ...
 
     async def run(self) -> None: ...
-
-    async def aclose(self) -> None: ...
 
 
 class Worker:
@@ -129,8 +126,6 @@ class Worker:
                     self._stopped = reason
                 except CTSError as error:
                     self._refused = str(error)
-                with anyio.move_on_after(GIVE_BACK_S):
-                    await lanes.aclose()
                 beside.cancel_scope.cancel()
         except Exception:  # a bug: whoever started this is told, with the traceback
             self._crash = SECRETS.text(traceback.format_exc())
@@ -145,8 +140,8 @@ class Worker:
         self._budget = allowed_budget(setup.budget, setup.deadline_s, self._wake.set)
         self.runner = Runner(bench.lanes, events=self._events, seed=setup.seed, budget=self._budget)
         self._opened.set()
-        self.tasks.widths = [bench.width(stream) for stream in range(setup.streams)]
-        await self.runner.run(*self.tasks.feeds, in_flight=self.tasks.widths)
+        widths = [bench.width(stream) for stream in range(setup.streams)]
+        await self.runner.run(*self.tasks.feeds, in_flight=widths)
 
     def _job(self, task: Task, done: Callable[[tuple[Line, ...], bool], None]) -> Job:
         assert self._bench is not None, "its runner asks for jobs"
@@ -235,47 +230,22 @@ def unpack_reason(packed: tuple[str, str]) -> RunStopped:
 
 
 class _Feed:
-    """The tasks of one stream for a `Runner`. `low` is called when little is left to begin."""
+    """The tasks of one stream for a `Runner`; a task that is not in `pending` any more is skipped."""
 
-    def __init__(self, begin: Callable[[Task], Job], low: Callable[[], None]) -> None:
-        self._begin, self._low = begin, low
-        self.queue: deque[Task] = deque()
-        self._low_water = 0
-        self._waiters: deque[asyncio.Future[None]] = deque()
-        self._closed = False
+    def __init__(self, begin: Callable[[Task], Job], pending: Mapping[int, Task]) -> None:
+        self._begin, self._pending = begin, pending
+        self.queue = asyncio.Queue[Task | None]()
 
     async def next(self) -> tuple[int, Job] | None:
-        while not self.queue:
-            if self._closed:
-                return None
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            await waiter
-        task = self.queue.popleft()
-        if len(self.queue) < self._low_water:
-            self._low_water = 0
-            self._low()
-        return task.seq, self._begin(task)
-
-    def serve(self) -> None:
-        """Hand out what there is."""
-        self._low_water = max(1, self._low_water, len(self.queue) // 2) if self.queue else self._low_water
-        for _ in range(min(len(self.queue), len(self._waiters))):
-            self._wake_one()
-
-    def close(self) -> None:
-        self._closed = True
-        while self._waiters:
-            self._wake_one()
-
-    def _wake_one(self) -> None:
-        waiter = self._waiters.popleft()
-        if not waiter.done():
-            waiter.set_result(None)
+        while task := await self.queue.get():
+            if task.seq in self._pending:
+                return task.seq, self._begin(task)
+        self.queue.put_nowait(None)  # for others who wait
+        return None
 
 
 class _Tasks:
-    """The tasks that a worker has: to be begun, under way, and ended."""
+    """The tasks that a worker has: to be begun, under way, and ended. `wake` is called when few are left to begin."""
 
     def __init__(
         self,
@@ -283,44 +253,45 @@ class _Tasks:
         job_of: Callable[[Task, Callable[[tuple[Line, ...], bool], None]], Job],
         wake: Callable[[], None],
     ) -> None:
-        self.feeds: Sequence[_Feed] = [_Feed(self._begin, wake) for _ in range(streams)]
-        self.widths: Sequence[int] = ()
+        self._pending: dict[int, Task] = {}
+        self._under_way: set[int] = set()
+        self.feeds: Sequence[_Feed] = [_Feed(self._begin, self._pending) for _ in range(streams)]
         self.ended: deque[Ended] = deque()
         self._job_of, self._wake = job_of, wake
-        self._under_way: set[int] = set()
         self._held_up: set[str] = set()
         self._returned: list[int] = []
+        self._low_water = 0
 
     def __len__(self) -> int:
         """Tasks that have not ended."""
-        return len(self._under_way) + sum(len(feed.queue) for feed in self.feeds)
+        return len(self._under_way) + len(self._pending)
 
     def take(self, tasks: Sequence[Task]) -> None:
         for task in tasks:
             if task.group in self._held_up:
                 self._returned.append(task.seq)
             else:
-                self.feeds[task.stream].queue.append(task)
-        for feed in self.feeds:
-            feed.serve()
+                self._pending[task.seq] = task
+                self.feeds[task.stream].queue.put_nowait(task)
+        if tasks:
+            self._low_water = max(1, len(self._pending) // 2)
 
     def close(self) -> None:
         """There will be no more."""
         for feed in self.feeds:
-            feed.close()
+            feed.queue.put_nowait(None)
 
     def stop(self) -> None:
         """Nothing more is begun."""
-        for feed in self.feeds:
-            feed.queue.clear()
-            feed.close()
+        self._pending.clear()
+        self.close()
 
     def drop(self, group: str) -> None:
         """A group is held up: nothing more of it is begun."""
         self._held_up.add(group)
-        for feed in self.feeds:
-            self._returned += [task.seq for task in feed.queue if task.group == group]
-            feed.queue = deque(task for task in feed.queue if task.group != group)
+        for seq in [seq for seq, task in self._pending.items() if task.group == group]:
+            del self._pending[seq]
+            self._returned.append(seq)
 
     def take_ended(self, max_bytes: int) -> tuple[tuple[Ended, ...], int]:
         """Tasks that have ended, at least one if there is any, with lines of so many bytes, and their bytes."""
@@ -339,7 +310,11 @@ class _Tasks:
         return tuple(returned)
 
     def _begin(self, task: Task) -> Job:
+        del self._pending[task.seq]
         self._under_way.add(task.seq)
+        if len(self._pending) < self._low_water:
+            self._low_water = 0
+            self._wake()
         context: Context | None = None
 
         def done(lines: tuple[Line, ...], failed: bool) -> None:
@@ -360,7 +335,7 @@ class _Tasks:
                 self._left(task)
                 raise
 
-        return Job(job.group, job.id, job.journal, walk, job.finish, job.shared, job.elsewhere)
+        return replace(job, walk=walk)
 
     def _left(self, task: Task) -> None:
         self._under_way.discard(task.seq)

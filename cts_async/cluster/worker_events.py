@@ -27,8 +27,9 @@ from cts_async.engine.events import (
     Notice,
     StepEnded,
     StepsCounted,
+    at_rest,
+    merged,
 )
-from cts_async.engine.lanes_of_many import LanesOfMany
 
 FORWARDED: Final = frozenset({Notice, LanePaused, LimitLearned, CircuitChanged, GroupHeldUp})
 _ROUTINE: Final = frozenset({GroupBegan, JobEnded, BudgetUsed})
@@ -36,36 +37,27 @@ MAX_REMEMBERED: Final = 1000
 """Notices that are not repeated."""
 
 
-class _Sum:
-    """What was done for one group on one lane; plain numbers, since a step adds to it every few microseconds."""
-
-    __slots__ = ("calls", "replayed", "retries", "tokens", "usd")
-
-    def __init__(self) -> None:
-        self.calls = self.replayed = self.retries = self.tokens = 0
-        self.usd = 0.0
-
-
 class EventCounter:
     """A worker's subscriber. `on_change` is called with events that do not happen all the time."""
 
     def __init__(self, on_change: Callable[[Event], None]) -> None:
         self._on_change = on_change
-        self._sums: defaultdict[tuple[str, str], _Sum] = defaultdict(_Sum)
+        self._sums: defaultdict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0.0])
+        """By group and lane: calls, replayed, retries, tokens, dollars. Lists, since every step adds to one."""
         self._lanes: dict[str, LaneInUse] = {}
         self._forwarded: list[Event] = []
 
     def __call__(self, event: Event) -> None:
         if type(event) is StepEnded:
-            one = self._sums[event.group, event.lane]
+            sums = self._sums[event.group, event.lane]
             if event.replayed:
-                one.replayed += 1
+                sums[1] += 1
             else:
-                one.calls += 1
-                one.tokens += event.usage.input_tokens + event.usage.output_tokens
-                one.usd += event.usd
+                sums[0] += 1
+                sums[3] += event.usage.input_tokens + event.usage.output_tokens
+                sums[4] += event.usd
         elif type(event) is AttemptFailed:
-            self._sums[event.group, event.lane].retries += event.wait_s is not None
+            self._sums[event.group, event.lane][2] += event.wait_s is not None
         elif type(event) is LaneInUse:
             self._lanes[event.lane] = event
         elif type(event) not in _ROUTINE:
@@ -75,10 +67,11 @@ class EventCounter:
 
     def take_counts(self) -> tuple[StepsCounted, ...]:
         """The sums since this was last called."""
-        sums, self._sums = self._sums, defaultdict(_Sum)
+        sums = self._sums.copy()
+        self._sums.clear()
         return tuple(
-            StepsCounted(group, lane, one.calls, one.replayed, one.retries, one.tokens, one.usd)
-            for (group, lane), one in sums.items()
+            StepsCounted(group, lane, int(calls), int(replayed), int(retries), int(tokens), usd)
+            for (group, lane), (calls, replayed, retries, tokens, usd) in sums.items()
         )
 
     def take_events(self) -> tuple[Event, ...]:
@@ -96,7 +89,8 @@ class EventAggregator:
 
     def __init__(self, events: Events) -> None:
         self._events = events
-        self._lanes = LanesOfMany()
+        self._lanes: dict[str, dict[str, LaneStatus]] = {}
+        """By lane and worker, its last word; of a worker that is gone what it sent and was charged still counts."""
         self._begun: set[str] = set()
         self._seen: dict[Event, None] = {}
         self._paused_until: defaultdict[str, float] = defaultdict(float)
@@ -111,8 +105,11 @@ class EventAggregator:
 
     def heard(self, worker: str, news: News, ended: Mapping[int, Task]) -> None:
         """A worker's news; `ended` are the tasks that it did have, by number."""
-        for new in self._lanes.heard(worker, news.lanes):
-            self._events.emit(LaneInUse(new, partial(self._lanes.status, new)))
+        for status in news.lanes:
+            if status.name not in self._lanes:
+                self._lanes[status.name] = {}
+                self._events.emit(LaneInUse(status.name, partial(self._lane_status, status.name)))
+            self._lanes[status.name][worker] = status
         for count in news.counts:
             self._events.emit(count)
         by_group: defaultdict[str, list[Ended]] = defaultdict(list)
@@ -134,10 +131,16 @@ class EventAggregator:
 
     def gone(self, worker: str) -> None:
         """A worker is no more."""
-        self._lanes.gone(worker)
+        for statuses in self._lanes.values():
+            if worker in statuses:
+                statuses[worker] = at_rest(statuses[worker])
         for lane, workers in self._cut_off.items():
             if worker in workers:
                 self._circuit_changed(worker, CircuitChanged(lane, open=False, reason="its worker is gone"))
+
+    def _lane_status(self, lane: str) -> LaneStatus:
+        """All workers' together; may be called in any thread."""
+        return merged(list(self._lanes[lane].values()))
 
     def _forward(self, worker: str, event: Event) -> None:
         if isinstance(event, CircuitChanged):

@@ -1,22 +1,22 @@
-"""Reads queries, gold nuggets and candidate answers from files; one file per dataset.
+"""Reads queries, gold nuggets and candidate answers from files; one module in `kinds` for each kind of dataset.
 
-Every InputError names the file, and the line and field where there are any.
+Every InputError names the file, and the line and field if there are any.
 """
 
 from cts_async.datasets.candidates import CandidateLine, FailedLine, candidate_files, read_candidates
-from cts_async.datasets.dataset import Dataset, sha256_of
 from cts_async.datasets.gold import GoldIndex, GoldRecord, normalise, read_gold
-from cts_async.datasets.kinds import KINDS, open_dataset
-from cts_async.datasets.lines import check_read_again
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.instances import Dataset
+from cts_async.datasets.io import check_read_again, sha256_of
+from cts_async.datasets.kinds.sample import sample_dir
+from cts_async.datasets.registry import all_kinds, open_dataset
 
 __all__ = [
-    "KINDS",
     "CandidateLine",
     "Dataset",
     "FailedLine",
     "GoldIndex",
     "GoldRecord",
+    "all_kinds",
     "candidate_files",
     "check_read_again",
     "normalise",

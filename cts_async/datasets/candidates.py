@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cts_async.datasets.fields import Fields, kind_of, says_error
-from cts_async.datasets.rows import JSONL_SUFFIXES, Row, read_rows
+from cts_async.datasets.io import JSONL_SUFFIXES, Row, read_rows
 from cts_async.errors import InputError
 from cts_async.records import Candidate, Failure
 from cts_async.tagged_text import find_answer
@@ -17,7 +17,7 @@ from cts_async.values import value
 
 @value
 class CandidateLine:
-    """A candidate and where it stands. Its `id` or `fused_query` is "" if the line has none (never both)."""
+    """A candidate and its position. Its `id` or `fused_query` may be "", but not both."""
 
     path: Path
     line: int
@@ -26,7 +26,7 @@ class CandidateLine:
 
 @dataclass(frozen=True, slots=True)
 class FailedLine:
-    """A line that says why there is no answer: nothing to judge, and not a score of 0."""
+    """A line that reports why there is no answer: nothing to judge, and not a score of 0."""
 
     path: Path
     line: int
@@ -38,23 +38,22 @@ class FailedLine:
 def read_candidates(
     paths: Path | str | Iterable[Path | str], fields: Mapping[str, str] | None = None
 ) -> Iterator[CandidateLine | FailedLine]:
-    """Stream the lines of files, of glob patterns and of directories, file after file in order of name.
+    """Stream the lines of files, glob patterns and directories, sorted by file name.
 
-    A run directory stands for its `results.jsonl`, one of judged candidates for its `per_item.jsonl`, another
-    for its `*.jsonl`. Which files there are is settled at once (InputError if none); InputErrors about a line
-    come when it is reached: no answer field, or neither an id nor a fused query. An answer is
-    taken out of its tags and without its thoughts, as the agent's is (`answer_in`); an empty answer is an
-    answer, a null one a failure.
+    A run directory stands for its `results.jsonl`, a directory of judged candidates for its `per_item.jsonl`, any other
+    for its `*.jsonl`. Files are looked up at once (InputError if there are none); InputErrors about a line come when it
+    is reached: no answer field, or neither an id nor a fused query. Answers are stripped of tags and thoughts, like the
+    agent's (`find_answer`); an empty answer is an answer, a null one a failure.
     """
     return _stream(candidate_files(paths), fields)
 
 
 def candidate_files(paths: Path | str | Iterable[Path | str]) -> tuple[Path, ...]:
-    """The files that `read_candidates` reads, each once; InputError for a path or pattern without files."""
+    """Return the files that `read_candidates` reads, each once; InputError for a path or pattern without files."""
     given = [paths] if isinstance(paths, Path | str) else list(paths)
     found = [file for path in given for file in _expand(str(path))]
     if not found:
-        raise InputError("candidates", "no file was named")
+        raise InputError("candidates", "no file is named")
     distinct: dict[Path, Path] = {}
     for file in found:
         distinct.setdefault(file.resolve(), file)
@@ -90,7 +89,7 @@ def _stream(files: Iterable[Path], mapping: Mapping[str, str] | None) -> Iterato
 
 
 def _plain(fields: Fields, row: Row, line: int) -> CandidateLine | None:
-    """What `_candidate` gives for a line with three texts and nothing special, in a third of the time."""
+    """Return what `_candidate` returns for a line of three texts without an error, three times as fast; else None."""
     names = fields.names(row)
     row_id, query, answer = (
         row.get(names.get("id", "")),

@@ -1,9 +1,9 @@
-"""Finds the fields we mean in files that call them differently.
+"""Finds the canonical fields in files that use other names for them.
 
-Names are compared without regard to case, spaces and hyphens; of several names that fit, the one that
-stands first in ALIASES wins. What no alias covers is mapped by the user: `--field fused_query=OQ`, or
-`--field answer=result.text` for a field inside an object. A mapping binds the queries or candidates file;
-the gold file follows it where it has such a field, and strictly where it is written `gold.fused_query=OQ`.
+Names are compared without regard to case, spaces and hyphens; if several fit, the first one in ALIASES wins. The user
+maps what no alias covers: `--field fused_query=OQ`, or `--field answer=result.text` for a field inside an object. A
+mapping binds the queries or candidates file; the gold file follows it where it has such a field, and is bound by
+`gold.fused_query=OQ`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from cts_async.datasets.rows import Row
+from cts_async.datasets.io import Row
 from cts_async.errors import InputError, UsageError
 
 ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -43,7 +43,7 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = {
     "nugget_weight": ("weight", "w", "importance", "nugget_weight"),
     "source_ids": ("source_ids", "sources", "source_id"),
 }
-"""Canonical field -> the names it goes by, best first."""
+"""Canonical field -> the names that it may have, preferred ones first."""
 
 PLAIN_QUERY: Final = ("query", "question")
 GOLD_PREFIX: Final = "gold."
@@ -51,11 +51,11 @@ _MANY: Final = 30
 
 
 class Fields:
-    """The canonical fields of one file's rows.
+    """The canonical fields of one file's rows, or of objects inside them.
 
-    `bound` maps canonical fields to the file's own names, which must be there; `tried` does the same but
-    falls back on the aliases. With `plain_query` a field called just `query` or `question` may be the
-    fused query, for files that hold no other.
+    `bound` maps canonical fields to the file's own names, which must be there; `tried` does so but falls back on the
+    aliases. With `plain_query` a field called `query` or `question` may be the fused query. Methods raise InputError;
+    `within` is the path of the object inside its row ("gold.nuggets[0].").
     """
 
     def __init__(
@@ -71,79 +71,82 @@ class Fields:
         self._tried = tried or {}
         self._plain_query = plain_query
         self._shapes: dict[tuple[str, ...], dict[str, str]] = {}
-        # Several fields of one row are asked for in turn: its shape is looked up once.
+        # Several fields are read of each row: its shape is looked up once.
         self._row: Row = {}
         self._shape: dict[str, str] = {}
 
     @classmethod
     def of_data(cls, path: Path, mapping: Mapping[str, str] | None, *, plain_query: bool = False) -> Fields:
-        """The fields of a queries or candidates file under the user's mapping."""
+        """Return the fields of a queries or candidates file under the user's mapping."""
         return cls(path, _split(mapping)[0], plain_query=plain_query)
 
     @classmethod
     def of_gold(cls, path: Path, mapping: Mapping[str, str] | None) -> Fields:
-        """The fields of a gold file: `gold.` mappings bind it, the others are tried."""
+        """Return the fields of a gold file: `gold.` mappings bind it, the others are tried."""
         data, gold = _split(mapping)
         return cls(path, gold, tried=data, plain_query=True)
 
     def names(self, row: Row) -> Mapping[str, str]:
-        """What this row calls each field that it has."""
+        """Return this row's own name of each field that it has."""
         if row is not self._row:
             self._row, self._shape = row, self._shape_of(row)
         return self._shape
 
-    def name(self, row: Row, field: str, line: int) -> str | None:
-        """What this row calls `field`; None if it has none. InputError if a mapped name is not there."""
+    def name(self, row: Row, field: str, line: int, within: str = "") -> str | None:
+        """Return this row's own name of `field`, None if it has none; a mapped name must be there."""
         found = self.names(row).get(field)
         if found is None and field in self._bound:
-            raise self.missing(row, field, line)
+            raise self.missing(row, field, line, within)
         return found
 
-    def value(self, row: Row, field: str, line: int) -> object:
-        """The value of `field`; None where it is absent or null."""
-        name = self.name(row, field, line)
+    def value(self, row: Row, field: str, line: int, within: str = "") -> object:
+        """Return the value of `field`; None if it is absent or null."""
+        name = self.name(row, field, line, within)
         if name is None:
             return None
         return row[name] if name in row else _walk(row, name)
 
-    def text(self, row: Row, field: str, line: int) -> str:
-        """The value of a field that must be there as non-empty text; outer white space is removed."""
-        text = self.text_or_none(row, field, line)
+    def text(self, row: Row, field: str, line: int, within: str = "") -> str:
+        """Return the value of a field that must be non-empty text, stripped."""
+        text = self.text_or_none(row, field, line, within)
         if text is None:
-            raise self.missing(row, field, line)
+            raise self.missing(row, field, line, within)
         if not text:
-            raise InputError(self.path, "is empty", line=line, field=self.name(row, field, line))
+            raise self.error(row, field, line, "is empty", within)
         return text
 
-    def text_or_none(self, row: Row, field: str, line: int) -> str | None:
-        """Like `text`, but None where the field is absent or null, and possibly empty."""
-        value = self.value(row, field, line)
+    def text_or_none(self, row: Row, field: str, line: int, within: str = "") -> str | None:
+        """Return the value of a text field, stripped and possibly empty; None if it is absent or null."""
+        value = self.value(row, field, line, within)
         if value is None:
             return None
         if not isinstance(value, str):
-            problem = f"must be text, is {kind_of(value)}"
-            raise InputError(self.path, problem, line=line, field=self.name(row, field, line))
+            raise self.error(row, field, line, f"must be text, is {kind_of(value)}", within)
         return value.strip()
 
-    def identifier(self, row: Row, line: int, field: str = "id") -> str | None:
-        """An id as text, whole numbers included; None where it is absent, null or empty."""
-        value = self.value(row, field, line)
+    def identifier(self, row: Row, line: int, field: str = "id", within: str = "") -> str | None:
+        """Return an id (text or a whole number) as text; None if it is absent, null or empty."""
+        value = self.value(row, field, line, within)
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, str | int):
             problem = f"must be text or a whole number, is {kind_of(value)}"
-            raise InputError(self.path, problem, line=line, field=self.name(row, field, line))
+            raise self.error(row, field, line, problem, within)
         return str(value).strip() or None
 
-    def missing(self, row: Row, field: str, line: int) -> InputError:
-        """The error for a needed field that this row does not have; lists those it has."""
+    def error(self, row: Row, field: str, line: int, problem: str, within: str = "") -> InputError:
+        """Return the error for a bad value, under the row's own name of the field."""
+        return InputError(self.path, problem, line=line, field=within + self.names(row).get(field, field))
+
+    def missing(self, row: Row, field: str, line: int, within: str = "") -> InputError:
+        """Return the error for a required field that this row does not have; it lists those it has."""
         if (name := self._shapes.get(tuple(row), {}).get(field)) is not None:
-            return InputError(self.path, "is null", line=line, field=name)
+            return InputError(self.path, "is null", line=line, field=within + name)
         if (theirs := self._bound.get(field)) is not None:
             problem = f"there is no {theirs!r}, which is mapped to it; the fields here are {listed(row)}"
         else:
             problem = f"is missing; the fields here are {listed(row)} (map one with --field {field}=NAME)"
-        return InputError(self.path, problem, line=line, field=field)
+        return InputError(self.path, problem, line=line, field=within + field)
 
     def _shape_of(self, row: Row) -> dict[str, str]:
         names = tuple(row)
@@ -169,7 +172,7 @@ class Fields:
 
 
 def check_mapping(mapping: Mapping[str, str]) -> None:
-    """UsageError if a mapping names a field that nothing here reads, or maps it to nothing."""
+    """Raise UsageError if a mapping has an unknown field, or maps one to an empty name."""
     for field, name in mapping.items():
         if field.removeprefix(GOLD_PREFIX) not in ALIASES:
             raise UsageError(f"--field {field}={name}: unknown field; the fields are {', '.join(ALIASES)}")
@@ -190,23 +193,23 @@ def _split(mapping: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str,
 
 
 _NO_ERROR: Final = frozenset({"", "false", "none", "null", "nan"})
-"""How programs write into a table that there was no error; the scorer has the same words."""
+"""What programs write into a table if there was no error; the scorer has the same words."""
 
 
 def says_error(value: object) -> bool:
-    """Whether what stands in a field `error` tells of one."""
+    """True if the value of a field `error` reports one."""
     return value.strip().casefold() not in _NO_ERROR if isinstance(value, str) else bool(value)
 
 
 def listed(names: Iterable[str]) -> str:
-    """Name fields for a person: quoted, in order, the first thirty."""
+    """Return the names of fields for a message: quoted, in order, the first thirty."""
     quoted = [repr(name if len(name) <= 40 else name[:39] + "…") for name in names]
     more = f" and {len(quoted) - _MANY} more" if len(quoted) > _MANY else ""
     return (", ".join(quoted[:_MANY]) or "none at all") + more
 
 
 def short(value: object, most: int = 60) -> str:
-    """Quote what stands in a file for a person: however long it is, at most about `most` characters of it."""
+    """Return a value of a file quoted for a message, cut to about `most` characters."""
     if isinstance(value, str):
         return repr(value if len(value) <= most else value[: most - 1] + "…")
     quoted = repr(value)
@@ -214,7 +217,7 @@ def short(value: object, most: int = 60) -> str:
 
 
 def kind_of(value: object) -> str:
-    """What a JSON value is, for a sentence: "a number", "a list", ..."""
+    """Return the kind of a JSON value for a message: "a number", "a list", ..."""
     if isinstance(value, bool):
         return "true or false"
     kinds: dict[type, str] = {

@@ -1,11 +1,12 @@
-"""The static gold: who owns which nuggets, joined by id, else by the text of the fused query.
+"""The static gold: nuggets by instance, joined by id, else by the text of the fused query.
 
-A gold file is the release's `gold_public_hard518.jsonl`, or any JSON Lines with `gold.nuggets` (an object,
-that object as a JSON string, or `nuggets` at top level) and an id, a fused query or both.
+A gold file is the release's `gold_public_hard518.jsonl`, or any JSON Lines with `gold.nuggets` (an object, that
+object as a JSON string, or `nuggets` at top level) and an id, a fused query or both.
 """
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,16 +14,119 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cts_async.datasets.fields import Fields, listed, short
-from cts_async.datasets.nuggets import NuggetReader
-from cts_async.datasets.rows import Row, read_rows
+import orjson
+
+from cts_async.datasets.fields import Fields, kind_of, listed, short
+from cts_async.datasets.io import Row, read_rows
 from cts_async.errors import InputError
 from cts_async.records import Nugget
+
+# --- Nuggets
+
+_INSIDE_GOLD: Final = ("nuggets", "gold_nuggets", "golden_nuggets")
+
+
+class NuggetReader:
+    """Reads the nuggets of a gold or queries file, record by record.
+
+    Weights concern the whole file: either every nugget has one (finite, above 0), or none has and each counts 1.
+    """
+
+    def __init__(self, path: Path, fields: Fields) -> None:
+        self._path, self._fields = path, fields
+        self._first_weighted: int | None = None
+        self._first_unweighted: tuple[int, str] | None = None
+
+    @property
+    def unweighted(self) -> bool:
+        """True if nuggets were read and none of them had a weight."""
+        return self._first_unweighted is not None and self._first_weighted is None
+
+    def read(self, row: Row, line: int) -> tuple[Nugget, ...] | None:
+        """Return the nuggets of a row, at least one; None if the row has no gold at all."""
+        value = self._fields.value(row, "gold", line)
+        if value is None or value == "":
+            return None
+        name = self._fields.name(row, "gold", line) or "gold"
+        if isinstance(value, str):
+            try:
+                value = orjson.loads(value)
+            except orjson.JSONDecodeError as error:
+                problem = f"is not valid JSON: {error.msg} at character {error.pos + 1}"
+                raise self._error(problem, line, name) from None
+        if isinstance(value, dict):
+            inside = next((inside for inside in _INSIDE_GOLD if inside in value), None)
+            if inside is None:
+                problem = f"is missing; the fields of {name!r} are {listed(value)}"
+                raise self._error(problem, line, f"{name}.nuggets")
+            value, name = value[inside], f"{name}.{inside}"
+        return self._nuggets(value, line, name)
+
+    def _nuggets(self, items: object, line: int, name: str) -> tuple[Nugget, ...]:
+        if not isinstance(items, list):
+            raise self._error(f"must be a list, is {kind_of(items)}", line, name)
+        if not items:
+            raise self._error("is empty: without nuggets nothing can be scored", line, name)
+        nuggets: dict[str, Nugget] = {}
+        for n, item in enumerate(items):
+            nugget = self._nugget(item, n, line, f"{name}[{n}]")
+            if nugget.id in nuggets:
+                raise self._error(f"two nuggets have the id {short(nugget.id)}", line, name)
+            nuggets[nugget.id] = nugget
+        return tuple(nuggets.values())
+
+    def _nugget(self, item: object, n: int, line: int, name: str) -> Nugget:
+        if not isinstance(item, dict):
+            raise self._error(f"must be an object, is {kind_of(item)}", line, name)
+        fields, within = self._fields, f"{name}."
+        nugget_id = fields.identifier(item, line, "nugget_id", within) or f"N{n + 1}"
+        text = fields.text(item, "nugget_text", line, within)
+        weight = self._weight(item, line, within)
+        sources = fields.value(item, "source_ids", line, within)
+        listed_sources = [] if sources is None else sources if isinstance(sources, list) else [sources]
+        for source in listed_sources:
+            if isinstance(source, bool) or not isinstance(source, str | int):
+                problem = f"must list texts or whole numbers, contains {kind_of(source)}"
+                raise fields.error(item, "source_ids", line, problem, within)
+        return Nugget(nugget_id, text, weight, tuple(map(str, listed_sources)))
+
+    def _weight(self, item: Row, line: int, within: str) -> float:
+        weight = self._number(item, line, within)
+        if weight is None:
+            self._first_unweighted = self._first_unweighted or (line, f"{within}weight")
+        else:
+            self._first_weighted = self._first_weighted or line
+        if self._first_weighted is not None and self._first_unweighted is not None:
+            at, name = (line, f"{within}weight") if weight is None else self._first_unweighted
+            problem = f"is missing, although nuggets on line {self._first_weighted} have weights"
+            raise self._error(problem, at, name)
+        return 1.0 if weight is None else weight
+
+    def _number(self, item: Row, line: int, within: str) -> float | None:
+        value = self._fields.value(item, "nugget_weight", line, within)
+        if value is None:
+            return None
+        problem = f"must be a number, is {kind_of(value)}"
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            try:
+                weight = float(value)
+                if math.isfinite(weight) and weight > 0:
+                    return weight
+                problem = f"must be finite and above 0, is {value}"
+            except (ValueError, OverflowError):
+                problem = f"must be a number, is {str(value)[:40]!r}"
+        raise self._fields.error(item, "nugget_weight", line, problem, within)
+
+    def _error(self, problem: str, line: int, name: str) -> InputError:
+        return InputError(self._path, problem, line=line, field=name)
+
+
+# --- The index
 
 
 @dataclass(frozen=True, slots=True)
 class GoldRecord:
-    """One line of a gold file; `id` and `fused_query` are None where the line has none (never both)."""
+    """One line of a gold file; `id` or `fused_query` may be None, but not both."""
 
     line: int
     id: str | None
@@ -32,7 +136,7 @@ class GoldRecord:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A gold line without usable nuggets, and what is wrong with them."""
+    """A gold line without usable nuggets, and the reason."""
 
     line: int
     id: str | None
@@ -41,7 +145,7 @@ class LeftOut:
 
     @property
     def name(self) -> str:
-        """What a person knows the line by: its id, else its query."""
+        """The line's id, else its query, for a message."""
         return self.id or short(self.fused_query or "")
 
 
@@ -49,7 +153,7 @@ class LeftOut:
 class GoldIndex:
     """All records of a gold file by id and by fused query.
 
-    `fields` are those of its first line; `notes` are what a person should know about how it was read.
+    `fields` are those of its first line; `notes` are remarks for the user on how it was read.
     """
 
     path: Path
@@ -58,10 +162,10 @@ class GoldIndex:
     by_id: Mapping[str, GoldRecord] = field(repr=False)
     by_query: Mapping[str, GoldRecord] = field(repr=False)
     left_out: tuple[LeftOut, ...] = ()
-    """Lines whose nuggets cannot be used, where they were to be skipped."""
+    """Skipped lines, whose nuggets cannot be used."""
 
     def leaves_out(self, id: str, fused_query: str) -> bool:
-        """Whether an instance that has no nuggets here lost them with a line that was left out."""
+        """True if an instance without nuggets here belongs to a line that was left out."""
         query = normalise(fused_query)
         return any(
             query == normalise(line.fused_query) if line.fused_query else id == line.id
@@ -69,20 +173,20 @@ class GoldIndex:
         )
 
     def records(self) -> Iterator[GoldRecord]:
-        """Every record, some perhaps twice."""
+        """Yield every record, some of them twice."""
         yield from self.by_id.values()
         yield from self.by_query.values()
 
     def lookup(self, id: str | None, fused_query: str | None) -> tuple[Nugget, ...] | None:
-        """The nuggets for an instance or candidate; None where the gold does not know it. See `find`."""
+        """Return the nuggets of an instance or candidate; None if the gold does not have it. See `find`."""
         record = self.find(id, fused_query)
         return None if record is None else record.nuggets
 
     def find(self, id: str | None, fused_query: str | None) -> GoldRecord | None:
-        """The record with this id, else with this query.
+        """Return the record with this id, else with this query.
 
-        Where the id's record is about another query, the query decides; if no record has it, the ids of
-        the two files do not mean the same, and InputError says so.
+        If the id's record is about another query, the query decides; if no record has it, the ids of the two files
+        mean different things: InputError.
         """
         query = normalise(fused_query) if fused_query else None
         with_query = self.by_query.get(query) if query else None
@@ -102,7 +206,7 @@ class GoldIndex:
     def require_join(
         self, path: Path, fields: Iterable[str], keys: Iterable[tuple[str | None, str | None]]
     ) -> None:
-        """InputError unless at least one of `keys`, the (id, fused query) pairs of `path`, is found here."""
+        """Raise InputError unless at least one of `keys`, the (id, fused query) pairs of `path`, is found here."""
         if not any(self.find(id, fused_query) for id, fused_query in keys):
             problem = (
                 f"nothing in it can be joined with the gold {self.path}, neither by id nor by fused_query; "
@@ -116,11 +220,11 @@ SKIP_BAD_GOLD: Final = "--skip-bad-gold"
 
 
 def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: bool = False) -> GoldIndex:
-    """Read a gold file whole; InputError names file, line and field of whatever is wrong with it.
+    """Read a whole gold file; InputError names file, line and field of what is wrong with it.
 
-    With `skip_bad`, lines that have no nuggets or whose nuggets cannot be used (no text, a missing or invalid
-    weight) are left out, and are in `left_out` and `notes`; InputError where that would be all of them.
-    `fields` maps canonical names to the file's own: see `fields.Fields.of_gold`.
+    With `skip_bad`, lines without nuggets or with unusable ones (no text, a missing or invalid weight) are left out,
+    and listed in `left_out` and `notes`; InputError if these are all lines. `fields` maps canonical names to the
+    file's own, as in `Fields.of_gold`.
     """
     finder = Fields.of_gold(path, fields)
     whole, records, bad = NuggetReader(path, finder), list[_Read](), list[LeftOut]()
@@ -129,7 +233,7 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
     for line, row in read_rows(path):
         first = first or tuple(row)
         id, query = _names(finder, line, row)
-        # Whether a weight is missing is a matter of the whole file: line by line it is looked at below.
+        # Missing weights concern the whole file: with `skip_bad` they are compared below, line by line.
         reader = NuggetReader(path, finder) if skip_bad else whole
         try:
             record = GoldRecord(line, id, query, _nuggets(finder, reader, line, row))
@@ -141,7 +245,7 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
         else:
             records.append(_Read(record, finder.name(row, "id", line) or "id", reader.unweighted))
     if not first:
-        raise InputError(path, "holds no gold records")
+        raise InputError(path, "contains no gold records")
     unweighted = all(read.unweighted for read in records)
     if skip_bad and not unweighted:
         without = [read.record for read in records if read.unweighted]
@@ -158,11 +262,11 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
             _add(by_query, normalise(record.fused_query), record, path, "fused_query")
     notes = ("no nugget has a weight: each counts 1",) if unweighted else ()
     left_out = tuple(sorted(bad, key=lambda one: one.line))
-    return GoldIndex(path, first, (*notes, *_told(left_out)), by_id, by_query, left_out)
+    return GoldIndex(path, first, (*notes, *_notes(left_out)), by_id, by_query, left_out)
 
 
 class _Read(NamedTuple):
-    """A record, what its id's field is called, and whether none of its nuggets has a weight."""
+    """A record, the name of its id field, and True if none of its nuggets has a weight."""
 
     record: GoldRecord
     id_field: str
@@ -174,8 +278,8 @@ def _with_hint(error: InputError) -> InputError:
     return InputError(error.path, problem, line=error.line, field=error.field)
 
 
-def _told(left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """One sentence that counts and names the lines left out; none where there are none."""
+def _notes(left_out: Sequence[LeftOut]) -> Iterator[str]:
+    """Yield one sentence that counts and names the lines left out, if there are any."""
     if left_out:
         lines = "1 gold line is" if len(left_out) == 1 else f"{len(left_out)} gold lines are"
         names = "; ".join(f"{one.name} (line {one.line}, {one.problem})" for one in left_out)
@@ -184,12 +288,12 @@ def _told(left_out: Sequence[LeftOut]) -> Iterator[str]:
 
 @lru_cache(maxsize=8192)  # many candidates answer the same query
 def normalise(query: str) -> str:
-    """The form in which queries are compared: NFKC, white space folded, ends stripped."""
+    """Return the form in which queries are compared: NFKC, white space collapsed, stripped."""
     return " ".join(unicodedata.normalize("NFKC", query).split())
 
 
 def _names(finder: Fields, line: int, row: Row) -> tuple[str | None, str | None]:
-    """A row's id and fused query; InputError where it has neither."""
+    """Return a row's id and fused query; InputError if it has neither."""
     record_id = finder.identifier(row, line)
     fused_query = finder.text_or_none(row, "fused_query", line) or None
     if record_id is None and fused_query is None:
@@ -207,5 +311,5 @@ def _nuggets(finder: Fields, reader: NuggetReader, line: int, row: Row) -> tuple
 def _add(index: dict[str, GoldRecord], key: str, record: GoldRecord, path: Path, name: str) -> None:
     earlier = index.setdefault(key, record)
     if earlier.nuggets != record.nuggets:
-        problem = f"{short(key)} already stands on line {earlier.line}, with other nuggets"
+        problem = f"{short(key)} is already used on line {earlier.line}, with other nuggets"
         raise InputError(path, problem, line=record.line, field=name)

@@ -1,7 +1,7 @@
-"""Answers that exist already and are to be judged: a finished run's, or somebody's candidates.
+"""Existing answers that are to be judged: of a finished run, or candidates in a file.
 
-Answers are read twice and never held: once to check every line before anything starts, once to judge. Of each
-a few bytes are kept meanwhile: its id's hash, and a digest of what a judge would be asked about it.
+Answers are read twice and never held in memory: once to check every line before anything starts, once to judge. In
+between only a few bytes of each are kept: the hash of its id, and a digest of what a judge would be asked about it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.protocol.results import HASHES, LatestLines, answer_digest, first_repetition, mark_of
 from cts_async.protocol.run_files import MANIFEST, RESULTS
-from cts_async.protocol.run_folders import is_talk
+from cts_async.protocol.run_folders import is_conversation
 from cts_async.records import Instance, Nugget
 from cts_async.scorer import lacks_answer
 from cts_async.values import value
@@ -34,7 +34,7 @@ from cts_async.values import value
 
 @value
 class Judging:
-    """One answer to be judged, or the failure that stands in its place."""
+    """One answer to be judged, or the failure in its place."""
 
     instance: Instance
     answer: str
@@ -42,7 +42,7 @@ class Judging:
 
     @property
     def digest(self) -> int:
-        """64 bits of what a judge is asked, good within this process; 0 for a failure or an empty answer."""
+        """64 bits of what a judge is asked, valid in this process only; 0 for a failure or an empty answer."""
         instance = self.instance
         if self.failure or not self.answer:
             return 0
@@ -50,39 +50,39 @@ class Judging:
 
     @property
     def answer_digest(self) -> str:
-        """What a verdict is recorded to be about; a failure's is that of an empty answer."""
+        """Identifies the answer in its verdicts; for a failure, that of an empty answer."""
         return answer_digest(self.instance.fused_query, self.answer)
 
     @property
     def mark(self) -> int:
-        """`answer_digest` as a number, to be held against those of verdicts that are there."""
+        """`answer_digest` as a number, to be compared with those of existing verdicts."""
         return mark_of(self.answer_digest)
 
 
 class NoAnswer(StepError):
-    """There is no answer to judge: a failure, which is not a score of 0."""
+    """There is no answer to judge. A failure, not a score of 0."""
 
     kind = "no_answer"
     step = "candidate"
 
 
 class ReportedFailure(StepError):
-    """A candidate whose own line reports an error that is not the lack of an answer. Never a score."""
+    """A candidate whose line reports an error other than a missing answer. Never a score."""
 
     kind = "reported"
     step = "candidate"
 
 
 Wanted = Callable[[str], bool]
-"""Whether the answer with this id is to be judged."""
+"""Takes an id; whether its answer is to be judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """One system's answers, every line of which was checked.
+    """One system's answers; every line has been checked.
 
-    `stream(wanted)` reads those that are wanted from their file, as often as it is called. `ids` are the
-    hashes of all their ids in order (see `latest`), `digests` beside them are `Judging.digest` (0: a failure).
+    `stream(wanted)` reads the wanted ones from their file, as often as it is called. `ids` are the hashes of all ids in
+    order (see `results.HASHES`), `digests` at the same positions are `Judging.digest` (0: a failure).
     """
 
     stream: Callable[[Wanted], Iterator[Judging]]
@@ -90,15 +90,15 @@ class Answers:
     digests: array[int] = field(repr=False)
     n_nuggets: array[int] = field(repr=False)
     marks: array[int] = field(repr=False, default_factory=lambda: array("q"))
-    """Beside the ids, `Judging.mark`; empty where nobody will look at them."""
+    """`Judging.mark` at the positions of the ids; empty if there are no earlier verdicts to compare with."""
     n_unknown: int = 0
-    """Answers that the gold does not know, and that are left out."""
+    """Answers left out because the gold does not have them."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def counted(self) -> Answers:
-        """The same without what only counting needs: 12 bytes an answer less."""
+        """The same without the arrays that only counting needs: saves 12 bytes an answer."""
         return replace(self, digests=array(HASHES), n_nuggets=array("I"))
 
 
@@ -106,21 +106,21 @@ class Answers:
 
 
 def answers_of_run(run: Path, limit: int | None) -> Answers:
-    """A run's answers with the nuggets of the dataset that its manifest names. Raises UsageError."""
+    """A run's answers with the nuggets of the dataset that its manifest records. Raises UsageError."""
     manifest = read_manifest(run)
     if manifest is None:
         raise InputError(run, "not a run directory: run.json not found")
-    if is_talk(run):
-        raise UsageError(f"{run}: conversations alone (cts converse): there is no answer in it to judge")
+    if is_conversation(run):
+        raise UsageError(f"{run}: a run of cts converse has no answers to judge")
     data = manifest.get("data")
     command = command_of(manifest)
     if data is None and command.startswith("cts judge "):
         raise UsageError(
-            f"{run}: candidates that cts judge has judged, no run; for another judge type that command again "
+            f"{run}: holds candidates judged by cts judge, not a run; for another judge repeat that command "
             f"with one more --judge: {command}"
         )
     if not isinstance(data, dict) or "spec" not in data:
-        raise InputError(run / "run.json", "does not say which data the run was over", field="data")
+        raise InputError(run / "run.json", "does not record the data of the run", field="data")
     gold = Path(data["gold"]) if data.get("gold") else None
     try:
         dataset = open_dataset(
@@ -128,16 +128,16 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
         )
     except InputError as error:
         raise UsageError(
-            f"{run}: the data it was over cannot be read: {error}. Paths count from where the run was made: "
+            f"{run}: its data cannot be read: {error}. Paths are relative to the directory where the run was made: "
             "judge it from there"
         ) from None
     recorded = ((manifest.get("identity") or {}).get("data") or {}).get("sha256")
     if recorded is None:
-        raise InputError(
-            run / MANIFEST, "does not say which data the run was over", field="identity.data.sha256"
-        )
+        raise InputError(run / MANIFEST, "does not record the data of the run", field="identity.data.sha256")
     if dataset.sha256() != recorded:
-        raise UsageError(f"{dataset.path} has changed since {run} was made: its answers belong to other data")
+        raise UsageError(
+            f"{dataset.path} has changed since {run} was made, so its answers belong to other data"
+        )
     lines = LatestLines(run / RESULTS)
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
@@ -145,7 +145,9 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
         for instance in islice(judgeable, limit):
             if wanted(instance.id) and (line := lines.line(instance.id)):
                 if not isinstance(line.get("answer"), str):
-                    raise InputError(run / RESULTS, f"of {instance.id!r} there is no text", field="answer")
+                    raise InputError(
+                        run / RESULTS, f"instance {instance.id!r} has no answer text", field="answer"
+                    )
                 yield Judging(instance, line["answer"])
 
     if len(lines) == lines.n_failed:
@@ -154,7 +156,7 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
         stream, ((j.instance.id, j.digest, len(j.instance.nuggets), j.mark) for j in stream(_any))
     )
     if not answers:
-        raise UsageError(f"{run}: its data has no nuggets: there is nothing to judge by")
+        raise UsageError(f"{run}: its data has no nuggets to judge by")
     return answers
 
 
@@ -175,11 +177,11 @@ def answers_of_candidates(
     by_id: bool = False,
     empty_is_zero: bool = False,
 ) -> Answers:
-    """The candidates of a file that join the gold. InputError for a bad line, an id twice, and for none.
+    """The candidates of a file that join the gold. InputError for an invalid line, a repeated id, or no candidate.
 
-    With `by_id`, an id joins whatever query stands beside it; that of the gold is the one that is judged by.
-    An empty answer is a failure, or with `empty_is_zero` an answer that covers nothing, and so is one that is null.
-    Where there are no verdicts yet that could be on other answers, marks need not be made: see `Answers.marks`.
+    With `by_id`, an id joins whatever its query is, and the gold's query is judged by. An empty or null answer is a
+    failure, or with `empty_is_zero` an answer that covers nothing. `marked` fills `Answers.marks`, which only matter
+    if there are earlier verdicts.
     """
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
@@ -188,7 +190,7 @@ def answers_of_candidates(
                 if wanted(name):
                     yield _judging(line, name, record, by_id=by_id, empty_is_zero=empty_is_zero)
         except InputError as error:
-            raise RunStopped(f"{error}; the file has changed since it was checked") from None
+            raise RunStopped(f"{error}; the file was changed while it was being judged") from None
 
     seen = [0]
     answers = _answers(
@@ -198,15 +200,15 @@ def answers_of_candidates(
         rows = [row for n, row in enumerate(_joined(file, gold, fields, by_id=by_id)) if n in repeated]
         (earlier, _, _), (line, name, _) = rows
         raise InputError(
-            line.path, f"{name!r} already stands on line {earlier.line}", line=line.line, field="id"
+            line.path, f"{name!r} is also the id of line {earlier.line}", line=line.line, field="id"
         )
     if not answers:
         if not file.stat().st_size:
             raise InputError(file, "is empty; expected a candidate answer on each line")
         raise InputError(
             file,
-            f"nothing in it can be joined with the gold {gold.path}, neither by id nor by fused_query; "
-            "other names of fields are given with --field OURS=THEIRS",
+            f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
+            "if its fields have other names, use --field OURS=THEIRS",
         )
     return answers if limit is None else _first(answers, limit)
 
@@ -217,7 +219,7 @@ Joined = tuple[CandidateLine | FailedLine, str, GoldRecord]
 def _joined(
     file: Path, gold: GoldIndex, fields: Mapping[str, str], seen: list[int] | None = None, *, by_id: bool
 ) -> Iterator[Joined]:
-    """Every line that the gold knows, with its name and its record of gold; `seen[0]` counts all lines."""
+    """Every line that joins the gold, with its id and gold record; `seen[0]` counts all lines."""
     for line in read_candidates(file, fields):
         if seen is not None:
             seen[0] += 1
@@ -238,7 +240,7 @@ def _names(line: CandidateLine | FailedLine) -> tuple[str, str]:
 
 
 def _query(line: CandidateLine | FailedLine, record: GoldRecord, *, by_id: bool) -> str:
-    """The intent that an answer is judged by."""
+    """The intent query that the answer is judged by."""
     own, golds = _names(line)[1], record.fused_query or ""
     return (golds or own) if by_id else (own or golds)
 
@@ -258,20 +260,20 @@ def _judging(
 
 
 Row = tuple[str, int, int, int]
-"""Name, digest, number of nuggets and mark of an answer."""
+"""Id, digest, number of nuggets and mark of an answer."""
 
 
 def _rows(joined: Iterator[Joined], *, marked: bool, by_id: bool) -> Iterator[Row]:
-    """Each line's, without making its `Judging`."""
+    """The row of each line, without building a `Judging`, which would take most of the time."""
     texts: dict[int, int] = {}
     for line, name, record in joined:
         digest, answer = 0, ""
         query = _query(line, record, by_id=by_id)
         if isinstance(line, CandidateLine) and (answer := line.candidate.answer):
-            told = texts.get(id(record))
-            if told is None:
-                told = texts[id(record)] = _digest_of_texts(record.nuggets)
-            digest = _digest(query, told, answer)
+            nuggets = texts.get(id(record))
+            if nuggets is None:
+                nuggets = texts[id(record)] = _digest_of_texts(record.nuggets)
+            digest = _digest(query, nuggets, answer)
         yield name, digest, len(record.nuggets), mark_of(answer_digest(query, answer)) if marked else 0
 
 
@@ -300,11 +302,11 @@ def _first(answers: Answers, limit: int) -> Answers:
     )
 
 
-# --- What is asked more than once
+# --- Repeated questions
 
 
 def _digest(query: str, texts: int, answer: str) -> int:
-    # 0 means that nothing is asked.
+    # 0 is reserved for answers without a question.
     return hash((query, texts, answer)) or 1
 
 
@@ -315,7 +317,7 @@ def _digest_of_texts(nuggets: tuple[Nugget, ...]) -> int:
 class Repeats:
     """Which questions to a judge occur more than once among all answers; 8 bytes for each of those.
 
-    Two different questions in a million that seem the same do no harm: a verdict is found by its whole key.
+    A hash collision does no harm: the verdict itself is found by its whole key.
     """
 
     def __init__(self, systems: Sequence[Answers]) -> None:
@@ -327,9 +329,9 @@ class Repeats:
             digests = np.delete(digests, slice(first, end))
         again = digests[1:] == digests[:-1]
         self.n_asked = len(digests)
-        """Answers to be judged: all but failures."""
+        """Answers to be judged, without failures."""
         self.n_repeated = int(again.sum())
-        """Of these, those that ask again what an earlier one asked."""
+        """Of these, the ones whose question an earlier one asks too."""
         self._repeated: Any = np.unique(digests[1:][again]).data
 
     def __contains__(self, judging: Judging) -> bool:
@@ -342,7 +344,7 @@ class Repeats:
 
 
 def calls_to_judge(systems: Sequence[Answers], repeats: Repeats, per_call: int) -> tuple[int, int]:
-    """Calls that one judge would need for every answer by itself, and those that it needs for each question once."""
+    """Calls of one judge for every answer on its own, and for every distinct question."""
     import numpy as np
 
     n_nuggets = _column(systems, "n_nuggets", np.uint32)

@@ -1,8 +1,8 @@
-"""Which keys a run sends where, and whether a cts.toml that was found in a folder may say so.
+"""Which keys a run sends where, and whether a cts.toml found in the working directory may decide that.
 
-A folder can come from anybody. Its cts.toml could point a known model at another host, or name any variable as a key
-(compare CVE-2026-21852, a project's settings that override a base URL): what goes beyond the shipped catalogue needs
-the user's consent. A file that she names herself has it, and so does what she sets in her environment.
+A directory can come from anybody. Its cts.toml could point a known model at another host, or name any variable as a key
+(compare CVE-2026-21852, a project's settings that override a base URL). So everything beyond the shipped catalogue needs
+the user's consent. Naming a file with --config is consent, and so is setting a variable in the environment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _USUAL_MODEL: Final = re.compile(r"\w+_MODEL(?:_NAME)?")
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """What a table of a file would do that needs consent. `entry` is as in "model mine" or "search brave"."""
+    """Something a table of a file would do that needs consent; `entry` is e.g. "model mine" or "search brave"."""
 
     entry: str
     text: str
@@ -43,19 +43,19 @@ class Concern:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """How a user's file differs from the shipped catalogues: entries of its own, and what needs consent."""
+    """How a file differs from the shipped catalogues: its own entries, and what of them needs consent."""
 
     own: frozenset[str] = frozenset()
     concerns: tuple[Concern, ...] = ()
 
     def concerns_of(self, used: Iterable[Spec]) -> tuple[Concern, ...]:
-        """All that the file would do, if any of it is about what is `used`; consent is to the whole file."""
+        """All concerns of the file if any is about what is `used`, else none: consent is given to the whole file."""
         entries = {entry_of(spec) for spec in used}
         return self.concerns if any(concern.entry in entries for concern in self.concerns) else ()
 
 
 def trust_in(file: Path) -> Trust:
-    """Read `file` over the shipped catalogues. Raises InputError."""
+    """Compare `file` with the shipped catalogues. Raises InputError."""
     shipped = _by_entry(load_catalogue(), load_search())
     read = _by_entry(load_catalogue(file), load_search(file))
     own = {entry: spec for entry, spec in read.items() if shipped.get(entry) != spec}
@@ -65,8 +65,8 @@ def trust_in(file: Path) -> Trust:
 def concerns(own: Mapping[str, Spec], shipped: Mapping[str, Spec]) -> Iterator[Concern]:
     """What needs consent in a file's `own` tables, given the `shipped` ones, both by entry. Pure.
 
-    The key of a shipped entry goes to no host but its own, whatever the table is called; any other is named *_API_KEY.
-    Nor may a file by itself send another variable's value as a model's id, or have private pages fetched.
+    Without consent, the key of a shipped entry is sent to no other host, whatever the table's name; other keys must be
+    named *_API_KEY; no other variable's value is sent as a model id, and no private pages are fetched.
     """
     origins: dict[str, set[str]] = defaultdict(set)
     addresses: dict[str, set[str | None]] = defaultdict(lambda: {None})
@@ -95,7 +95,7 @@ def concerns(own: Mapping[str, Spec], shipped: Mapping[str, Spec]) -> Iterator[C
 
 
 def _is_moved(spec: Spec, shipped: Spec | None) -> bool:
-    """Whether a shipped entry with a place of its own, and no key, is at another host: what it is asked goes there."""
+    """Whether a shipped entry without a key is moved to another host, which then receives its requests."""
     if shipped is None or shipped.key_env or spec.key_env:
         return False
     at_home = _origin(shipped) or (isinstance(shipped, ModelSpec) and shipped.embedded)
@@ -103,7 +103,7 @@ def _is_moved(spec: Spec, shipped: Spec | None) -> bool:
 
 
 def sent_keys(used: Iterable[Spec], own: Iterable[str], file: Path | None) -> str:
-    """Which file sends which key variable where, of all that is `used`, in one line; "" if no key is sent."""
+    """One line that says which file sends which key variable where, for all that is `used`; "" without keys."""
     own, sent = frozenset(own), defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
     for spec in used:
         if spec.key_env:
@@ -118,13 +118,13 @@ def sent_keys(used: Iterable[Spec], own: Iterable[str], file: Path | None) -> st
 
 
 def is_trusted(file: Path, environ: Mapping[str, str]) -> bool:
-    """Whether the user has agreed to this very file before: the same path, and the same content."""
+    """Whether the user has consented to this file before: the same path with the same content."""
     record = _record(file, environ)
     return record is not None and record.is_file()
 
 
 def remember(file: Path, environ: Mapping[str, str]) -> None:
-    """Remember that the user agrees to this very file, in her own folder. Raises UsageError."""
+    """Record the user's consent to this path with this content. Raises UsageError."""
     record = _record(file, environ)
     if record is None:
         raise UsageError(
@@ -138,7 +138,7 @@ def remember(file: Path, environ: Mapping[str, str]) -> None:
 
 
 def _record(file: Path, environ: Mapping[str, str]) -> Path | None:
-    """Where consent to `file` is on record; None where the file's own folder would hold it, as it may come with it."""
+    """The record of consent to `file`; None if the file's own directory would contain it, and so could forge it."""
     home = Path.home()
     named = Path(environ.get("XDG_CONFIG_HOME", ""))  # one that is not absolute does not count (XDG)
     folder = (named if named.is_absolute() else home / ".config") / "cts-async" / "trusted"
@@ -154,13 +154,13 @@ def _by_entry(models: Catalogue, tools: SearchCatalogue) -> dict[str, Spec]:
 
 
 def entry_of(spec: Spec) -> str:
-    """Its kind and name; a model's without the id that was asked for behind a colon."""
+    """Kind and name of an entry; a model's without the id behind a colon."""
     kind = "model" if isinstance(spec, ModelSpec) else "search" if isinstance(spec, EngineSpec) else "visit"
     return f"{kind} {spec.name.partition(':')[0]}"
 
 
 def _origin(spec: Spec) -> str:
-    """The scheme, host and port that it sends to, without a default port; "" if only the environment knows."""
+    """Scheme, host and port that it sends to; "" if only the environment has the address."""
     url = spec.base_url if isinstance(spec, ModelSpec) else spec.url
     return str(URL(url).origin()) if url else ""
 
@@ -170,7 +170,7 @@ def _address_env(spec: Spec) -> str | None:
 
 
 def _is_private(spec: Spec) -> bool:
-    """Whether nobody on the way can read what is sent: it is encrypted, or stays on this machine."""
+    """Whether nobody on the network can read what is sent: it is encrypted, or stays on this machine."""
     return URL(_origin(spec)).scheme == "https" or _is_loopback(_origin(spec))
 
 

@@ -4,8 +4,20 @@
     respond   k times: clarify/T: a question -> answer/T; then reformulate/T
     select    k times: clarify/T: 5 queries -> select/T: the one chosen is the query of the next turn
 
-Every one of these is a durable step of that name. Nobody but the user sees q*, and what the others see of the
-user is an answer to a question they asked or a choice among queries they offered (`views`).
+Each of these is a durable step of that name. Only the user sees q*; the others learn from the user no more than the
+answers to questions they asked, or a choice among queries they offered (`views`).
+
+Prompting schemes (AT-CoT, sections 3.2 and 4.4) differ in what the Clarifier is asked for at a turn:
+
+    scheme        reasons first      is given ambiguity types    equation
+    standard      -                  -                           1: p(c | D, C, q)
+    at-standard   -                  yes                         2: p(c | D, A, C, q)
+    cot           freely             -                           3: p(a, c | D, C, q)
+    at-cot        which types apply  yes, and names them         4: p(a, c | D, A, C, q)
+
+All are few-shot and reply in JSON; an unusable reply is asked for again up to 10 times. A question that was asked
+before is discouraged by the prompts but accepted: the lost turn is the Clarifier's own, and is measured. The paper's
+temperature of 0.6 belongs to the model's entry in the catalogue.
 """
 
 from __future__ import annotations
@@ -34,27 +46,27 @@ from cts_async.records import Answer, ConversationTurn, Instance, Language, Mode
 
 
 @dataclass(frozen=True, slots=True)
-class Talk:
-    """Who stands for the user, and who sums up what was said."""
+class Participants:
+    """Who plays the user, and who turns the conversation into a query."""
 
     answerer: Answerer | None
-    """Answers questions asked at once, each by itself; None: nobody does, and the questions are all there is."""
+    """Answers questions asked at once, each on its own; None: the questions remain unanswered."""
     respondent: Answerer
     """Answers a question within a conversation (mode "respond")."""
     selector: Role
     """Chooses among queries (mode "select")."""
     reformulator: Role
-    """Rewrites the query from the pairs of CTS, or reformulates it from a conversation."""
+    """Rewrites the query from the pairs of CTS, or from a conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelRespondent:
-    """The user of mode "respond" (AT-CoT, table 4): a model that knows the intent and the conversation so far."""
+    """The user of mode "respond" (AT-CoT, table 4): a model that sees the intent and the conversation so far."""
 
     role: Role
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """A short phrase from q*, or `unknown`. `view.conversation` has to be there (ValueError)."""
+        """A short phrase from q*, or `unknown`. Raises ValueError without `view.conversation`."""
         if view.conversation is None:
             raise ValueError("a respondent answers within a conversation")
         language = language_of(view.fused_query)
@@ -67,36 +79,36 @@ class ModelRespondent:
             on_record=("clear_query",),
             policy=PATIENT,
             clear_query=view.fused_query,
-            conversation=told(view.conversation, "questions", language),
+            conversation=conversation_text(view.conversation, "questions", language),
             clarification_question=view.question,
         )
 
 
 async def converse(
     ctx: Context,
-    talk: Talk,
+    people: Participants,
     clarifier: Role,
     instance: Instance,
     system: System,
     *,
     every_turn: bool,
 ) -> tuple[ConversationTurn, ...]:
-    """The turns of one conversation by `system`, whose `k` is the questions at once or the turns.
+    """The turns of one conversation by `system`, whose `k` is the number of questions at once, or of turns.
 
-    The last turn's `query` is what to search ("" only where there is no answerer). `every_turn` also sums up
-    the earlier turns of mode "respond", for an evaluation turn by turn; mode "select" has their queries anyway.
+    The last turn's `query` is to be searched ("" only without an answerer). `every_turn` also reformulates the earlier
+    turns of mode "respond", to evaluate them turn by turn; mode "select" has their queries anyway.
     """
     if system.mode == "at-once":
-        return (await _at_once(ctx, talk, clarifier, instance, system),)
+        return (await _at_once(ctx, people, clarifier, instance, system),)
     if system.mode == "respond":
-        return await _respond(ctx, talk, clarifier, instance, system, every_turn=every_turn)
-    return await _select(ctx, talk, clarifier, instance, system)
+        return await _respond(ctx, people, clarifier, instance, system, every_turn=every_turn)
+    return await _select(ctx, people, clarifier, instance, system)
 
 
 async def answer_each(
     ctx: Context, answerer: Answerer, instance: Instance, questions: tuple[str, ...]
 ) -> tuple[Answer, ...]:
-    """The answers to questions asked at once: each is put by itself, all side by side (CTS, section 3.2)."""
+    """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
     views = [AnswererView(instance.fused_query, question) for question in questions]
     asks: list[Callable[[], Awaitable[Answer]]] = [
         partial(answerer.answer, ctx, view, turn) for turn, view in enumerate(views, 1)
@@ -105,102 +117,99 @@ async def answer_each(
 
 
 async def _at_once(
-    ctx: Context, talk: Talk, clarifier: Role, instance: Instance, system: System
+    ctx: Context, people: Participants, clarifier: Role, instance: Instance, system: System
 ) -> ConversationTurn:
     q = instance.blurred_query
     view = TurnView(q, Conversation(q), system.k)
-    asked = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
-    if talk.answerer is None:
-        return ConversationTurn(asked.offered, asked.types, asked.reasoning)
-    answers = await answer_each(ctx, talk.answerer, instance, asked.offered)
-    pairs = tuple((question, reply.text) for question, reply in zip(asked.offered, answers, strict=True))
-    q_hat = await rewrite(ctx, talk.reformulator, RewriterView(q, pairs))
-    return ConversationTurn(asked.offered, asked.types, asked.reasoning, answers, query=q_hat)
+    offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, 1)
+    if people.answerer is None:
+        return ConversationTurn(offer.offered, offer.types, offer.reasoning)
+    answers = await answer_each(ctx, people.answerer, instance, offer.offered)
+    pairs = tuple((question, reply.text) for question, reply in zip(offer.offered, answers, strict=True))
+    q_hat = await rewrite(ctx, people.reformulator, RewriterView(q, pairs))
+    return ConversationTurn(offer.offered, offer.types, offer.reasoning, answers, query=q_hat)
 
 
 async def _respond(
-    ctx: Context, talk: Talk, clarifier: Role, instance: Instance, system: System, *, every_turn: bool
+    ctx: Context,
+    people: Participants,
+    clarifier: Role,
+    instance: Instance,
+    system: System,
+    *,
+    every_turn: bool,
 ) -> tuple[ConversationTurn, ...]:
     q, turns = instance.blurred_query, list[ConversationTurn]()
-    said = Conversation(q)
+    history = Conversation(q)
     for turn in range(1, system.k + 1):
-        asked = await clarify_turn(ctx, clarifier, TurnView(q, said, 1), system.scheme, system.mode, turn)
-        (question,) = asked.offered
-        reply = await talk.respondent.answer(ctx, AnswererView(instance.fused_query, question, said), turn)
-        said = Conversation(q, (*said.exchanges, Exchange(asked.offered, reply.text)))
+        offer = await clarify_turn(ctx, clarifier, TurnView(q, history, 1), system.scheme, system.mode, turn)
+        (question,) = offer.offered
+        reply = await people.respondent.answer(
+            ctx, AnswererView(instance.fused_query, question, history), turn
+        )
+        history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply.text)))
         query = ""
         if every_turn or turn == system.k:
-            query = await reformulate(ctx, talk.reformulator, ReformulatorView(said), turn)
-        turns.append(ConversationTurn(asked.offered, asked.types, asked.reasoning, (reply,), query=query))
+            query = await reformulate(ctx, people.reformulator, ReformulatorView(history), turn)
+        turns.append(ConversationTurn(offer.offered, offer.types, offer.reasoning, (reply,), query=query))
     return tuple(turns)
 
 
 async def _select(
-    ctx: Context, talk: Talk, clarifier: Role, instance: Instance, system: System
+    ctx: Context, people: Participants, clarifier: Role, instance: Instance, system: System
 ) -> tuple[ConversationTurn, ...]:
     query, turns = instance.blurred_query, list[ConversationTurn]()
-    said = Conversation(query)
+    history = Conversation(query)
     for turn in range(1, system.k + 1):
-        view = TurnView(query, said, QUERIES_OFFERED)
+        view = TurnView(query, history, QUERIES_OFFERED)
         offer = await clarify_turn(ctx, clarifier, view, system.scheme, system.mode, turn)
         chosen = await select(
-            ctx, talk.selector, SelectorView(instance.fused_query, said, offer.offered), turn
+            ctx, people.selector, SelectorView(instance.fused_query, history, offer.offered), turn
         )
         query = offer.offered[chosen]
-        said = Conversation(said.first_query, (*said.exchanges, Exchange(offer.offered, query)))
+        history = Conversation(history.first_query, (*history.exchanges, Exchange(offer.offered, query)))
         turns.append(
             ConversationTurn(offer.offered, offer.types, offer.reasoning, chosen=chosen, query=query)
         )
     return tuple(turns)
 
 
-# --- The prompting schemes of AT-CoT (SIGIR 2025, sections 3.2 and 4.4): what a Clarifier is asked for at a turn.
-#
-#     scheme        thinks before    is told of ambiguity types    equation
-#     standard      -                -                             1: p(c | D, C, q)
-#     at-standard   -                yes                           2: p(c | D, A, C, q)
-#     cot           freely           -                             3: p(a, c | D, C, q)
-#     at-cot        which apply      yes, and names them           4: p(a, c | D, A, C, q)
-#
-# All are few-shot and reply in JSON; one that cannot be used is asked for again up to 10 times. A question that
-# was asked before is discouraged by the prompts, but taken as it is: a turn lost is the Clarifier's own, and is
-# measured. The paper's temperature of 0.6 is a matter of the model's entry in the catalogue.
-
+# --- Prompting schemes: what a Clarifier is asked for at a turn
 
 Offering = Literal["questions", "queries"]
 
 PATIENT: Final = RetryPolicy(max_unusable=10)
-"""The patience of the conversation's steps: "maximum number of retry attempts set to 10" (section 4.4)."""
+"""Retries of the conversation's steps: "maximum number of retry attempts set to 10" (section 4.4)."""
 QUERIES_OFFERED: Final = 5
 """Reformulated queries at each turn of mode "select" (section 4.2)."""
 
 
 def offering_of(mode: Mode) -> Offering:
-    """What a Clarifier offers in this mode."""
+    """What a Clarifier offers in a mode."""
     return "queries" if mode == "select" else "questions"
 
 
 def prompt_of(scheme: Scheme, mode: Mode) -> str:
-    """The name of a Clarifier's prompt: "clarify" for the benchmark's own scheme, which asks at once only."""
+    """The name of the Clarifier's prompt; "clarify" for the benchmark's own scheme, which asks at once only."""
     if scheme == "cts":
         return "clarify"
     return scheme.replace("-", "_") + ("_queries" if mode == "select" else "")
 
 
 def prompts_of(system: System) -> list[str]:
-    """The names of the prompts that a system may use before it searches; none for the reference points."""
+    """Names of the prompts that a system may use before it searches; none for the reference points."""
     if system.kind != "clarify":
         return []
-    said = {
+    user_prompts = {
         "at-once": ["answer", "rewrite"],
         "respond": ["respond", "reformulate"],
         "select": ["select_query"],
     }
-    return [prompt_of(system.scheme, system.mode), *said[system.mode]]
+    return [prompt_of(system.scheme, system.mode), *user_prompts[system.mode]]
 
 
 def form_of(scheme: Scheme, mode: Mode, k: int) -> Clarification:
-    """What a reply of `k` questions or queries has to hold."""
+    """The form of a reply with `k` questions or queries."""
     return Clarification(
         k, offering_of(mode), reasoning=scheme in ("cot", "at-cot"), types=scheme == "at-cot"
     )
@@ -209,7 +218,7 @@ def form_of(scheme: Scheme, mode: Mode, k: int) -> Clarification:
 async def clarify_turn(
     ctx: Context, clarifier: Role, view: TurnView, scheme: Scheme, mode: Mode, turn: int
 ) -> Clarified:
-    """What the Clarifier offers at turn `turn` (from 1), remembered as `clarify/TURN`."""
+    """What the Clarifier offers at turn `turn` (from 1); the step is `clarify/TURN`."""
     language = language_of(view.conversation.first_query)
     return await clarifier.ask(
         ctx,
@@ -218,13 +227,13 @@ async def clarify_turn(
         language,
         form_of(scheme, mode, view.k),
         policy=PATIENT,
-        conversation=told(view.conversation, offering_of(mode), language),
+        conversation=conversation_text(view.conversation, offering_of(mode), language),
         blurred_query=view.blurred_query,
         k=view.k,
     )
 
 
-# --- A conversation as its prompts show it: one line for each thing said, so that nobody's words run together.
+# --- The conversation in prompts, the reformulator and the selecting user (AT-CoT, table 4)
 
 
 _LABELS: Final[dict[Language, tuple[str, str, str, str, str]]] = {
@@ -233,18 +242,20 @@ _LABELS: Final[dict[Language, tuple[str, str, str, str, str]]] = {
 }
 
 
-def told(conversation: Conversation, offering: Literal["questions", "queries"], language: Language) -> str:
-    """The query that began it, then two lines a turn: what was offered and what the user said to it.
+def conversation_text(
+    conversation: Conversation, offering: Literal["questions", "queries"], language: Language
+) -> str:
+    """A conversation as prompts show it: the first query, then two lines a turn, what was offered and the reply.
 
     Query: q                                    Query: q
     Question 1: ...                             Offered 1: ... | ... | ...
     Answer 1: ...                               Chosen 1: ...
     """
     query, question, answer, offered, chosen = _LABELS[language]
-    asked, said = (question, answer) if offering == "questions" else (offered, chosen)
+    shown, reply = (question, answer) if offering == "questions" else (offered, chosen)
     lines = [f"{query}: {conversation.first_query}"]
     for turn, exchange in enumerate(conversation.exchanges, 1):
-        lines += [f"{asked} {turn}: {' | '.join(exchange.offered)}", f"{said} {turn}: {exchange.reply}"]
+        lines += [f"{shown} {turn}: {' | '.join(exchange.offered)}", f"{reply} {turn}: {exchange.reply}"]
     return "\n".join(lines)
 
 
@@ -253,11 +264,8 @@ def numbered(offered: tuple[str, ...]) -> str:
     return "\n".join(f"{n}. {query}" for n, query in enumerate(offered, 1))
 
 
-# --- The reformulator: a conversation summed up as one query (AT-CoT, table 4; there is none in mode "select").
-
-
 async def reformulate(ctx: Context, reformulator: Role, view: ReformulatorView, turn: int) -> str:
-    """The query after turn `turn` (from 1), one non-empty line; remembered as `reformulate/TURN`."""
+    """The conversation up to turn `turn` (from 1) summed up as one query; the step is `reformulate/TURN`."""
     language = language_of(view.conversation.first_query)
     return await reformulator.ask(
         ctx,
@@ -266,15 +274,12 @@ async def reformulate(ctx: Context, reformulator: Role, view: ReformulatorView, 
         language,
         OneLine(),
         policy=PATIENT,
-        conversation=told(view.conversation, "questions", language),
+        conversation=conversation_text(view.conversation, "questions", language),
     )
 
 
-# --- The selecting user: which of the queries offered comes closest to q* (AT-CoT, table 4, scenario select).
-
-
 async def select(ctx: Context, selector: Role, view: SelectorView, turn: int) -> int:
-    """The place in `view.offered`, from 0, of the query that the user chooses; remembered as `select/TURN`."""
+    """Index in `view.offered` of the query closest to q*, by the user's choice; the step is `select/TURN`."""
     language = language_of(view.fused_query)
     return await selector.ask(
         ctx,
@@ -285,6 +290,6 @@ async def select(ctx: Context, selector: Role, view: SelectorView, turn: int) ->
         on_record=("clear_query",),
         policy=PATIENT,
         clear_query=view.fused_query,
-        conversation=told(view.conversation, "queries", language),
+        conversation=conversation_text(view.conversation, "queries", language),
         offered_queries=numbered(view.offered),
     )

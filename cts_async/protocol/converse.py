@@ -20,11 +20,11 @@ from cts_async.engine.events import Events
 from cts_async.engine.runner import Job
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
-from cts_async.protocol.conversation import ModelRespondent, Talk, converse, prompt_of, prompts_of
+from cts_async.protocol.conversation import ModelRespondent, Participants, converse, prompt_of, prompts_of
 from cts_async.protocol.plan import SystemsPlan
 from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.resources import Resources
-from cts_async.protocol.results import Line, failure_line, talk_json
+from cts_async.protocol.results import Line, conversation_json, failure_line
 from cts_async.protocol.run import Files, Jobs, budget_of, execute, open_system_files
 from cts_async.protocol.run_files import RunFiles
 from cts_async.protocol.run_folders import TALK
@@ -181,10 +181,12 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
             if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
                 # In mode "at-once" nobody plays the user: the Clarifier's role fills the place.
                 user = resources.role(plan.players(system).get("support", system.clarifier))
-                talk = Talk(answerer=None, respondent=ModelRespondent(user), selector=user, reformulator=user)
+                people = Participants(
+                    answerer=None, respondent=ModelRespondent(user), selector=user, reformulator=user
+                )
                 walk = partial(
                     converse,
-                    talk=talk,
+                    people=people,
                     clarifier=resources.role(system.clarifier),
                     instance=instance,
                     system=system,
@@ -211,7 +213,7 @@ def conversation_line(system: System, instance: Instance, turns: tuple[Conversat
         "fused_query": instance.fused_query,
         "blurred_query": instance.blurred_query,
         "k": system.k,
-        **talk_json(system, turns),
+        **conversation_json(system, turns),
         "questions": [question for turn in answered for question in turn.offered],
         "answers": [answer.text for turn in answered for answer in turn.answers],
     }

@@ -1,9 +1,14 @@
-"""What work takes: calls, tokens and dollars, and how long its steps are."""
+"""Estimates of a system's steps before any was made: prompts rendered over real instances, and assumed replies.
+
+Only a run can show how long replies are and how many turns a search takes: here they are constants, which
+`assumptions_of` lists in the forecast.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import ceil
 from statistics import fmean
 from typing import Any
@@ -11,7 +16,13 @@ from typing import Any
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import FIRST_PER_BYTE, PER_MESSAGE, Message, input_tokens
 from cts_async.llm.model import prices_of
-from cts_async.protocol.conversation import QUERIES_OFFERED, numbered, offering_of, prompt_of, told
+from cts_async.protocol.conversation import (
+    QUERIES_OFFERED,
+    conversation_text,
+    numbered,
+    offering_of,
+    prompt_of,
+)
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.past_usage import Observed
 from cts_async.protocol.plan import Plan
@@ -22,14 +33,14 @@ from cts_async.protocol.visit import page_tokens
 from cts_async.records import Instance, language_of
 
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
-"""A call takes so long, and longer by its reply at so many tokens a second."""
+"""Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
-"""Steps of a kind that have to be seen before they stand for the others."""
+"""Observed steps of a kind from which their averages replace the estimates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Calls, tokens and dollars. Unless `priced`, some model's price is unknown: then it costs more than that."""
+    """Calls, tokens and dollars. Unless `priced`, some model's price is unknown and `cost_usd` is a lower bound."""
 
     calls: float = 0.0
     input_tokens: float = 0.0
@@ -47,7 +58,7 @@ class Effort:
         )
 
     def times(self, n: float) -> Effort:
-        """The same, `n` times over."""
+        """This effort, `n` times."""
         tokens = self.input_tokens * n, self.output_tokens * n
         return Effort(self.calls * n, *tokens, self.cost_usd * n, self.priced)
 
@@ -56,7 +67,7 @@ class Effort:
         return self.input_tokens + self.output_tokens
 
     def as_json(self) -> dict[str, Any]:
-        """Whole calls and tokens; `cost_usd` is None unless all of it is known."""
+        """Rounded calls and tokens; `cost_usd` is None if any price is unknown."""
         return {
             "calls": round(self.calls),
             "input_tokens": round(self.input_tokens),
@@ -67,7 +78,7 @@ class Effort:
 
 
 def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens: float) -> Effort:
-    """What so many calls and tokens of one model come to."""
+    """The effort of so many calls and tokens of one model."""
     prices = prices_of(spec)
     if prices is None:
         return Effort(calls, input_tokens, output_tokens, priced=False)
@@ -77,20 +88,20 @@ def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The steps of one kind that one system has one model do."""
+    """The steps of one kind that a model does for a system."""
 
     system: str
     kind: str
     model: str
     steps: float
-    """Of all instances that are left."""
+    """Number of steps, over all instances that are left."""
     each: Effort
-    """What one step takes."""
+    """The effort of one step."""
     latency_s: float
     in_a_row: float
-    """How many of them an instance waits for, one after the other."""
+    """How many of them are sequential within one instance."""
     observed: int = 0
-    """Steps that this was observed in; 0 where it is assumed."""
+    """Observed steps behind these numbers; 0: estimated."""
 
     @property
     def effort(self) -> Effort:
@@ -98,21 +109,21 @@ class Work:
 
 
 def total_of(work: Iterable[Work]) -> Effort:
-    """All of it together."""
+    """The sum of all efforts."""
     return sum((one.effort for one in work), Effort())
 
 
-# --- The pieces that assumptions about steps are made of: prompts as they will be sent, and texts of a length.
+# --- Prompts as they will be sent, and texts of a given length
 
 
 AROUND = 10.0
-"""Tokens of the JSON around a list."""
+"""Tokens of the JSON syntax around a list."""
 
 
 def work_of(
     plan: Plan, system: System, kind: str, model: str, inputs: Sequence[float], output: float
 ) -> Work:
-    """One step of an instance: `inputs` are its prompts' tokens over a sample, `output` its reply's."""
+    """One step of an instance; `inputs` are the tokens of its prompts over a sample, `output` those of its reply."""
     each = effort_of(plan.specs[model], 1.0, fmean(inputs) if inputs else 0.0, output)
     return Work(system.label, kind, model, 1.0, each, SENDING_S + output / TOKENS_PER_S, in_a_row=1.0)
 
@@ -120,7 +131,7 @@ def work_of(
 def prompt_tokens(
     plan: Plan, model: str, name: str, instance: Instance, *, language_from: str = "", **fields: object
 ) -> float:
-    """Tokens of a role's prompt, rendered; its language is that of q, or of `language_from`."""
+    """Tokens of a rendered prompt in the language of q, or of `language_from`."""
     language = language_of(language_from or instance.blurred_query)
     prompt = plan.prompts.get(name, language, plan.specs[model].prompt_size)
     messages: tuple[Message, ...] = prompt.render(**fields)
@@ -128,176 +139,160 @@ def prompt_tokens(
 
 
 def filler(tokens: float, like: str) -> str:
-    """Text of so many tokens in the language of `like`."""
+    """A text of about so many tokens in the language of `like`."""
     letter = "字" if language_of(like) == "zh" else "x"
     return letter * round(tokens / per_char(like))
 
 
 def per_char(like: str) -> float:
-    """Tokens of a character in the language of `like`."""
+    """Tokens per character in the language of `like`."""
     return FIRST_PER_BYTE * (3 if language_of(like) == "zh" else 1)
 
 
-# --- What a forecast assumes of the steps before the search: the questions, the user's replies, the query they make.
+# --- Steps before the search
 
 
 QUESTION, ANSWER, REWRITE = 25.0, 10.0, 40.0
 REASONING, OFFER, CHOICE = 80.0, 15.0, 8.0
-"""Tokens of a reply: a question, an answer to it, a rewritten query; what a scheme thinks before it asks, a
-reformulated query on offer, the number of the one that is chosen."""
+"""Tokens of a reply: a question, an answer, a rewritten query; a scheme's reasoning, a reformulated query on offer, the
+number of the chosen one."""
 
 
-def before_search(plan: Plan, system: System, sample: list[Instance]) -> list[Work]:
-    """The steps over one instance of a system that clarifies, as they are on average over the sample."""
-    if system.kind != "clarify":
-        return []
-    if system.mode == "respond":
-        steps = _respond(plan, system, sample)
-    elif system.mode == "select":
-        steps = _select(plan, system, sample)
-    else:
-        steps = _at_once(plan, system, sample)
-    return [work for work in steps if work.kind != "answer" or plan.config.answers is None]
-
-
-def said_of_talk(plan: Plan) -> str:
-    """Assumed lengths of replies, in words."""
+def reply_lengths(plan: Plan) -> str:
+    """The assumed lengths of replies, for the user."""
     usual = f"{QUESTION:g} a question, {ANSWER:g} an answer, {REWRITE:g} a rewritten query"
     more = f"{REASONING:g} a scheme's reasoning, {OFFER:g} an offered query, {CHOICE:g} a choice"
     return f"{usual}, {more}" if any(system.converses for system in plan.systems) else usual
 
 
-def _at_once(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
-    players, k = plan.players(system), system.k
-    if system.scheme == "cts":
-        asks = [
-            prompt_tokens(plan, players["clarifier"], "clarify", i, blurred_query=i.blurred_query, k=k)
-            for i in sample
-        ]
-        yield work_of(plan, system, "clarify", players["clarifier"], asks, k * QUESTION + AROUND)
+def before_search(plan: Plan, system: System, sample: list[Instance]) -> list[Work]:
+    """The steps before the search, per instance, averaged over the sample; none for reference points."""
+    if system.kind != "clarify":
+        return []
+    support, k = plan.players(system)["support"], system.k
+    step = partial(_step, plan, system, sample)
+    clarify = _clarify(plan, system, sample)
+    if system.mode == "at-once":
+        answer = replace(step("answer", support, "answer", ANSWER, _question), steps=k)
+        steps = [clarify, answer, step("rewrite", support, "rewrite", REWRITE, partial(_pairs, k=k))]
+    elif system.mode == "respond":
+        answer = step("answer", support, "respond", ANSWER, partial(_turn_question, system), turns=k)
+        reformulate = step(
+            "reformulate",
+            support,
+            "reformulate",
+            REWRITE,
+            lambda i, _: {"conversation": _history(system, i, k)},
+        )
+        steps = [_in_turns(clarify, k), _in_turns(answer, k), reformulate]
     else:
-        yield _clarifying(plan, system, sample, k * QUESTION)
-    asks = [
-        prompt_tokens(
-            plan,
-            players["support"],
-            "answer",
-            i,
-            language_from=i.fused_query,
-            clear_query=i.fused_query,
-            clarification_question=filler(QUESTION, i.fused_query),
-        )
-        for i in sample
-    ]
-    yield replace(work_of(plan, system, "answer", players["support"], asks, ANSWER), steps=k)
-    asks = [_rewrite_prompt(plan, players["support"], i, k) for i in sample]
-    yield work_of(plan, system, "rewrite", players["support"], asks, REWRITE)
+        select = step("select", support, "select_query", CHOICE, partial(_offer, system), turns=k)
+        steps = [_in_turns(clarify, k), _in_turns(select, k)]
+    return [work for work in steps if work.kind != "answer" or plan.config.answers is None]
 
 
-def _respond(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
-    support, k = plan.players(system)["support"], system.k
-    yield _in_turns(_clarifying(plan, system, sample, QUESTION), k)
-    asks = [
-        prompt_tokens(
-            plan,
-            support,
-            "respond",
-            i,
-            language_from=i.fused_query,
-            clear_query=i.fused_query,
-            conversation=_told(system, i.blurred_query, turn),
-            clarification_question=filler(QUESTION, i.fused_query),
-        )
-        for i in sample
-        for turn in range(k)
-    ]
-    yield _in_turns(work_of(plan, system, "answer", support, asks, ANSWER), k)
-    asks = [
-        prompt_tokens(plan, support, "reformulate", i, conversation=_told(system, i.blurred_query, k))
-        for i in sample
-    ]
-    yield work_of(plan, system, "reformulate", support, asks, REWRITE)
+Fields = dict[str, object]
 
 
-def _select(plan: Plan, system: System, sample: list[Instance]) -> Iterator[Work]:
-    support, k = plan.players(system)["support"], system.k
-    yield _in_turns(_clarifying(plan, system, sample, QUERIES_OFFERED * OFFER), k)
-    asks = [
-        prompt_tokens(
-            plan,
-            support,
-            "select_query",
-            i,
-            language_from=i.fused_query,
-            clear_query=i.fused_query,
-            conversation=_told(system, i.blurred_query, turn),
-            offered_queries=numbered((filler(OFFER, i.blurred_query),) * QUERIES_OFFERED),
-        )
-        for i in sample
-        for turn in range(k)
-    ]
-    yield _in_turns(work_of(plan, system, "select", support, asks, CHOICE), k)
+def _step(
+    plan: Plan,
+    system: System,
+    sample: list[Instance],
+    kind: str,
+    model: str,
+    prompt: str,
+    output: float,
+    fields: Callable[[Instance, int], Fields],
+    *,
+    turns: int = 1,
+) -> Work:
+    """One step; `fields` gives those of its prompt for an instance and a turn (from 0), over which it is averaged."""
+    prompts = []
+    for instance in sample:
+        for turn in range(turns):
+            values = fields(instance, turn)
+            # A prompt with the intent is written in its language, any other in the language of q.
+            language_from = instance.fused_query if "clear_query" in values else ""
+            prompts.append(
+                prompt_tokens(plan, model, prompt, instance, language_from=language_from, **values)
+            )
+    return work_of(plan, system, kind, model, prompts, output)
 
 
-def _clarifying(plan: Plan, system: System, sample: list[Instance], offered: float) -> Work:
-    """A turn of the Clarifier by an AT-CoT scheme, on average over its turns; what it offers has `offered` tokens."""
-    model, many = plan.players(system)["clarifier"], system.mode == "at-once"
-    n = system.k if many else QUERIES_OFFERED if system.mode == "select" else 1
-    asks = [
-        prompt_tokens(
-            plan,
-            model,
-            prompt_of(system.scheme, system.mode),
-            i,
-            conversation=_told(system, i.blurred_query, turn),
-            blurred_query=i.blurred_query,
-            k=n,
-        )
-        for i in sample
-        for turn in range(1 if many else system.k)
-    ]
+def _clarify(plan: Plan, system: System, sample: list[Instance]) -> Work:
+    """A turn of the Clarifier, averaged over its turns."""
+    model, k, at_once = plan.players(system)["clarifier"], system.k, system.mode == "at-once"
+    step = partial(_step, plan, system, sample, "clarify", model, prompt_of(system.scheme, system.mode))
+    if system.scheme == "cts":
+        return step(k * QUESTION + AROUND, lambda i, _: {"blurred_query": i.blurred_query, "k": k})
+    n = k if at_once else QUERIES_OFFERED if system.mode == "select" else 1
+    offered = n * (OFFER if system.mode == "select" else QUESTION)
     thought = REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
-    return work_of(plan, system, "clarify", model, asks, thought + offered + AROUND)
+    return step(
+        thought + offered + AROUND,
+        lambda i, turn: {
+            "conversation": _history(system, i, turn),
+            "blurred_query": i.blurred_query,
+            "k": n,
+        },
+        turns=1 if at_once else k,
+    )
+
+
+def _question(instance: Instance, turn: int) -> Fields:
+    intent = instance.fused_query
+    return {"clear_query": intent, "clarification_question": filler(QUESTION, intent)}
+
+
+def _turn_question(system: System, instance: Instance, turn: int) -> Fields:
+    return {**_question(instance, turn), "conversation": _history(system, instance, turn)}
+
+
+def _offer(system: System, instance: Instance, turn: int) -> Fields:
+    return {
+        "clear_query": instance.fused_query,
+        "conversation": _history(system, instance, turn),
+        "offered_queries": numbered((filler(OFFER, instance.blurred_query),) * QUERIES_OFFERED),
+    }
+
+
+def _pairs(instance: Instance, turn: int, *, k: int) -> Fields:
+    query = instance.blurred_query
+    pairs = ((filler(QUESTION, query), filler(ANSWER, query)),) * k
+    return {"blurred_query": query, "qa_pairs": qa_pairs(RewriterView(query, pairs), language_of(query))}
 
 
 def _in_turns(work: Work, k: int) -> Work:
     return replace(work, steps=k, in_a_row=k)
 
 
-def _told(system: System, query: str, turns: int) -> str:
-    """A conversation of so many turns."""
+def _history(system: System, instance: Instance, turns: int) -> str:
+    """The prompt text of a conversation with so many turns."""
+    query = instance.blurred_query
     if system.mode == "select":
         exchange = Exchange((filler(OFFER, query),) * QUERIES_OFFERED, filler(OFFER, query))
     else:
         exchange = Exchange((filler(QUESTION, query),), filler(ANSWER, query))
-    return told(Conversation(query, (exchange,) * turns), offering_of(system.mode), language_of(query))
+    conversation = Conversation(query, (exchange,) * turns)
+    return conversation_text(conversation, offering_of(system.mode), language_of(query))
 
 
-def _rewrite_prompt(plan: Plan, model: str, instance: Instance, k: int) -> float:
-    query = instance.blurred_query
-    pairs = ((filler(QUESTION, query), filler(ANSWER, query)),) * k
-    asked = qa_pairs(RewriterView(query, pairs), language_of(query))
-    return prompt_tokens(plan, model, "rewrite", instance, blurred_query=query, qa_pairs=asked)
-
-
-# --- What a forecast assumes of a system's steps before any was made: prompts rendered over real data, and replies.
-#
-# How long replies are and how many turns a search takes only a run can tell: it is assumed, and `said`.
+# --- Search and judging
 
 
 TURN, FINAL = 250.0, 500.0
 PER_NUGGET = 12.0
-"""Tokens of a reply: a thought with its tool call, the agent's answer; a nugget's label."""
+"""Tokens of a reply: a turn of the agent (thought and tool call), its answer; the label of a nugget."""
 PAGE, EVIDENCE = 4000.0, 350.0
-"""Tokens of a page that a model reads for a goal, and of what it says about it."""
+"""Tokens of a page that a model reads for a goal, and of its reply."""
 LINK_CHARS, VISIT_CHARS = 80, 300
-"""Characters around a result's snippet, and around a page's evidence."""
+"""Characters of syntax around a result's snippet, and around a page's evidence."""
 FEWEST_TURNS = 4
-"""Turns that a search takes at least, as far as it may: half of those allowed, where that is more."""
+"""The assumed minimum of turns per search, if so many are allowed; half of those allowed, if that is more."""
 
 
 def turns_of(plan: Plan, runs: Iterable[Observed]) -> float:
-    """Model calls of a search: as seen, else half of those allowed, or a few where only a few are."""
+    """Model calls of a search: as observed, else as assumed from the number allowed."""
     runs = list(runs)
     searches, turns = sum(run.searches for run in runs), sum(run.turns for run in runs)
     return turns / searches if searches >= FEWEST_STEPS else _usual_turns(plan.settings.max_turns)
@@ -307,8 +302,8 @@ def _usual_turns(allowed: int) -> int:
     return max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))
 
 
-def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) -> list[Work]:
-    """The system's steps over one instance, as they are on average over the sample."""
+def estimate(plan: Plan, system: System, sample: list[Instance], turns: float) -> list[Work]:
+    """All steps of a system, per instance, averaged over the sample."""
     players = plan.players(system)
     work = before_search(plan, system, sample)
     work.append(_search(plan, system, players["agent"], sample, turns))
@@ -316,16 +311,16 @@ def assumed(plan: Plan, system: System, sample: list[Instance], turns: float) ->
         work.append(_visits(plan, system, players["visit"], sample, turns))
     for role, name in players.items():
         if role.startswith("judge "):
-            asks = [tokens for instance in sample for tokens in _judge_prompts(plan, name, instance)]
+            prompts = [tokens for instance in sample for tokens in _judge_prompts(plan, name, instance)]
             n_nuggets = sum(len(instance.nuggets) for instance in sample)
-            output = n_nuggets / max(1, len(asks)) * PER_NUGGET + AROUND
-            one = work_of(plan, system, "judge", name, asks, output)
-            work.append(replace(one, steps=len(asks) / max(1, len(sample))))
+            output = n_nuggets / max(1, len(prompts)) * PER_NUGGET + AROUND
+            one = work_of(plan, system, "judge", name, prompts, output)
+            work.append(replace(one, steps=len(prompts) / max(1, len(sample))))
     return work
 
 
 def _search(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
-    """A call of the agent: each reads again what all turns before it said and were given."""
+    """The agent's calls: each one reads all earlier turns and tool results again."""
     turn, final = _agent_tokens(plan)
     inputs = []
     for instance in sample:
@@ -340,24 +335,24 @@ def _search(plan: Plan, system: System, model: str, sample: list[Instance], turn
 
 
 def _visits(plan: Plan, system: System, model: str, sample: list[Instance], turns: float) -> Work:
-    """Pages that a model reads: one for every other call of a tool."""
+    """Pages that a model reads: one for every second tool call."""
     page = min(PAGE, page_tokens(plan.specs[model]))
-    asks = []
+    prompts = []
     for instance in sample:
         query = instance.blurred_query
         fields = {"goal": query, "page": filler(page, query)}
-        asks.append(prompt_tokens(plan, model, "visit", instance, **fields))
-    work = work_of(plan, system, "visit", model, asks, EVIDENCE)
+        prompts.append(prompt_tokens(plan, model, "visit", instance, **fields))
+    work = work_of(plan, system, "visit", model, prompts, EVIDENCE)
     return replace(work, steps=visited(turns), in_a_row=visited(turns))
 
 
 def visited(turns: float) -> float:
-    """Pages that a search visits, and as many queries: every turn but the last calls a tool."""
+    """Pages that a search visits, and queries: every turn but the last calls a tool, half of them each."""
     return (turns - 1) / 2
 
 
 def _agent_tokens(plan: Plan) -> tuple[float, float]:
-    """Tokens of a turn and of the answer; a constrained model's are bounded by its settings."""
+    """Tokens of a turn and of the answer; those of a grammar-constrained model are bounded by its settings."""
     if plan.specs[plan.roles.agent].structured != "llama":
         return TURN, FINAL
     settings = plan.settings
@@ -369,14 +364,14 @@ def _agent_tokens(plan: Plan) -> tuple[float, float]:
 
 
 def _tool_chars(plan: Plan) -> float:
-    """Characters that a tool gives back: half the calls search one query, the others visit one page."""
+    """Characters of a tool result: half of the calls search one query, the others visit one page."""
     settings = plan.settings
     found = settings.results_per_query * (settings.snippet_chars + LINK_CHARS)
     return (found + settings.page_chars + VISIT_CHARS) / 2
 
 
 def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
-    """Tokens of each call that one answer takes."""
+    """Tokens of each call that judging one answer takes."""
     intent = instance.fused_query
     answer = filler(_agent_tokens(plan)[1], intent)
     return [
@@ -394,11 +389,11 @@ def _judge_prompts(plan: Plan, model: str, instance: Instance) -> list[float]:
     ]
 
 
-# --- Said in words
+# --- The assumptions in words
 
 
-def said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterable[str]:
-    """The assumptions in words, and what was seen in their place; `sampled` instances were rendered."""
+def assumptions_of(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterable[str]:
+    """The assumptions, and what was observed instead, for the user; prompts of `sampled` instances were rendered."""
     work = list(work)
     yield (
         f"prompts: rendered over {sampled} of {plan.n_instances} instances, {FIRST_PER_BYTE:g} tokens a byte "
@@ -406,7 +401,7 @@ def said(plan: Plan, sampled: int, turns: float, work: Iterable[Work]) -> Iterab
     )
     turn, final = _agent_tokens(plan)
     yield (
-        f"replies in tokens: {said_of_talk(plan)}, "
+        f"replies in tokens: {reply_lengths(plan)}, "
         f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
     yield (

@@ -1,6 +1,7 @@
-"""What a run will take, before it is started: calls, tokens, dollars, and time under each account's limits.
+"""Forecasts of what a run or judging will take: calls, tokens, dollars, and time under each account's limits.
 
-Pure: what `assumed` tells of a system's steps is taken, and what the run's own files show already takes its place.
+A run's forecast uses `estimates`, and `past_usage` where the run has some already. That of judging renders prompts over
+an even sample of the real answers; existing verdicts are subtracted, and repeated questions count once.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from cts_async.protocol.estimates import (
     TOKENS_PER_S,
     Effort,
     Work,
-    assumed,
+    assumptions_of,
     effort_of,
-    said,
+    estimate,
     total_of,
     turns_of,
     visited,
@@ -45,24 +46,24 @@ from cts_async.records import Instance, language_of
 from cts_async.search.backends.base import EngineSpec, ReaderSpec
 
 SAMPLE = 200
-"""Instances whose prompts are rendered, evenly over the data."""
+"""Instances whose prompts are rendered, spread evenly over the data."""
 BY_SCHEME = ("clarify", "answer")
-"""Steps whose prompts and replies depend on scheme and mode."""
+"""Kinds of steps whose length depends on scheme and mode."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What is left to do of a plan, and how long it takes at least."""
+    """The work left of a plan, and a lower bound of its time."""
 
     work: tuple[Work, ...]
     lanes: tuple[LaneForecast, ...]
     left: Mapping[str, int]
-    """Instances that need work, by system."""
+    """Unfinished instances, by system label."""
     chain_s: float
-    """The longest walk of one instance, with nothing in its way."""
+    """The longest time of one instance by itself, in seconds."""
     in_flight: int
     in_flight_s: float
-    """All walks, that many at a time."""
+    """The time of all instances, `in_flight` at a time, in seconds."""
     unpriced: tuple[str, ...]
     """Models whose price is unknown."""
     assumptions: tuple[str, ...]
@@ -72,7 +73,7 @@ class Forecast:
         return total_of(self.work)
 
     def of(self, system: str) -> Effort:
-        """One system's share."""
+        """The effort of one system."""
         return total_of(work for work in self.work if work.system == system)
 
     @property
@@ -81,7 +82,7 @@ class Forecast:
 
     @property
     def binding(self) -> str:
-        """What the time comes from: "ernie: requests/min", "one instance's walk", "24 instances in flight"."""
+        """The limit that determines the time: "ernie: requests/min", "one instance's walk", "24 instances in flight"."""
         times = self._times()
         return max(times, key=lambda bound: times[bound])
 
@@ -92,7 +93,7 @@ class Forecast:
 
 
 def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forecast:
-    """What is left of `plan` after what `runs` have done, judged by what they show; without them, all of it."""
+    """The forecast of what `plan` has left after `runs`, with their observed averages; without them, of all of it."""
     runs = runs or {}
     sample, left = _read(plan, {system: run.done for system, run in runs.items()})
     turns = turns_of(plan, runs.values())
@@ -100,7 +101,7 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         _informed(plan, work, left[system], seen, runs.get(system))
         for system in plan.systems
         for seen in [_shown(system, runs)]
-        for work in assumed(plan, system, sample, turns)
+        for work in estimate(plan, system, sample, turns)
         if plan.people is None or work.kind != "answer"
     ]
     walks = {system: _walk_s(work, system) for system in plan.systems if left[system]}
@@ -113,17 +114,17 @@ def forecast(plan: Plan, runs: Mapping[System, Observed] | None = None) -> Forec
         in_flight=width,
         in_flight_s=sum(walk_s * left[system] for system, walk_s in walks.items()) / width,
         unpriced=tuple(spec.name for spec in _players(plan) if prices_of(spec) is None),
-        assumptions=(*said(plan, len(sample), turns, work), *_said_of_people(plan)),
+        assumptions=(*assumptions_of(plan, len(sample), turns, work), *_people_assumption(plan)),
     )
 
 
-def _said_of_people(plan: Plan) -> Iterable[str]:
+def _people_assumption(plan: Plan) -> Iterable[str]:
     if plan.people is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
 
 
 def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:
-    """What the runs took so far."""
+    """The effort of the runs so far."""
     by_model = {spec.model: spec for spec in plan.specs.values()}
     efforts = [
         effort_of(by_model[model], seen.calls, seen.input_tokens, seen.output_tokens)
@@ -135,7 +136,7 @@ def actual(plan: Plan, runs: Iterable[Observed]) -> Effort:
 
 
 def note(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
-    """One system's forecast as its manifest keeps it: made at the start, or when instances were added."""
+    """One system's forecast for its manifest: that of the first session, or a new one if instances were added."""
     before = (read_manifest(plan.systems[system]) or {}).get("forecast")
     if isinstance(before, dict) and int(before.get("instances", 0)) >= plan.n_instances:
         return before
@@ -144,13 +145,13 @@ def note(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
 
 
 def _players(plan: Plan) -> list[ModelSpec]:
-    """The models that some role is played by, in the plan's order."""
+    """The models that play a role, in the plan's order."""
     names = {name for system in plan.systems for name in plan.players(system).values()}
     return [spec for name, spec in plan.specs.items() if name in names]
 
 
 def _read(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], dict[System, int]]:
-    """An even sample of the instances, and how many are left for each system."""
+    """An even sample of the instances, and the number of unfinished ones by system."""
     every = max(1, ceil(plan.n_instances / SAMPLE))
     sample: list[Instance] = []
     left = dict.fromkeys(plan.systems, 0)
@@ -163,7 +164,7 @@ def _read(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], 
 
 
 def _shown(system: System, runs: Mapping[System, Observed]) -> dict[tuple[str, str], Seen]:
-    """What the runs show of a system's steps: of those that scheme and mode make longer, only runs of its own."""
+    """Past usage that applies to a system: kinds that depend on scheme and mode only from runs with the same."""
     own = [run for of, run in runs.items() if (of.scheme, of.mode) == (system.scheme, system.mode)]
     shared = {key: seen for key, seen in pooled(runs.values()).items() if key[0] not in BY_SCHEME}
     return shared | {key: seen for key, seen in pooled(own).items() if key[0] in BY_SCHEME}
@@ -172,7 +173,7 @@ def _shown(system: System, runs: Mapping[System, Observed]) -> dict[tuple[str, s
 def _informed(
     plan: Plan, work: Work, left: int, seen: Mapping[tuple[str, str], Seen], run: Observed | None
 ) -> Work:
-    """The work on all instances that are left, by what was seen of it if that is enough."""
+    """The work on all unfinished instances, with observed averages if there are enough observations."""
     spec = plan.specs[work.model]
     key = work.kind, spec.model
     steps = work.steps * left
@@ -182,10 +183,10 @@ def _informed(
     if shown is None or shown.steps < FEWEST_STEPS:
         return replace(work, steps=steps)
     n = shown.steps
-    told = shown.input_tokens > 0  # else the server tells no usage
+    has_usage = shown.input_tokens > 0  # some servers report none
     input, output = (
         (shown.input_tokens / n, shown.output_tokens / n)
-        if told
+        if has_usage
         else (work.each.input_tokens, work.each.output_tokens)
     )
     each = effort_of(spec, shown.calls / n, input, output)
@@ -193,24 +194,24 @@ def _informed(
 
 
 def _walk_s(work: Iterable[Work], system: System) -> float:
-    """Seconds of one instance's walk; several judges judge side by side."""
+    """Seconds of one instance; several judges work concurrently."""
     own = [one for one in work if one.system == system.label]
     judging = max((one.latency_s for one in own if one.kind == "judge"), default=0.0)
     return judging + sum(one.latency_s * one.in_a_row for one in own if one.kind != "judge")
 
 
-# --- How long the accounts take for what is asked of them, under each of their limits.
+# --- Time under each account's limits
 
 
 @dataclass(frozen=True, slots=True)
 class LaneForecast:
-    """One provider account: what is asked of it, and how long that takes under each of its limits."""
+    """One provider account: its effort, and the time under each of its limits."""
 
     name: str
     models: tuple[str, ...]
     effort: Effort
     under: Mapping[str, float]
-    """Seconds by limit: "requests/min", "tokens/min", "concurrency"; only limits that there are."""
+    """Seconds by limit: "requests/min", "tokens/min", "concurrency"; only existing limits."""
 
     @property
     def binding(self) -> str:
@@ -222,7 +223,7 @@ class LaneForecast:
 
 
 def model_lanes(players: Iterable[ModelSpec], work: Iterable[Work]) -> Iterable[LaneForecast]:
-    """Each account of these models."""
+    """The forecast of each account of the models."""
     work = list(work)
     accounts: dict[str, list[ModelSpec]] = {}
     for spec in players:
@@ -234,7 +235,7 @@ def model_lanes(players: Iterable[ModelSpec], work: Iterable[Work]) -> Iterable[
 
 
 def tool_lanes(plan: Plan, calls: float) -> Iterable[LaneForecast]:
-    """What is asked of the accounts of search engine and page reader; what that costs nobody here knows."""
+    """The forecast of the accounts of search engine and page reader; their prices are unknown."""
     accounts: dict[str, list[EngineSpec | ReaderSpec]] = {}
     for spec in plan.search.opened:
         accounts.setdefault(spec.account, []).append(spec)
@@ -248,7 +249,7 @@ def tool_lanes(plan: Plan, calls: float) -> Iterable[LaneForecast]:
 
 
 def under_limits(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
-    """Seconds under each limit of an account; they are those of its first model."""
+    """Seconds under each limit of an account; the limits are those of its first model."""
     effort = total_of(work)
     busy_s = sum(one.effort.calls * one.latency_s for one in work)
     under = {"concurrency": busy_s / spec.max_concurrency}
@@ -259,27 +260,24 @@ def under_limits(spec: ModelSpec, work: list[Work]) -> dict[str, float]:
     return under
 
 
-# --- What judging will take, before it is started: calls, tokens, dollars, and time under each account's limits.
-#
-# Prompts are rendered over an even sample of the real answers; what was judged already is left out, and a question
-# that several answers ask is counted once. Assumed are the length of replies and the time of a call (see `forecast`).
+# --- Judging
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeForecast:
-    """What one judge has left to do."""
+    """The work that one judge has left."""
 
     judge: str
     n_left: int
-    """Answers without its verdict."""
+    """Answers without a verdict of this judge."""
     n_questions: int
-    """Different ones among them that it has not answered for another answer either."""
+    """Distinct questions among them that it has not answered for another answer."""
     work: Work
 
 
 @dataclass(frozen=True, slots=True)
 class JudgingForecast:
-    """All judges that are models, and their accounts."""
+    """The forecast of all model judges, and of their accounts."""
 
     judges: tuple[JudgeForecast, ...]
     lanes: tuple[LaneForecast, ...]
@@ -290,12 +288,12 @@ class JudgingForecast:
 
     @property
     def time_s(self) -> float:
-        """Accounts work side by side: the longest counts."""
+        """Accounts work concurrently: the slowest counts."""
         return max((lane.time_s for lane in self.lanes), default=0.0)
 
 
-def foresee(plan: JudgePlan) -> JudgingForecast:
-    """Read the answers and what is there of verdicts; starts and writes nothing."""
+def forecast_judging(plan: JudgePlan) -> JudgingForecast:
+    """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
     judges = tuple(_of_judge(plan, name, spec) for name, spec in plan.specs.items())
     accounts: dict[str, list[JudgeForecast]] = {}
     for one in judges:
@@ -322,7 +320,7 @@ def _of_judge(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
 
 
 class _Left:
-    """Digests of what is left and of what is done, and some answers of those that are left."""
+    """Digests of answers with and without a verdict, and a sample of the latter."""
 
     def __init__(self) -> None:
         self.left, self.done, self.n_nuggets = array(HASHES), array(HASHES), array("I")
@@ -338,7 +336,7 @@ class _Left:
         self.n_nuggets.append(len(judging.instance.nuggets))
 
     def questions(self, per_call: int) -> tuple[int, int]:
-        """Different questions that nobody has answered yet, and the calls that they take."""
+        """Distinct questions without a verdict, and the calls that they take."""
         import numpy as np
 
         digests, first = np.unique(np.array(self.left, np.int64), return_index=True)
@@ -352,7 +350,7 @@ def _all(id: str) -> bool:
 
 
 def _wanted(plan: JudgePlan, judge: str, target: Target) -> Callable[[Judging], bool]:
-    """Whether an answer still has to be judged, as the judging itself will see it."""
+    """Whether an answer still has to be judged, by the rules of `rejudge`."""
     further = target.scoring != judge
     path = judgments_path(target.directory, judge) if further else target.directory / PER_ITEM
     return partial(_needs, LatestLines(path, judged_mark), again=further or plan.config.retry_failed)
@@ -364,7 +362,7 @@ def _needs(lines: LatestLines, judging: Judging, *, again: bool) -> bool:
 
 
 def _prompts(plan: JudgePlan, spec: ModelSpec, judging: Judging) -> list[float]:
-    """Tokens of each call that an answer takes."""
+    """Tokens of each call that judging an answer takes."""
     instance = judging.instance
     prompt = plan.prompts.get("judge", language_of(instance.fused_query), spec.prompt_size)
     texts = nuggets_by_call(instance.nuggets, spec.judge_nuggets)

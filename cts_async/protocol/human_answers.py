@@ -1,7 +1,19 @@
-"""People's answers in the User Answerer's place: what somebody with this intent said to this question.
+"""Human answers instead of the User Answerer's: what somebody with this intent answered to this question.
 
-No model is asked, so nothing is paid, and nothing about the intent is made up: a question that people were not asked
-gets `unknown`. Where they were asked it twice, the first answer counts.
+No model is asked, so it costs nothing, and nothing about the intent is invented: a question that people were not asked
+gets `unknown`. If they were asked it twice, the first answer counts.
+
+A Clarifier's question is matched with those that people were asked: equal but for case, punctuation and space, else the
+most similar one, if it is similar enough. Similarity is the mean of two rapidfuzz measures in per cent: `ratio` of the
+whole questions, and `token_sort_ratio` of their words without those that most questions share ("are you looking for
+..."). One alone is not enough: the first takes such a frame for the question, the second forgives no typing error.
+
+Measured over Qulac's 762 facets by `python -m benchmarks matching`, at the threshold of 85: of a facet's own questions,
+changed in one place, 100 % are found (two words swapped, or "could you tell me" put before), 96 % (another frame), 88 %
+(two letters swapped) and 86 % (a word left out). 0.3 % of the questions of another topic match one of the facet's. A
+question about the same facet that people were not asked matches another one in 5 %; the answer is at any rate that of
+somebody with the same intent. At a threshold of 75 these are 0.5 % and 24 %; at 90 they are 0 and 1 %, but only 67 % of
+questions in another frame are found.
 """
 
 from __future__ import annotations
@@ -13,7 +25,7 @@ from typing import Any, Final
 
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset
-from cts_async.datasets.annotations import HumanPairs
+from cts_async.datasets.instances import HumanPairs
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import UnusableOutput, UsageError
@@ -25,27 +37,27 @@ from cts_async.search.terms import STOP_WORDS
 
 @dataclass(frozen=True, slots=True)
 class HumanAnswerer:
-    """Answers from `pairs`, (question, answer) by instance id: one durable step for each question, and no call."""
+    """Answers from `pairs`, (question, answer) by instance id; each answer is a durable step without a call."""
 
     pairs: Mapping[str, HumanPairs]
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """What people answered to the most similar question, or `unknown`; see `question_match`."""
+        """The human answer to the most similar question, or `unknown`."""
         reply = human_reply(view.question, self.pairs.get(ctx.job.id, ()))
 
         async def execute(_: UnusableOutput | None) -> Executed:
             return Executed(reply)
 
         name, request = f"answer/{turn}", {"fields": {"clarification_question": view.question}}
-        # The reply is in the key: where the data has another answer, the step is another.
+        # The key contains the reply: if the data's answer changes, it is another step.
         key = step_key("human answer", ctx.job.id, name, request, reply)
         return await ctx.step(Step(name, key, execute, _read, request=request))
 
 
 def human_reply(question: str, pairs: HumanPairs) -> dict[str, Any]:
-    """What the journal remembers: `text`, the answer; `question` and `similarity` in per cent where one matched.
+    """The step's result: `text`, the answer; `question` and `similarity` in per cent if one matched.
 
-    An answer without words is `unknown`.
+    An answer without words becomes `unknown`.
     """
     match = best_match(question, (asked for asked, _ in pairs))
     if match is None:
@@ -56,7 +68,7 @@ def human_reply(question: str, pairs: HumanPairs) -> dict[str, Any]:
 
 
 def _read(reply: Any) -> Answer:
-    """The answer in the form that a model's has; "I don't know" is what somebody answered."""
+    """The answer in the form of a model's; "I don't know" stays as a human answer."""
     return ShortPhrase(strict=True).parse(str(reply["text"]))
 
 
@@ -69,9 +81,9 @@ def _has_words(answer: str) -> bool:
 
 
 def people_of(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] | None:
-    """Who answers instead of a model, by instance id; None where nobody was asked for (`--answers`).
+    """Human (question, answer) pairs by instance id; None without `--answers`.
 
-    UsageError unless the data are those that the answers belong to.
+    UsageError unless the answers belong to the data.
     """
     wanted = config.answers
     if wanted is None:
@@ -93,27 +105,15 @@ def people_of(config: RunConfig, dataset: Dataset) -> Mapping[str, HumanPairs] |
 
 
 def answers_identity(config: RunConfig) -> dict[str, Any]:
-    """What a run's identity says of who answers; nothing where a model does."""
+    """The part of a run's identity about human answers; empty without them."""
     return {"answers": {"of": config.answers, "similarity": THRESHOLD}} if config.answers else {}
 
 
-# --- Which of the questions that people were asked is the one that a Clarifier asks now.
-#
-# Equal but for case, punctuation and space, else the most similar one, if it is similar enough. Similar is the mean of
-# two of rapidfuzz's measures, in per cent: `ratio` of the whole questions, and `token_sort_ratio` of what is left of
-# them without the words that most questions share ("are you looking for ..."). One alone is not enough: the first
-# takes such a frame for the question, the second forgives no typing error.
-#
-# Measured over Qulac's 762 facets by `python -m benchmarks matching`, at the threshold of 85: of a facet's own
-# questions, changed in one place, are found as themselves 100 % (two words swapped, or "could you tell me" put before),
-# 96 % (another frame), 88 % (two letters swapped) and 86 % (a word left out). 0.3 % of the questions of another topic
-# match one of the facet's, as general as they are. A question about the same facet that people were not asked matches
-# another 5 % of the time; the answer is at any rate that of somebody with the same intent. These are 0.5 % and 24 % at
-# 75; at 90 they are 0 and 1 %, but of questions in another frame only 67 % are found.
+# --- Matching a question with those that people were asked
 
 
 THRESHOLD: Final = 85.0
-"""Per cent; what is less similar is another question."""
+"""Per cent; less similar questions are different ones."""
 
 _SHARED: Final = """
     ask asking curious find finding get information interest interested know like learn learning look looking
@@ -124,14 +124,14 @@ _FRAME: Final = STOP_WORDS | frozenset(_SHARED.split())
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Place of the matched question among those there are, and how similar it is: over `THRESHOLD`, to 100."""
+    """Index of the matched question, and its similarity, from `THRESHOLD` to 100."""
 
     index: int
     similarity: float
 
 
 def best_match(question: str, known: Iterable[str]) -> Match | None:
-    """The first of the most similar questions; None where none is similar enough."""
+    """The most similar question, the first among equals; None if none reaches `THRESHOLD`."""
     asked = normalised(question)
     best = None
     for index, text in enumerate(known):
@@ -142,13 +142,13 @@ def best_match(question: str, known: Iterable[str]) -> Match | None:
 
 
 def normalised(question: str) -> str:
-    """The question's letters and digits in one width and case, single spaces between words."""
+    """The question's letters and digits, case and width folded, with single spaces."""
     text = unicodedata.normalize("NFKC", question).casefold()
     return " ".join("".join(sign for sign in text if sign.isalnum() or sign.isspace()).split())
 
 
 def _similarity(one: str, other: str) -> float:
-    """Of two normalised questions, from 0 to 100. Empty ones are similar to nothing."""
+    """Similarity of two normalised questions, from 0 to 100; 0 for empty ones."""
     from rapidfuzz import fuzz
 
     if not one or not other:
@@ -159,5 +159,5 @@ def _similarity(one: str, other: str) -> float:
 
 
 def _content(question: str) -> str:
-    """What of a normalised question is not its frame; all of it, where that is all there is."""
+    """The words of a normalised question outside its frame; all words if there are no others."""
     return " ".join(word for word in question.split() if word not in _FRAME) or question

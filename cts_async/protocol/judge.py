@@ -1,6 +1,6 @@
 """The coverage judges: a label for each nugget (paper, section 4.4.1 and prompt E).
 
-A judge is anything with a name that labels a JudgeView: a model, or `lexical`, which needs none.
+A judge is anything with a name that labels a JudgeView: a model, or `lexical`, which needs no model.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cts_async.records import Coverage, Judgment, Nugget, language_of
 
 LEXICAL = "lexical"
 JUDGING = "judge/"
-"""What the names of judging steps begin with; the judge's name follows."""
+"""Prefix of the names of judging steps; the judge's name follows."""
 MAX_BRIEFS = 4096
 
 Labels: TypeAlias = tuple[tuple[str, Coverage], ...]
@@ -34,17 +34,17 @@ class Judge(Protocol):
 
 
 def nothing_covered(judge: str, nuggets: Sequence[Nugget]) -> Judgment:
-    """The verdict on an empty answer, about which nobody need be asked."""
+    """The verdict on an empty answer, which needs no call."""
     return Judgment(judge, tuple((nugget.id, "none") for nugget in nuggets))
 
 
 class ModelJudge:
     """A model with the strict rubric of prompt E.
 
-    What it is asked depends on the query, the nuggets' texts in their order and the answer, and on nothing else:
-    it reads its own numbers (N1, N2, ...), not the gold's ids, and the key of its step names no instance. The same
-    question is so the same step, whoever asks it. Where there are more nuggets than its `judge_nuggets`, they are
-    asked about in several calls side by side; one that fails fails them all.
+    The question depends on the query, the nuggets' texts in their order and the answer, and on nothing else: it has
+    numbers of its own (N1, N2, ...) instead of the gold's ids, and the step's key names no instance. So equal questions
+    are one step for all instances. More nuggets than the model's `judge_nuggets` are asked about in several concurrent
+    calls; if one fails, the verdict fails.
     """
 
     def __init__(self, name: str, role: Role) -> None:
@@ -57,8 +57,8 @@ class ModelJudge:
         if len(brief.parts) == 1:
             labels = await self._ask(ctx, view, brief.parts[0])
         else:
-            asked = await ctx.gather([partial(self._ask, ctx, view, part) for part in brief.parts])
-            labels = tuple(pair for pairs in asked for pair in pairs)
+            parts = await ctx.gather([partial(self._ask, ctx, view, part) for part in brief.parts])
+            labels = tuple(pair for pairs in parts for pair in pairs)
         return Judgment(self.name, brief.under_own_ids(labels))
 
     async def _ask(self, ctx: Context, view: JudgeView, part: _Part) -> Labels:
@@ -76,7 +76,7 @@ class ModelJudge:
         )
 
     def _brief(self, view: JudgeView) -> _Brief:
-        """Many answers are judged by the same nuggets, the very same tuple: it is put into words once."""
+        """The nuggets as text; cached by identity, since many answers are judged by the very same tuple of nuggets."""
         brief = self._briefs.get(id(view.nuggets))
         if brief is None or brief.nuggets is not view.nuggets:
             if len(self._briefs) >= MAX_BRIEFS:
@@ -88,7 +88,7 @@ class ModelJudge:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a model is told in one call, and the form of its reply."""
+    """The nuggets of one call, and the form of the reply."""
 
     text: str
     expect: CoverageList
@@ -96,12 +96,12 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Brief:
-    """Some nuggets in words: calls in the order of the gold."""
+    """Nuggets as text, split into calls in the order of the gold."""
 
     nuggets: tuple[Nugget, ...]
     parts: tuple[_Part, ...]
     ids: tuple[str, ...] | None
-    """The gold's own ids; None where they are the numbers that a judge reads."""
+    """The gold's own ids; None if they equal the numbers that the judge reads."""
 
     def under_own_ids(self, labels: Labels) -> Labels:
         if self.ids is None:
@@ -132,7 +132,7 @@ class LexicalJudge:
 
 
 def nuggets_by_call(nuggets: Sequence[Nugget], per_call: int) -> list[str]:
-    """The nuggets as a judge reads them, numbered through and one a line: a text for each call."""
+    """The nuggets as a judge reads them, numbered, one a line: a text for each call."""
     lines = [f"N{n}: {_one_line(nugget.text)}" for n, nugget in enumerate(nuggets, 1)]
     return ["\n".join(lines[start : start + per_call]) for start in range(0, len(lines), per_call)]
 

@@ -1,6 +1,6 @@
-"""What a run's files show of its effort: how many calls each kind of step took, how long, how many tokens.
+"""What a run has used so far, from its files: calls, tokens and latency by kind of step.
 
-Read only, and from files that may not exist yet or are growing right now.
+Read only; the files may not exist yet, or may be growing.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from cts_async.protocol.run_files import RESULTS, STEPS
 
 
 def kind_of(step: str) -> str:
-    """`search/turn/3` is a `search`, `answer/1` an `answer`."""
+    """The kind of a step: `search` for `search/turn/3`, `answer` for `answer/1`."""
     return step.split("/", 1)[0]
 
 
 @dataclass(slots=True)
 class Seen:
-    """Sums over the steps of one kind with one model. Tokens and calls are those of failed attempts too."""
+    """Sums over the steps of one kind with one model. Tokens and calls include those of failed attempts."""
 
     steps: int = 0
     calls: int = 0
@@ -43,31 +43,31 @@ class Seen:
 
 @dataclass(slots=True)
 class Observed:
-    """One system's run so far; empty where there is none."""
+    """The usage of one system's run; empty without a run."""
 
     seen: dict[tuple[str, str], Seen] = field(default_factory=dict)
-    """By kind of step and model id."""
+    """Usage by kind of step and model id."""
     searches: int = 0
     turns: int = 0
-    """Model calls of all those searches."""
+    """Model calls of all these searches."""
     done: set[str] = field(default_factory=set)
     """Instances that need no more work."""
     begun: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Finished steps of the other instances, by kind and model id."""
+    """Finished steps of unfinished instances, by kind and model id."""
     forecast: Mapping[str, Any] | None = None
-    """What was planned when the run was started."""
+    """The forecast that the manifest records."""
     wall_s: float = 0.0
 
 
 def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = False) -> Observed:
-    """Read the run in `directory`, of the judges' verdicts only those of `judges`."""
+    """Read the run in `directory`; of the judging steps only those of `judges` count."""
     observed = Observed()
     manifest = read_manifest(directory)
     if manifest is None:
         return observed
     observed.forecast = manifest.get("forecast")
     observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
-    # Of each instance's latest line no more than its turns: the lines themselves are long.
+    # Only the number of turns is kept of each line: the lines themselves are long.
     turns: dict[str, int | None] = {}
     for line in read_results(directory / RESULTS):
         turns[line["id"]] = None if failed(line) else _turns_of(line.get("search"))
@@ -79,7 +79,7 @@ def observe(directory: Path, judges: Iterable[str], *, retry_failed: bool = Fals
 
 
 def _turns_of(search: Any) -> int:
-    """The turns of a results line's search; 0 for what is none."""
+    """The model calls of a results line's search; 0 if invalid."""
     n = search.get("model_calls") if isinstance(search, Mapping) else None
     return n if isinstance(n, int) else 0
 
@@ -107,7 +107,7 @@ def _read_steps(path: Path, judging: set[str], observed: Observed) -> None:
 
 
 def pooled(runs: Iterable[Observed]) -> dict[tuple[str, str], Seen]:
-    """What several systems show together: the same kind of step with the same model is the same work."""
+    """The usage of several systems together: steps of one kind with one model count as the same work."""
     together: defaultdict[tuple[str, str], Seen] = defaultdict(Seen)
     for run in runs:
         for key, seen in run.seen.items():

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Literal
 
 from cts_async.engine.runner import Context
-from cts_async.protocol.conversation import Talk, answer_each, converse
+from cts_async.protocol.conversation import Participants, answer_each, converse
 from cts_async.protocol.judge import Judge, nothing_covered
 from cts_async.protocol.roles import Answerer, DeepSearch, Role, clarify, rewrite
 from cts_async.protocol.systems import System
@@ -36,9 +36,11 @@ class Cast:
     """The first one's labels are the score; empty: nothing is judged."""
 
     @property
-    def talk(self) -> Talk:
+    def participants(self) -> Participants:
         """Those of the cast who take part in a conversation."""
-        return Talk(self.answerer, self.respondent, selector=self.rewriter, reformulator=self.rewriter)
+        return Participants(
+            self.answerer, self.respondent, selector=self.rewriter, reformulator=self.rewriter
+        )
 
 
 async def clarify_then_search(
@@ -58,7 +60,7 @@ async def converse_then_search(
     ctx: Context, cast: Cast, clarifier: Role, instance: Instance, system: System
 ) -> Outcome:
     """A Clarifier by another scheme or mode: the query of the last turn is searched."""
-    turns = await converse(ctx, cast.talk, clarifier, instance, system, every_turn=False)
+    turns = await converse(ctx, cast.participants, clarifier, instance, system, every_turn=False)
     query = turns[-1].query
     trace = await cast.searcher.search(ctx, SearchView(query))
     answered = [turn for turn in turns if turn.answers]

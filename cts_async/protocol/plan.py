@@ -1,4 +1,4 @@
-"""From what the user asked for to what will be done: everything checked before anything starts."""
+"""The plan of a run: systems, models, data, documents and tools, all checked before anything starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset, open_dataset, sha256_of
-from cts_async.datasets.annotations import HumanPairs
+from cts_async.datasets.instances import HumanPairs
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -41,12 +41,12 @@ from cts_async.search.catalog import SearchCatalogue, load_search
 from cts_async.search.tools import AgentSettings
 
 SMOKE_LIMIT = 8
-"""Instances of the default run: enough to see everything work within minutes on two cores."""
+"""Instances of the default run: enough to see everything work, within minutes on two cores."""
 
 
 _CHOOSE_PLAYERS = "--support, --judge, --agent, --all NAME"
 _CHOOSE_BUILDERS = "--agent, --extractor, --all NAME"
-"""The options that choose models, of `cts run` and of `cts gold`."""
+"""The options of `cts run` and of `cts gold` that choose models, for error messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,8 +229,8 @@ def make_plan(
 ) -> Plan:
     """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing.
 
-    With `keyless`, keys and addresses may be missing: such a plan is to be looked at only. With `keys_elsewhere`, keys
-    may be: those have them who carry the plan out.
+    With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
+    be missing: the workers that execute the plan have them.
     """
     systems = systems_of(config)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
@@ -280,7 +280,7 @@ def make_plan(
 def _marks(
     systems: Sequence[System], roles: RoleNames, search: SearchPlan, config: RunConfig, catalogue: Catalogue
 ) -> dict[System, str]:
-    """What tells this command's runs from those with the roles and the search that nobody had to name."""
+    """Suffixes of run names for roles and search that differ from the defaults."""
     judged = not config.no_judge
     people = f"+answers-{config.answers}" if config.answers else ""
     return {
@@ -292,9 +292,9 @@ def _marks(
 
 
 def _usual(system: System, catalogue: Catalogue) -> RoleNames:
-    """Who plays the fixed roles of a system where nobody is named, whatever else is compared with it.
+    """The default models of a system's fixed roles, whatever it is compared with.
 
-    A reference has no Clarifier in its label: that of the embedded model's own trial is not the usual one.
+    A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
     """
     clarifiers = (system.clarifier,) if system.kind == "clarify" else ()
     return choose_roles(RunConfig(models=clarifiers), catalogue.roles)
@@ -318,7 +318,7 @@ def _wanted(config: RunConfig, roles: RoleNames) -> dict[str, list[str]]:
 
 
 def _missing(search: SearchPlan, engines: SearchCatalogue, environ: Mapping[str, str]) -> list[str]:
-    """The variables that searches and visits lack, each with who needs it."""
+    """The environment variables that search tools lack, each with the tools that need it."""
     lacks: dict[str, list[str]] = {}
     for spec in search.opened:
         for variable in engines.missing_variables([spec], environ):
@@ -327,7 +327,7 @@ def _missing(search: SearchPlan, engines: SearchCatalogue, environ: Mapping[str,
 
 
 def _limit(config: RunConfig, specs: Mapping[str, ModelSpec]) -> int | None:
-    """The whole dataset, but for the default smoke test its first instances."""
+    """The option, else the first instances for the default smoke test, else None: the whole dataset."""
     smoke = config.data == "sample" and all(spec.embedded for spec in specs.values())
     return config.limit if config.limit is not None else SMOKE_LIMIT if smoke else None
 
@@ -339,9 +339,9 @@ def _selection(dataset: Dataset, limit: int | None) -> Callable[[], Iterator[Ins
 def _check_instances(
     instances: Callable[[], Iterator[Instance]], dataset: Dataset, config: RunConfig
 ) -> tuple[int, int]:
-    """Read them all once, so that a broken line is found before the first call is paid.
+    """Read all instances once, so that an invalid line is found before the first call is paid.
 
-    Gives how many there are, and the most nuggets that one of them has.
+    Returns their number, and the largest number of nuggets of one of them.
     """
     count, most, without_gold, first = 0, 0, 0, ""
     for instance in instances():
@@ -371,7 +371,7 @@ def _settings(config: RunConfig, agent: ModelSpec) -> AgentSettings:
 
 
 def _current_date(directories: Mapping[System, Path]) -> str:
-    """The date in the agent's prompt where no option gives it: today's, or the recorded one of a resumed run."""
+    """The date in the agent's prompt without an option: the recorded one of a resumed run, else today."""
     for directory in directories.values():
         manifest = read_manifest(directory)
         if manifest and manifest.get("identity", {}).get("current_date"):
@@ -388,7 +388,7 @@ def _data_identity(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-# --- Where a run's searches and visits go: chosen and checked before anything starts.
+# --- Search tools
 
 
 CORPUS = "corpus"
@@ -396,9 +396,9 @@ CORPUS = "corpus"
 
 @dataclass(frozen=True, slots=True)
 class SearchPlan:
-    """A search engine, a page reader, and the runs whose journals take their place, if any.
+    """A search engine, a page reader, and the runs whose journals replace them, if any.
 
-    `corpus` are the documents to search or to visit, None where neither is done.
+    `corpus` is the file of documents to search or visit; None if neither uses documents.
     """
 
     engine: EngineSpec
@@ -410,18 +410,18 @@ class SearchPlan:
 
     @property
     def web(self) -> bool:
-        """Whether pages come from elsewhere than a file on this machine."""
+        """Whether pages come from the web, not from a file."""
         return self.reader.kind != CORPUS
 
     @property
     def opened(self) -> list[EngineSpec | ReaderSpec]:
-        """What is really asked, over a network: nothing that is replayed, and no documents."""
+        """The tools that use the network: none if replayed, and not the documents."""
         specs: list[EngineSpec | ReaderSpec] = [self.engine, self.reader]
         return [] if self.replayed else [spec for spec in specs if spec.kind != CORPUS]
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides what searches and visits bring, as JSON values."""
+        """What determines the results of searches and visits, as JSON values."""
         visit = dict(self.reader.identity)
         if self.reader.kind == "direct" and self.reader.allow:
             visit["allow"] = sorted(self.reader.allow)
@@ -429,10 +429,7 @@ class SearchPlan:
         return {**identity, "replay": list(self.replayed_sha256)} if self.replayed else identity
 
     def mark(self, config: RunConfig) -> str:
-        """What a run's name says of it: `+serper`, `+visit-direct` where that was asked for, `+replay`.
-
-        "" for documents on this machine.
-        """
+        """The suffix of a run's name: `+serper`, `+visit-direct` if an option chose it, `+replay`; "" for documents."""
         parts = [self.engine.name] if self.engine.kind != CORPUS else []
         parts += [f"visit-{self.reader.name}"] if config.visit and self.web else []
         parts += ["replay"] if self.replayed else []
@@ -440,7 +437,7 @@ class SearchPlan:
 
     @property
     def notes(self) -> dict[str, Any]:
-        """The same by the names that were asked for, for a manifest; `--replay` reads it again."""
+        """The tools by name, for the manifest; `--replay` reads it again."""
         return {
             "search": self.engine.name,
             "visit": self.reader.name,
@@ -451,10 +448,7 @@ class SearchPlan:
 def plan_search(
     config: RunConfig, catalogue: SearchCatalogue, environ: Mapping[str, str], documents: Path | None
 ) -> SearchPlan:
-    """Choose engine and reader; `documents` are those of the data, which `--corpus` replaces.
-
-    Raises UsageError.
-    """
+    """Choose engine and reader; `documents` are those of the dataset, replaced by `--corpus`. Raises UsageError."""
     journals = tuple(_journal(run) for run in config.replay)
     before = _notes_of(config.replay[0]) if config.replay else {}
     documents = config.corpus or documents
@@ -462,7 +456,7 @@ def plan_search(
     reader = catalogue.reader(config.visit or before.get("visit") or _reader_for(engine, environ))
     if config.allow_addresses:
         if reader.kind == CORPUS:
-            raise UsageError(f"--allow-address is for pages of the web, and --visit is {reader.name}")
+            raise UsageError(f"--allow-address applies to web pages only, but --visit is {reader.name}")
         reader = replace(reader, allow=(*reader.allow, *_addresses(config.allow_addresses)))
     corpus = _corpus(engine, reader, documents)
     return SearchPlan(
@@ -481,7 +475,7 @@ def _engine(
     name = config.search or before.get("search")
     if name is None and documents is None:
         raise UsageError(
-            f"--data {config.data} has no documents of its own: name some with --corpus FILE.jsonl, "
+            f"--data {config.data} has no documents: use --corpus FILE.jsonl, "
             "or search the web with --search serper"
         )
     return catalogue.engine(name or CORPUS)
@@ -502,10 +496,10 @@ def _reader_for(engine: EngineSpec, environ: Mapping[str, str]) -> str:
 
 
 def _corpus(engine: EngineSpec, reader: ReaderSpec, documents: Path | None) -> Path | None:
-    """The documents that are needed; an entry of cts.toml may name its own."""
+    """The file of documents; an entry of cts.toml may name its own."""
     paths = [spec.path or documents for spec in (engine, reader) if spec.kind == CORPUS]
     if None in paths:
-        raise UsageError("there are no documents to search: name some with --corpus FILE.jsonl")
+        raise UsageError("no documents to search: use --corpus FILE.jsonl")
     if len(set(paths)) > 1:
         raise UsageError(f"--search {engine.name} and --visit {reader.name} name different documents")
     return paths[0] if paths else None
@@ -514,7 +508,7 @@ def _corpus(engine: EngineSpec, reader: ReaderSpec, documents: Path | None) -> P
 def _journal(run: Path) -> Path:
     journal = run / STEPS
     if not journal.is_file():
-        raise UsageError(f"--replay {run}: no run there ({STEPS} is missing)")
+        raise UsageError(f"--replay {run}: not a run directory: {STEPS} not found")
     return journal
 
 
@@ -524,8 +518,8 @@ def _notes_of(run: Path) -> Mapping[str, str]:
 
 
 def check_replays(replayed: Sequence[Path], directories: Sequence[Path]) -> None:
-    """A run cannot replay itself: its journal grows while it is read. Raises UsageError."""
+    """Refuse a run that would replay itself: its journal would grow while it is read. Raises UsageError."""
     own = {directory.resolve() for directory in directories}
     for run in replayed:
         if run.resolve() in own:
-            raise UsageError(f"--replay {run}: that is this run itself; give this one another --name")
+            raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")

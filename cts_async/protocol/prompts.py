@@ -1,9 +1,11 @@
-"""Role prompts: load them from plain files, render them strictly, hash them.
+"""Role prompts: plain files, loaded, strictly rendered and hashed.
 
-A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with
-`{field}` placeholders; only its role's declared fields are placeholders, any other brace is text. Where a
-placeholder stands alone between `<tag>` and `</tag>`, its value is data: no value can open or close one of
-these tags (`fence`).
+A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with `{field}`
+placeholders; only its role's declared fields are placeholders, any other brace is text. A placeholder alone between
+`<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
+
+The roles that a default `cts run` plays have a `.small` prompt, which fits the embedded model; it gets the ordinary
+prompt in all other roles.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "select_query": ("clear_query", "conversation", "offered_queries"),
     "reformulate": ("conversation",),
 }
-"""What each role's prompt is rendered with: all of these and nothing else."""
+"""The fields of each role's prompt: all of them have to be given, and no others."""
 
 _PACKAGE: Final = Path(__file__).parents[1]
 _HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
@@ -51,19 +53,19 @@ _NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.nat
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One role's prompt in one language and size; `name` is its file's without `.txt`."""
+    """One role's prompt in one language and size; `name` is the file's name without `.txt`."""
 
     name: str
     text: str
     sha256: str
     fields: frozenset[str]
     sections: tuple[tuple[str, tuple[str, ...]], ...]
-    """Pairs (role of the message, text and field names in turn), in the order of the file."""
+    """Pairs (role of the message, texts and field names alternating), in the order of the file."""
     fence: re.Pattern[str] | None
-    """What in a value would open or close a fence: the bracket in front of a tag's name."""
+    """Matches what in a value would open or close a fence: the bracket in front of a tag's name."""
 
     def render(self, **fields: object) -> tuple[dict[str, str], ...]:
-        """The messages, system first. ValueError names a field that is missing or unknown."""
+        """The messages, system first. Raises ValueError for a missing or unknown field."""
         if fields.keys() != self.fields:
             raise ValueError(f"prompt {self.name}: {_difference(self.fields, frozenset(fields))}")
         values = {name: harmless(str(value), self.fence) for name, value in fields.items()}
@@ -89,15 +91,13 @@ class PromptSet:
         return {name: prompt.sha256 for name, prompt in self.prompts.items()}
 
     def text(self, name: str) -> str:
-        """The file's text. KeyError if there is none of that name."""
+        """The file's text. Raises KeyError for an unknown name."""
         return self.prompts[name].text
 
     def get(self, role: str, language: Language | Literal["native"], size: Size = "full") -> Prompt:
-        """The prompt of `role`; the full one where there is no small one. Never in another language.
+        """The prompt of `role`: the small one if there is one, else the full one, but never in another language.
 
-        The agent's "native" prompt is one for all languages.
-
-        InputError names the file that is missing.
+        The agent's "native" prompt serves all languages. InputError names the file that is missing.
         """
         name = f"{role}.{language}"
         prompt = self.prompts.get(f"{role}.small.{language}") if size == "small" else None
@@ -112,9 +112,9 @@ class PromptSet:
 
 
 def load_prompts(directory: Path | None = None) -> PromptSet:
-    """Read every prompt of `directory`: by default those shipped in the package, else the repository's.
+    """Read every prompt of `directory`; by default those shipped in the package, else the repository's.
 
-    InputError names a file that is not understood, or the directory if it holds none.
+    InputError names an invalid file, or a directory without prompts.
     """
     directory = directory or _shipped()
     files = sorted(directory.glob("*.txt"))
@@ -155,14 +155,14 @@ def _sections(path: Path, text: str) -> list[tuple[str, str]]:
 
 
 def _split(template: str, fields: tuple[str, ...]) -> tuple[str, ...]:
-    """Text and field names in turn, beginning and ending with text."""
+    """Texts and field names alternating; the first and the last are texts."""
     return tuple(re.split(rf"\{{({'|'.join(fields)})\}}", template))
 
 
 def _fence(text: str, fields: tuple[str, ...]) -> re.Pattern[str] | None:
     names = "|".join(fields)
     tags = {match[1] for match in re.finditer(rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>", text)}
-    # A reply that quotes the end of a thought would make a thought of what stands before it, such as a verdict.
+    # A quoted `</think>` would turn everything before it, such as a verdict, into a thought.
     return fence_pattern(tags | THOUGHT_TAGS) if tags else None
 
 

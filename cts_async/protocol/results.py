@@ -1,7 +1,8 @@
-"""`results.jsonl` and `judgments/*.jsonl`: one line per finished instance, written and read.
+"""`results.jsonl` and `judgments/*.jsonl`: one line per finished instance, written, read and checked.
 
-A line either has an outcome or an `error {step, kind, message}`; a later line with the same id
-supersedes an earlier one.
+A line has either an outcome or an `error {step, kind, message}`; a later line with the same id supersedes an earlier
+one. `LatestLines` finds the lines that count without holding them in memory: it tells ids apart by a 64-bit hash that
+differs from process to process; that two of a million ids share one happens once in 10^7 files.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ Line = dict[str, Any]
 
 
 def outcome_line(system: str, outcome: Outcome) -> Line:
-    """An instance that was answered; its score is None where nothing was judged.
+    """The line of an answered instance; its score is None if nothing was judged.
 
-    What was asked and answered stands in `questions` and `answers`; in mode "select" nothing was.
+    `questions` and `answers` are those of all turns; both are empty in mode "select".
     """
     instance, trace = outcome.instance, outcome.trace
     return {
@@ -62,15 +63,15 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     }
 
 
-def talk_json(system: System, turns: tuple[ConversationTurn, ...]) -> Line:
-    """The further fields of a system that converses: `scheme`, `mode` and `turns`; none of any other."""
+def conversation_json(system: System, turns: tuple[ConversationTurn, ...]) -> Line:
+    """The additional fields of a system that converses: `scheme`, `mode` and `turns`; none for other systems."""
     if not system.converses:
         return {}
     return {"scheme": system.scheme, "mode": system.mode, "turns": [_turn(turn) for turn in turns]}
 
 
 def _turn(turn: ConversationTurn) -> Line:
-    """`{offered, types, reasoning, answers, chosen, query}`, without what the scheme or mode does not have."""
+    """`{offered, types, reasoning, answers, chosen, query}`, without fields that the scheme or mode does not have."""
     line: Line = {
         "offered": list(turn.offered),
         "types": list(turn.types),
@@ -83,11 +84,11 @@ def _turn(turn: ConversationTurn) -> Line:
 
 
 MAX_CAUSES = 20
-"""Different failures of tools that one line names."""
+"""Distinct tool failures that a line lists; the rest is summed up."""
 
 
 def search_json(trace: Trace) -> Line:
-    """What a search took, in numbers."""
+    """The counts of a search: model calls, searches, visits, failures."""
     kinds = [turn.kind for turn in trace.turns]
     made_up = kinds.count("made_up")
     return {
@@ -101,7 +102,7 @@ def search_json(trace: Trace) -> Line:
 
 
 def _tools(use: ToolUse) -> Line:
-    """Queries and pages asked for, and what failed of them as rows {tool, host, reason, n}."""
+    """Queries and pages requested, and the failed ones as rows {tool, host, reason, n}."""
     causes = Counter(
         (failure.tool, failure.host[:100], failure.reason[:60]) for failure in use.failures
     ).most_common()
@@ -122,7 +123,7 @@ def judgment_line(id: str, nuggets: tuple[Nugget, ...], judgment: Judgment) -> L
 
 
 def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
-    """The fields that the scorer reads."""
+    """The fields that the scorer reads: judge, nuggets with labels, score."""
     if judgment is None:
         return {"judge": None, "nuggets": None, "restore_score_100": None}
     labels = dict(judgment.coverage)
@@ -136,12 +137,12 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
 
 
 def answer_digest(query: str, answer: str) -> str:
-    """16 hex digits over an answer and the query it was judged by: what a verdict in a file of its own is about."""
+    """16 hex digits over a query and an answer: identifies the answer of a verdict that is stored without it."""
     return step_key(query, answer)[:16]
 
 
 def judged_mark(line: Mapping[str, Any]) -> int:
-    """Which answer a line is a verdict on, as `mark_of` its digest: its own, or of the answer in it; 0: unknown."""
+    """`mark_of` the answer that a line is a verdict on (by the recorded digest or the answer itself); 0: unknown."""
     digest, answer = line.get("answer_digest"), line.get("answer")
     if not isinstance(digest, str) and isinstance(answer, str):
         digest = answer_digest(str(line.get("fused_query") or ""), answer)
@@ -149,7 +150,7 @@ def judged_mark(line: Mapping[str, Any]) -> int:
 
 
 def mark_of(digest: str) -> int:
-    """A digest in a signed 64-bit number other than 0; 0 for what is no digest."""
+    """A hex digest as a nonzero signed 64-bit number; 0 for an invalid digest."""
     try:
         return int.from_bytes(bytes.fromhex(digest[:16]), signed=True) or 1
     except ValueError:
@@ -157,7 +158,7 @@ def mark_of(digest: str) -> int:
 
 
 def failure_line(system: str, instance: Instance, error: StepError) -> Line:
-    """An instance that failed for good, with its reason. It has no score."""
+    """The line of an instance that failed for good, with its reason and without a score."""
     return {
         "id": instance.id,
         "system": system,
@@ -168,7 +169,7 @@ def failure_line(system: str, instance: Instance, error: StepError) -> Line:
 
 
 def read_results(path: Path) -> Iterator[Line]:
-    """All intact lines in file order, superseded ones among them."""
+    """All intact lines in file order, including superseded ones."""
     for line in read_jsonl(path):
         if isinstance(line.get("id"), str):
             yield line
@@ -183,33 +184,33 @@ def latest_results(path: Path) -> dict[str, Line]:
 
 
 def failed(line: Mapping[str, Any]) -> bool:
-    """Whether a line is a failure."""
+    """Whether a line records a failure."""
     return line.get("error") is not None
 
 
-# --- The form of a line of results or verdicts. What we write has it; an editor, or another program, may have broken it.
+# --- The form of a line: an editor or another program may have broken it
 
 
 _Form = Callable[[Any], bool]
 _LARGEST_WEIGHT: Final = 1e100
-"""Far beyond any gold's: the weights of a line can always be added up."""
+"""Far beyond any gold's weight; keeps the sum of a line's weights finite."""
 
 
 def checked_results(path: Path) -> Iterator[Line]:
-    """`read_results`, for those who rely on the form of the lines. Raises InputError for one of another form."""
+    """`read_results` with every field checked; raises InputError for an invalid one."""
     return (line for _, line in placed_results(path, _FORMS))
 
 
 def placed_results(path: Path, fields: Iterable[str]) -> Iterator[tuple[int, Line]]:
-    """The same lines, each with the offset at which it begins; only the form of these fields is looked at."""
+    """The lines with their byte offsets; only the form of `fields` is checked."""
     forms = [(field, *_FORMS[field]) for field in fields]
     for offset, line in placed_records(path):
         if not isinstance(line.get("id"), str):
             continue
-        for field, form, told in forms:
+        for field, form, expected in forms:
             value = line.get(field)
             if value is not None and not form(value):
-                raise InputError(path, f"has to be {told}", line=_number_of(path, offset), field=field)
+                raise InputError(path, f"has to be {expected}", line=_number_of(path, offset), field=field)
         yield offset, line
 
 
@@ -231,7 +232,7 @@ def _is_texts(value: Any) -> bool:
 
 
 def _is_judged(value: Any) -> bool:
-    """Nuggets that a score can be computed from, each id once."""
+    """Nuggets that a score can be computed from; ids are unique."""
     return (
         isinstance(value, list)
         and all(
@@ -259,26 +260,23 @@ _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
 }
 
 
-# --- Of each id the last line counts: which lines those are, and where they stand, without holding any of them.
-#
-# Ids are told apart by a 64-bit hash that differs from process to process; that two of a million ids share
-# one happens once in 10^7 files.
+# --- The lines that count
 
 
 HASHES: Final = "q"
-"""The array type of ids' hashes, as `hash` gives them."""
+"""The array type code of id hashes (int64, as `hash` returns)."""
 
 
 def latest_rows(hashes: array[int] | memoryview) -> Array:
-    """Numbers of the rows that count, one for each id, in the order in which the ids first appear.
+    """Indexes of the rows that count, one for each distinct hash, in order of first appearance.
 
-    Row i is a line about the id with `hashes[i]`. Shape (ids,), int64; empty for no rows.
+    Row i belongs to the id with `hashes[i]`. Shape (ids,), int64; empty for no rows.
     """
     import numpy as np
 
     ids = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
     ordered = np.sort(ids)
-    if (ordered[1:] != ordered[:-1]).all():  # nothing is superseded: no need of the slower, larger sort
+    if (ordered[1:] != ordered[:-1]).all():  # nothing is superseded: skips the slower, larger argsort
         return np.arange(len(ids))
     order = np.argsort(ids, kind="stable")
     changes = ids[order[1:]] != ids[order[:-1]]
@@ -288,7 +286,7 @@ def latest_rows(hashes: array[int] | memoryview) -> Array:
 
 
 def first_repetition(hashes: array[int]) -> tuple[int, int] | None:
-    """The first row whose id an earlier row has, as (earlier, row); None where no id repeats."""
+    """The first row whose id occurs earlier, as (earlier row, row); None if all ids are distinct."""
     import numpy as np
 
     ids = np.frombuffer(hashes, np.int64) if hashes else np.empty(0, np.int64)
@@ -304,16 +302,16 @@ def first_repetition(hashes: array[int]) -> tuple[int, int] | None:
 
 
 Mark: TypeAlias = Callable[[Mapping[str, Any]], int]
-"""What a line is about, in 64 bits, 0 where it does not say."""
+"""Identifies what a line is about by 64 bits; 0: unknown."""
 
 
 def unmarked(line: Mapping[str, Any]) -> int:
-    """The mark of lines that nobody asks what they are about."""
+    """The mark of lines whose subject cannot change."""
     return 0
 
 
 class LatestLines:
-    """The line that counts of each id in a results file, as it was when this was made; 25 bytes an id."""
+    """The lines that count in a results file, as of construction; 25 bytes per id."""
 
     def __init__(self, path: Path, mark: Mark = unmarked) -> None:
         self._path = path
@@ -332,16 +330,16 @@ class LatestLines:
         return len(self._hashes)
 
     def failed(self, id: str) -> bool | None:
-        """Whether the id's line is a failure; None where there is no line."""
+        """Whether the id's line is a failure; None without a line."""
         row = self._row(id)
         return None if row is None else bool(self._failures[row])
 
     def lacks(self, id: str) -> bool:
-        """Whether the id has no line but perhaps a failure."""
+        """Whether the id has no line, or only a failure."""
         return self.failed(id) is not False
 
     def have_all(self, hashes: array[int], *, but_failures: bool) -> bool:
-        """Whether every id of `hashes` has a line; `but_failures` counts a failure as none."""
+        """Whether every id of `hashes` has a line; with `but_failures`, one that is not a failure."""
         import numpy as np
 
         if len(self._hashes) < len(hashes) or not hashes:
@@ -354,12 +352,12 @@ class LatestLines:
         return not (but_failures and failures[rows].any())
 
     def outdated(self, id: str, mark: int) -> bool:
-        """Whether the id's line says that it is about something else."""
+        """Whether the id's line is about something else than `mark`."""
         row = self._row(id)
         return row is not None and self._marks[row] not in (0, mark)
 
     def n_outdated(self, hashes: array[int], marks: array[int], *, but_failures: bool) -> int:
-        """How many of these ids have a line about something else, 0 for no marks; `but_failures` leaves out failures."""
+        """Number of ids whose line is about something else; 0 without marks. `but_failures` ignores failures."""
         import numpy as np
 
         if not len(self._hashes) or not marks:
@@ -377,7 +375,7 @@ class LatestLines:
         return int(other.sum())
 
     def line(self, id: str) -> dict[str, Any] | None:
-        """The id's line, read from the file; None where there is none."""
+        """The id's line, read from the file; None without one."""
         row = self._row(id)
         return None if row is None else record_at(self._path, self._offsets[row])
 
@@ -388,7 +386,7 @@ class LatestLines:
 
 
 def _sorted_by_id(hashes: array[int], *columns: array[int]) -> list[memoryview]:
-    """The rows that count, ordered by hash: the hashes, and each column."""
+    """The rows that count, sorted by hash: the hashes, then each column."""
     if not hashes:
         return [memoryview(column) for column in (hashes, *columns)]
     import numpy as np

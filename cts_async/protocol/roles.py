@@ -1,4 +1,4 @@
-"""A role: a model that is given a prompt, the fields of its view, and a form to answer in."""
+"""Roles: a model with its prompts, and the steps of Clarifier, User Answerer, Rewriter and deep search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Who speaks (a model) and from which prompts."""
+    """A model and the prompts it is used with."""
 
     model: Model
     prompts: PromptSet
@@ -38,19 +38,18 @@ class Role:
         policy: RetryPolicy | None = None,
         **fields: Any,
     ) -> T:
-        """Render `prompt` with `fields`, ask, and read the reply as `expect`; remembered as `step`.
+        """Render `prompt` with `fields`, ask the model, and parse the reply as `expect`; a durable step named `step`.
 
-        The fields named in `on_record` stand verbatim in the run's data or results already: the journal
-        gets one digest of them instead of their text (see `request_json`). A `shared` step is the same
-        step for every instance that asks the same; all its fields have to be `on_record`. `policy` is the
-        step's own patience, e.g. how often the model is asked again; None: the runner's.
+        The fields named in `on_record` are stored verbatim in the run's data or results already: the journal gets one
+        digest of them instead of their text (see `request_json`). A `shared` step is one step for all instances that
+        ask the same; all its fields have to be `on_record`. `policy` overrides the runner's retries for this step.
         """
         rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
         values = {name: str(value) for name, value in fields.items()}
-        digest = _digest(values, on_record) if on_record else ""
-        request = _request(rendered.name, values, on_record, digest)
-        # The prompt's text and its fields determine the messages; a digest that is there is not made twice.
-        # What many instances share is told apart by all of it.
+        digest = _digest(values, on_record) if on_record else None
+        request = request_json(rendered.name, values, on_record, digest)
+        # The prompt's text and its fields determine the messages, so the key need not contain the messages. A shared
+        # step is keyed on the full digest: 16 hex digits would be too few to tell apart the questions of all instances.
         key_on = [rendered.sha256, digest if shared else request] if on_record else None
         messages = rendered.render(**values)
         return await self.model.ask(
@@ -58,30 +57,25 @@ class Role:
         )
 
 
-def request_json(prompt: str, values: Mapping[str, str], on_record: Sequence[str] = ()) -> dict[str, Any]:
-    """A role's request as the journal has it: `{"prompt", "fields", "on_record"}`, empty parts left out.
+def request_json(
+    prompt: str, values: Mapping[str, str], on_record: Sequence[str] = (), digest: str | None = None
+) -> dict[str, Any]:
+    """A role's request as the journal stores it: `{"prompt", "fields", "on_record"}`, without empty parts.
 
-    `fields` are the texts that stand nowhere else. `on_record` are 16 hex digits over the others by name,
-    enough to prove which text of the data it was: compute them again from there and compare.
+    `fields` are the texts that are stored nowhere else. `on_record` are 16 hex digits over the others by name: computed
+    again from the data, they prove which texts were sent. `digest` is that digest, if the caller has it already.
     """
-    return _request(prompt, values, on_record, _digest(values, on_record) if on_record else "")
-
-
-def _request(prompt: str, values: Mapping[str, str], on_record: Sequence[str], digest: str) -> dict[str, Any]:
     new = {name: value for name, value in values.items() if name not in on_record}
     request: dict[str, Any] = {"prompt": prompt}
     if new:
         request["fields"] = new
-    if digest:
-        request["on_record"] = digest[:16]
+    if on_record:
+        request["on_record"] = (digest or _digest(values, on_record))[:16]
     return request
 
 
 def _digest(values: Mapping[str, str], on_record: Sequence[str]) -> str:
     return step_key({name: values[name] for name in on_record})
-
-
-# --- The Clarifier: k short questions from q alone, best first (paper, prompt A).
 
 
 async def clarify(ctx: Context, clarifier: Role, view: ClarifierView) -> tuple[str, ...]:
@@ -97,22 +91,19 @@ async def clarify(ctx: Context, clarifier: Role, view: ClarifierView) -> tuple[s
     )
 
 
-# --- The user who answers: one short phrase from q* for one question, or `unknown`.
-
-
 class Answerer(Protocol):
-    """Who answers the Clarifier's questions in the place of the user."""
+    """Answers the Clarifier's questions in the place of the user."""
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """The answer to question number `turn` (from 1) of the instance that `ctx` works on.
+        """The answer to question number `turn` (from 1) of the instance of `ctx`.
 
-        In mode "respond" the view has the conversation so far; who answers from a list need not look at it.
+        In mode "respond" the view has the conversation so far, which recorded human answers do not depend on.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswerer:
-    """The User Answerer as CTS has it (prompt B): a model that knows the intent, and of the rest one question."""
+    """The User Answerer of CTS (prompt B): a model that sees the intent and one question, nothing else."""
 
     role: Role
 
@@ -128,9 +119,6 @@ class ModelAnswerer:
             clear_query=view.fused_query,
             clarification_question=view.question,
         )
-
-
-# --- The Rewriter: one retrieval-ready sentence from q and the elicited pairs (paper, prompt C).
 
 
 _LABELS: dict[Language, tuple[str, str]] = {"en": ("Question", "Answer"), "zh": ("问题", "回答")}
@@ -159,12 +147,9 @@ def qa_pairs(view: RewriterView, language: Language) -> str:
     )
 
 
-# --- Deep search as a role: its prompt around the agent's loop.
-
-
 @dataclass(frozen=True, slots=True)
 class DeepSearch:
-    """The agent with its prompts; `current_date` (YYYY-MM-DD) and `prompt` are fixed for a whole run."""
+    """The search agent with its prompts; `current_date` (YYYY-MM-DD) and `prompt` are the same for a whole run."""
 
     agent: Agent
     prompts: PromptSet
@@ -172,7 +157,7 @@ class DeepSearch:
     prompt: AgentPrompt = "query"
 
     async def search(self, ctx: Context, view: SearchView, *, anew: bool = False) -> Trace:
-        """Search until there is an answer, or the budget of model calls is spent; `anew` as in `Agent.run`."""
+        """Search until there is an answer, or the limit of model calls is reached; `anew` as in `Agent.run`."""
         language = self.prompt if self.prompt in ("en", "zh") else language_of(view.query)
         prompt = self.prompts.agent(self.prompt, view.query, self.agent.model.spec.prompt_size)
         fields = {"question": view.query, "current_date": self.current_date}

@@ -40,7 +40,7 @@ from cts_async.protocol.resources import (
     open_resources,
     open_search,
 )
-from cts_async.protocol.results import Line, failure_line, judgment_line, outcome_line, talk_json
+from cts_async.protocol.results import Line, conversation_json, failure_line, judgment_line, outcome_line
 from cts_async.protocol.roles import ModelAnswerer
 from cts_async.protocol.run_files import Also, RunFiles, RunRecord, open_run_files
 from cts_async.protocol.systems import System
@@ -200,7 +200,7 @@ def result_of(system: System, instance: Instance, ended: Outcome | StepError) ->
     """The line of results.jsonl, once an instance has ended."""
     if isinstance(ended, StepError):
         return failure_line(system.label, instance, ended)
-    return {**outcome_line(system.label, ended), **talk_json(system, ended.turns)}
+    return {**outcome_line(system.label, ended), **conversation_json(system, ended.turns)}
 
 
 def _judges(plan: Plan, resources: Resources) -> tuple[Judge, ...]:

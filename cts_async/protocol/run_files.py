@@ -190,7 +190,7 @@ def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> I
     with locked(directory, place=record.option) as lock:
         check_regular_files(directory)
         check_no_shards(directory)
-        check_identity(directory, record.identity, place=record.option)
+        identity = same_run(directory, record.identity, record.option)
         manifest = read_manifest(directory)
         if manifest is None:
             _check_no_results(directory, record.option)
@@ -199,7 +199,7 @@ def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> I
         sessions = manifest.get("sessions", [])
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
         manifest = {
-            "identity": record.identity,
+            "identity": identity,
             **record.notes,
             "n_expected": expected,
             "version": __version__,
@@ -217,6 +217,21 @@ def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> I
             session.update(also(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
             if lock.holds():
                 write_json(directory / MANIFEST, manifest)
+
+
+def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name") -> Mapping[str, Any]:
+    """The identity under which a run is begun or resumed. UsageError where the directory holds another run.
+
+    Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use them
+    recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
+    """
+    manifest = read_manifest(directory) or {}
+    recorded = (manifest.get("identity") or {}).get("prompts") or {}
+    if recorded and not manifest.get("embedded"):
+        retired = {name: digest for name, digest in recorded.items() if ".small." in name}
+        identity = {**identity, "prompts": dict(sorted({**retired, **identity["prompts"]}.items()))}
+    check_identity(directory, identity, place=option)
+    return identity
 
 
 def check_regular_files(directory: Path) -> None:

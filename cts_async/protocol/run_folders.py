@@ -1,4 +1,4 @@
-"""Which directories are meant where a user names runs, and which of them hold no system's run."""
+"""Existing run directories: which ones the user's words name, what they hold, and their data."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import MANIFEST
 
 GOLDBUILD: Final = "goldbuild"
-"""What `cts gold` writes in the place of a system's name."""
+"""The system name of a `cts gold` build."""
 TALK: Final = "talk"
-"""What `cts converse` calls its task: conversations alone, without a search and an answer."""
+"""The task of a `cts converse` run: conversations without search and answer."""
 REPORT: Final = "report.html"
-"""What `cts report` writes beside the runs that it is of."""
+"""The file that `cts report` writes beside the runs."""
 
 Tell: TypeAlias = Callable[[str], None]
-"""Takes a line that a reader of the numbers has to know."""
+"""Receives a remark that a reader of the numbers has to know."""
 
 
 def run_folders(words: Iterable[Path]) -> list[Path]:
-    """Run directories, each by its name or a pattern, and all runs in a folder that is none itself.
+    """Run directories: each named directly or by a pattern, and all runs in a folder that is not a run itself.
 
-    A word behind which there is nothing stays as it is: what reads it says so. Built gold is left out.
+    A word that names nothing is returned unchanged, so that reading it reports the error. Gold builds are left out.
     """
     meant = without_reports(path for word in words for path in matching(word) or [word])
     return without_gold_builds(path for named in meant for path in _runs_at(named))
 
 
 def matching(word: Path | str) -> list[Path]:
-    """The path itself where there is one, else those that it matches as a pattern, in order; [] for neither."""
+    """The path itself if it exists, else the sorted paths that match it as a pattern."""
     path = Path(word)
     return [path] if path.exists() else sorted(map(Path, glob.glob(str(word), recursive=True)))
 
@@ -43,8 +43,8 @@ def _runs_at(path: Path) -> list[Path]:
     return [manifest.parent for manifest in within] or [path]
 
 
-def named(words: Iterable[Path | str], missing: str) -> list[Path]:
-    """What paths and patterns name, but for reports. InputError with `missing` for one behind which there is nothing."""
+def paths_named(words: Iterable[Path | str], missing: str) -> list[Path]:
+    """Paths that the words name directly or as patterns, without reports. InputError with `missing` for no path."""
     found: list[Path] = []
     for word in words:
         paths = matching(word)
@@ -55,67 +55,64 @@ def named(words: Iterable[Path | str], missing: str) -> list[Path]:
 
 
 def without_reports(paths: Iterable[Path]) -> list[Path]:
-    """`paths` but for reports, which `runs/*` names as well as runs; where there is nothing else they stay."""
+    """`paths` without reports, which `runs/*` matches too; unchanged if there is nothing else."""
     every = list(paths)
     return [path for path in every if path.name != REPORT] or every
 
 
 def without_gold_builds(paths: Iterable[Path]) -> list[Path]:
-    """`paths` but for the builds of gold among them, which stand beside the runs that are scored by it.
-
-    Where there is nothing else they stay, and whoever reads them says what they are.
-    """
+    """`paths` without gold builds, which share a folder with the runs; unchanged if there is nothing else."""
     every = list(paths)
     return [path for path in every if not is_gold_build(path)] or every
 
 
-def without_talks(paths: Iterable[Path]) -> list[Path]:
-    """`paths` but for conversations without an answer; where there is nothing else they stay, as gold does."""
+def without_conversations(paths: Iterable[Path]) -> list[Path]:
+    """`paths` without runs of `cts converse`, which have no answers; unchanged if there is nothing else."""
     every = list(paths)
-    return [path for path in every if not is_talk(path)] or every
+    return [path for path in every if not is_conversation(path)] or every
 
 
 def is_gold_build(directory: Path) -> bool:
-    """Whether `cts gold` made this directory; no, where its manifest is none."""
+    """Whether `cts gold` made this directory; False without a valid manifest."""
     return _identity(directory).get("system") == GOLDBUILD
 
 
-def is_talk(directory: Path) -> bool:
-    """Whether `cts converse` made this directory; no, where its manifest is none."""
+def is_conversation(directory: Path) -> bool:
+    """Whether `cts converse` made this directory; False without a valid manifest."""
     return _identity(directory).get("task") == TALK
 
 
 def _identity(directory: Path) -> Mapping[str, Any]:
-    """What a directory's manifest says it is; nothing, where that is no manifest."""
+    """The manifest's identity; empty without a valid manifest."""
     identity = manifest_of(directory).get("identity")
     return identity if isinstance(identity, dict) else {}
 
 
 def manifest_of(directory: Path) -> Mapping[str, Any]:
-    """A directory's manifest; nothing, where there is none that can be read."""
+    """A directory's manifest; empty if it is missing or invalid."""
     try:
         return (read_manifest(directory) if directory.is_dir() else None) or {}
     except InputError:
         return {}
 
 
-# --- The data that a run was over, opened again from where its manifest says it was.
+# --- The data of a run
 
 
 OTHER: Final = "not the file this run was made with"
 
 
-def opened_again(manifest: Mapping[str, Any], spec: str | None = None) -> Dataset:
-    """The dataset, `spec` where it is given. Raises UsageError where it is gone, or not the one of this run.
+def reopen_data(manifest: Mapping[str, Any], spec: str | None = None) -> Dataset:
+    """The dataset of a run, opened from the place that its manifest records, or from `spec`.
 
-    Its gold may be another, or none: `dataset.gold_path` says.
+    Its gold may have changed or be missing, see `dataset.gold_path`. Raises UsageError, InputError for other data.
     """
     noted = manifest.get("data", {})
     expected = (manifest.get("identity", {}).get("data") or {}).get("sha256")
     given = spec is not None
     spec = spec or noted.get("spec")
     if not spec:
-        raise UsageError("run.json does not say where it is")
+        raise UsageError("run.json does not record where the data is")
     gold = Path(noted["gold"]) if noted.get("gold") else None
     try:
         dataset = open_dataset(
@@ -127,7 +124,7 @@ def opened_again(manifest: Mapping[str, Any], spec: str | None = None) -> Datase
     except InputError as error:
         if given or not Path(error.path).exists():
             raise
-        # A manifest is anybody's file: what another file holds is not quoted where it may be passed on.
+        # A manifest is untrusted and may name any file: do not quote that file's content in a message.
         raise InputError(error.path, OTHER) from None
     if dataset.sha256() != expected:
         raise InputError(dataset.path, f"{OTHER} (its sha256 differs)")

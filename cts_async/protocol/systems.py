@@ -1,4 +1,7 @@
-"""The compared systems: Clarifiers with a budget, and the reference points `orig` and `gold`."""
+"""The compared systems, the names of their runs, and the models that play their roles.
+
+Pure: the environment is passed in, and of a key only whether it is set is looked at.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +35,12 @@ class System:
 
     @property
     def converses(self) -> bool:
-        """Whether scheme or mode are not the benchmark's own: then it is a conversation of turns."""
+        """Whether scheme or mode differ from the benchmark's own: then the system holds a conversation."""
         return self.kind == "clarify" and (self.scheme, self.mode) != ("cts", "at-once")
 
     @property
     def label(self) -> str:
-        """`gpt-k3`; `gpt-at-cot-respond-k3` where scheme or mode are not the benchmark's own."""
+        """`gpt-k3`; `gpt-at-cot-respond-k3` if scheme or mode differ from the benchmark's own."""
         if self.kind != "clarify":
             return self.kind
         unusual = [self.scheme] * (self.scheme != "cts") + [self.mode] * (self.mode != "at-once")
@@ -80,42 +83,40 @@ def _check_pairs(pairs: Sequence[tuple[Scheme, Mode]], config: RunConfig) -> Non
 def run_names(
     systems: Sequence[System], dataset: str, name: str | None, marks: Mapping[System, str] | None = None
 ) -> dict[System, str]:
-    """Directory names: DATASET-SYSTEM+MARK, or under a chosen name NAME for the only Clarifier, else NAME-SYSTEM.
+    """Directory names: DATASET-SYSTEM+MARK; with a chosen name, NAME for the only Clarifier, else NAME-SYSTEM.
 
-    Raises UsageError for a name that is no folder's.
-
-    `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself.
+    `marks` tell apart runs of one system whose fixed roles differ (see `mark`); a chosen name does so itself. Raises
+    UsageError for a name that cannot be a folder's.
     """
     check_run_name(name)
     if not is_one_line(dataset):
-        raise UsageError(f"{dataset!r}: a run cannot be called by a name with control characters: use --name")
-    asked = [system for system in systems if system.kind == "clarify"]
+        raise UsageError(f"{dataset!r}: has control characters, so no run can be named after it: use --name")
+    clarifying = [system for system in systems if system.kind == "clarify"]
     marks = {} if name or marks is None else marks
     names = {
         system: f"{name or dataset}-{system.label}{marks.get(system, '')}".replace(":", "_")
         for system in systems
     }
-    if name and len(asked or systems) == 1:
-        names[(asked or systems)[0]] = name
+    if name and len(clarifying or systems) == 1:
+        names[(clarifying or systems)[0]] = name
     return names
 
 
 def check_run_name(name: str | None) -> None:
-    """Raises UsageError for a name that would lead out of the folder of runs, or deeper than anybody looks.
-
-    Or one that cannot be printed on a line.
-    """
+    """Raises UsageError for a name with control characters, or one that is not a single folder in the runs folder."""
     if name is not None and not is_one_line(name):
-        raise UsageError(f"--name {name!r}: has control characters or line breaks; choose a name without")
+        raise UsageError(f"--name {name!r}: has control characters or line breaks; use a name without")
     if name is not None and (Path(name).name != name or name.strip() in ("", "..")):
-        raise UsageError(f"--name {name}: has to be the name of one folder; --runs-dir says where it is")
+        raise UsageError(
+            f"--name {name}: must be the name of a single folder; use --runs-dir for its location"
+        )
 
 
 def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -> str:
-    """What a system's run is called beyond its label, by the fixed roles that differ from the usual ones.
+    """The suffix of a run's name for the fixed roles whose models differ from the usual ones.
 
-    `+support-gpt+agent-kimi`; `+all-kimi` where all of several roles are played by one model; "" where
-    none differs. Only roles that the system has count: a reference asks nobody, so `support` does not.
+    `+support-gpt+agent-kimi`; `+all-kimi` if one model plays all of several roles; "" if none differs. Only roles that
+    the system has count: a reference point asks no questions, so it has no `support`.
     """
     has = ["support"] * (system.kind == "clarify") + ["agent"] + ["judge"] * judged
     players, defaults = _players(chosen), _players(usual)
@@ -127,12 +128,12 @@ def mark(system: System, chosen: RoleNames, usual: RoleNames, *, judged: bool) -
 
 
 def _players(roles: RoleNames) -> dict[str, str]:
-    """Who plays each fixed role, as a directory may be called; several judges joined."""
+    """Role to model name in a form that directory names allow; several judges are joined."""
     named = {"support": roles.support, "agent": roles.agent, "judge": "-".join(roles.judges)}
     return {role: name.replace("/", "_") for role, name in named.items()}
 
 
-# --- Which model plays which role, and whether everything it needs is there. Pure: the environment is passed in.
+# --- Which model plays which role
 
 
 PAPER_SUPPORT = "ernie"
@@ -148,7 +149,7 @@ class RoleNames:
     judges: tuple[str, ...]
     agent: str
     visit: str | None = None
-    """Who reads pages for the agent; None: they are read by their words."""
+    """The model that reads pages for the agent; None: passages are chosen by term overlap."""
 
 
 def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = False) -> RoleNames:
@@ -177,9 +178,9 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
 
 
 def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
-    """Role to model name where no option says otherwise; `defaults` are cts.toml's [roles].
+    """Role to model name without options; `defaults` are cts.toml's [roles].
 
-    A run without `--model` is clarified by the embedded model, which then plays the other roles as well.
+    A run without `--model` is clarified by the embedded model, which then plays the other roles too.
     """
     chosen = choose_roles(RunConfig(models=("a model",)), defaults)
     players = {
@@ -194,7 +195,7 @@ def default_players(defaults: Mapping[str, str]) -> dict[str, str]:
 def with_stand_ins(
     wanted: Iterable[str], catalogue: Catalogue, environ: Mapping[str, str], *, keys_only: bool = False
 ) -> dict[str, str]:
-    """`environ` with something in place of every variable that is missing: enough to plan, not to call."""
+    """`environ` with a placeholder for every missing variable: enough to plan, not to call."""
     lacks = catalogue.missing_keys if keys_only else catalogue.missing_variables
     missing = {variable for name in wanted if name != LEXICAL for variable in lacks(name, environ)}
     return {**environ, **{name: f"http://{name.lower()}.invalid/v1" for name in missing}}
@@ -209,10 +210,10 @@ def resolve_all(
     options: str,
     keyless: str = "--all local",
 ) -> dict[str, ModelSpec]:
-    """Specs by name. Raises UsageError that lists every missing variable at once, with who needs it.
+    """Specs by name. Raises one UsageError that lists every missing variable with the roles that need it.
 
-    `wanted` maps a model's name to the roles it plays; `also_missing` is what searches and visits lack, in the
-    same words. `options` choose other models, `keyless` those that need no key, at the command that asks.
+    `wanted` maps a model's name to the roles it plays; `also_missing` lists what searches and visits lack, in the same
+    form. `options` are the command's options that choose other models, `keyless` those that need no key.
     """
     specs: dict[str, ModelSpec] = {}
     missing: list[str] = []
@@ -236,7 +237,7 @@ def resolve_all(
 
 
 def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> dict[str, ModelSpec]:
-    """`specs` with the embedded model called by its file's name: results of one such model are not another's."""
+    """`specs` with the embedded model named by its file: results of one such model are not those of another."""
     if not any(spec.embedded for spec in specs.values()):
         return dict(specs)
     stem = model_file(environ).stem
@@ -244,7 +245,7 @@ def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str
 
 
 def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:
-    """Dollars per million tokens, by model id, as a manifest records them."""
+    """Dollars per million tokens by model id, as a manifest records them."""
     return {
         spec.model: {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok} for spec in specs
     }
@@ -261,24 +262,22 @@ def check_prices(specs: Iterable[ModelSpec]) -> None:
         )
 
 
-# --- The models one can ask for: what each needs, whether it is there, and which roles it plays unless told otherwise.
-#
-# Pure: the environment is passed in, and of a key nothing is looked at but whether it is set.
+# --- The list of models
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A model by the name one asks for. `spec` has the address that the environment gives it, if it has one."""
+    """A model of the catalogue; `spec` has the address that the environment sets, if any."""
 
     name: str
     spec: ModelSpec
     roles: tuple[str, ...]
     missing: tuple[str, ...]
-    """Variables that have to be set."""
+    """Environment variables that have to be set."""
     problem: str
-    """What else stands in its way; empty if nothing does."""
+    """What else prevents its use; empty: nothing."""
     shipped: bool
-    """Whether it is as shipped, and not from a cts.toml."""
+    """Whether it is defined as shipped, not by a cts.toml."""
 
     @property
     def ready(self) -> bool:
@@ -286,18 +285,18 @@ class Entry:
 
     @property
     def key_set(self) -> bool | None:
-        """Whether its key is there; None where it needs none."""
+        """Whether its key is set; None: it needs no key."""
         return None if self.spec.key_env is None else self.spec.key_env not in self.missing
 
 
-def roster(catalogue: Catalogue, environ: Mapping[str, str]) -> list[Entry]:
-    """Every name of the catalogue, then those that only a role of cts.toml has."""
+def model_list(catalogue: Catalogue, environ: Mapping[str, str]) -> list[Entry]:
+    """Every model of the catalogue, then those that only appear in cts.toml's [roles]."""
     names = dict.fromkeys([*catalogue.models, *default_players(catalogue.roles).values()])
     return [entry(catalogue, name, environ) for name in names]
 
 
 def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
-    """The model called `name`, `alias:model-id` included. Raises UsageError if there is none."""
+    """The model called `name`, which may be `alias:model-id`. Raises UsageError for an unknown one."""
     missing, problem = catalogue.missing_variables(name, environ), ""
     spec = catalogue.models[name.partition(":")[0]]
     shipped = load_catalogue().models.get(spec.name) == spec
@@ -312,7 +311,7 @@ def entry(catalogue: Catalogue, name: str, environ: Mapping[str, str]) -> Entry:
 
 
 def as_json(entry: Entry) -> dict[str, Any]:
-    """Everything about an entry as JSON; never a key."""
+    """An entry as JSON; never contains a key."""
     spec = entry.spec
     return {
         "name": entry.name,

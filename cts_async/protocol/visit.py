@@ -1,4 +1,4 @@
-"""The page reader: what a page says about the agent's goal, told by a model (WebDancer's visit)."""
+"""The page reader: a model extracts from a page what concerns the agent's goal (WebDancer's visit)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cts_async.search.terms import extract_for_goal, sentence_spans
 from cts_async.search.tools import Evidence
 
 PAGE_TOKENS: Final = 20_000
-"""Estimated tokens of a page that a model is given at most; what comes after them is left out, and it is told."""
+"""Maximum of estimated tokens of a page; the rest is left out, with a note to the model."""
 AROUND_TOKENS: Final = 700
-"""What the prompt takes beside the page."""
+"""Tokens of the prompt without the page."""
 MOST_QUOTES: Final = 12
 QUOTE_CHARS: Final = 160
 _CUT: Final = "\n(The page goes on; the rest is left out here.)"
@@ -30,9 +30,9 @@ _CUT: Final = "\n(The page goes on; the rest is left out here.)"
 
 @dataclass(frozen=True, slots=True)
 class EvidenceForm:
-    """`{"rational", "evidence", "summary"}`; parses to an Evidence of which not both texts are empty.
+    """`{"rational", "evidence", "summary"}`; parses to an Evidence with at least one non-empty text.
 
-    The grammar is for a model too small to quote: it chooses one or two `quotes`, sentences of the page, and their
+    The grammar is for a model too small to quote: it chooses one or two of `quotes`, sentences of the page, and the
     summary is the page's `title`.
     """
 
@@ -48,7 +48,7 @@ class EvidenceForm:
 
     @property
     def grammar(self) -> str | None:
-        """None where there is nothing to choose."""
+        """None without quotes to choose from."""
         if not self.quotes:
             return None
         first, second = (" | ".join(map(json_string, self.quotes[i::2])) for i in (0, 1))
@@ -79,7 +79,7 @@ class EvidenceForm:
 
 
 def _text(value: object) -> str | None:
-    """The text itself, or passages given as a list; None for anything else."""
+    """The text, or a list of passages joined; None for anything else."""
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         value = "\n".join(value)
     return value.strip() if isinstance(value, str) else None
@@ -87,12 +87,12 @@ def _text(value: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class PageVisitor:
-    """The model that reads pages."""
+    """Reads pages with a model."""
 
     role: Role
 
     async def extract(self, ctx: Context, step: str, page: Page, goal: str) -> Evidence:
-        """Read a page as a durable step; of a long one its first `page_tokens`."""
+        """Read a page, or the first `page_tokens` of a long one, as a durable step."""
         text = f"{page.title}\n\n{page.text}" if page.title else page.text
         spec = self.role.model.spec
         view = VisitView(goal, cut(text, page_tokens(spec)))
@@ -101,7 +101,7 @@ class PageVisitor:
             if spec.structured == "llama"
             else EvidenceForm()
         )
-        # Goal and page stand in the journal (the agent's turn, the page's step) or in the documents already.
+        # The journal (the agent's turn, the page's step) or the documents have goal and page already.
         return await self.role.ask(
             ctx,
             step,
@@ -115,14 +115,14 @@ class PageVisitor:
 
 
 def quotes(text: str, goal: str) -> tuple[str, ...]:
-    """The sentences of a page that a small model may choose from: those nearest to the goal, in order."""
+    """The sentences of a page that a small model may choose from: the ones closest to the goal, in order."""
     near = extract_for_goal(text, goal, MOST_QUOTES * QUOTE_CHARS)
     sentences = (" ".join(near[start:end].split()) for start, end in sentence_spans(near, QUOTE_CHARS))
     return tuple(dict.fromkeys(sentence for sentence in sentences if sentence))[:MOST_QUOTES]
 
 
 def page_tokens(spec: ModelSpec) -> int:
-    """Estimated tokens of a page that fit into a model's context, PAGE_TOKENS at most."""
+    """Estimated tokens of a page that fit into the model's context, at most PAGE_TOKENS."""
     if spec.context_tokens is None:
         return PAGE_TOKENS
     reply = output_limit(spec.params) or AROUND_TOKENS
@@ -130,7 +130,7 @@ def page_tokens(spec: ModelSpec) -> int:
 
 
 def cut(text: str, tokens: int) -> str:
-    """`text` up to so many estimated tokens, with a note where it was longer."""
+    """The first so many estimated tokens of `text`, with a note if it is longer."""
     most = int(tokens / FIRST_PER_BYTE)
     data = text.encode(errors="replace")
     return text if len(data) <= most else data[:most].decode(errors="ignore") + _CUT

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypedDict
 
 from cts_async.records import language_of
-from cts_async.report.viewer.api_types import Segment
 from cts_async.search.terms import fold, is_word, pieces, stem
+
+
+class Segment(TypedDict):
+    """A part of a text, and whether the other text does not have it."""
+
+    text: str
+    added: bool
+
 
 MAX_CHARS: Final = 20_000
 """Longer texts are returned unmarked."""

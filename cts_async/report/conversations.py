@@ -1,4 +1,4 @@
-"""Conversations without an answer (`cts converse`): how they went, and the evaluation of AT-CoT if it is asked for."""
+"""Conversations without scores (`cts converse`): a table of their runs, and the evaluation of AT-CoT on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cts_async.report.tables import Column, DataTable, number, text
 
 @dataclass(frozen=True, slots=True)
 class TalkReport:
-    """Tables to print and to give as JSON, and remarks that a reader needs before believing them."""
+    """Tables to print and to write as JSON, with notes on how to read them."""
 
     tables: tuple[DataTable, ...]
     notes: tuple[str, ...]

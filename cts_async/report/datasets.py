@@ -10,11 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cts_async.datasets.about import About
-from cts_async.datasets.contents import Contents, Fact, Span, counted
 from cts_async.datasets.fields import short
-from cts_async.datasets.lines import MAX_LINE_BYTES, byte_lines
-from cts_async.datasets.unique import FirstLines
+from cts_async.datasets.inspect import Contents, Fact, Span, counted
+from cts_async.datasets.io import MAX_LINE_BYTES, byte_lines, earlier_line
+from cts_async.datasets.registry import Kind
 from cts_async.errors import InputError
 from cts_async.report.tables import Column, DataTable, number, text
 from cts_async.report.text import plain
@@ -31,7 +30,7 @@ Line = tuple[str, str]
 """A label, "" for none, and its text."""
 
 
-def print_kinds(console: Console, kinds: Iterable[About]) -> None:
+def print_kinds(console: Console, kinds: Iterable[Kind]) -> None:
     """Print a paragraph for each kind of dataset."""
     for about in kinds:
         of = f"{about.paper}; {about.licence}" if about.paper else about.licence
@@ -98,14 +97,14 @@ def _print(console: Console, title: str, lines: Iterable[Line]) -> None:
 
 def corpus_contents(path: Path, *, max_line_bytes: int = MAX_LINE_BYTES) -> Contents:
     """Count the documents. Raises InputError with the line for an invalid document, and for a repeated id or url."""
-    seen = {"id": FirstLines(), "url": FirstLines()}
+    seen: dict[str, dict[str, int]] = {"id": {}, "url": {}}
     length, empty = Span(), 0
     for line in byte_lines(path, max_line_bytes=max_line_bytes):
         if not line.raw.strip():
             continue
         page = parse_document(line.raw, path, line.number)
         for field, value in (("id", page.id), ("url", page.url)):
-            if (earlier := seen[field].add(value, line.number)) is not None:
+            if (earlier := earlier_line(seen[field], value, line.number)) is not None:
                 problem = f"{short(value)} is already on line {earlier}"
                 raise InputError(path, problem, line=line.number, field=field)
         length.add(len(page.text))

@@ -17,9 +17,8 @@ from cts_async.analysis.interactions import Interaction, Interactions, Reader, i
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.runs import read_run
 from cts_async.analysis.selection import NOT_ASKED, RunSet, read_run_set
-from cts_async.datasets.asked import Asked, read_asked
-from cts_async.datasets.rows import CSV_SUFFIXES, JSONL_SUFFIXES
-from cts_async.datasets.type_labels import read_type_labels
+from cts_async.datasets.io import CSV_SUFFIXES, JSONL_SUFFIXES
+from cts_async.datasets.question_files import QuestionedInstance, read_question_file, read_type_labels
 from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.report.results import SMOKE_TEST
@@ -189,14 +188,14 @@ def question_files(path: str) -> list[Path]:
 
 def read_file(path: Path, read: Reader, fields: Mapping[str, str] | None = None) -> Interactions:
     """Read a file as the run of a Clarifier of its name; k is the most questions of an instance."""
-    asked = read_asked(path, fields)
+    asked = read_question_file(path, fields)
     found = (_interaction(one, read) for one in asked)
     rows = tuple(sorted((row for row in found if row), key=lambda row: row.id))
     k = max((len(row.turns) for row in rows), default=0)
     return Interactions(path.stem, path.stem, k, rows, len(asked) - len(rows), len(asked))
 
 
-def _interaction(one: Asked, read: Reader) -> Interaction | None:
+def _interaction(one: QuestionedInstance, read: Reader) -> Interaction | None:
     """Classify an instance; None for a failed one, without questions or with an empty answer."""
     try:
         known = [not ShortPhrase().parse(answer).unknown for answer in one.answers]

@@ -18,6 +18,7 @@ from cts_async.protocol.past_usage import Observed
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.systems import System
 from cts_async.report.tables import NAME_WIDTH, print_whole
+from cts_async.report.text import duration
 
 Runs = Mapping[System, Observed]
 
@@ -233,13 +234,6 @@ def money(effort: Effort) -> str:
     value = effort.cost_usd
     known = f"${value:,.2f}" if value >= 1 or not value else f"${value:.4f}"
     return known if effort.priced else f"{known}+?" if value else "?"
-
-
-def duration(seconds: float) -> str:
-    """Format seconds: `0:07`, `12:30`, `3:05:00`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 # Forecast of judging

@@ -13,12 +13,12 @@ from cts_async.analysis.runs import data_of
 from cts_async.analysis.selection import ORIG, check_same_data, find_all, orig_beside
 from cts_async.analysis.turn_retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.config import EvaluationConfig
-from cts_async.datasets.dataset import sha256_of
+from cts_async.datasets.io import sha256_of
 from cts_async.engine.run_dir import read_manifest
 from cts_async.errors import UsageError
 from cts_async.protocol.results import Line, answer_digest, failed, read_results
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, results_of
-from cts_async.protocol.run_folders import is_gold_build, is_talk, opened_again
+from cts_async.protocol.run_folders import is_conversation, is_gold_build, reopen_data
 from cts_async.records import Nugget
 from cts_async.report.comparison import NO_ANSWERS, RunsCompared, baseline_of, compare_board, read_board
 from cts_async.report.conversations import TalkReport, evaluate_held
@@ -70,7 +70,7 @@ def gather(
     found = find_all(words, damaged.append)
     if is_gold_build(found[0]):  # find_all leaves gold out if there is anything else
         raise UsageError(f"{found[0]}: gold that cts gold built; name the runs that are scored by it")
-    talks = [path for path in found if is_talk(path)]
+    talks = [path for path in found if is_conversation(path)]
     runs = [path for path in found if path not in talks]
     check_same_data(talks)
     runs, beside = ([*runs], list[str]()) if baseline else _with_orig(runs)
@@ -257,7 +257,7 @@ def _nuggets(gathered: Gathered, wanted: Collection[str]) -> tuple[dict[str, tup
     why = "no manifest says where it is"
     for run in gathered.summaries:
         try:
-            dataset = opened_again(run.manifest)
+            dataset = reopen_data(run.manifest)
             if _other_gold(dataset.gold_path, run.manifest.get("identity", {}).get("data") or {}):
                 why = f"{dataset.gold_path} is no longer the gold of these runs"
                 continue

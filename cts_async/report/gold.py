@@ -16,6 +16,7 @@ from cts_async.engine.run_dir import write_json
 from cts_async.protocol.gold.files import not_as_built
 from cts_async.protocol.results import Line, failed, read_results
 from cts_async.protocol.run_files import RESULTS, SUMMARY
+from cts_async.report.results import print_failures
 from cts_async.report.summary import RunSummary, summarise_run
 from cts_async.report.text import plain
 
@@ -183,7 +184,7 @@ def _share(part: float, whole: int) -> float | None:
 
 # The build on a terminal
 
-MOST_SUSPECTS = MOST_FAILURES = 10
+MOST_SUSPECTS = 10
 MOST_TERMS = 6
 SMOKE_TEST = (
     "Smoke test: a role was played by the small embedded model. This gold shows that everything works; "
@@ -202,7 +203,7 @@ def print_gold(console: Console, summary: GoldSummary) -> None:
         table.add_row(*row)
     console.print(table)
     _print_suspects(console, summary)
-    _print_failures(console, summary)
+    print_failures(console, [summary.run])
 
 
 def _rows(summary: GoldSummary) -> Iterator[tuple[str, str]]:
@@ -254,15 +255,3 @@ def _suspect_line(suspect: Suspect) -> str:
     if suspect.better_source is not None and suspect.better_recall is not None:
         text += f"; better in {suspect.better_source} ({suspect.better_recall:.2f})"
     return plain(text)
-
-
-def _print_failures(console: Console, summary: GoldSummary) -> None:
-    failures = summary.run.failures
-    for line in failures[:MOST_FAILURES]:
-        error = line["error"]
-        text = plain(f"failed: {line['id']} at {error['step']}: {error['message']}")
-        console.print(text, style="red", markup=False, highlight=False, soft_wrap=True)
-    if len(failures) > MOST_FAILURES:
-        console.print(f"... and {len(failures) - MOST_FAILURES} more in results.jsonl", style="red")
-    if failures:
-        console.print("The same command with --retry-failed retries these.")

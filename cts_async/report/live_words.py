@@ -8,7 +8,7 @@ from typing import Final
 from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.report.live import Lane, LiveFile, LivePart
-from cts_async.report.worker_words import worker_count, worker_lines, workers_of
+from cts_async.report.workers import worker_count, worker_lines, workers_of
 
 SMOKE_TEST: Final = "smoke test"
 WIDEST: Final = 50.0

@@ -11,7 +11,7 @@ from rich.text import Text
 from cts_async.report.live import LiveCluster, LiveWorker
 from cts_async.report.live_words import number
 from cts_async.report.text import plain
-from cts_async.report.worker_words import is_silent, one_by_one, worker_state, workers_line, workers_of
+from cts_async.report.workers import is_silent, one_by_one, worker_state, workers_line, workers_of
 
 NAME, HOST = 16, 20
 """Columns that names of workers and of hosts have at most."""

@@ -36,7 +36,7 @@ from cts_async.report.live import Lane, LiveFile, LivePart, read_live, remove_li
 from cts_async.report.live_words import notable
 from cts_async.report.pace import LastMinute, Pace, RunningMean
 from cts_async.report.viewer.index import BLOCK, Tail
-from cts_async.report.workers_shown import WorkersShown
+from cts_async.report.workers import WorkersView
 
 Clock = Callable[[], float]
 
@@ -155,7 +155,7 @@ class Progress:
         self._clock, self._wall = clock, wall
         self._started = wall()
         self._lanes: dict[str, _LaneRates] = {}
-        self._workers: WorkersShown | None = None
+        self._workers: WorkersView | None = None
         self._outages: set[str] = set()
         """Lanes whose provider does not answer."""
         self._budget = _NO_BUDGET
@@ -243,7 +243,7 @@ class Progress:
             "lanes": [lane.lane(now) for lane in self._lanes.values()],
             "parts": parts,
         }
-        return {**live, **self._workers.seen(now)} if self._workers else live
+        return {**live, **self._workers.live(now)} if self._workers else live
 
     def _hold(self, now: float) -> None:
         for group in self._groups.values():
@@ -312,7 +312,7 @@ class Progress:
         self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
 
     def _workers_in_use(self, event: WorkersInUse) -> None:
-        self._workers = WorkersShown(event)
+        self._workers = WorkersView(event)
 
     def _circuit_changed(self, event: CircuitChanged) -> None:
         now = self._clock()

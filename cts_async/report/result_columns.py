@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -90,6 +91,17 @@ class ToolHealth:
     failed: Counter[Cause] = field(default_factory=Counter)
     lexical: int = 0
 
+    @classmethod
+    def total(cls, parts: Iterable[ToolHealth]) -> ToolHealth:
+        """Sum the tool health of several lines."""
+        asked, failed, lexical = dict.fromkeys(TOOLS, 0), Counter[Cause](), 0
+        for part in parts:
+            for tool, n in part.asked.items():
+                asked[tool] += n
+            failed.update(part.failed)
+            lexical += part.lexical
+        return cls(asked, failed, lexical)
+
     def n_failed(self, tool: str) -> int:
         return sum(n for (of, _, _), n in self.failed.items() if of == tool)
 
@@ -138,57 +150,24 @@ def _percent(share: float) -> str:
     return f"{min(99.0, max(1.0, share * 100)) if share else 0:.0f}"
 
 
-class HealthColumns:
-    """Tool health by row, so that superseded lines can be left out.
-
-    Rows without tools take no memory, and equal causes are stored once.
-    """
-
-    def __init__(self) -> None:
-        self._asked: dict[str, tuple[array[int], array[int]]] = {
-            name: (array("q"), array("q")) for name in (*TOOLS, "lexical")
-        }
-        self._rows, self._causes, self._counts = array("q"), array("q"), array("q")
-        self._known: dict[Cause, int] = {}
-
-    def add(self, row: int, line: Mapping[str, Any]) -> None:
-        """Add the results line number `row`; a line without tools, or with malformed ones, counts nothing."""
-        search = line.get("search")
-        tools = search.get("tools") if isinstance(search, Mapping) else None
-        if not isinstance(tools, Mapping):
-            return
-        for name, word in (*TOOLS.items(), ("lexical", "lexical")):
-            if isinstance(n := tools.get(word), int) and n > 0:
-                rows, counts = self._asked[name]
-                rows.append(row)
-                counts.append(n)
-        failed = tools.get("failed")
-        for failure in failed if isinstance(failed, list) else ():
-            if not isinstance(failure, Mapping) or not isinstance(n := failure.get("n", 1), int):
-                continue
-            cause = tuple(_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
-            self._rows.append(row)
-            self._causes.append(self._known.setdefault(cause, len(self._known)))  # type: ignore[arg-type]
-            self._counts.append(n)
-
-    def of(self, rows: np.ndarray[Any, Any]) -> ToolHealth:
-        """Return the health of those rows together."""
-        import numpy as np
-
-        def chosen(own: array[int], values: array[int]) -> list[int]:
-            if not own:
-                return []
-            found: list[int] = np.asarray(values)[np.isin(np.asarray(own), rows)].tolist()
-            return found
-
-        asked = {name: sum(chosen(*columns)) for name, columns in self._asked.items()}
-        causes = list(self._known)
-        failed: Counter[Cause] = Counter()
-        numbers = zip(chosen(self._rows, self._causes), chosen(self._rows, self._counts), strict=True)
-        for number, n in numbers:
-            failed[causes[number]] += n
-        lexical = asked.pop("lexical")
-        return ToolHealth(asked, failed, lexical)
+def tool_health_of(line: Mapping[str, Any]) -> ToolHealth | None:
+    """Return the tool health of one results line; None without tools. Malformed counts and causes are ignored."""
+    search = line.get("search")
+    tools = search.get("tools") if isinstance(search, Mapping) else None
+    if not isinstance(tools, Mapping):
+        return None
+    counts = {
+        name: n
+        for name, word in (*TOOLS.items(), ("lexical", "lexical"))
+        if isinstance(n := tools.get(word), int) and n > 0
+    }
+    failures: Counter[Cause] = Counter()
+    failed = tools.get("failed")
+    for failure in failed if isinstance(failed, list) else ():
+        if isinstance(failure, Mapping) and isinstance(n := failure.get("n", 1), int):
+            tool, host, reason = (_bounded(failure.get(part)) for part in ("tool", "host", "reason"))
+            failures[tool, host, reason] += n
+    return ToolHealth(counts, failures, counts.pop("lexical", 0))
 
 
 def _bounded(value: object) -> str:
@@ -213,7 +192,7 @@ class ResultColumns:
         """The first judge named by a line."""
         ids, scores, asked, unknown = array(HASHES), array("d"), array("H"), array("H")
         marks = array("q")
-        health = HealthColumns()
+        tools: dict[int, ToolHealth] = {}  # by row; candidates have none
         failures, failed_at = array("q"), array("q")  # numbers of failed lines, and their offsets
         for offset, line in placed_results(path, _READ):
             self.judge = self.judge or line.get("judge")
@@ -222,7 +201,8 @@ class ResultColumns:
             if failed(line):
                 failures.append(len(ids))
                 failed_at.append(offset)
-            health.add(len(ids), line)
+            if health := tool_health_of(line):
+                tools[len(ids)] = health
             ids.append(hash(line["id"]))
             if mark is not unmarked:
                 marks.append(mark(line))
@@ -230,7 +210,7 @@ class ResultColumns:
             asked.append(len(answers))
             unknown.append(answers.count(UNKNOWN))
         rows = latest_rows(ids)
-        self.tools = health.of(rows)
+        self.tools = ToolHealth.total(compress(tools.values(), np.isin(list(tools), rows)))
         self.failed: Array = np.isin(rows, _array(failures))
         counting = np.isin(_array(failures), rows)
         self.failures: Array = _array(failed_at)[counting]

@@ -16,7 +16,7 @@ from cts_async.protocol.results import Line
 from cts_async.protocol.run_files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.report.summary import JudgeScores, RunSummary, agreement_sentence, pooled_agreements
 from cts_async.report.tables import SHORT_MARK, SHORT_NOTE, Folded, print_whole, with_interval
-from cts_async.report.text import plain
+from cts_async.report.text import duration, plain
 from cts_async.scorer import Summary
 
 # Models that answered in place of the one asked for, and parameters that servers refused. A reply that does not name its
@@ -107,7 +107,7 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     orig = next((s for s in summaries if s.label == "orig"), None)
     short = False
     for summary in summaries:
-        effort = (str(summary.spent.calls), _duration(summary.wall_s)) if wide else ()
+        effort = (str(summary.spent.calls), duration(summary.wall_s)) if wide else ()
         for label, judge, *cells in _rows(summary, orig if orig is not summary else None):
             short = short or cells[1].endswith(SHORT_MARK)
             # Names in a run's files are untrusted text.
@@ -119,7 +119,7 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     _print_failed_as_0(console, summaries)
     if not wide:
         for summary in summaries:
-            _say(console, f"{summary.label}: {summary.spent.calls} calls in {_duration(summary.wall_s)}")
+            _say(console, f"{summary.label}: {summary.spent.calls} calls in {duration(summary.wall_s)}")
     for line in (*other_models(summaries), *dropped_parameters(summaries)):
         _say(console, line, "yellow")
     for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
@@ -220,9 +220,3 @@ def _say(console: Console, text: str, style: str = "") -> None:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -16,7 +16,7 @@ from cts_async.errors import InputError
 from cts_async.protocol.judge_plan import SYSTEMS
 from cts_async.protocol.results import unmarked
 from cts_async.protocol.run_files import MANIFEST, STEPS, results_of
-from cts_async.protocol.run_folders import manifest_of, named
+from cts_async.protocol.run_folders import manifest_of, paths_named
 from cts_async.report.live import LiveFile, has_shape, process_exists, read_live, sum_of
 from cts_async.report.live_words import SMOKE_TEST, duration
 from cts_async.report.pace import RunningMean
@@ -43,7 +43,9 @@ def run_directories(words: Iterable[Path]) -> list[Path]:
 
     Raises InputError for a word that names none.
     """
-    found = [directory for path in named(words, "no such run or folder") for directory in _runs_at(path)]
+    found = [
+        directory for path in paths_named(words, "no such run or folder") for directory in _runs_at(path)
+    ]
     return list({directory.resolve(): directory for directory in found}.values())
 
 

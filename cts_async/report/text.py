@@ -1,4 +1,4 @@
-"""Untrusted text made safe to print or to read."""
+"""Text for terminals: untrusted text made safe, and durations."""
 
 from __future__ import annotations
 
@@ -40,3 +40,10 @@ def _sign(character: str) -> str:
     if kind == "Cs":  # half a character: UTF-8 cannot hold it
         return "�"
     return f"[U+{ord(character):04X}]"
+
+
+def duration(seconds: float) -> str:
+    """Format seconds: `0:07`, `12:30`, `3:05:00`."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -49,11 +49,11 @@ def test_missing_parts_of_a_turn_are_empty() -> None:
 @pytest.mark.parametrize(
     ("turn", "problem"),
     [
-        ("Who?", "a turn has to be an object"),
-        ({"offered": "Who?"}, "offered has to be a list of texts"),
-        ({"offered": ["Who?"], "types": ["vague"]}, "types have to be of semantic, generalize, specify"),
-        ({"offered": ["a"], "chosen": 1}, "chosen has to be the place of an offered query, is 1"),
-        ({"offered": ["a"], "answers": [3]}, "answers has to be a list of texts"),
+        ("Who?", "a turn must be an object"),
+        ({"offered": "Who?"}, "offered must be a list of texts"),
+        ({"offered": ["Who?"], "types": ["vague"]}, "types must be among semantic, generalize, specify"),
+        ({"offered": ["a"], "chosen": 1}, "chosen must be the index of an offered query, not 1"),
+        ({"offered": ["a"], "answers": [3]}, "answers must be a list of texts"),
     ],
 )
 def test_malformed_turn_is_reported(tmp_path: Path, turn: Any, problem: str) -> None:
@@ -65,14 +65,14 @@ def test_malformed_turn_is_reported(tmp_path: Path, turn: Any, problem: str) -> 
 def test_run_without_turns_is_refused(tmp_path: Path) -> None:
     run = made_talk(tmp_path, scheme="cot", rows={"7": []})
     (run / "results.jsonl").write_text('{"id":"7","questions":["Who?"]}\n')
-    with pytest.raises(InputError, match=r"7: no conversation \(turns are missing\)"):
+    with pytest.raises(InputError, match=r"7: no conversation: turns are missing"):
         read_talk(run)
     with pytest.raises(InputError, match="not a run directory"):
         read_talk(tmp_path / "nowhere")
 
 
 def test_unknown_scheme_is_reported(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="the scheme 'tree' with mode 'respond' is none that there is"):
+    with pytest.raises(InputError, match="unknown scheme 'tree' or mode 'respond'"):
         read_talk(made_talk(tmp_path, scheme="tree", rows={}))
 
 

@@ -176,7 +176,7 @@ def test_run_set_over_different_data_is_refused(tmp_path: Path) -> None:
     [hard] = made(tmp_path, "gpt-k1", data="hard518")
     [sample] = made(tmp_path, "gpt-k1", data="sample")
     with pytest.raises(
-        UsageError, match=r"hard518-gpt-k1 is over hard518, but .*sample-gpt-k1 is over sample"
+        UsageError, match=r"hard518 \(sha256 .*hard518-gpt-k1; sample \(sha256 .*sample-gpt-k1"
     ):
         read_run_set([str(hard), str(sample)])
 
@@ -185,7 +185,7 @@ def test_run_set_over_other_gold_is_refused(tmp_path: Path) -> None:
     one, two = made(tmp_path, "gpt-k1", "kimi-k1")
     text = (two / "run.json").read_text().replace("sha of made gold", "another gold")
     (two / "run.json").write_text(text)
-    with pytest.raises(UsageError, match=r"with gold sha of made .* with gold another gold"):
+    with pytest.raises(UsageError, match=r"gold sha of m.*made-gpt-k1; .*gold another.*made-kimi-k1"):
         read_run_set([str(one), str(two)])
 
 

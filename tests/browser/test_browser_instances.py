@@ -25,7 +25,7 @@ def ids(page: Page) -> list[str]:
 
 
 def fitting(page: Page, n: int) -> None:
-    expect(page.get_by_text(f"Fitting: {n} of {N_LISTED} instances")).to_be_visible()
+    expect(page.get_by_text(f"Matching: {n} of {N_LISTED} instances")).to_be_visible()
 
 
 def test_instances_come_fifty_at_a_time(listed: Page) -> None:
@@ -68,7 +68,7 @@ def test_unknown_answers_filter(listed: Page, choice: str, n: int) -> None:
 
 
 def test_failures_alone_are_shown_with_their_kind_and_no_score(listed: Page) -> None:
-    listed.get_by_label("Failures").select_option("only these")
+    listed.get_by_label("Failures").select_option("only")
     fitting(listed, 12)
     assert ids(listed) == [f"q{i:03d}" for i in range(9, 120, 10)]
     row = listed.locator("tr[data-id=q009]")
@@ -83,15 +83,15 @@ def test_a_text_is_found_in_any_case_and_in_chinese(listed: Page, text: str, id:
     assert ids(listed) == [id]
 
 
-def test_what_nothing_fits_is_said(listed: Page) -> None:
+def test_filter_without_matches_shows_a_message(listed: Page) -> None:
     listed.get_by_role("searchbox", name="Text").fill("no such words anywhere")
-    expect(listed.get_by_text("No instance fits the filter.")).to_be_visible()
+    expect(listed.get_by_text("No instance matches the filter.")).to_be_visible()
     listed.get_by_role("button", name="Clear the filter").click()
     listed.locator("tr[data-id=q000]").wait_for()
 
 
 def test_filters_live_in_the_address(listed: Page, new_page: Callable[..., Page]) -> None:
-    listed.get_by_label("Failures").select_option("only these")
+    listed.get_by_label("Failures").select_option("only")
     fitting(listed, 12)
     assert re.search(r"#/run\?run=made-gpt-k2.*failed=1", listed.url)
     other = new_page()
@@ -101,10 +101,10 @@ def test_filters_live_in_the_address(listed: Page, new_page: Callable[..., Page]
 
 
 def test_next_and_previous_walk_the_filtered_list(listed: Page) -> None:
-    listed.get_by_label("Failures").select_option("only these")
+    listed.get_by_label("Failures").select_option("only")
     fitting(listed, 12)
     listed.locator("tr[data-id=q019]").get_by_role("link").click()
-    expect(listed.get_by_text("2. of the filtered list")).to_be_visible()
+    expect(listed.get_by_text("2 of 12 (filtered)")).to_be_visible()
     listed.get_by_role("link", name="Next instance").click()
     expect(listed).to_have_title(re.compile("q029"))
     listed.go_back()

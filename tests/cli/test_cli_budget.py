@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_provider import Remote
+from typed_commands import cts_in
 
-import cts_async
-
-OURS = str(Path(cts_async.__file__).parents[1])
-"""Where the package under test is, whatever is installed."""
 RUN = ("run", "--all", "fake", "-k", "2", "--limit", "3", "--no-orig", "-q")
 CALLS = 3 * (1 + 2 + 1 + 2 + 1)
 """Clarifier, two answers, rewriter, two turns of the agent and the judge, for each of three instances."""
 
 
-def cts(cwd: Path, *args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    environ = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(cwd),
-        "PYTHONUTF8": "1",
-        "PYTHONPATH": OURS,
-        "COLUMNS": "200",
-    }
-    command = [sys.executable, "-m", "cts_async.cli.main", *args]
-    return subprocess.run(
-        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout, check=False
-    )
+def cts(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return cts_in(folder, *words, COLUMNS="200")
 
 
 def summary(cwd: Path, name: str = "sample-fake-k2+all-fake") -> dict[str, Any]:
@@ -104,7 +89,7 @@ def test_dollars_without_prices_are_refused_before_anything_starts(priced: Remot
     ("options", "said"),
     [
         (["--deadline", "soon"], "--deadline soon: write it as 90m"),
-        (["--deadline", "2001-01-01T08:00"], "has passed"),
+        (["--deadline", "2001-01-01T08:00"], "is in the past"),
         (["--max-usd", "inf"], "--max-usd inf"),
     ],
 )
@@ -118,7 +103,7 @@ def test_a_limit_that_is_none_is_refused(options: list[str], said: str, tmp_path
 
 def test_at_the_deadline_a_run_ends_in_order_and_resumes(priced: Remote, tmp_path: Path) -> None:
     priced.set(latency_s=30.0)
-    done = cts(tmp_path, *RUN, "--deadline", "4s", timeout=25)
+    done = cts(tmp_path, *RUN, "--deadline", "4s")
     assert done.returncode == 75
     assert "the deadline" in one_line(done)
     assert "a later --deadline resumes" in done.stderr

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_provider import Remote, provider_process
+from typed_commands import cts_in
 
-import cts_async
-
-ROOT = Path(cts_async.__file__).parents[1]
 N = 2
 CAMPAIGN = (
     "run",
@@ -34,15 +30,12 @@ CAMPAIGN = (
     "-q",
     "--json",
 )
+ROOT = Path(__file__).parents[2]
 SYSTEMS = ["orig", "ada-k1", "ada-k2", "ada-k3", "bob-k1", "bob-k2", "bob-k3"]
 
 
-def cts(cwd: Path, *arguments: str) -> list[dict[str, Any]]:
-    environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "cts_async.cli.main", *arguments]
-    done = subprocess.run(
-        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=100, check=False
-    )
+def cts(folder: Path, *words: str) -> list[dict[str, Any]]:
+    done = cts_in(folder, *words)
     assert done.returncode == 0, done.stderr
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     return rows

@@ -61,8 +61,8 @@ def test_four_schemes_and_two_modes_are_one_command(cts: Cts, priced: Remote, tm
 def test_mistakes_are_one_line_and_cost_nothing(cts: Cts, priced: Remote, tmp_path: Path) -> None:
     mistakes = {
         ("--scheme", "tree"): "--scheme tree: must be one of standard, at-standard, cot, at-cot",
-        ("--scheme", "cts"): "--scheme cts: has to be one of standard,",
-        ("--mode", "talk"): "--mode talk: has to be one of at-once, respond, select",
+        ("--scheme", "cts"): "--scheme cts: must be one of standard,",
+        ("--mode", "talk"): "--mode talk: must be one of at-once, respond, select",
         ("--qrels", "none.qrels"): "none.qrels",
         ("--measure", "nDCG@ten"): "'nDCG@ten' is no measure known here",
         ("--model", "nobody"): "nobody",
@@ -87,7 +87,7 @@ def test_conversations_have_no_answer_to_judge_and_no_score_to_compare(
     for command in (("judge", "runs", "--judge", "lexical"), ("compare", "runs"), ("score", "runs")):
         done = cts(*command)
         assert (done.code, len(done.err.splitlines())) == (2, 1)
-        assert "conversations alone (cts converse)" in done.err
+        assert "cts converse" in done.err
     assert cts("audit", "runs").code == 0
 
 

@@ -12,7 +12,7 @@ import pytest
 from fake_provider import Remote, provider_process
 from typed_commands import Cts, typed
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.protocol.run_files import RunFiles
 
 TOLD = "cannot write (No space left on device); make room and type the same command again\n"

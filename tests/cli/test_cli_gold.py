@@ -95,7 +95,7 @@ def test_a_failure_is_listed_and_ends_in_1(priced: Remote, tmp_path: Path, cts: 
     write_world(tmp_path, (*QUERIES, ("q9", "zzz qqq", "zzz")))
     done = cts(*GOLD, "-q")
     assert done.code == 1
-    assert "failed: q9 at search: the search found no sources" in done.out
+    assert "q9 at search: the search found no sources" in done.out
     assert "--retry-failed" in done.out
     assert len(lines_of(tmp_path / "GOLD.jsonl")) == 3
 
@@ -117,7 +117,7 @@ def test_somebody_else_s_gold_ends_in_2(priced: Remote, tmp_path: Path, cts: Cts
     done = cts(*GOLD)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
-        "cts: --out GOLD.jsonl: line 1 was not written by this build; name another file, or replace it with --force\n"
+        "cts: --out GOLD.jsonl: line 1 was not written by this build; use another file, or --force to replace it\n"
     )
     assert cts(*GOLD, "--force", "-q").code == 0
 

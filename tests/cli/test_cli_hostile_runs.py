@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typed_commands import Cts, typed
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import EXIT_OK, EXIT_USAGE
 
 GOLD = sample_dir() / "gold.jsonl"

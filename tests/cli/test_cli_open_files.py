@@ -26,9 +26,10 @@ start()
 """
 
 
-@pytest.mark.parametrize("command", [["run", "--limit", "1"], ["doctor"]])
-@pytest.mark.parametrize("limit", [8, 12, 33])
-def test_a_limit_too_small_to_start_with_is_one_line(tmp_path: Path, limit: int, command: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("limit", "command"), [(8, ["run"]), (33, ["run", "--limit", "1"]), (33, ["doctor"])]
+)
+def test_too_small_limit_on_open_files_is_one_line(tmp_path: Path, limit: int, command: list[str]) -> None:
     code = LIMITED.replace(f"({FEW}, 4096)", f"({limit}, {limit})")
     done = subprocess.run(
         [sys.executable, "-c", code, *command],

@@ -79,7 +79,7 @@ def test_of_a_run_on_a_cluster_its_workers_are_told(
     status([tmp_path])
     running, _, everyone, first, second = capsys.readouterr().out.splitlines()
     assert running.endswith("0 tokens, 1 of 2 workers")
-    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 pieces in hand; ray://head:10001"
+    assert everyone == "1 of 2 workers on 1 host, 1 lost; 3 tasks in hand; ray://head:10001"
     assert first == "w1 (node-a:7): working, 3 in hand, 4 done, 0 calls/min"
     assert second.startswith("w2 (node-b:8): lost: its process died, ")
     status([tmp_path], as_json=True)
@@ -160,7 +160,7 @@ def test_without_a_word_it_is_about_the_folder_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match="no runs/ here"):
+    with pytest.raises(UsageError, match="no folder runs/"):
         status()
     made_run(tmp_path / "runs", label="orig", rows=[Row("a", score=50.0)])
     status()

@@ -12,7 +12,7 @@ from made_runs import Row, made_run
 from typed_commands import Cts, typed
 
 from cts_async.analysis.runs import read_judged, read_run
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.run_dir import command_of, read_manifest
 from cts_async.errors import EXIT_OK, EXIT_USAGE, InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
@@ -70,7 +70,7 @@ def test_status_suggests_no_command_but_cts(cts: Cts, tmp_path: Path) -> None:
     manifest = json.loads((run / "run.json").read_text())
     for command, shown in (("cts run; touch pwned", ": cts 'run;' touch pwned"), ("sh -c id", "")):
         (run / "run.json").write_text(json.dumps({**manifest, "command": command}))
-        assert cts("status", "runs").out.rstrip().endswith(f"type the same command again{shown}")
+        assert cts("status", "runs").out.rstrip().endswith(f"run the same command again{shown}")
 
 
 @CONTROL
@@ -78,7 +78,7 @@ def test_names_with_control_characters_are_refused_in_one_line(tmp_path: Path, n
     with pytest.raises(UsageError, match="--name .* has control characters") as refused:
         check_run_name(name)
     assert str(refused.value).isprintable()
-    with pytest.raises(UsageError, match="cannot be called by a name with control characters"):
+    with pytest.raises(UsageError, match="no run can be named after it"):
         run_names([System("orig", "orig")], name, None)
     with pytest.raises(UsageError, match="has control characters") as refused:
         load_catalogue().resolve(f"gpt:{name}", {})
@@ -87,7 +87,7 @@ def test_names_with_control_characters_are_refused_in_one_line(tmp_path: Path, n
 
 @pytest.mark.parametrize("name", ["a/b", "/a", "..", "", "a/"])
 def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
-    with pytest.raises(UsageError, match="has to be the name of one folder"):
+    with pytest.raises(UsageError, match="must be the name of a single folder"):
         check_run_name(name)
 
 
@@ -102,7 +102,7 @@ def test_every_command_that_takes_a_name_refuses_two_lines(cts: Cts, command: st
     done = cts(command, *words, "--name", TWO_LINES)
     assert done.code == EXIT_USAGE
     assert done.err.splitlines() == [
-        r"cts: --name 'a\nb': has control characters or line breaks; choose a name without"
+        r"cts: --name 'a\nb': has control characters or line breaks; use a name without"
     ]
     assert not list(tmp_path.iterdir())
 
@@ -113,7 +113,7 @@ def test_candidates_whose_file_has_two_lines_in_its_name_are_refused(cts: Cts, t
     words = ("--gold", gold, "--candidates", f"{TWO_LINES}.jsonl", "--out", "out", "--judge", "lexical")
     done = cts("judge", *words)
     assert (done.code, len(done.err.splitlines())) == (EXIT_USAGE, 1)
-    assert r"'a\nb' has control characters or line breaks; rename that file" in done.err
+    assert r"'a\nb' has control characters or line breaks; rename the file" in done.err
     assert not (tmp_path / "out").exists()
 
 

@@ -16,7 +16,7 @@ import pytest
 from fake_provider import Remote, digest_of, provider_process
 from real_run import RealRun
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
 from cts_async.llm.apis import openai
 from cts_async.llm.catalog import load_catalogue

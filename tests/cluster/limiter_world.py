@@ -97,7 +97,7 @@ class Worker:
         self.name = name
         self.shared = RemoteLanes(name, 4, network, Events())
         self.lane = self.shared.lane(ACCOUNT, "model", limits)
-        self._provider, self._width = provider, width
+        self._network, self._provider, self._width = network, provider, width
         self.done = 0
 
     async def run(self, jobs: Iterable[tuple[int, float]]) -> None:
@@ -110,7 +110,8 @@ class Worker:
                     senders.create_task(self._send(stream))
             for task in background:
                 task.cancel()
-        await self.shared.aclose()
+        if self._network.limiter:
+            self._network.limiter.gone(self.name)  # as a head does
 
     async def _send(self, jobs: Iterable[tuple[int, float]]) -> None:
         for seq, tokens in jobs:

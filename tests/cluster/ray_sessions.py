@@ -20,6 +20,7 @@ from recorded_work import RecordedWork
 from cts_async.cluster.head import Head
 from cts_async.cluster.messages import Task
 from cts_async.cluster.ray_session import cluster_spec, connect
+from cts_async.config import RunConfig
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.protocol.run_files import RunFiles
 
@@ -40,15 +41,7 @@ async def session(
     events: list[Event] = []
     files = RunFiles(folder)
     work = RecordedWork(folder / "log", key)
-    head = Head(
-        [files],
-        [tasks()],
-        work,
-        cluster.hire,
-        workers=cluster.workers,
-        events=Events(events.append),
-        gone=cluster.gone,
-    )
+    head = Head(cluster, [files], [tasks()], work, RunConfig(), None, Events(events.append))
     beside = [asyncio.ensure_future(meanwhile(cluster, folder))] if meanwhile else []
     error = ""
     try:
@@ -98,7 +91,7 @@ def main() -> None:
     for name in SESSIONS:
         (folder / name).mkdir()
         (folder / name / "log").touch()
-    with connect(cluster_spec(None, WORKERS)) as cluster:
+    with connect(cluster_spec(None, WORKERS), ["GIVEN_API_KEY"]) as cluster:
         ended = uvloop.run(sessions(cluster, folder))
         sockets = list(folder.parent.glob("cts-ray-*/**/plasma_store"))
         entered = [str(path) for path in sockets if may_be_entered(path, folder.parent)]

@@ -23,6 +23,8 @@ from cts_async.cluster.head import Head, WorkerLost
 from cts_async.cluster.messages import Begun, Line, News, Task, Turn
 from cts_async.cluster.work import Done, FindAtHead, NeededFile
 from cts_async.cluster.worker import Lanes, Setup, Worker
+from cts_async.config import BudgetConfig, RunConfig
+from cts_async.engine.budget import Budget, Lines
 from cts_async.engine.events import Event, Events, Usage
 from cts_async.engine.journal import StepMemory, read_jsonl
 from cts_async.engine.lane import Lane, LaneLimits
@@ -177,9 +179,6 @@ class OwnLanes:
     async def run(self) -> None:
         await asyncio.Event().wait()
 
-    async def aclose(self) -> None:
-        return
-
 
 class Link:
     """A worker in this loop. All that is said goes through pickle, and takes up to `delay_s` each way."""
@@ -258,6 +257,16 @@ class Files:
 
 
 @dataclass
+class _Place:
+    """Where the head finds its workers."""
+
+    workers: int
+    hire: Any
+    gone: Callable[[str], None]
+    address: str = ""
+
+
+@dataclass
 class Cluster:
     """A run directory, and heads that work on it one after the other."""
 
@@ -278,7 +287,9 @@ class Cluster:
     events: list[Event] = field(default_factory=list)
     on_event: Callable[[Event], None] = lambda event: None
     on_hire: Callable[[Link], None] = lambda link: None
-    options: dict[str, Any] = field(default_factory=dict)
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+    lines: Lines = field(default_factory=Lines)
+    gone: Callable[[str], None] = lambda worker: None
 
     def tasks(self, files: RunFiles) -> Iterator[Task]:
         again = len(files.journal) > 0
@@ -291,15 +302,11 @@ class Cluster:
         files, self.links = RunFiles(self.folder), []
         work = SmallWork(self.world, self.width, self.refused, self.lane, self.max_concurrency)
         _WORKS[id(work)] = work
-        head = Head(
-            [files],
-            [self.tasks(files)],
-            work,
-            self._hire,
-            workers=workers,
-            events=Events(self.events.append, self.on_event),
-            **self.options,
-        )
+        config = RunConfig(budget=self.budget)
+        budget = Budget(self.lines, events=Events(self.events.append)) if self.budget.given else None
+        place = _Place(workers, self._hire, self.gone)
+        events = Events(self.events.append, self.on_event)
+        head = Head(place, [files], [self.tasks(files)], work, config, budget, events)
         beside = asyncio.ensure_future(meanwhile(head)) if meanwhile else None
         try:
             await head.run()

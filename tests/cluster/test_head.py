@@ -19,14 +19,12 @@ from virtual_time import run_virtual
 
 from cts_async.cluster import head as heads
 from cts_async.cluster import worker as workers
-from cts_async.cluster.budget import BudgetPool
 from cts_async.cluster.head import Head, WorkerCrashed, WorkerLost
 from cts_async.cluster.limiter import Ask, Grant, Limiter
 from cts_async.cluster.remote_lanes import RemoteLanes
 from cts_async.config import BudgetConfig
-from cts_async.engine.budget import NOTHING, Lines
+from cts_async.engine.budget import Lines
 from cts_async.engine.events import (
-    Events,
     GroupBegan,
     GroupHeldUp,
     JobsCounted,
@@ -232,7 +230,7 @@ def test_a_worker_that_hangs_is_lost_after_a_while(cluster: Cluster) -> None:
 def test_what_may_still_send_keeps_its_places(cluster: Cluster) -> None:
     """Of one that was killed the limiter hears at once, of one that hangs when all it had must have ended."""
     gone: list[tuple[str, float]] = []
-    cluster.options = {"gone": lambda worker: gone.append((worker.partition("-")[0], anyio.current_time()))}
+    cluster.gone = lambda worker: gone.append((worker.partition("-")[0], anyio.current_time()))
     cluster.world.seconds = 20.0
 
     async def harm(head: Head) -> None:
@@ -506,14 +504,12 @@ def test_a_full_disk_of_the_heads_stops_the_run_and_the_next_pays_nothing_twice(
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_budget_holds_for_all_workers_together(cluster: Cluster, workers: int) -> None:
     """50 calls of the 160."""
-    budget = BudgetConfig(max_calls=50)
-    lines = Lines(max_calls=50)
-    cluster.options = {"budget": budget, "pool": BudgetPool(lines, NOTHING, Events(cluster.events.append))}
+    cluster.budget, cluster.lines = BudgetConfig(max_calls=50), Lines(max_calls=50)
     with pytest.raises(BudgetSpent, match="50 of --max-calls 50"):
         run(cluster, workers)
     assert cluster.world.begun.total() == 50
     assert cluster.keys().total() == 50
-    cluster.options = {}
+    cluster.budget = BudgetConfig()
     run(cluster, workers)
     assert_same_files(cluster, alone())
     assert cluster.paid_twice() == 0
@@ -521,11 +517,11 @@ def test_a_budget_holds_for_all_workers_together(cluster: Cluster, workers: int)
 
 def test_a_deadline_is_one_for_all(cluster: Cluster) -> None:
     """Three virtual seconds from now; the wall clock says when a worker is told."""
-    cluster.options = {"budget": BudgetConfig(deadline=time.time() + 3.0)}
+    cluster.budget = BudgetConfig(deadline=time.time() + 3.0)
     with pytest.raises(DeadlineReached, match="completed work is saved"):
         run(cluster)
     assert 0 < len(cluster.results()) < 40
-    cluster.options = {}
+    cluster.budget = BudgetConfig()
     run(cluster)
     assert_same_files(cluster, alone())
 
@@ -553,7 +549,7 @@ def test_what_a_provider_lets_do_at_once_holds_for_all_workers_and_their_success
         limiter = Limiter()
         cluster.max_concurrency = 6
         cluster.lanes = lambda worker, events: RemoteLanes(worker, 3, NearLimiter(limiter), events)
-        cluster.options = {"gone": limiter.gone}
+        cluster.gone = limiter.gone
         running = asyncio.ensure_future(limiter.run())
         await cluster.run(3, Killer(cluster, [(2.0, 0), (4.0, 1)]))
         running.cancel()

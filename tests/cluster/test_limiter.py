@@ -10,7 +10,7 @@ from fake_limits import Allowance
 from limiter_world import Network, Provider, Worker, with_limiter
 from virtual_time import run_virtual
 
-from cts_async.cluster.limiter import Ask, LaneAsk, Limiter
+from cts_async.cluster.limiter import Ask, Limiter
 from cts_async.engine.lane import LaneLimits
 from cts_async.errors import RateLimited
 
@@ -23,11 +23,10 @@ def test_limiter_that_replaces_another_waits_a_window_and_counts_what_is_under_w
         running = asyncio.create_task(limiter.run())
 
         async def ask(worker: str, number: int, in_flight: int, wants: int) -> int:
-            lane = LaneAsk("account", limits, in_flight, tuple((i, 0.0) for i in range(wants)))
-            grant = await limiter.ask(
-                Ask(worker, number, limiter.generation if number > 1 else "", 0, (lane,))
-            )
-            return len(grant.lanes[0].permits)
+            generation = limiter.generation if number > 1 else ""
+            wanted = tuple((i, 0.0) for i in range(wants))
+            grant = await limiter.ask(Ask(worker, "a", limits, number, generation, 0, in_flight, wanted))
+            return len(grant.permits)
 
         assert await ask("a", 1, 3, 0) == 0
         for number in range(1, 20):

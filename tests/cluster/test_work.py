@@ -18,7 +18,7 @@ from fake_provider import FakeProvider, Settings
 from cts_async.cluster.messages import Line, Task
 from cts_async.cluster.work import CampaignWork, JudgingWork, NeededFile, Work, campaign_tasks, judging_tasks
 from cts_async.config import JudgeConfig, RunConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane

@@ -193,16 +193,16 @@ VALUES = {"a": np.array([2.0, 4, 7]), "b": np.array([1.0, 2, 4]), "c": np.array(
 
 def test_family_is_corrected_as_one() -> None:
     """a - b is 1, 2, 3: p = 1 - sqrt(12 / 14), the smaller of two, so doubled; b and c are the same."""
-    first, second = t_tests(VALUES, [("a", "b"), ("b", "c")])
-    assert (first.left, first.right, second.left, second.right) == ("a", "b", "b", "c")
-    assert first.test.difference == 2
-    assert first.test.p == pytest.approx(1 - sqrt(12 / 14))
-    assert first.p_holm == pytest.approx(2 * (1 - sqrt(12 / 14)))
-    assert second.p_holm == 1
+    first, second = t_tests("P@1", VALUES, [("a", "b"), ("b", "c")])
+    assert (first["left"], first["right"], second["left"], second["right"]) == ("a", "b", "b", "c")
+    assert first["difference"] == 2
+    assert first["p"] == pytest.approx(1 - sqrt(12 / 14))
+    assert first["p_holm"] == pytest.approx(2 * (1 - sqrt(12 / 14)))
+    assert second["p_holm"] == 1
 
 
 def test_no_pair_is_no_test() -> None:
-    assert t_tests(VALUES, []) == []
+    assert t_tests("P@1", VALUES, []) == []
 
 
 PRECISION = {"mart": [1, 1, 1, 0], "rankboost": [0, 0, 1, 0], RANDOM: [0.5] * 4, WORST: [0] * 4}

@@ -10,8 +10,8 @@ import orjson
 import pytest
 from qulac_rows import SMALL, qulac_row, qulac_table
 
-from cts_async.datasets.annotations import AnnotatedQuery
 from cts_async.datasets.gold import read_gold
+from cts_async.datasets.instances import AnnotatedQuery
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.collection import (
     Facet,

@@ -12,38 +12,32 @@ from rich.console import Console
 
 from cts_async.neighbours.qulac.collection import Figure, figures_table
 from cts_async.neighbours.qulac.gains import (
-    Evaluated,
     QuestionGain,
-    evaluated,
     gain_notes,
     oracle_table,
     question_gains,
     questions_table,
 )
-from cts_async.neighbours.qulac.records import counts_table
+from cts_async.neighbours.qulac.records import RecordId, counts_table, encode_record_id
 from cts_async.report.tables import DataTable, print_table
 
 
-def values(facet: str, *said: str, original: float | None = None) -> list[Evaluated]:
+def values(facet: str, *said: str, original: float | None = None) -> dict[str, float]:
     """ "1,2>3 .5 .2": after the questions 1 and 2, question 3 has 0.5 with its answer and 0.2 without."""
-    made = [] if original is None else [Evaluated(facet, (), None, False, original)]
+    made = {} if original is None else {f"{facet}-0-0": original}
     for one in said:
         ids, answered, *unanswered = one.split()
-        *past, question = ids.replace(">", ",").split(",")
-        history = tuple(map(int, past))
-        made.append(Evaluated(facet, history, int(question), True, float(answered)))
-        made += [Evaluated(facet, history, int(question), False, float(value)) for value in unanswered]
+        record = f"{facet}-{ids.replace('>', '-').replace(',', '-')}"
+        made[f"{record}-1"] = float(answered)
+        made |= {f"{record}-0": float(value) for value in unanswered}
     return made
 
 
 def test_best_mean_and_worst_are_of_a_facet_and_then_averaged_over_facets() -> None:
     """Facet 1-1: best 0.9, mean 0.5, worst 0.1, none 0.3; facet 1-2: 0.4, 0.4, 0.4, none 0.5."""
-    evaluated = [
-        *values("1-1", "1 .1", "2 .5", "3 .9", original=0.3),
-        *values("1-2", "1 .4", original=0.5),
-    ]
+    evaluated = values("1-1", "1 .1", "2 .5", "3 .9", original=0.3) | values("1-2", "1 .4", original=0.5)
     (row,) = question_gains(evaluated).oracle
-    assert (row.history_length, row.n, row.test) == (0, 2, None)
+    assert (row.history_length, row.facets, row.test) == (0, 2, None)
     assert row.best == pytest.approx(0.65)
     assert row.mean == pytest.approx(0.45)
     assert row.worst == pytest.approx(0.25)
@@ -53,12 +47,11 @@ def test_best_mean_and_worst_are_of_a_facet_and_then_averaged_over_facets() -> N
 
 def test_facet_with_several_histories_counts_once() -> None:
     """After 1 the best is 0.8 and after 2 it is 0.4: 0.6 for 1-1; with 1.0 for 1-2 that is 0.8, not 11/15."""
-    evaluated = [
-        *values("1-1", "1>2 .8", "1>3 .2", "2>1 .4", original=0.0),
-        *values("1-2", "1>2 1", original=0.0),
-    ]
+    evaluated = values("1-1", "1>2 .8", "1>3 .2", "2>1 .4", original=0.0) | values(
+        "1-2", "1>2 1", original=0.0
+    )
     (row,) = question_gains(evaluated).oracle
-    assert (row.history_length, row.n) == (1, 2)
+    assert (row.history_length, row.facets) == (1, 2)
     assert row.best == pytest.approx(0.8)
     assert row.worst == pytest.approx(((0.2 + 0.4) / 2 + 1.0) / 2)
     assert row.mean == pytest.approx(((0.5 + 0.4) / 2 + 1.0) / 2)
@@ -88,14 +81,14 @@ def test_question_after_several_histories_has_the_mean_over_them() -> None:
     gains = question_gains(values("1-1", "1>3 .4 .1", "2>3 .8 .3", original=0.5))
     assert gains.questions == (
         QuestionGain(
-            "1-1", 1, 3, 2, pytest.approx(0.6), pytest.approx(0.2), pytest.approx(0.1), pytest.approx(-0.3)
+            "1-1", 3, 1, 2, pytest.approx(0.6), pytest.approx(0.2), pytest.approx(0.1), pytest.approx(-0.3)
         ),
     )
 
 
 def test_without_the_original_query_gains_are_against_the_question_without_its_answer() -> None:
     """Facet 1-1's best question is 2: 0.9 with and 0.6 without. Facet 1-2 lacks that record: best counts, gain not."""
-    evaluated = [*values("1-1", "1 .5 .1", "2 .9 .6"), *values("1-2", "1 .3")]
+    evaluated = values("1-1", "1 .5 .1", "2 .9 .6") | values("1-2", "1 .3")
     gains = question_gains(evaluated)
     assert gains.without_original == ("1-1", "1-2")
     assert not gains.against_original
@@ -109,7 +102,7 @@ def test_without_the_original_query_gains_are_against_the_question_without_its_a
 
 def test_missing_original_query_of_one_facet_changes_all_baselines() -> None:
     """Means over facets that stand against different things would mean nothing."""
-    evaluated = [*values("1-1", "1 .5 .1", original=0.0), *values("1-2", "1 .3 .2")]
+    evaluated = values("1-1", "1 .5 .1", original=0.0) | values("1-2", "1 .3 .2")
     gains = question_gains(evaluated)
     assert gains.without_original == ("1-2",)
     assert gains.oracle[0].gain == pytest.approx((0.4 + 0.1) / 2)
@@ -117,7 +110,9 @@ def test_missing_original_query_of_one_facet_changes_all_baselines() -> None:
 
 def test_t_test_pairs_best_and_none_by_facet() -> None:
     """Differences 0.1, 0.2, 0.3: mean 0.2, sd 0.1, t = 0.2 / (0.1 / sqrt(3)) = 3.4641."""
-    evaluated = [one for i in (1, 2, 3) for one in values(f"1-{i}", f"1 {0.5 + i / 10}", original=0.5)]
+    evaluated: dict[str, float] = {}
+    for i in (1, 2, 3):
+        evaluated |= values(f"1-{i}", f"1 {0.5 + i / 10}", original=0.5)
     test = question_gains(evaluated, test=True).oracle[0].test
     assert test is not None
     assert (test.n, test.t) == (3, pytest.approx(3.4641, abs=1e-4))
@@ -125,7 +120,7 @@ def test_t_test_pairs_best_and_none_by_facet() -> None:
 
 
 def test_gains_without_answered_question_are_empty() -> None:
-    gains = question_gains([Evaluated("1-1", (), None, False, 0.5), Evaluated("1-1", (), 1, False, 0.5)])
+    gains = question_gains({"1-1-0-0": 0.5, "1-1-1-0": 0.5})
     assert (gains.oracle, gains.questions, gains.without_original) == ((), (), ())
 
 
@@ -141,15 +136,19 @@ RECORDS = st.dictionaries(
 def test_worst_is_never_above_mean_nor_mean_above_best_in_any_order(
     records: dict[tuple[str, tuple[int, ...], int, bool], float], rng: random.Random
 ) -> None:
-    evaluated = [Evaluated(*key, value) for key, value in records.items()]
+    evaluated = {
+        encode_record_id(RecordId(1, int(facet[2:]), history, question, answered)): value
+        for (facet, history, question, answered), value in records.items()
+    }
     found = question_gains(evaluated)
     for row in found.oracle:
         assert row.worst <= row.mean + 1e-12
         assert row.mean <= row.best + 1e-12
-    rng.shuffle(evaluated)
-    again = question_gains(evaluated)
-    assert [(row.n, row.best, row.gain) for row in again.oracle] == [
-        (row.n, pytest.approx(row.best), None if row.gain is None else pytest.approx(row.gain))
+    shuffled = list(evaluated.items())
+    rng.shuffle(shuffled)
+    again = question_gains(dict(shuffled))
+    assert [(row.facets, row.best, row.gain) for row in again.oracle] == [
+        (row.facets, pytest.approx(row.best), None if row.gain is None else pytest.approx(row.gain))
         for row in found.oracle
     ]
 
@@ -162,16 +161,6 @@ def printed(table: DataTable) -> list[list[str]]:
     out = io.StringIO()
     print_table(Console(file=out, width=80, color_system=None), table)
     return [line.split() for line in out.getvalue().splitlines() if line.strip()]
-
-
-def test_record_ids_decode_into_evaluated_records() -> None:
-    assert list(evaluated(VALUES)) == [
-        Evaluated("1-1", (), None, False, 0.5),
-        Evaluated("1-1", (), 1, True, 0.7),
-        Evaluated("1-1", (), 1, False, 0.25),
-        Evaluated("1-1", (), 2, True, 0.1),
-        Evaluated("1-1", (1,), 2, True, 1.0),
-    ]
 
 
 def test_figure_is_shown_with_published_digits() -> None:
@@ -189,7 +178,7 @@ def test_conversations_are_counted_by_length_and_together() -> None:
 
 
 def test_oracle_s_row_has_no_question_worst_mean_best_and_gain() -> None:
-    table = oracle_table({"P1": question_gains(evaluated(VALUES))})
+    table = oracle_table({"P1": question_gains(VALUES)})
     assert printed(table)[-2:] == [
         ["P1", "0", "1", "0.5000", "0.1000", "0.4000", "0.7000", "+0.2000"],
         ["P1", "1", "1", "0.5000", "1.0000", "1.0000", "1.0000", "+0.5000"],
@@ -200,7 +189,7 @@ def test_oracle_s_row_has_no_question_worst_mean_best_and_gain() -> None:
 def test_p_values_of_all_metrics_are_corrected_together() -> None:
     """Two tests with t = 0.2 / (0.1 / sqrt(3)) = 3.4641 and p = 1 - t / sqrt(2 + t^2) = 0.07418: each p is doubled."""
     values = {f"1-{i}-0-0": 0.5 for i in (1, 2, 3)} | {f"1-{i}-1-1": 0.5 + i / 10 for i in (1, 2, 3)}
-    found = question_gains(evaluated(values), test=True)
+    found = question_gains(values, test=True)
     table = oracle_table({"P1": found, "P3": found})
     assert [row["p_holm"] for row in table.rows] == [pytest.approx(2 * row["p"]) for row in table.rows]
     assert printed(table)[-1][-2:] == ["3.46", "0.1484"]
@@ -210,7 +199,7 @@ def test_p_values_of_all_metrics_are_corrected_together() -> None:
 
 
 def test_questions_are_ordered_from_best_to_worst() -> None:
-    table = questions_table("P1", question_gains(evaluated(VALUES)))
+    table = questions_table("P1", question_gains(VALUES))
     assert table.name == "questions_P1"
     assert printed(table)[-3:] == [
         ["1-1", "2", "1", "1", "1.0000", "+0.5000", "-", "-"],
@@ -220,7 +209,7 @@ def test_questions_are_ordered_from_best_to_worst() -> None:
 
 
 def test_missing_original_query_is_in_tables_and_note() -> None:
-    found = {"P1": question_gains(evaluated(WITHOUT)), "P3": question_gains(evaluated(VALUES))}
+    found = {"P1": question_gains(WITHOUT), "P3": question_gains(VALUES)}
     table = oracle_table(found)
     assert [row["against"] for row in table.rows] == [
         "the best question without its answer",
@@ -238,7 +227,7 @@ def test_missing_original_query_is_in_tables_and_note() -> None:
 
 def test_facets_left_out_of_gain_give_a_note() -> None:
     values = {"1-1-1-1": 0.5, "1-1-1-0": 0.2, "1-2-1-1": 0.9}
-    found = {"P1": question_gains(evaluated(values))}
+    found = {"P1": question_gains(values)}
     (row,) = oracle_table(found).rows
     assert (row["best"], row["none"], row["gain"]) == pytest.approx((0.7, 0.2, 0.3))
     assert (row["facets"], row["facets_with_none"]) == (2, 1)

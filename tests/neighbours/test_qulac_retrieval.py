@@ -9,7 +9,7 @@ import pytest
 
 from cts_async.analysis.retrieval import standin_qrels
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, read_qulac
-from cts_async.neighbours.qulac.gains import FacetMeans, evaluated, question_gains
+from cts_async.neighbours.qulac.gains import FacetMeans, question_gains
 from cts_async.neighbours.qulac.retrieval import METRICS, evaluate_conversations, facet_records, walk_facets
 from cts_async.search.backends.base import Page
 from cts_async.search.backends.corpus import Corpus
@@ -64,8 +64,10 @@ def test_means_over_facets_are_those_of_all_at_once() -> None:
     assert (oracle.none, oracle.worst, oracle.mean, oracle.best, oracle.gain) == pytest.approx(
         (0.3, 0.3, 0.45, 0.6, 0.3)
     )
-    (at_once,) = question_gains(evaluated(facets[0] | facets[1])).oracle
-    assert (oracle.best, oracle.gain, oracle.n) == pytest.approx((at_once.best, at_once.gain, at_once.n))
+    (at_once,) = question_gains(facets[0] | facets[1]).oracle
+    assert (oracle.best, oracle.gain, oracle.facets) == pytest.approx(
+        (at_once.best, at_once.gain, at_once.facets)
+    )
 
 
 def test_facet_without_a_question_counts_nowhere_in_the_gains() -> None:
@@ -91,7 +93,7 @@ def test_answers_improve_retrieval_on_real_topics(shared_data: Path) -> None:
         records = facet_records(topic, facet, [1])
         means.add(evaluate_conversations(ranker, judged[facet.id], records, ["NDCG20"]))
     (oracle,) = means.gains()["NDCG20"].oracle
-    assert oracle.n == len(facets)
+    assert oracle.facets == len(facets)
     assert oracle.none is not None
     assert oracle.worst < oracle.none < oracle.mean < oracle.best
 

@@ -12,7 +12,7 @@ from fake_provider import Remote, provider_process
 from typer.testing import CliRunner, Result
 
 from cts_async.cli.main import app
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import InputError, UsageError
 
 ROWS = [json.loads(line) for line in (sample_dir() / "gold.jsonl").read_text().splitlines()]

@@ -16,7 +16,7 @@ import pytest
 from fake_provider import FAULTS, FakeProvider, Settings
 
 from cts_async.config import BudgetConfig, RunConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
 from cts_async.engine.events import Event, Events, JobsFound, StepEnded
 from cts_async.engine.journal import read_jsonl

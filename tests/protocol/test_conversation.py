@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from fake_roles import role_of, say
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cts_async.engine.events import Usage
 from cts_async.engine.journal import Journal, read_jsonl
@@ -16,12 +21,22 @@ from cts_async.errors import StepError
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.messages import ChatRequest, Reply
 from cts_async.llm.model import Model
-from cts_async.protocol.conversation import ModelRespondent, Talk, converse
-from cts_async.protocol.prompts import load_prompts
+from cts_async.llm.scheme_forms import Choice
+from cts_async.protocol.conversation import (
+    ModelRespondent,
+    Participants,
+    conversation_text,
+    converse,
+    form_of,
+    numbered,
+    prompt_of,
+    prompts_of,
+)
+from cts_async.protocol.prompts import Prompt, load_prompts
 from cts_async.protocol.roles import ModelAnswerer, Role
 from cts_async.protocol.systems import System
-from cts_async.protocol.views import AnswererView
-from cts_async.records import Answer, ConversationTurn, Instance
+from cts_async.protocol.views import AnswererView, Conversation, Exchange
+from cts_async.records import SCHEMES, Answer, ConversationTurn, Instance, Language, Mode, Scheme
 
 SPEC = ModelSpec("m", "openai", "http://127.0.0.1:9/v1", "m-1", None, "m", 8)
 FERRY = Instance("i1", "the price of the night ferry in winter", "ferry")
@@ -60,7 +75,7 @@ def talk_with(
     """The turns of one conversation, or the error that ended it."""
     ended: list[Any] = []
     role = Role(Model(SPEC, provider or Provider(), None), load_prompts())  # type: ignore[arg-type]
-    talk = Talk(
+    talk = Participants(
         **{
             "answerer": ModelAnswerer(role),
             "respondent": ModelRespondent(role),
@@ -232,3 +247,140 @@ def test_a_conversation_is_remembered_whole(tmp_path: Path, mode: str) -> None:
     nobody = Provider()
     assert talk_with(tmp_path, system("at-cot", mode, 3), nobody) == first
     assert nobody.asked == []
+
+
+# --- A conversation as its prompts show it.
+
+
+ASKED = Conversation("ferry", (Exchange(("When?",), "in May"), Exchange(("From where?",), "unknown")))
+OFFERED = Conversation("渡轮", (Exchange(("渡轮时刻表", "渡轮票价"), "渡轮票价"),))
+WORDS = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=8)
+
+
+def test_a_conversation_begins_with_its_query() -> None:
+    assert conversation_text(Conversation("ferry"), "questions", "en") == "Query: ferry"
+    assert conversation_text(Conversation("渡轮"), "queries", "zh") == "查询: 渡轮"
+
+
+def test_questions_stand_with_their_answers() -> None:
+    assert conversation_text(ASKED, "questions", "en") == (
+        "Query: ferry\nQuestion 1: When?\nAnswer 1: in May\nQuestion 2: From where?\nAnswer 2: unknown"
+    )
+
+
+def test_offers_stand_with_the_one_that_was_chosen() -> None:
+    assert (
+        conversation_text(OFFERED, "queries", "zh")
+        == "查询: 渡轮\n候选 1: 渡轮时刻表 | 渡轮票价\n选择 1: 渡轮票价"
+    )
+
+
+def test_what_is_offered_is_numbered_from_one() -> None:
+    assert numbered(("ferry times", "ferry fares")) == "1. ferry times\n2. ferry fares"
+
+
+@given(WORDS, st.lists(st.tuples(WORDS, WORDS), max_size=3), st.lists(st.tuples(WORDS, WORDS), max_size=3))
+def test_different_conversations_are_told_differently(
+    query: str, turns: list[tuple[str, str]], others: list[tuple[str, str]]
+) -> None:
+    one, other = (
+        conversation_text(
+            Conversation(query, tuple(Exchange((asked,), said) for asked, said in of)), "questions", "en"
+        )
+        for of in (turns, others)
+    )
+    assert (one == other) == (turns == others)
+
+
+# --- The prompts of AT-CoT: few-shot, and alike except for what their schemes differ in.
+
+
+PROMPTS = load_prompts()
+TALKING = [scheme for scheme in SCHEMES if scheme != "cts"]
+OFFERING: tuple[Mode, ...] = ("respond", "select")
+EVERY = list(product(TALKING, OFFERING, get_args(Language)))
+
+
+def prompt(scheme: Scheme, mode: Mode, language: Language) -> Prompt:
+    return PROMPTS.get(prompt_of(scheme, mode), language)
+
+
+def examples(text: str) -> list[tuple[int, str]]:
+    """K and the reply of every example."""
+    return [(int(k), reply) for k, reply in re.findall(r"^K = (\d+)\n(\S.*)$", text, re.MULTILINE)]
+
+
+def definitions(text: str) -> list[str]:
+    return re.findall(r"^(?:- )?(?:semantic|generalize|specify)(?:（.*）)?[:：].*$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("scheme", "mode", "language"), EVERY)
+def test_every_example_is_a_valid_reply(scheme: Scheme, mode: Mode, language: Language) -> None:
+    found = examples(prompt(scheme, mode, language).text)
+    assert len(found) == (3 if mode == "respond" else 2)
+    for k, reply in found:
+        clarified = form_of(scheme, mode, k).parse(reply)
+        assert len(clarified.offered) == k
+        assert bool(clarified.reasoning) == (scheme in ("cot", "at-cot"))
+        assert bool(clarified.types) == (scheme == "at-cot")
+        thoughts_first = {"reasoning": 0, "ambiguity_types": 1, "questions": 2, "queries": 2}
+        places = [thoughts_first[key] for key in json.loads(reply)]
+        assert places == sorted(places)
+
+
+@pytest.mark.parametrize(("mode", "language"), list(product(OFFERING, get_args(Language))))
+def test_only_at_schemes_define_ambiguity_types_in_the_same_words(mode: Mode, language: Language) -> None:
+    found = {scheme: definitions(prompt(scheme, mode, language).text) for scheme in TALKING}
+    assert [len(found[scheme]) for scheme in TALKING] == [0, 3, 0, 3]
+    assert found["at-standard"] == found["at-cot"]
+    assert found["at-cot"] == definitions(prompt("at-cot", "respond", language).text)
+
+
+@pytest.mark.parametrize("language", get_args(Language))
+def test_at_cot_examples_show_every_ambiguity_type(language: Language) -> None:
+    text = prompt("at-cot", "respond", language).text
+    shown = {
+        name for k, reply in examples(text) for name in form_of("at-cot", "respond", k).parse(reply).types
+    }
+    assert shown == {"semantic", "generalize", "specify"}
+
+
+@pytest.mark.parametrize("mode", OFFERING)
+def test_schemes_have_the_same_examples(mode: Mode) -> None:
+    offered = [
+        [
+            form_of(scheme, mode, k).parse(reply).offered
+            for k, reply in examples(prompt(scheme, mode, "en").text)
+        ]
+        for scheme in TALKING
+    ]
+    assert offered[1:] == offered[:-1]
+
+
+@pytest.mark.parametrize("language", get_args(Language))
+def test_selector_examples_choose_among_the_offered_queries(
+    language: Language,
+) -> None:
+    text = PROMPTS.get("select_query", language).text.split("## user")[0]
+    shown = re.findall(r"<offered_queries>\n(.*?)\n</offered_queries>\n(\{[^\n]*\})", text, re.DOTALL)
+    for lines, reply in shown:
+        offered = tuple(line.partition(". ")[2] for line in lines.splitlines())
+        assert 0 <= Choice(offered).parse(reply) < len(offered)
+    assert len(shown) == 2
+
+
+@pytest.mark.parametrize(
+    ("scheme", "mode", "names"),
+    [
+        ("cts", "at-once", ["clarify", "answer", "rewrite"]),
+        ("at-cot", "at-once", ["at_cot", "answer", "rewrite"]),
+        ("at-standard", "respond", ["at_standard", "respond", "reformulate"]),
+        ("cot", "select", ["cot_queries", "select_query"]),
+    ],
+)
+def test_system_uses_the_prompts_of_its_scheme_and_mode(scheme: Scheme, mode: Mode, names: list[str]) -> None:
+    assert prompts_of(System("clarify", "gpt", 3, scheme, mode)) == names
+
+
+def test_reference_point_has_no_clarifying_prompts() -> None:
+    assert prompts_of(System("orig")) == []

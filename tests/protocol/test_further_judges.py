@@ -10,7 +10,7 @@ import pytest
 from fake_provider import Remote, provider_process
 from typed_commands import Cts, typed
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.run_dir import read_manifest, write_json
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.run_files import FURTHER, with_judges

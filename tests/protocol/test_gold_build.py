@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,16 +12,23 @@ from typing import Any
 import pytest
 from fake_provider import FakeProvider, Settings
 from gold_world import DOCUMENTS, QUERIES, lines_of, write_world
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cts_async.config import BudgetConfig, GoldConfig
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine import runner
 from cts_async.engine.events import Events
+from cts_async.engine.run_dir import write_json
 from cts_async.engine.step import RetryPolicy
-from cts_async.errors import BudgetSpent, ToolError, UsageError
+from cts_async.errors import BudgetSpent, InputError, ToolError, UsageError
 from cts_async.llm.catalog import load_catalogue
-from cts_async.protocol.gold.build import build_gold, plan_gold
+from cts_async.protocol.gold.build import GoldPlan, build_gold, intents_of, plan_gold
+from cts_async.protocol.gold.files import check_target, gold_lines, write_gold
+from cts_async.protocol.gold.sources import SourceLimits
 from cts_async.protocol.prompts import load_prompts
+from cts_async.records import Instance
+from cts_async.report.gold import summarise_gold
 from cts_async.search.backends.base import Hit
 from cts_async.search.backends.corpus import CorpusBackend
 
@@ -286,3 +294,166 @@ def test_a_place_where_no_file_can_be_is_refused_before_anything_starts(tmp_path
         build(tmp_path, gold={"out": tmp_path / "cts.toml" / "GOLD.jsonl"})
     build(tmp_path, gold={"out": tmp_path / "new" / "deep" / "GOLD.jsonl"})
     assert (tmp_path / "new" / "deep" / "GOLD.jsonl").exists()
+
+
+# --- A build's plan: distinct intents, the paper's models unless others are named, evidence that suits the extractor.
+
+
+KEYS = {"OPENAI_API_KEY": "sk-x", "QIANFAN_API_KEY": "sk-y", "WEBDANCER_BASE_URL": "http://127.0.0.1:9/v1"}
+
+
+def planned(folder: Path, *, gold: dict[str, Any] | None = None, **run: Any) -> GoldPlan:
+    data, corpus = write_world(folder)
+    options = {"data": str(data), "corpus": corpus, "runs_dir": folder / "runs", **run}
+    config = GoldConfig(**{"out": folder / "GOLD.jsonl", **options, **(gold or {})})
+    return plan_gold(config, load_catalogue(run.get("config_file")), KEYS)
+
+
+def test_intents_are_told_apart_by_their_words_not_their_spaces() -> None:
+    rows = [Instance("a", "x  y", "1"), Instance("b", "z", "2"), Instance("c", " x y", "3")]
+    assert [(one.id, one.ids) for one in intents_of(rows)] == [("a", ("a", "c")), ("b", ("b",))]
+
+
+@given(st.lists(st.sampled_from(["x", "x ", "ｘ", "y", "z"]), max_size=20))
+def test_every_instance_belongs_to_exactly_one_intent(queries: list[str]) -> None:
+    intents = intents_of(Instance(str(n), query, "q") for n, query in enumerate(queries))
+    ids = [id for intent in intents for id in intent.ids]
+    assert sorted(ids, key=int) == [str(n) for n in range(len(queries))]
+    assert [intent.id for intent in intents] == [intent.ids[0] for intent in intents]
+
+
+def test_the_paper_s_agent_and_extractor_are_the_default(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert plan.players(plan.system) == {"agent": "webdancer", "extractor": "ernie"}
+    assert plan.specs.keys() == {"webdancer", "ernie"}  # no Clarifier, no support, no judge
+    assert plan.directory == tmp_path / "runs" / "world-goldbuild"
+    assert plan.limits == SourceLimits()
+
+
+def test_an_option_wins_over_all_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "cts.toml"
+    file.write_text('[roles]\nextractor = "gpt"\n')
+    assert planned(tmp_path, config_file=file).extractor == "gpt"
+    assert planned(tmp_path, config_file=file, every_role="ernie").extractor == "ernie"
+    assert planned(tmp_path, config_file=file, every_role="ernie", extractor="gpt").extractor == "gpt"
+
+
+def test_limits_that_are_named_win_over_those_that_suit(tmp_path: Path) -> None:
+    limits = planned(tmp_path, gold={"max_sources": 7, "total_chars": 900}).limits
+    assert limits == SourceLimits(max_sources=7, chars_per_source=4000, total_chars=900)
+
+
+def test_the_identity_has_the_models_the_prompts_and_the_evidence_but_no_gold(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    identity = plan.identity(plan.system)
+    assert identity["system"] == "goldbuild"
+    assert identity["models"].keys() == {"agent", "extractor"}
+    assert {"gold.en", "gold.zh", "agent.native"} <= identity["prompts"].keys()
+    assert not any(name.startswith(("judge", "clarify")) for name in identity["prompts"])
+    assert identity["data"]["gold_sha256"] is None
+
+
+def test_an_unknown_extractor_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="unknown model 'nobody'"):
+        planned(tmp_path, extractor="nobody")
+
+
+# --- The gold file: whole or not at all, in the release's format, and nobody else's is touched.
+
+
+NUGGET = {"id": "N1", "text": "at nine", "weight": 3, "source_ids": ["S1"]}
+
+
+def done(id: str, **more: Any) -> dict[str, Any]:
+    line = {"id": id, "system": "goldbuild", "fused_query": f"query {id}", "answer": "x"}
+    return {**line, "gold": {"nuggets": [NUGGET]}, **more}
+
+
+def failed(id: str) -> dict[str, Any]:
+    return {"id": id, "error": {"step": "search", "kind": "no_sources", "message": "none"}}
+
+
+def directory(folder: Path, *lines: dict[str, Any]) -> Path:
+    (folder / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return folder
+
+
+def test_lines_come_in_the_order_of_the_intents_without_those_that_failed(tmp_path: Path) -> None:
+    results = directory(tmp_path, done("c"), failed("b"), failed("a"), done("a", answer="later"))
+    lines = [json.loads(line) for line in gold_lines(results, [(id, (id,)) for id in "abcd"])]
+    assert [(line["id"], line["answer"]) for line in lines] == [("a", "later"), ("c", "x")]
+    assert lines[0] == {
+        "id": "a",
+        "fused_query": "query a",
+        "gold": {"nuggets": [NUGGET]},
+        "instance_ids": ["a"],
+        "answer": "later",
+    }
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"gold": None}, {"gold": 5}, {"gold": {"nuggets": 4}}, {"gold": {"nuggets": [4]}}, {"fused_query": 3}],
+)
+def test_a_line_that_somebody_broke_is_named_and_nothing_is_written(
+    tmp_path: Path, broken: dict[str, Any]
+) -> None:
+    results = directory(tmp_path, done("a"), done("b", **broken))
+    told = "results.jsonl: the line of 'b' is damaged: remove it"
+    with pytest.raises(InputError, match=told):
+        write_gold(tmp_path / "GOLD.jsonl", gold_lines(results, [(id, (id,)) for id in "ab"]))
+    assert [path.name for path in tmp_path.iterdir()] == ["results.jsonl"]
+    write_json(tmp_path / "run.json", {})
+    with pytest.raises(InputError, match=told.replace("'b'", "'a'")):
+        summarise_gold(tmp_path)  # which wants to know of the grounding, too
+
+
+def test_what_is_written_can_be_read_as_gold_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "GOLD.jsonl"
+    assert write_gold(out, gold_lines(directory(tmp_path, done("a")), [("a", ("a",))])) == 1
+    assert read_gold(out).lookup("a", None)[0].text == "at nine"
+    assert [path.name for path in out.parent.iterdir()] == ["GOLD.jsonl"]
+
+
+def test_without_a_line_nothing_is_written_and_nothing_replaced(tmp_path: Path) -> None:
+    out = tmp_path / "GOLD.jsonl"
+    assert write_gold(out, []) == 0
+    assert list(tmp_path.iterdir()) == []
+    out.write_text("theirs")
+    write_gold(out, [])
+    assert out.read_text() == "theirs"
+
+
+def test_a_writer_that_breaks_off_leaves_the_old_file(tmp_path: Path) -> None:
+    out = tmp_path / "GOLD.jsonl"
+    out.write_text("old\n")
+
+    def lines() -> Any:
+        yield b"new\n"
+        raise OSError(5, "Input/output error")
+
+    with pytest.raises(Exception, match="Input/output error"):
+        write_gold(out, lines())
+    assert out.read_text() == "old\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["GOLD.jsonl"]
+
+
+@pytest.mark.parametrize("text", ["", "one\n", "two\n", "two\none\n"])
+def test_lines_of_one_s_own_may_be_replaced(tmp_path: Path, text: str) -> None:
+    (tmp_path / "GOLD.jsonl").write_text(text)
+    check_target(tmp_path / "GOLD.jsonl", [b"one\n", b"two\n"], force=False)
+
+
+def test_no_device_or_pipe_is_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for out in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(UsageError, match="not a regular file"):
+            check_target(out, [], force=True)
+
+
+@pytest.mark.parametrize("text", ["theirs\n", "one", "one\nedited\n"])
+def test_other_lines_may_not_unless_by_force(tmp_path: Path, text: str) -> None:
+    (tmp_path / "GOLD.jsonl").write_text(text)
+    with pytest.raises(UsageError, match="was not written by this build"):
+        check_target(tmp_path / "GOLD.jsonl", [b"one\n", b"two\n"], force=False)
+    check_target(tmp_path / "GOLD.jsonl", [], force=True)

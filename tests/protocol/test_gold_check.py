@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -10,7 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.datasets.gold import read_gold
-from cts_async.protocol.gold.check import MAX_PROBLEMS, check_gold, gold_json, told
+from cts_async.errors import UnusableOutput
+from cts_async.protocol.gold.check import (
+    GROUNDED_AT,
+    MAX_PROBLEMS,
+    MOST_NUGGETS,
+    MOST_QUOTES,
+    GoldForm,
+    Grounding,
+    check_gold,
+    gold_json,
+    ground,
+    grounding_json,
+    problems_text,
+)
 from cts_async.protocol.gold.sources import NumberedSource
 from cts_async.records import Nugget
 
@@ -176,7 +190,7 @@ def test_everything_that_is_wrong_is_listed_at_once() -> None:
 
 def test_a_flood_of_problems_is_cut_short() -> None:
     # Twenty weights, and nineteen repetitions of the first text.
-    sentence = told(problems(gold(nuggets=[{**N1, "id": f"N{n}", "weight": 9} for n in range(20)])))
+    sentence = problems_text(problems(gold(nuggets=[{**N1, "id": f"N{n}", "weight": 9} for n in range(20)])))
     assert sentence.count("weight must be") == MAX_PROBLEMS
     assert sentence.endswith("; and 27 more problems")
 
@@ -226,3 +240,238 @@ def test_whatever_comes_it_is_either_good_or_told_why_not(value: object) -> None
     assert set(read.reference_urls) <= {source.url for source in SOURCES}
     again, wrong = check_gold(gold_json(read), SOURCES)
     assert (wrong, again.repairs) == ((), ())
+
+
+# --- The form of a golden reference: a reply is read, or refused with all that is wrong; a grammar holds a tiny model.
+
+
+FERRY = NumberedSource(
+    "S1", "https://a.example/ferry", "Ferry", "The ferry leaves at nine. The crossing takes an hour. Yes."
+)
+FARES = NumberedSource("S4", "https://a.example/fares", "", '船票单程9元。The "blue" fare\\price is lower.')
+FORM = GoldForm((FERRY, FARES))
+NUGGET = {"id": "N1", "text": "The ferry leaves at nine.", "weight": 3, "source_ids": ["S1"]}
+REPLY = json.dumps({"query_intent": "Ferry times", "nuggets": [NUGGET]})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        REPLY,
+        f"Here it is:\n```json\n{REPLY}\n```",
+        f"<think>S1 says it</think>{REPLY}",
+        REPLY.replace('"weight": 3', '"weight": "3",'),
+    ],
+)
+def test_a_reply_is_read_in_every_usual_wrapping(text: str) -> None:
+    gold = FORM.parse(text)
+    assert [nugget.text for nugget in gold.nuggets] == ["The ferry leaves at nine."]
+    assert gold.reference_urls == ("https://a.example/ferry",)
+
+
+def test_all_that_is_wrong_is_told_in_one_sentence() -> None:
+    bad = REPLY.replace('"S1"', '"S2"').replace('"weight": 3', '"weight": 7').replace("Ferry times", "")
+    with pytest.raises(UnusableOutput) as caught:
+        FORM.parse(bad)
+    assert caught.value.problem == (
+        "query_intent is empty; nuggets[0] (N1): weight must be 1, 2 or 3, is 7; "
+        "nuggets[0] (N1): no source is called S2 (the sources are S1, S4)"
+    )
+    assert caught.value.text == bad
+
+
+@pytest.mark.parametrize("text", ["no JSON here", REPLY[: REPLY.index("at nine")]])
+def test_no_json_or_half_of_it_is_unusable(text: str) -> None:
+    with pytest.raises(UnusableOutput):
+        FORM.parse(text)
+
+
+def test_the_schema_knows_the_sources_and_the_weights() -> None:
+    nugget = FORM.json_schema["properties"]["nuggets"]["items"]["properties"]
+    assert nugget["weight"]["enum"] == [1, 2, 3]
+    assert nugget["source_ids"]["items"]["enum"] == ["S1", "S4"]
+
+
+def choices(grammar: str, rule: str) -> list[str]:
+    """The alternatives of a rule, each as the nugget that it writes, with weight 2."""
+    (body,) = re.findall(rf"^{rule} ::= (.*)$", grammar, re.MULTILINE)
+    return [_written(part) for part in body.split(" | ")]
+
+
+def _written(expression: str) -> str:
+    literals = re.findall(r'"((?:[^"\\]|\\.)*)"|(weight)', expression)
+    return "".join("2" if word else re.sub(r"\\(.)", r"\1", text) for text, word in literals)
+
+
+def test_the_grammar_lets_a_tiny_model_choose_among_the_sources_sentences() -> None:
+    grammar = FORM.grammar
+    assert grammar is not None
+    nuggets = [
+        json.loads('{"text":' + text)
+        for rule in ("said1", "said2", "said3")
+        for text in choices(grammar, rule)
+    ]
+    # "Yes." says too little. The sources take turns, and each third sentence goes to the same nugget.
+    assert [(nugget["text"], *nugget["source_ids"], nugget["weight"]) for nugget in nuggets] == [
+        ("The ferry leaves at nine.", "S1", 2),
+        ('The "blue" fare\\price is lower.', "S4", 2),
+        ("船票单程9元。", "S4", 2),
+        ("The crossing takes an hour.", "S1", 2),
+    ]
+
+
+def test_no_sentence_stands_in_two_rules_and_not_too_many_in_all() -> None:
+    many = NumberedSource("S1", "", "", " ".join(f"Boat number {n} leaves harbour today." for n in range(40)))
+    twin = NumberedSource("S2", "", "", "Boat number 1 leaves harbour: today!")
+    grammar = GoldForm((many, twin)).grammar
+    assert grammar is not None
+    rules = [f"said{n}" for n in range(1, MOST_NUGGETS + 1)]
+    texts = [json.loads('{"text":' + text)["text"] for rule in rules for text in choices(grammar, rule)]
+    assert len(texts) == len(set(texts)) == MOST_QUOTES
+    assert sum("number 1 " in text for text in texts) == 1
+
+
+def test_what_the_grammar_lets_through_is_good_gold() -> None:
+    grammar = FORM.grammar
+    assert grammar is not None
+    (root,) = re.findall(r"^root ::= (.*)$", grammar, re.MULTILINE)
+    for n in (1, 2, 3):
+        root = root.replace(f" said{n} ", " " + json.dumps(choices(grammar, f"said{n}")[0]) + " ")
+    text = _written(re.sub(r"(?<= )text(?= )", '"\\\\"Some words\\\\""', f" {root} "))
+    gold = FORM.parse(text)
+    assert len(gold.nuggets) == 3
+    assert gold.query_intent == "Some words"
+
+
+def test_every_rule_that_the_grammar_uses_is_there() -> None:
+    grammar = FORM.grammar
+    assert grammar is not None
+    rules = dict(line.split(" ::= ", 1) for line in grammar.splitlines())
+    bodies = [
+        re.sub(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|\{[\d,]+\}', " ", body) for body in rules.values()
+    ]
+    assert {word for body in bodies for word in re.findall(r"[^\s|]+", body)} == rules.keys() - {"root"}
+
+
+def test_without_a_sentence_there_is_no_grammar() -> None:
+    assert GoldForm((NumberedSource("S1", "", "", "Yes."),)).grammar is None
+
+
+# --- Grounding: how much of a nugget its cited sources say, worked out by hand in both languages.
+
+
+def source(id: str, text: str, title: str = "") -> NumberedSource:
+    return NumberedSource(id, f"https://a.example/{id}", title, text)
+
+
+def check(text: str, *sources: str, cites: tuple[str, ...] = ("S1",)) -> Grounding:
+    numbered = [source(f"S{n}", said) for n, said in enumerate(sources, 1)]
+    (checked,) = ground([Nugget("N1", text, 3.0, cites)], numbered)
+    return checked
+
+
+KNOWN_NUGGET = "The museum opened in 1997 and receives 1,200 visitors daily."
+# Its terms: museum, open, 1997, receiv, 1200, visitor, daili.
+
+
+@pytest.mark.parametrize(
+    ("said", "recall", "terms", "numbers", "grounded"),
+    [
+        ("Opening in 1997, the museum received 1200 visitors daily.", 7 / 7, (), (), True),
+        ("The museum, open since 1997, has 1200 visitors.", 5 / 7, ("receives", "daily"), (), True),
+        ("The museum opened in 1998 and receives 1200 visitors daily.", 6 / 7, (), ("1997",), False),
+        ("The museum opened in 1997 and receives visitors daily.", 6 / 7, (), ("1,200",), False),
+        (
+            "In 1997 it had 1200 seats.",
+            2 / 7,
+            ("museum", "opened", "receives", "visitors", "daily"),
+            (),
+            False,
+        ),
+        ("", 0.0, ("museum", "opened", "receives", "visitors", "daily"), ("1997", "1,200"), False),
+    ],
+)
+def test_english_by_hand(
+    said: str, recall: float, terms: tuple[str, ...], numbers: tuple[str, ...], grounded: bool
+) -> None:
+    checked = check(KNOWN_NUGGET, said)
+    assert checked.recall == pytest.approx(recall)
+    assert (checked.missing_terms, checked.missing_numbers) == (terms, numbers)
+    assert checked.grounded is grounded
+
+
+@pytest.mark.parametrize(
+    ("said", "recall", "terms", "numbers", "grounded"),
+    [
+        # 门票 and 10, then 元: the nugget's terms are 门票, 票价, 10, 元.
+        ("门票价格：10元。", 1.0, (), (), True),
+        ("门票10元", 3 / 4, ("票价",), (), True),
+        ("票价12元", 2 / 4, ("门票",), ("10",), False),
+    ],
+)
+def test_chinese_by_hand(
+    said: str, recall: float, terms: tuple[str, ...], numbers: tuple[str, ...], grounded: bool
+) -> None:
+    checked = check("门票价10元", said)
+    assert checked.recall == recall
+    assert (checked.missing_terms, checked.missing_numbers) == (terms, numbers)
+    assert checked.grounded is grounded
+
+
+def test_grounded_begins_exactly_at_the_threshold() -> None:
+    assert GROUNDED_AT == 0.5
+    assert check("red green blue black", "red green").grounded
+    assert not check("red green blue black white", "red green").grounded
+
+
+def test_cited_sources_count_together_and_titles_too() -> None:
+    assert check("red green blue black", "red", "green", cites=("S1", "S2")).recall == 0.5
+    (checked,) = ground([Nugget("N1", "red green", 1.0, ("S1",))], [source("S1", "green", title="red")])
+    assert checked.recall == 1.0
+
+
+def test_a_source_not_cited_that_says_it_better_is_named() -> None:
+    checked = check("red green blue black", "red", "red green blue", "red green")
+    assert (checked.recall, checked.better_source, checked.better_recall) == (0.25, "S2", 0.75)
+
+
+def test_a_source_that_says_as_much_as_the_cited_ones_is_no_better() -> None:
+    assert check("red green", "red", "green").better_source is None
+
+
+def test_a_nugget_that_cites_nobody_known_says_nothing() -> None:
+    checked = check("red green", "red", cites=("S9",))
+    assert (checked.recall, checked.better_source) == (0.0, "S1")
+
+
+def test_a_nugget_without_any_word_is_not_grounded() -> None:
+    assert check("...", "red").recall == 0.0
+
+
+def test_the_record_has_the_mean_and_leaves_out_what_is_empty() -> None:
+    nuggets = [Nugget("N1", "red green", 3.0, ("S1",)), Nugget("N2", "blue 7", 1.0, ("S1",))]
+    checked = ground(nuggets, [source("S1", "red green blue")])
+    assert grounding_json(checked) == {
+        "threshold": 0.5,
+        "mean": 0.75,
+        "ungrounded": ["N2"],
+        "nuggets": [{"id": "N1", "recall": 1.0}, {"id": "N2", "recall": 0.5, "missing_numbers": ["7"]}],
+    }
+
+
+words = st.text(st.sampled_from("ab 12.年门票价的"), max_size=30)
+
+
+@given(words, st.lists(words, min_size=1, max_size=4), words)
+def test_more_evidence_never_lowers_recall(nugget: str, texts: list[str], more: str) -> None:
+    cites = tuple(f"S{n}" for n in range(1, len(texts) + 1))
+    before = check(nugget, *texts, cites=cites)
+    after = check(nugget, *texts, more, cites=(*cites, f"S{len(cites) + 1}"))
+    assert 0.0 <= before.recall <= after.recall <= 1.0
+    assert set(after.missing_terms) <= set(before.missing_terms)
+    assert set(after.missing_numbers) <= set(before.missing_numbers)
+
+
+@given(words.filter(lambda text: any(ch.isalnum() for ch in text)))
+def test_a_statement_grounds_itself(text: str) -> None:
+    assert check(text, text).recall == 1.0

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cts_async.errors import InputError
 from cts_async.protocol.prompts import FIELDS, Prompt, PromptSet, load_prompts
-from cts_async.records import SCHEMES, Language
+from cts_async.records import Language
 
 LANGUAGES: tuple[Language, ...] = ("en", "zh")
 PROMPTS = load_prompts()
@@ -36,25 +36,24 @@ def judge_folder(folder: Path, text: str, name: str = "judge.en.txt") -> Path:
 
 @pytest.mark.parametrize("role", FIELDS)
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_role_speaks_both_languages(role: str, language: Language) -> None:
+def test_every_role_has_prompts_in_both_languages(role: str, language: Language) -> None:
     assert PROMPTS.get(role, language).name == f"{role}.{language}"
 
 
+SMALL = ("clarify", "answer", "rewrite", "agent", "judge")
+"""The roles of a default run."""
+
+
 @pytest.mark.parametrize("role", FIELDS)
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_there_are_small_prompts_in_both_languages(role: str, language: Language) -> None:
-    assert PROMPTS.get(role, language, "small").name == f"{role}.small.{language}"
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_roles_of_a_default_run_have_small_prompts_and_others_fall_back(
+    role: str, language: Language
+) -> None:
+    size = ".small" if role in SMALL else ""
+    assert PROMPTS.get(role, language, "small").name == f"{role}{size}.{language}"
 
 
-def test_a_missing_small_prompt_falls_back_to_the_full_one(tmp_path: Path) -> None:
-    prompts = load_prompts(
-        judge_folder(tmp_path, "## system\nx\n## user\n{query} {nuggets} {candidate_answer}")
-    )
-    (name,) = prompts.sha256
-    assert prompts.get("judge", "en", "small").name == name == "judge.en"
-
-
-def test_there_is_no_silent_change_of_language(tmp_path: Path) -> None:
+def test_missing_language_is_an_error(tmp_path: Path) -> None:
     text = "## system\nx\n## user\n{query} {nuggets} {candidate_answer}"
     prompts = load_prompts(judge_folder(tmp_path, text))
     with pytest.raises(InputError, match=r"judge\.zh\.txt: there is no 'zh' prompt for 'judge'"):
@@ -174,15 +173,11 @@ def tokens_at_most(text: str) -> int:
     return len(re.findall(r"[A-Za-z]+|\d|[^\w\s]|_|\n", text))
 
 
-FEW_SHOT = ("reformulate", *(s.replace("-", "_") + what for s in SCHEMES[1:] for what in ("", "_queries")))
-"""A tiny model copies one example; of three, it keeps to the query it was given more often."""
-
-
-@pytest.mark.parametrize("role", FIELDS)
+@pytest.mark.parametrize("role", SMALL)
 def test_small_prompts_fit_a_tiny_model(role: str) -> None:
     text = PROMPTS.get(role, "en", "small").text
-    assert tokens_at_most(text) < (350 if role in ("agent", *FEW_SHOT) else 200)
-    assert ("Examples:" if role in FEW_SHOT else "Example:") in text.split("## user")[0]
+    assert tokens_at_most(text) < (350 if role == "agent" else 200)
+    assert "Example:" in text.split("## user")[0]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from cts_async.cli.main import app
 from cts_async.config import JudgeConfig
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
@@ -95,7 +95,7 @@ def test_a_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
     (here / "deeper").mkdir()
     monkeypatch.chdir(here / "deeper")
     with pytest.raises(
-        UsageError, match=r"Paths count from where the run was made: judge it from there"
+        UsageError, match=r"Paths are relative to the directory where the run was made: judge it from there"
     ) as said:
         answers_of_run(here / "runs/r", None)
     assert "world.jsonl: no such file" in str(said.value)
@@ -111,7 +111,7 @@ def test_a_result_whose_answer_somebody_broke_is_named_and_nothing_is_judged(
     (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in whole))
     asked = len(provider.seen())
     with pytest.raises(
-        InputError, match=f"results.jsonl: field 'answer': of '{whole[2]['id']}' there is no text"
+        InputError, match=f"results.jsonl: field 'answer': instance '{whole[2]['id']}' has no answer text"
     ):
         cts("judge", run, "--judge", "mine", "-q")
     assert len(provider.seen()) == asked
@@ -121,7 +121,7 @@ def test_a_manifest_without_identity_says_nothing_of_the_data(run: Path) -> None
     manifest = json.loads((run / "run.json").read_bytes())
     del manifest["identity"]
     (run / "run.json").write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="field 'identity.data.sha256': does not say which data"):
+    with pytest.raises(InputError, match="field 'identity.data.sha256': does not record the data"):
         answers_of_run(run, None)
 
 
@@ -301,7 +301,7 @@ def test_dollars_without_a_price_start_nothing(here: Path, provider: Remote) -> 
 @pytest.mark.parametrize(
     ("last", "problem"),
     [
-        ('{"id": "s01", "answer": "x"}', r"cand\.jsonl:6: field 'id': 's01' already stands on line 1"),
+        ('{"id": "s01", "answer": "x"}', r"cand\.jsonl:6: field 'id': 's01' is also the id of line 1"),
         ('{"id": "s99"', r"cand\.jsonl:6: is not valid JSON"),
         ('{"id": "s99"}', r"cand\.jsonl:6: field 'answer': is missing"),
     ],
@@ -340,9 +340,8 @@ def test_a_limit_judges_the_first_and_a_larger_one_only_the_rest(here: Path, pro
     for limit in (2, 4):
         assert cts(*command, "--limit", limit) == 0
         assert summary(here / "out")["n_scored"] == limit
-    assert [item["id"] for item in lines(here / "out/per_item.jsonl")[:2]] == [
-        row["id"] for row in lines(GOLD)[:2]
-    ]
+    first = {item["id"] for item in lines(here / "out/per_item.jsonl")[:2]}  # concurrent, so in any order
+    assert first == {row["id"] for row in lines(GOLD)[:2]}
 
 
 def test_a_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(here: Path) -> None:
@@ -350,6 +349,6 @@ def test_a_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(here: Pat
     plan = plan_judging(config, load_catalogue(here / "cts.toml"), {})
     with (here / "cand.jsonl").open("a") as out:
         out.write("{")
-    with pytest.raises(RunStopped, match=r"cand\.jsonl:6: .*changed since it was checked"):
+    with pytest.raises(RunStopped, match=r"cand\.jsonl:6: .*changed while it was being judged"):
         asyncio.run(run_judging(plan, {}, Events()))
     assert len(lines(here / "out/per_item.jsonl")) == N

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from cts_async.analysis.runs import read_run
 from cts_async.cli.main import app
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.journal import read_jsonl
 from cts_async.errors import InputError, ProviderRefused, UsageError
 from cts_async.protocol.run_files import JUDGMENTS

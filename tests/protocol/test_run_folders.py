@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cts_async.protocol.run_folders import is_gold_build, is_talk, matching, run_folders, without_talks
+from cts_async.protocol.run_folders import (
+    is_conversation,
+    is_gold_build,
+    matching,
+    run_folders,
+    without_conversations,
+)
 
 
 def made(folder: Path, system: str) -> Path:
@@ -44,11 +50,11 @@ def test_a_torn_manifest_is_no_gold(tmp_path: Path) -> None:
 def test_conversations_are_no_answers_unless_there_is_nothing_else(tmp_path: Path) -> None:
     run, talk = made(tmp_path / "a", "orig"), made(tmp_path / "b", "gpt-cot-respond-k3")
     (talk / "run.json").write_text(json.dumps({"identity": {"system": "gpt-cot-respond-k3", "task": "talk"}}))
-    assert is_talk(talk)
-    assert not is_talk(run)
+    assert is_conversation(talk)
+    assert not is_conversation(run)
     assert run_folders([tmp_path]) == [run, talk]  # an audit looks at both
-    assert without_talks([run, talk]) == [run]
-    assert without_talks([talk]) == [talk]
+    assert without_conversations([run, talk]) == [run]
+    assert without_conversations([talk]) == [talk]
 
 
 def test_a_pattern_of_nothing_is_left_to_who_reads_it(tmp_path: Path) -> None:

@@ -212,9 +212,9 @@ def test_a_replay_is_another_run_and_names_the_journals(search: Search) -> None:
 
 def test_no_run_replays_itself(search: Search) -> None:
     first = search(FakeWeb(GONE), FakeModels(), name="first")
-    with pytest.raises(UsageError, match="that is this run itself"):
+    with pytest.raises(UsageError, match="a run cannot replay itself"):
         search(without_web(), FakeModels(), name="first", replay=(first,))
-    with pytest.raises(UsageError, match=r"no run there \(steps.jsonl is missing\)"):
+    with pytest.raises(UsageError, match=r"not a run directory: steps.jsonl not found"):
         search(without_web(), FakeModels(), name="x", replay=(first.parent / "nowhere",))
 
 

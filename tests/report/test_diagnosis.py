@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from cts_async.analysis.runs import read_run
 from cts_async.analysis.selection import read_run_set
 from cts_async.errors import UsageError
+from cts_async.report import statistics
 from cts_async.report.comparison import compare_runs, read_board
 from cts_async.report.diagnosis import diagnose_board, diagnose_named, print_report, report_json
 from cts_async.report.statistics import named_systems
@@ -379,3 +381,24 @@ def test_unanswered_conversations_are_refused(tmp_path: Path) -> None:
     found = read_run_set([str(tmp_path)])
     assert [run.clarifier for run in found.runs] == ["gpt-cot-respond"]
     assert f"{alone}: no user answered its questions, left out" in found.notes
+
+
+def test_new_module_in_the_folder_is_a_statistic(
+    runs: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path_factory.mktemp("more")
+    (folder / "question_lengths.py").write_text(
+        "from cts_async.report.tables import Column, DataTable, text\n"
+        "ORDER = 1000\n"
+        "def tables(diagnosis):\n"
+        "    rows = [{'system': one.system.label, 'n': one.system.n_turns} for one in diagnosis.systems]\n"
+        "    yield DataTable('question_lengths', 'Lengths', '', [Column('n', text('n'))], rows)\n"
+    )
+    monkeypatch.setattr(statistics, "__path__", [*statistics.__path__, str(folder)])
+    statistics._statistics.cache_clear()
+    try:
+        made = report_json(diagnose_named([str(runs)]))
+    finally:
+        statistics._statistics.cache_clear()
+        sys.modules.pop("cts_async.report.statistics.question_lengths", None)
+    assert {row["system"] for row in made["question_lengths"]} >= {"gpt-k1"}

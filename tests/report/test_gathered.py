@@ -11,7 +11,7 @@ from talk_world import INTENTS, write_talk_world
 
 from cts_async.config import EvaluationConfig
 from cts_async.datasets import open_dataset
-from cts_async.datasets.dataset import sha256_of
+from cts_async.datasets.io import sha256_of
 from cts_async.report.gathered import Opened, gather, open_instances, open_talks
 
 GOLD = {

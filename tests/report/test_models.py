@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cts_async.llm.catalog import ModelSpec, load_catalogue
-from cts_async.protocol.systems import Entry, entry, roster
+from cts_async.protocol.systems import Entry, entry, model_list
 from cts_async.report.models import count, limits_of, prices_of, print_model, print_models
 
 ENVIRON = {"OPENAI_API_KEY": "sk-secret"}
@@ -17,7 +17,7 @@ CATALOGUE = load_catalogue()
 
 def listed(width: int) -> str:
     out = io.StringIO()
-    print_models(Console(file=out, width=width, color_system=None), roster(CATALOGUE, ENVIRON))
+    print_models(Console(file=out, width=width, color_system=None), model_list(CATALOGUE, ENVIRON))
     return out.getvalue()
 
 

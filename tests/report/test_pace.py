@@ -1,10 +1,73 @@
-"""How long work will take yet, worked out by hand."""
+"""Arithmetic of progress: growth in the last minute, running mean, time left."""
 
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
 
-from cts_async.report.pace import Pace
+from cts_async.report.pace import LastMinute, Pace, RunningMean, t_975
+
+
+def test_in_the_first_minute_it_is_all_there_is() -> None:
+    sent = LastMinute(100.0, 0)
+    assert sent.grown(110.0, 7) == 7
+    assert sent.grown(160.0, 20) == 20
+
+
+def test_growth_before_the_last_minute_is_excluded() -> None:
+    sent = LastMinute(0.0, 0)
+    for second in range(1, 301):  # two a second
+        grown = sent.grown(float(second), 2 * second)
+    assert grown == 120
+    # A pause: nothing is added for a minute.
+    assert sent.grown(360.0, 600) == 0
+
+
+def test_looking_often_changes_nothing_and_keeps_little() -> None:
+    sent = LastMinute(0.0, 0)
+    for look in range(10_000):
+        grown = sent.grown(look / 100, look // 100)
+    assert grown in (60, 61)
+    assert len(sent._readings) <= 130
+
+
+def test_three_scores_worked_by_hand() -> None:
+    mean = RunningMean()
+    mean.add([40.0])
+    assert (mean.mean, mean.interval()) == (40.0, None)
+    mean.add([50.0, 60.0])
+    # s = 10, s / sqrt(3) = 5.7735, t(2) = 4.3027: 50 ± 24.84
+    assert mean.mean == 50.0
+    assert mean.interval() == pytest.approx((25.16, 74.84), abs=0.01)
+
+
+def test_equal_scores_leave_no_doubt() -> None:
+    mean = RunningMean()
+    mean.add([100.0] * 5)
+    assert mean.interval() == (100.0, 100.0)
+
+
+def test_no_scores_have_no_interval() -> None:
+    assert RunningMean().interval() is None
+
+
+@pytest.mark.parametrize("df", [1, 2, 5, 10, 11, 12, 17, 30, 100, 10_000])
+def test_student_s_t_is_scipy_s(df: int) -> None:
+    assert t_975(df) == pytest.approx(float(stats.t.ppf(0.975, df)), abs=2e-4)
+
+
+@given(st.lists(st.floats(0, 100), min_size=2, max_size=40), st.integers(0, 40))
+def test_it_does_not_matter_how_the_scores_come_in(scores: list[float], cut: int) -> None:
+    at_once, in_parts = RunningMean(), RunningMean()
+    at_once.add(scores)
+    in_parts.add(scores[:cut])
+    in_parts.add(scores[cut:])
+    low, high = at_once.interval() or (0.0, 0.0)
+    assert in_parts.interval() == (low, high)
+    assert low <= at_once.mean <= high
+    assert at_once.mean == pytest.approx(sum(scores) / len(scores))
 
 
 def walked(pace: Pace, job: str, steps: int, *, replayed: int = 0) -> None:
@@ -20,7 +83,7 @@ def begun(now: float = 0.0) -> Pace:
     return pace
 
 
-def test_nothing_is_said_before_three_jobs_have_ended() -> None:
+def test_no_estimate_before_three_jobs_have_ended() -> None:
     pace = begun()
     assert pace.left_s(10, 5.0) is None
     for n in range(2):
@@ -31,7 +94,7 @@ def test_nothing_is_said_before_three_jobs_have_ended() -> None:
     assert pace.left_s(7, 15.0) == pytest.approx(35.0)
 
 
-def test_where_there_are_few_jobs_a_third_of_them_is_enough() -> None:
+def test_estimate_after_a_third_of_few_jobs() -> None:
     pace = begun()
     assert pace.left_s(3, 5.0) is None
     walked(pace, "0", 1)
@@ -58,7 +121,7 @@ def test_a_job_that_is_longer_than_most_is_as_good_as_done() -> None:
     assert pace.left_s(1, 45.0) == pytest.approx(1.0)
 
 
-def test_what_was_remembered_is_no_pace() -> None:
+def test_replayed_steps_do_not_count_towards_the_pace() -> None:
     pace = begun()
     for n in range(3):
         walked(pace, str(n), 4, replayed=3)
@@ -66,7 +129,7 @@ def test_what_was_remembered_is_no_pace() -> None:
     assert pace.left_s(4, 12.0) == pytest.approx(40.0)
 
 
-def test_an_outage_is_no_part_of_it_and_while_it_lasts_nobody_knows() -> None:
+def test_outage_stops_the_clock_and_the_estimate() -> None:
     pace = begun()
     for n in range(3):
         walked(pace, str(n), 4)
@@ -101,7 +164,7 @@ def test_steps_and_jobs_counted_in_bulk_make_the_same_pace() -> None:
     assert pace.left_s(7, 15.0) == pytest.approx(35.0)
 
 
-def test_steps_in_bulk_of_jobs_under_way_count_when_they_are_told_and_once() -> None:
+def test_bulk_steps_of_active_jobs_count_once() -> None:
     pace = begun()
     pace.ended_in_bulk(3, executed=12, steps=12)
     pace.counted(27)
@@ -111,7 +174,7 @@ def test_steps_in_bulk_of_jobs_under_way_count_when_they_are_told_and_once() -> 
     assert pace.left_s(5, 15.5) == pytest.approx(12.5)
 
 
-def test_what_was_remembered_is_no_pace_in_bulk_either() -> None:
+def test_replayed_steps_in_bulk_do_not_count_towards_the_pace() -> None:
     pace = begun()
     pace.ended_in_bulk(3, executed=3, steps=12)
     assert pace.left_s(4, 12.0) == pytest.approx(40.0)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from cts_async.protocol.results import outcome_line
+from cts_async.protocol.results import outcome_line, unmarked
 from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
-from cts_async.report.result_columns import HealthColumns, Scores, ToolHealth
+from cts_async.report.result_columns import ResultColumns, Scores, ToolHealth, tool_health_of
 from cts_async.report.results import print_results
 from cts_async.report.summary import summarise_run, write_summary
 
@@ -55,11 +55,8 @@ def visits(n: int, *reasons: tuple[str, str], searches: int = 0) -> ToolUse:
     return ToolUse(searches, n, tuple(ToolFailure("visit", host, reason) for host, reason in reasons))
 
 
-def health(*lines: dict[str, Any], rows: list[int] | None = None) -> ToolHealth:
-    columns = HealthColumns()
-    for row, one in enumerate(lines):
-        columns.add(row, one)
-    return columns.of(np.array(range(len(lines)) if rows is None else rows))
+def health(*lines: dict[str, Any]) -> ToolHealth:
+    return ToolHealth.total(found for one in lines if (found := tool_health_of(one)))
 
 
 def test_tool_health_counts_requests_and_failures() -> None:
@@ -90,8 +87,6 @@ def test_tool_shares_are_over_all_lines() -> None:
     found = health(
         line("1", visits(4, ("a.org", "http 404"), searches=2)),
         line("2", visits(4, ("a.org", "http 404"), ("b.org", "timeout"))),
-        line("3", visits(92)),
-        rows=[0, 1],
     )
     assert (found.share("search"), found.share("visit")) == (1.0, 1 - 3 / 8)
     assert found.failed == {("visit", "a.org", "http 404"): 2, ("visit", "b.org", "timeout"): 1}
@@ -142,3 +137,10 @@ def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
     assert shown.startswith("orig: visits worked: 88 % (a?b ccc")
     assert "at [red]evil?[2J.org 1)" in shown
     assert "\x1b" not in shown
+
+
+def test_superseded_line_does_not_count_in_tool_health(tmp_path: Path) -> None:
+    lines = [line("q1", visits(4, ("a.org", "dns"))), line("q2", visits(1)), line("q1", visits(2))]
+    results = tmp_path / "results.jsonl"
+    results.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert ResultColumns(results, unmarked).tools == ToolHealth({"search": 0, "visit": 3})

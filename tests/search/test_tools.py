@@ -1,34 +1,329 @@
-"""What the agent reads of searches and visits."""
+"""The agent's tools piece by piece: what is remembered, what is told, what is tried again."""
 
 from __future__ import annotations
 
-from cts_async.search.backends.base import Hit
-from cts_async.search.turn_format import format_failure, format_search, format_visit
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from virtual_time import run_virtual
+
+from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import RetryPolicy
+from cts_async.errors import (
+    ProviderRefused,
+    RejectedError,
+    StepError,
+    TimedOut,
+    ToolError,
+    TransientError,
+    UnusableOutput,
+)
+from cts_async.records import Source, ToolFailure, ToolUse
+from cts_async.search.backends.base import Hit, Page
+from cts_async.search.tools import AgentSettings, Evidence, ToolResult, Tools, hit_row, read_hits, reason_of
+from cts_async.search.turn_format import SearchCall, VisitCall
+
+IMPATIENT = RetryPolicy(max_transient=0, patience_s=0.0)
 
 
-def test_search_results_read_as_in_webdancer():
-    hits = [
-        Hit("1", "https://x/a_(b)", "A\nB", "First  snippet.", 2.0),
-        Hit("2", "https://x/c", "C", "", 1.0, date="2024-01-01", source="Example"),
-    ]
-    assert format_search("my query", hits) == (
-        "A search for 'my query' found 2 results:\n\n## Web Results\n"
-        "1. [A B](https://x/a_%28b%29)\nFirst snippet.\n\n"
-        "2. [C](https://x/c)\nDate published: 2024-01-01\nSource: Example"
+class Web:
+    """A page for every address; the words in queries and addresses say what goes wrong. Counts what it is asked."""
+
+    name, engine = "web", "Google"
+
+    def __init__(self) -> None:
+        self.searched: list[str] = []
+        self.fetched: list[str] = []
+        self.well = False
+
+    async def search(self, query: str, limit: int) -> list[Hit]:
+        self.searched.append(query)
+        await anyio.sleep(0.02 if query == "slow" else 0)
+        self._fail(query)
+        return [Hit("1", f"https://x/{query}", f"About {query}", "A snippet.", 1.0, date="2024")][:limit]
+
+    async def fetch(self, url: str) -> Page:
+        self.fetched.append(url)
+        self._fail(url)
+        return Page("1", url, "Rome", "The Colosseum was built in 80 AD.")
+
+    def _fail(self, what: str) -> None:
+        if self.well:
+            return
+        if "bad" in what:
+            raise ToolError(f"nothing at {what}", reason="http 404", host="x")
+        if "flaky" in what:
+            raise TimedOut("no answer")
+        if "unpaid" in what:
+            raise ProviderRefused("out of credit")
+
+
+class Reading:
+    """A model that reads pages; it fails as often as it is told to."""
+
+    def __init__(self, *errors: StepError) -> None:
+        self.errors, self.asked = list(errors), []
+
+    async def extract(self, ctx: Context, step: str, page: Page, goal: str) -> Evidence:
+        self.asked.append((step, page.url, goal))
+        if self.errors:
+            raise self.errors.pop(0)
+        return Evidence("Built in 80 AD.", "It is old.")
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    return tmp_path / "steps.jsonl"
+
+
+def toolbox(web: Web, **options: Any) -> Tools:
+    settings = AgentSettings(page_chars=300)
+    return Tools(web, web, "identity", settings, page_retry=IMPATIENT, **options)
+
+
+def used(journal: Path, box: Tools, *calls: SearchCall | VisitCall, lost: Any = None) -> list[ToolResult]:
+    """What each call brings, in a session of its own over `journal`; raises what ends the run."""
+    told: list[ToolResult] = []
+
+    async def walk(ctx: Context) -> None:
+        for i, call in enumerate(calls, 1):
+            told.append(await box.use(ctx, call, f"1.{i}", lost or {}))
+
+    async def finish(ended: object) -> None:
+        if isinstance(ended, BaseException):
+            raise ended
+
+    async def main() -> None:
+        opened = Journal(journal)
+        lanes = [lane for lane in (box.engine_lane, box.reader_lane) if lane]
+        try:
+            await Runner(lanes, policy=IMPATIENT).run([Job("run", "q1", opened, walk, finish)])
+        finally:
+            opened.close()
+
+    asyncio.run(main())
+    return told
+
+
+def steps(journal: Path, *, ok: bool = True) -> list[str]:
+    return [record["step"] for record in read_jsonl(journal) if record["ok"] is ok]
+
+
+# --- Searching
+
+
+def test_queries_are_separate_steps_reported_in_order(journal: Path) -> None:
+    (told,) = used(journal, toolbox(Web()), SearchCall(("slow", "quick")))
+    first, second = told.text.split("\n=======\n")
+    assert first.startswith("A Google search for 'slow' found 1 results:")
+    assert second.startswith("A Google search for 'quick'")
+    assert sorted(steps(journal)) == ["search/tool/1.1/query/1", "search/tool/1.1/query/2"]
+    assert told.sources[0] == Source("https://x/slow", "About slow", "A snippet.", "snippet")
+    assert told.use == ToolUse(searches=2)
+
+
+def test_results_are_recorded_as_rows_and_replayed_identically(journal: Path) -> None:
+    web = Web()
+    before = used(journal, toolbox(web), SearchCall(("ferry",)))
+    (record,) = read_jsonl(journal)
+    assert record["request"] == {"query": "ferry"}
+    assert record["response"] == {"hits": [["https://x/ferry", "About ferry", "A snippet.", "2024"]]}
+    assert used(journal, toolbox(web), SearchCall(("ferry",))) == before
+    assert web.searched == ["ferry"]
+
+
+def test_only_failed_query_is_tried_again(journal: Path) -> None:
+    web = Web()
+    (told,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
+    assert told.text.endswith("\n=======\nError: the search for 'bad' failed: nothing at bad.")
+    assert told.use == ToolUse(searches=2, failures=(ToolFailure("search", "x", "http 404"),))
+    assert told.unrecorded == {"query/2": {"error": "nothing at bad", "reason": "http 404", "host": "x"}}
+    web.well = True
+    (again,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
+    assert "Error" not in again.text
+    assert web.searched == ["good", "bad", "bad"]
+
+
+def test_recorded_failure_is_not_tried_again(journal: Path) -> None:
+    web = Web()
+    (told,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
+    web.well = True
+    assert used(journal, toolbox(web), SearchCall(("good", "bad")), lost=told.unrecorded) == [told]
+    assert web.searched == ["good", "bad"]
+
+
+def test_failure_after_all_retries_is_reported_and_not_recorded(journal: Path) -> None:
+    (told,) = used(journal, toolbox(Web()), SearchCall(("flaky",)))
+    assert told.text == "Error: the search for 'flaky' failed: no answer."
+    assert told.use.failures == (ToolFailure("search", "web", "timeout"),)
+    assert steps(journal) == []
+
+
+def test_an_account_that_is_refused_stops_the_run(journal: Path) -> None:
+    lane = Lane("web", LaneLimits())
+    with pytest.raises(ProviderRefused, match="out of credit"):
+        used(journal, toolbox(Web(), engine_lane=lane), SearchCall(("unpaid",)))
+    assert lane.stopped
+
+
+# --- Visiting
+
+
+def test_a_page_is_fetched_once_however_often_it_is_read(journal: Path) -> None:
+    web = Web()
+    goals = [VisitCall(("https://x/1",), goal) for goal in ("when", "who")]
+    used(journal, toolbox(web), *goals)
+    used(journal, toolbox(web), *goals, VisitCall(("https://x/1#part",), "where"))
+    assert web.fetched == ["https://x/1"]
+    (record,) = read_jsonl(journal)
+    assert record["response"]["text"] == "The Colosseum was built in 80 AD."
+
+
+def test_visit_without_model_returns_lexical_evidence(journal: Path) -> None:
+    (told,) = used(journal, toolbox(Web()), VisitCall(("https://x/1",), "when"))
+    assert "Evidence in page:\nThe Colosseum was built in 80 AD.\n" in told.text
+    (source,) = told.sources
+    assert (source.url, source.title, source.kind) == ("https://x/1", "Rome", "page")
+    assert "80 AD" in source.text
+    assert told.use == ToolUse(visits=1)
+
+
+def test_a_model_reads_the_page_for_the_goal_in_a_step_of_its_own(journal: Path) -> None:
+    reading = Reading()
+    (told,) = used(journal, toolbox(Web(), extractor=reading), VisitCall(("https://x/1",), "when"))
+    assert reading.asked == [("visit/1.1/1", "https://x/1", "when")]
+    assert told.sources == (Source("https://x/1", "Rome", "Built in 80 AD.\n\nIt is old.", "page"),)
+
+
+def test_bad_page_does_not_affect_others(journal: Path) -> None:
+    web = Web()
+    (told,) = used(journal, toolbox(web), VisitCall(("https://x/bad", "https://x/2"), "when"))
+    first, second = told.text.split("\n=======\n")
+    assert first == "Error: the visit to https://x/bad failed: nothing at https://x/bad."
+    assert second.startswith("The useful information in https://x/2")
+    assert told.use == ToolUse(visits=2, failures=(ToolFailure("visit", "x", "http 404"),))
+    assert steps(journal) == ["search/tool/1.1/page/2"]
+    assert steps(journal, ok=False) == ["search/tool/1.1/page/1"]
+
+
+@pytest.mark.parametrize("error", [UnusableOutput("no JSON"), RejectedError("content refused", status=400)])
+def test_page_unreadable_for_model_is_read_lexically(journal: Path, error: StepError) -> None:
+    web = Web()
+    (told,) = used(journal, toolbox(web, extractor=Reading(error)), VisitCall(("https://x/1",), "when"))
+    assert "The Colosseum was built in 80 AD." in told.text
+    assert "no model could read this page" in told.text
+    assert told.use == ToolUse(visits=1, lexical=1)
+    # What was told stays so where the agent has gone on from it; else the model is asked again. No second fetch.
+    reading = Reading()
+    assert used(
+        journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"), lost=told.unrecorded
     )
-    assert format_search("q", hits, "Google").startswith("A Google search for 'q' found 2 results:")
-    assert format_search("q", []) == "No results found for 'q'. Try a more general query."
+    assert reading.asked == []
+    used(journal, toolbox(web, extractor=reading), VisitCall(("https://x/1",), "when"))
+    assert len(reading.asked) == len(web.fetched) == 1
 
 
-def test_a_visit_reads_as_in_webdancer():
-    assert format_visit("https://x", "when", "In 80 AD.", "Rome") == (
-        "The useful information in https://x for user goal when as follows:\n\n"
-        "Evidence in page:\nIn 80 AD.\n\nSummary:\nRome\n"
-    )
+def test_only_evidence_of_local_documents_is_recorded(journal: Path) -> None:
+    web = Web()
+    box = toolbox(web, records_pages=False)
+    before = used(journal, box, VisitCall(("https://x/1",), "when"))
+    (record,) = read_jsonl(journal)
+    assert set(record["response"]) == {"title", "evidence", "summary"}
+    assert used(journal, box, VisitCall(("https://x/1",), "when")) == before
+    assert web.fetched == ["https://x/1"]
 
 
-def test_a_failure_is_one_bounded_line():
-    told = format_failure("the visit to https://x", "HTTP 500:\n" + "no " * 500)
-    assert told.startswith("Error: the visit to https://x failed: HTTP 500: no no ")
-    assert "\n" not in told
-    assert len(told) <= len("Error: the visit to https://x failed: ") + 300 + 1
+def test_local_documents_read_by_model_are_not_recorded(journal: Path) -> None:
+    web = Web()
+    box = toolbox(web, records_pages=False, extractor=Reading())
+    used(journal, box, VisitCall(("https://x/1",), "when"))
+    assert steps(journal) == []
+    assert web.fetched == ["https://x/1"]
+
+
+def test_interruption_after_fetch_does_not_fetch_again(journal: Path) -> None:
+    web = Web()
+
+    class Killed(Reading):
+        async def extract(self, *_: object) -> Evidence:
+            raise ProviderRefused("gone")
+
+    call = VisitCall(("https://x/1",), "when")
+    with pytest.raises(ProviderRefused):
+        used(journal, toolbox(web, extractor=Killed()), call)
+    assert steps(journal) == ["search/tool/1.1/page/1"]
+    (told,) = used(journal, toolbox(web, extractor=Reading()), call)
+    assert "It is old." in told.text
+    assert web.fetched == ["https://x/1"]
+
+
+# --- Limits
+
+
+def test_searches_keep_the_limit_of_their_account(tmp_path: Path) -> None:
+    """Thirteen queries at twelve a minute: the first at once, the last after a minute."""
+
+    class Quick(Web):
+        async def search(self, query: str, limit: int) -> list[Hit]:
+            self.searched.append(query)
+            return []
+
+    async def main() -> float:
+        web, lane = Quick(), Lane("web", LaneLimits(requests_per_min=12))
+        box, opened = toolbox(web, engine_lane=lane), Journal(tmp_path / "steps.jsonl")
+
+        async def walk(ctx: Context) -> None:
+            await box.use(ctx, SearchCall(tuple(f"{ctx.job.id} {i}" for i in range(13))), "1.1", {})
+
+        async def finish(_: object) -> None:
+            return
+
+        loop = asyncio.get_running_loop()
+        await Runner([lane], clock=loop.time).run([Job("run", "q1", opened, walk, finish)])
+        opened.close()
+        assert len(web.searched) == 13
+        return loop.time()
+
+    assert 60 <= run_virtual(main) <= 62
+
+
+# --- Data
+
+
+def test_a_row_leaves_out_what_is_empty_at_its_end() -> None:
+    hit = Hit("7", "https://x", "T", "", 3.0, source="S")
+    assert hit_row(hit) == ["https://x", "T", "", "", "S"]
+    assert hit_row(Hit("", "", "", "", 0.0)) == [""]
+    (read,) = read_hits({"hits": [["https://x", "T"]]})
+    assert (read.url, read.title, read.snippet, read.date, read.source) == ("https://x", "T", "", "", "")
+
+
+def test_an_engine_that_gives_whole_pages_does_not_fill_the_conversation() -> None:
+    row = hit_row(Hit("7", "https://x", "T" * 5000, "s" * 100_000, 1.0, "d" * 5000, "e" * 5000))
+    assert [len(cell) for cell in row] == [9, 300, 1000, 300, 300]
+
+
+@pytest.mark.parametrize("response", [{}, None, {"hits": 3}, {"hits": [["1", "2", "3", "4", "5", "6"]]}, []])
+def test_invalid_recorded_hits_are_unusable(response: object) -> None:
+    with pytest.raises(UnusableOutput):
+        read_hits(response)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (ToolError("x", reason="too large"), "too large"),
+        (TimedOut("x"), "timeout"),
+        (TransientError("x", status=503), "http 503"),
+        (TransientError("x"), "connection"),
+        (RejectedError("x", status=400), "http 400"),
+        (UnusableOutput("x"), "unusable_output"),
+    ],
+)
+def test_reasons_are_short_and_stable(error: StepError, reason: str) -> None:
+    assert reason_of(error) == reason

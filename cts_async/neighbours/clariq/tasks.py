@@ -15,9 +15,7 @@ from statistics import fmean
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cts_async.datasets.fields import kind_of, short
-from cts_async.datasets.json_file import parse_json, read_bytes
-from cts_async.datasets.lines import MAX_LINE_BYTES, byte_lines, decode
-from cts_async.datasets.unique import FirstLines
+from cts_async.datasets.io import MAX_LINE_BYTES, byte_lines, decode, earlier_line, parse_json, read_bytes
 from cts_async.errors import InputError
 from cts_async.neighbours.qulac.records import refuse_pickle
 from cts_async.report.tables import Column, DataTable, number, text
@@ -46,14 +44,14 @@ def read_run(
     `repeats` collects the numbers of lines whose question occurs earlier for its topic. InputError names file, line and
     field: other than six cells, a rank or score that is no number, and a file without lines.
     """
-    seen = FirstLines()
+    seen: dict[str, int] = {}
     line = 0
     for line, cells in _run_lines(path, RUN_COLUMNS, max_line_bytes):
         topic, _, question, rank, score, _ = cells
         if not rank.isdecimal():
             problem = f"must be a whole number from 0, is {short(rank)}"
             raise InputError(path, problem, line=line, field="rank")
-        if seen.add(f"{topic} {question}", line) is not None and repeats is not None:
+        if earlier_line(seen, f"{topic} {question}", line) is not None and repeats is not None:
             repeats.append(line)
         yield RunLine(topic, question, _read_score(path, line, score))
     if not line:

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from cts_async.analysis.stats import PairedT, holm, paired_t_test
+from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.mimics_duo.features import (
     FEATURES,
@@ -200,22 +200,12 @@ def _tested(panes: _Panes, scores: Mapping[str, Array], weights: Mapping[str, Ar
 # --- Tests and tables ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedPair:
-    """One pair of a family: the test of `left` minus `right`, and its p by Holm's correction over the family."""
-
-    left: str
-    right: str
-    test: PairedT
-    p_holm: float
-
-
-def t_tests(values: Mapping[str, Array], pairs: Sequence[tuple[str, str]]) -> list[ComparedPair]:
-    """Test each pair of systems as one family; `values` are arrays over the same queries, by system."""
+def t_tests(measure: str, values: Mapping[str, Array], pairs: Sequence[tuple[str, str]]) -> list[Row]:
+    """Paired t-tests of left minus right, one family for Holm's correction; `values` are over the same queries."""
     tests = [paired_t_test(values[left].tolist(), values[right].tolist()) for left, right in pairs]
     adjusted = holm([test.p for test in tests])
     return [
-        ComparedPair(left, right, test, p)
+        {"measure": measure, "left": left, "right": right, **asdict(test), "p_holm": p}
         for (left, right), test, p in zip(pairs, tests, adjusted, strict=True)
     ]
 
@@ -251,22 +241,10 @@ class PaneRanking:
     def rankers(self) -> tuple[str, ...]:
         return tuple(self.found.weights)
 
-    def tests(self, pairs: Sequence[tuple[str, str]]) -> dict[str, list[ComparedPair]]:
-        """Paired t-tests over the queries, by measure; each measure is a family for Holm's correction."""
-        measured = (self.found.precision, self.found.reciprocal)
-        return {
-            name: t_tests(values, pairs) for name, values in zip(_MEASURES.values(), measured, strict=True)
-        }
-
-    @property
-    def against_random(self) -> dict[str, list[ComparedPair]]:
-        """Every ranker against the random one's expectation."""
-        return self.tests([(name, RANDOM) for name in self.rankers])
-
-    @property
-    def pairwise(self) -> dict[str, list[ComparedPair]]:
-        """Every ranker against every other."""
-        return self.tests(list(combinations(self.rankers, 2)))
+    def tests(self, pairs: Sequence[tuple[str, str]]) -> list[Row]:
+        """Paired t-tests over the queries; each measure is a family for Holm's correction."""
+        measured = {"P@1": self.found.precision, "MRR": self.found.reciprocal}
+        return [row for measure, values in measured.items() for row in t_tests(measure, values, pairs)]
 
 
 def learn_ranking(
@@ -286,11 +264,13 @@ def ranking_tables(ranking: PaneRanking, features_of: str) -> list[DataTable]:
     The settings, all tests and all weights are in JSON and CSV only.
     """
     weights = [row for name in ranking.rankers for row in _weighed(ranking, name)]
+    against_random = ranking.tests([(name, RANDOM) for name in ranking.rankers])
+    pairwise = ranking.tests(list(combinations(ranking.rankers, 2)))
     return [
         DataTable("data", "", "", (), [_settings(ranking)], shown=0),
-        _rankers(ranking),
-        _differences(ranking),
-        DataTable("tests", "", "", (), list(_tests(ranking)), shown=0),
+        _rankers(ranking, against_random),
+        _differences(ranking, pairwise),
+        DataTable("tests", "", "", (), [*against_random, *pairwise], shown=0),
         _top_features(ranking, features_of),
         DataTable("features", "", "", (), weights, shown=0),
     ]
@@ -320,16 +300,16 @@ def _settings(ranking: PaneRanking) -> Row:
     }
 
 
-def _rankers(ranking: PaneRanking) -> DataTable:
-    found, against = ranking.found, ranking.against_random
-    by_name = {measure: {pair.left: pair.p_holm for pair in pairs} for measure, pairs in against.items()}
+def _rankers(ranking: PaneRanking, tests: Sequence[Row]) -> DataTable:
+    found = ranking.found
+    p_holm = {(test["measure"], test["left"]): test["p_holm"] for test in tests}
     rows = [
         {
             "ranker": name,
             "title": _title(name),
             "p_at_1": float(found.precision[name].mean()),
             "mrr": float(found.reciprocal[name].mean()),
-            **{f"p_{key}_vs_random": by_name[measure].get(name) for key, measure in _MEASURES.items()},
+            **{f"p_{key}_vs_random": p_holm.get((measure, name)) for key, measure in _MEASURES.items()},
         }
         for name in (*ranking.rankers, *_BASELINES)
     ]
@@ -350,14 +330,13 @@ def _rankers(ranking: PaneRanking) -> DataTable:
     return DataTable("rankers", f"Rankers trained on {ranking.train}{tested}", caption, columns, rows)
 
 
-def _differences(ranking: PaneRanking) -> DataTable:
+def _differences(ranking: PaneRanking, tests: Sequence[Row]) -> DataTable:
     """Rankers against rankers: P@1 above the diagonal, MRR below it."""
-    names, tests = ranking.rankers, ranking.pairwise
+    names = ranking.rankers
     cells: dict[tuple[str, str], float] = {}
-    for pair in tests["P@1"]:
-        cells[pair.left, pair.right] = pair.p_holm
-    for pair in tests["MRR"]:
-        cells[pair.right, pair.left] = pair.p_holm
+    for test in tests:
+        left, right = test["left"], test["right"]
+        cells[(left, right) if test["measure"] == "P@1" else (right, left)] = test["p_holm"]
     rows = [
         {"ranker": f"{place} {_title(name)}", **{other: cells.get((name, other)) for other in names}}
         for place, name in enumerate(names, 1)
@@ -366,15 +345,15 @@ def _differences(ranking: PaneRanking) -> DataTable:
     columns += [Column(str(place), _p(name)) for place, name in enumerate(names, 1)]
     caption = (
         "p of a paired t-test over the queries, Holm's correction over the pairs: P@1 above the diagonal, MRR below. "
-        + " ".join(_counted(measure, pairs) for measure, pairs in tests.items())
+        + " ".join(_significant(measure, tests) for measure in _MEASURES.values())
     )
     return DataTable("differences", "Do they differ?", caption, columns, rows if len(names) > 1 else [])
 
 
-def _counted(measure: str, pairs: Sequence[ComparedPair]) -> str:
-    corrected = sum(pair.p_holm < ALPHA for pair in pairs)
-    alone = sum(pair.test.p < ALPHA for pair in pairs)
-    return f"{measure}: {corrected} of {len(pairs)} at p < {ALPHA}, {alone} uncorrected."
+def _significant(measure: str, tests: Sequence[Row]) -> str:
+    family = [test for test in tests if test["measure"] == measure]
+    corrected, alone = (sum(test[key] < ALPHA for test in family) for key in ("p_holm", "p"))
+    return f"{measure}: {corrected} of {len(family)} at p < {ALPHA}, {alone} uncorrected."
 
 
 def _top_features(ranking: PaneRanking, name: str) -> DataTable:
@@ -393,14 +372,6 @@ def _weighed(ranking: PaneRanking, name: str) -> list[Row]:
         {"ranker": name, "feature": feature, "weight": weights[feature]}
         for feature in sorted(FEATURES, key=lambda feature: -abs(weights[feature]))
     ]
-
-
-def _tests(ranking: PaneRanking) -> Iterator[Row]:
-    for family in (ranking.against_random, ranking.pairwise):
-        for measure, pairs in family.items():
-            for pair in pairs:
-                named = {"measure": measure, "left": pair.left, "right": pair.right}
-                yield {**named, **asdict(pair.test), "p_holm": pair.p_holm}
 
 
 def _title(name: str) -> str:

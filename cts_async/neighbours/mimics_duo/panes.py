@@ -18,12 +18,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from cts_async.datasets.contents import Contents, Fact, Span, counted
 from cts_async.datasets.fields import kind_of, listed, short
-from cts_async.datasets.lines import MAX_LINE_BYTES
-from cts_async.datasets.rows import TSV_SUFFIXES, Row, read_rows, read_tsv
-from cts_async.datasets.shelf import Item, Shelf
-from cts_async.datasets.unique import FirstLines
+from cts_async.datasets.inspect import Contents, Fact, Inspected, Item, Span, counted
+from cts_async.datasets.io import MAX_LINE_BYTES, TSV_SUFFIXES, Row, earlier_line, read_rows, read_tsv
 from cts_async.errors import InputError, UsageError
 
 Impression: TypeAlias = Literal["low", "medium", "high"]
@@ -196,15 +193,16 @@ class _Seen:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._panes, self._queries = FirstLines(), FirstLines()
+        self._panes: dict[str, int] = {}
+        self._queries: dict[str, int] = {}
         self._query: str | None = None
 
     def check(self, cells: _Cells) -> None:
         key = "\t".join(cells.row[column] for column in _KEY)
-        if (first := self._panes.add(key, cells.line)) is not None:
+        if (first := earlier_line(self._panes, key, cells.line)) is not None:
             raise cells.error(None, f"is the same pane as line {first}")
         query = cells.row["query"]
-        if query != self._query and (first := self._queries.add(query, cells.line)) is not None:
+        if query != self._query and (first := earlier_line(self._queries, query, cells.line)) is not None:
             problem = f"the panes of {short(query)} are not contiguous: they begin at line {first}"
             raise cells.error("query", problem)
         self._query = query
@@ -451,10 +449,16 @@ def _number(path: Path, line: int, column: str, cell: str) -> float | None:
 # --- `cts data show | validate | convert mimics-duo:DIR` -------------------------------------------------
 
 
-def open_panes(folder: Path) -> Shelf:
-    """Open the panes for `cts data`; they have no instances."""
+def open_panes(target: str, gold: Path | None = None) -> Inspected:
+    """Open the panes in the folder `target` as items to inspect; there are no instances among them."""
+    if not target:
+        raise UsageError("mimics-duo needs a path: mimics-duo:DIR, the folder with its four TSV files")
+    if gold is not None:
+        raise UsageError("--gold: mimics-duo has no instances that nuggets could belong to")
+    folder = Path(target).expanduser()
     paths = tuple(folder / name for name in FILES)
-    return Shelf("mimics-duo", paths, partial(pane_contents, folder), partial(_pane_items, folder))
+    contents, items = partial(pane_contents, folder), partial(_pane_items, folder)
+    return Inspected("mimics-duo", "MIMICS-Duo", paths, contents, items)
 
 
 def pane_contents(folder: Path) -> Contents:

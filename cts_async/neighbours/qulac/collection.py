@@ -18,14 +18,13 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Final, Literal, TypeVar, cast
 
-from cts_async.datasets.annotations import AnnotatedQuery, Annotations
-from cts_async.datasets.columns import Columns, read_columns
-from cts_async.datasets.contents import Contents, Fact, contents_of, counted
-from cts_async.datasets.dataset import Dataset, make_dataset
 from cts_async.datasets.fields import short
 from cts_async.datasets.gold import GoldIndex, read_gold
-from cts_async.datasets.json_file import MAX_FILE_BYTES
+from cts_async.datasets.inspect import Contents, Fact, contents_of, counted
+from cts_async.datasets.instances import AnnotatedQuery, Annotations, Dataset, make_dataset
+from cts_async.datasets.io import MAX_FILE_BYTES
 from cts_async.errors import InputError, UsageError
+from cts_async.neighbours.qulac.columns import Columns, read_columns
 from cts_async.records import Instance
 from cts_async.report.tables import Column, DataTable, Row, text
 

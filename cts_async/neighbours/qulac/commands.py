@@ -103,7 +103,6 @@ def gains(
     """
     from cts_async.datasets.fields import listed
     from cts_async.neighbours.qulac.gains import (
-        evaluated,
         gain_notes,
         oracle_table,
         question_gains,
@@ -117,7 +116,7 @@ def gains(
         if name not in table:
             raise UsageError(f"--metric {name}: {evaluations} has only {listed(table)}")
     wanted = list(dict.fromkeys(metric or ())) or sorted(table, key=metric_order)
-    found = {name: question_gains(evaluated(table[name]), test=test) for name in wanted}
+    found = {name: question_gains(table[name], test=test) for name in wanted}
     for name, one in found.items():
         if not one.oracle:
             problem = "holds no question with its answer (no record id ends in -1)"

@@ -11,8 +11,8 @@ facet, gains are against the same question without its answer instead, for all f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from statistics import fmean
 from typing import Any, Final, TypeAlias
 
@@ -24,25 +24,6 @@ History: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
-    """A metric's value for one record; `question` None is the original query alone (no history, no answer)."""
-
-    facet: str
-    history: History
-    question: int | None
-    answered: bool
-    value: float
-
-
-def evaluated(values: Mapping[str, float]) -> Iterator[Evaluated]:
-    """One metric of an evaluation dictionary, its record ids decoded; ValueError for one that does not."""
-    for id, value in values.items():
-        record = decode_record_id(id)
-        question = None if record.question == NO_QUESTION else record.question
-        yield Evaluated(record.facet_id, record.history, question, record.answered, value)
-
-
-@dataclass(frozen=True, slots=True)
 class QuestionGain:
     """One question of a facet after histories of one length: means over the `n` histories with an answered value.
 
@@ -51,8 +32,8 @@ class QuestionGain:
     """
 
     facet: str
-    history_length: int
     question: int
+    history_length: int
     n: int
     with_answer: float
     without_answer: float | None
@@ -62,16 +43,16 @@ class QuestionGain:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """Means over `n` facets of the best, mean and worst question at one length of history, and of none.
+    """Means over `facets` of the best, mean and worst question at one length of history, and of none.
 
     `gain` is best minus `none`; `none` is the original query alone, or, where that is not known, the best question
-    without its answer. Only the `n_none` facets that have that record count towards `none`, `gain` and `test`, the
+    without its answer. Only the `facets_with_none` that have that record count towards `none`, `gain` and `test`, the
     paired t-test of best against `none`; None where none has.
     """
 
     history_length: int
-    n: int
-    n_none: int
+    facets: int
+    facets_with_none: int
     none: float | None
     worst: float
     mean: float
@@ -97,9 +78,12 @@ class Gains:
         return not self.without_original
 
 
-def question_gains(evaluated: Iterable[Evaluated], *, test: bool = False) -> Gains:
-    """The gains of one metric's values; everything is empty where no question has a value with its answer."""
-    values = _Values(evaluated)
+def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> Gains:
+    """The gains of one metric's values by record id; empty if no question has a value with its answer.
+
+    ValueError for an id that does not decode.
+    """
+    values = _Values(evaluations)
     missing = tuple(
         facet for facet in dict.fromkeys(facet for facet, _ in values.states) if facet not in values.original
     )
@@ -121,16 +105,17 @@ class _Asked:
 class _Values:
     """The values by facet and length of history: for each history its questions."""
 
-    def __init__(self, evaluated: Iterable[Evaluated]) -> None:
+    def __init__(self, evaluations: Mapping[str, float]) -> None:
         self.original: dict[str, float] = {}
         answered: dict[tuple[str, History, int], float] = {}
         unanswered: dict[tuple[str, History, int], float] = {}
-        for one in evaluated:
-            if one.question is None:
-                self.original[one.facet] = one.value
+        for id, value in evaluations.items():
+            record = decode_record_id(id)
+            if record.question == NO_QUESTION:
+                self.original[record.facet_id] = value
             else:
-                target = answered if one.answered else unanswered
-                target[one.facet, one.history, one.question] = one.value
+                target = answered if record.answered else unanswered
+                target[record.facet_id, record.history, record.question] = value
         self.states: dict[tuple[str, int], dict[History, list[_Asked]]] = {}
         for (facet, history, question), value in answered.items():
             asked = _Asked(question, value, unanswered.get((facet, history, question)))
@@ -194,7 +179,7 @@ def _gain(
         gain, without = _mean([value - alone for value, alone in both]), None
     else:
         gain, without = answered - original, None if unanswered is None else unanswered - original
-    return QuestionGain(facet, length, question, len(every), answered, unanswered, gain, without)
+    return QuestionGain(facet, question, length, len(every), answered, unanswered, gain, without)
 
 
 def _mean(values: Sequence[float]) -> float | None:
@@ -206,17 +191,15 @@ class FacetMeans:
 
     def __init__(self) -> None:
         self._facets: dict[str, dict[int, list[Oracle]]] = {}
-        self.facets = 0
 
     def add(self, facet: Evaluations) -> None:
-        """One facet's evaluations, with the record of no question. What has no answered record is left out."""
-        self.facets += 1
+        """Add one facet's evaluations; metrics without an answered record are left out."""
         for metric, values in facet.items():
-            for oracle in question_gains(evaluated(values)).oracle:
+            for oracle in question_gains(values).oracle:
                 self._facets.setdefault(metric, {}).setdefault(oracle.history_length, []).append(oracle)
 
     def gains(self) -> dict[str, Gains]:
-        """By metric, what `question_gains` would say of all facets together, without single questions and tests."""
+        """By metric the gains of all facets together, without single questions and tests."""
         return {
             metric: Gains(tuple(_mean_oracle(lengths[length]) for length in sorted(lengths)), ())
             for metric, lengths in self._facets.items()
@@ -286,11 +269,11 @@ def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
         if one.without_original
     ]
     partly = [
-        f"{metric}, {row.history_length} past: only {row.n_none} of {row.n} facets have a record of the best question "
-        "without its answer; none and gain are over these, the other columns over all"
+        f"{metric}, {row.history_length} past: only {row.facets_with_none} of {row.facets} facets have a record of "
+        "the best question without its answer; none and gain are over these, the other columns over all"
         for metric, one in gains.items()
         for row in one.oracle
-        if 0 < row.n_none < row.n
+        if 0 < row.facets_with_none < row.facets
     ]
     return instead + partly
 
@@ -300,19 +283,9 @@ def _facets_have(n: int) -> str:
 
 
 def _oracle_row(row: Oracle, p_holm: float | None) -> dict[str, Any]:
-    return {
-        "history_length": row.history_length,
-        "facets": row.n,
-        "facets_with_none": row.n_none,
-        "none": row.none,
-        "worst": row.worst,
-        "mean": row.mean,
-        "best": row.best,
-        "gain": row.gain,
-        "t": row.test and row.test.t,
-        "p": row.test and row.test.p,
-        "p_holm": p_holm,
-    }
+    values = asdict(row)
+    test = values.pop("test")
+    return {**values, "t": test and test["t"], "p": test and test["p"], "p_holm": p_holm}
 
 
 def questions_table(metric: str, gains: Gains) -> DataTable:
@@ -331,20 +304,6 @@ def questions_table(metric: str, gains: Gains) -> DataTable:
     against = "no question" if gains.against_original else "the same question without its answer"
     caption = f"gain over {against}; n histories of that length; every question stands in --json and --csv"
     title = f"{metric}: what each question gains, from the best to the worst"
-    rows = [_question_row(metric, one) for one in ordered]
+    rows = [{"metric": metric, **asdict(one)} for one in ordered]
     name = f"questions_{metric}"
     return DataTable(name, title, caption, columns, rows, shown=QUESTIONS_SHOWN)
-
-
-def _question_row(metric: str, one: QuestionGain) -> dict[str, Any]:
-    return {
-        "metric": metric,
-        "facet": one.facet,
-        "question": one.question,
-        "history_length": one.history_length,
-        "n": one.n,
-        "with_answer": one.with_answer,
-        "without_answer": one.without_answer,
-        "gain": one.gain,
-        "gain_without_answer": one.gain_without_answer,
-    }

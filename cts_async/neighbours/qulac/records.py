@@ -16,10 +16,9 @@ from typing import Any, BinaryIO, Final, TypeAlias
 
 import orjson
 
-from cts_async.datasets.contents import Contents, Fact, counted
 from cts_async.datasets.fields import kind_of, short
-from cts_async.datasets.json_file import parse_json, read_bytes
-from cts_async.datasets.lines import unreadable
+from cts_async.datasets.inspect import Contents, Fact, counted
+from cts_async.datasets.io import parse_json, read_bytes, unreadable
 from cts_async.errors import InputError, UsageError, write_error
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic, encode_facet_id
 from cts_async.report.tables import Column, DataTable, number

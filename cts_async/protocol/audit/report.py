@@ -36,7 +36,7 @@ from cts_async.protocol.audit.rules import (
 from cts_async.protocol.audit.text import FUNCTION_WORDS, additions, unit_texts, vocabulary_of
 from cts_async.protocol.results import LatestLines, Line, failed, read_results
 from cts_async.protocol.run_files import MANIFEST, RESULTS, STEPS
-from cts_async.protocol.run_folders import opened_again
+from cts_async.protocol.run_folders import reopen_data
 from cts_async.records import MODES, SCHEMES
 
 
@@ -191,7 +191,7 @@ def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None
     data = None
     people: HumanAnswers | None = {} if manifest.get("identity", {}).get("answers") else None
     try:
-        dataset = opened_again(manifest, spec)
+        dataset = reopen_data(manifest, spec)
         data = {i.id: Queries(i.fused_query, i.blurred_query) for i in dataset.instances()}
         if people is not None and dataset.annotations is not None:
             people = dataset.annotations().pairs

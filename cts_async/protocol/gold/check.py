@@ -1,7 +1,7 @@
-"""What a golden reference has to be (paper, sections 3.3 and 4.2, prompt D), checked without mercy.
+"""Validation of a golden reference (paper, sections 3.3 and 4.2, prompt D), its reply format, and its grounding.
 
-Two rules. Only what is mechanical is repaired, such as a weight written "3", and each repair is noted. And of
-everything else that is wrong the extractor is told at once, so that it can be put right in one go.
+Only mechanical faults are repaired, such as a weight written "3", and each repair is recorded. All other problems are
+reported to the extractor together, so that it can correct them in one reply.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from cts_async.search.terms import sentence_spans
 WEIGHTS: Final = (1, 2, 3)
 """3: core, 2: important, 1: supplemental (prompt D)."""
 MAX_PROBLEMS: Final = 12
-"""At most so many problems are told."""
+"""Problems that are reported to the extractor at once."""
 MAX_NAMED: Final = 40
-"""Characters of a foreign word that are repeated in a problem."""
+"""Characters of the extractor's text that a problem quotes."""
 
 _DIGITS: Final = re.compile(r"\s*(\d{1,9})(?:\.0+)?\s*", re.ASCII)
-"""Few enough to be a number: Python refuses to read thousands of them."""
+"""At most 9 digits: Python refuses to convert thousands of them."""
 _IDS: Final = re.compile(r"[^\s,;，；、\[\]()【】（）]+")
 _SINGLE_URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 
@@ -50,14 +50,11 @@ class Gold:
     unsupported_claims: tuple[str, ...]
     notes: str
     repairs: tuple[str, ...] = ()
-    """What was put right that the extractor had written otherwise; not a field of the release."""
+    """Repairs of the extractor's reply; not a field of the release."""
 
 
 def check_gold(value: object, sources: Sequence[NumberedSource]) -> tuple[Gold, tuple[str, ...]]:
-    """Read what an extractor wrote as JSON; give it with everything that is wrong with it.
-
-    The gold is good only where there are no problems.
-    """
+    """Parse an extractor's JSON value; returns the gold and its problems. It is valid only without problems."""
     reader = _Reader(sources)
     if isinstance(value, dict) and isinstance(value.get("gold"), dict):
         value = value["gold"]
@@ -66,8 +63,8 @@ def check_gold(value: object, sources: Sequence[NumberedSource]) -> tuple[Gold, 
     return reader.gold(value), tuple(reader.problems)
 
 
-def told(problems: Sequence[str]) -> str:
-    """The problems as one sentence for the extractor."""
+def problems_text(problems: Sequence[str]) -> str:
+    """The problems in one sentence for the extractor."""
     more = len(problems) - MAX_PROBLEMS
     return "; ".join(problems[:MAX_PROBLEMS]) + (f"; and {more} more problems" if more > 0 else "")
 
@@ -89,7 +86,7 @@ def gold_json(gold: Gold) -> dict[str, Any]:
 
 
 class _Reader:
-    """Reads one object; collects problems for the extractor, and notes of what was repaired."""
+    """Parses one object; collects problems for the extractor, and repairs."""
 
     def __init__(self, sources: Sequence[NumberedSource]) -> None:
         self._urls = {source.id: source.url for source in sources}
@@ -177,8 +174,8 @@ class _Reader:
     def _check_repetitions(self, nuggets: Sequence[Nugget]) -> None:
         texts: dict[str, Nugget] = {}
         for nugget in nuggets:
-            said = folded(nugget.text)
-            first = texts.setdefault(said, nugget) if said else nugget
+            text = folded(nugget.text)
+            first = texts.setdefault(text, nugget) if text else nugget
             if first is not nugget:
                 self.problems.append(
                     f"nuggets {_short(first.id)} and {_short(nugget.id)} say the same; keep one"
@@ -188,7 +185,7 @@ class _Reader:
                 self.problems.append(f"id {_short(id)} is given to {times} nuggets; ids must differ")
 
     def _reference_urls(self, value: object, nuggets: Sequence[Nugget]) -> tuple[str, ...]:
-        """The URLs given, as the sources spell them; where none are given, those of the cited sources."""
+        """The URLs given, spelled as in the sources; without any, the URLs of the cited sources."""
         given = value if isinstance(value, list) else [] if value in (None, "") else [value]
         urls: list[str] = []
         for one in given:
@@ -214,7 +211,7 @@ class _Reader:
         return _clean(value)
 
     def _texts(self, value: object, place: str) -> tuple[str, ...]:
-        """A list of texts; a lone text is a list of one. Blank ones are left out."""
+        """A list of texts without blank ones; a single text is a list of one."""
         items = value if isinstance(value, list) else [] if value is None else [value]
         if value is not None and not isinstance(value, list) and place != "notes":
             self._note("written as a text, not a list", place)
@@ -226,21 +223,21 @@ class _Reader:
 
 
 def _known_ids(sources: Sequence[NumberedSource]) -> dict[str, str]:
-    """Every way to mean a source, folded: its id in any case, its number alone, its address."""
+    """Source ids by everything that may refer to them: the id in any case, its number alone, the address."""
     known = {source.id.removeprefix("S"): source.id for source in sources}
     known |= {same_address(source.url): source.id for source in reversed(sources) if source.url}
     return known | {source.id.casefold(): source.id for source in sources}
 
 
 def _words(value: object) -> list[object]:
-    """What one entry of source_ids names: `"S1, S2"` names two."""
+    """The references in one entry of source_ids: `"S1, S2"` has two."""
     if not isinstance(value, str) or _SINGLE_URL.fullmatch(value.strip()):
         return [value]
     return [*_IDS.findall(value)]
 
 
 def _word(value: object) -> str:
-    """A source's id or address in the form in which they are compared."""
+    """A reference to a source, normalised for comparison."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return ""
     text = str(value).strip()
@@ -248,19 +245,19 @@ def _word(value: object) -> str:
 
 
 def _only_text(item: object) -> object:
-    """`{"question": "..."}` means its only text."""
+    """An object with a single text, such as `{"question": "..."}`, stands for that text."""
     texts = [part for part in item.values() if isinstance(part, str)] if isinstance(item, dict) else []
     return texts[0] if len(texts) == 1 else item
 
 
 def _clean(text: str) -> str:
-    """One line that can be written as UTF-8, without control characters."""
+    """The text on one line, without control characters and lone surrogates."""
     words = "".join(" " if unicodedata.category(ch) in ("Cc", "Cs") else ch for ch in text)
     return " ".join(words.split())
 
 
 def folded(text: str) -> str:
-    """What is left of a text without case, width, punctuation and spaces: two nuggets must differ in it."""
+    """The text without case, width, punctuation and spaces; two nuggets must differ in it."""
     return "".join(ch for ch in unicodedata.normalize("NFKC", text).casefold() if ch.isalnum())
 
 
@@ -273,15 +270,15 @@ def _short(value: object) -> str:
     return text if len(text) <= MAX_NAMED else text[: MAX_NAMED - 1] + "…"
 
 
-# --- The form of a golden reference: what servers can enforce of it, and how a reply becomes one.
+# --- The form of the extractor's reply
 
 
 MOST_NUGGETS: Final = 3
-"""Of a model that is held to the grammar."""
+"""Nuggets of a model whose output is constrained by the grammar."""
 MOST_QUOTES: Final = 12
 QUOTE_CHARS: Final = 160
 FEWEST_TERMS: Final = 3
-"""A sentence with fewer says too little to be judged by."""
+"""Content terms that a sentence needs to serve as a nugget."""
 
 _FIXED_RULES: Final = r"""
 weight ::= "1" | "2" | "3"
@@ -291,10 +288,10 @@ text ::= "\"" [A-Za-z0-9\u4E00-\u9FFF] [^"\\<\x00-\x1F\x7F]{4,80} "\""
 
 @dataclass(frozen=True, slots=True)
 class GoldForm:
-    """GOLD JSON over some sources (paper, prompt D); parses to a Gold that `check_gold` finds nothing wrong with.
+    """GOLD JSON over some sources (paper, prompt D); parses to a Gold without problems. `sources` is not empty.
 
-    The grammar is for a model too small to write nuggets: it chooses them among the sources' own sentences, which are
-    grounded by construction and never twice the same, and gives them weights. `sources` is not empty.
+    The grammar is for a model too small to write nuggets: it chooses sentences of the sources, which are grounded by
+    construction and all distinct, and gives them weights.
     """
 
     sources: tuple[NumberedSource, ...]
@@ -306,7 +303,7 @@ class GoldForm:
 
     @property
     def grammar(self) -> str | None:
-        """None where no source has a sentence to choose."""
+        """None if no source has a suitable sentence."""
         return _grammar(_quotes(self.sources))
 
     def parse(self, text: str) -> Gold:
@@ -315,7 +312,7 @@ class GoldForm:
             raise UnusableOutput("expected one JSON object, but the reply is cut off", text=text)
         gold, problems = check_gold(found.value, self.sources)
         if problems:
-            raise UnusableOutput(told(problems), text=text)
+            raise UnusableOutput(problems_text(problems), text=text)
         return gold
 
 
@@ -349,7 +346,7 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _quotes(sources: tuple[NumberedSource, ...]) -> list[tuple[str, str]]:
-    """Pairs (sentence, id of its source): the sentences that can be nuggets, the sources taking turns."""
+    """Pairs (sentence, source id) of sentences that can be nuggets, taken from the sources in turn."""
     of_each = [_sentences(source.text) for source in sources]
     turns = max((len(sentences) for sentences in of_each), default=0)
     chosen: dict[str, tuple[str, str]] = {}
@@ -377,38 +374,36 @@ def _grammar(quotes: list[tuple[str, str]]) -> str | None:
     closing = literal('],"reference_urls":[],"unsupported_claims":[],"notes":""}')
     head = opening + literal('],"missing_evidence":[],"nuggets":[')
     rules = [f"root ::= {head} {between} {closing}"]
-    rules += [f"said{i + 1} ::= {' | '.join(_said(*quote) for quote in quotes[i::n])}" for i in range(n)]
+    rules += [f"said{i + 1} ::= {' | '.join(_weighted(*quote) for quote in quotes[i::n])}" for i in range(n)]
     return "\n".join(rules) + _FIXED_RULES
 
 
-def _said(sentence: str, source: str) -> str:
-    """A nugget from its text on: the sentence is given, only the weight is free."""
+def _weighted(sentence: str, source: str) -> str:
+    """The grammar of a nugget after its id: the sentence is fixed, only the weight is free."""
     text, id = orjson.dumps(sentence).decode(), orjson.dumps(source).decode()
     return literal(text + ',"weight":') + " weight " + literal(f',"source_ids":[{id}]}}')
 
 
-# --- Is each nugget said by the sources it cites? Term recall, in both languages; no model is asked.
+# --- Grounding: is each nugget said by the sources it cites?
 #
-# A nugget of the gold has to be traceable to evidence (paper, section 4.2). The share of its terms that occur in its
-# cited sources, taken together, is its recall (terms as the lexical judge makes them, see `lexical`). This finds
-# nuggets that were made up or cite the wrong source; it does not understand, so a negated or rearranged statement
-# passes, and a nugget in another language than its source is suspected without cause.
-
+# A nugget has to be traceable to evidence (paper, section 4.2). Its recall is the share of its terms (see `lexical`)
+# that occur in its cited sources together. This finds nuggets that were made up or cite the wrong source. It does not
+# understand text: a negated or rearranged statement passes, and a nugget in another language than its source fails.
 
 GROUNDED_AT: Final = 0.5
-"""Recall from which a nugget counts as grounded, provided that none of its numbers is missing.
+"""Recall from which a nugget counts as grounded, if none of its numbers is missing.
 
-A faithful paraphrase changes one word in four to six, and a nugget names its subject, which a source about it may
-leave to its title: with half of its words elsewhere, a nugget is more than a paraphrase.
+A faithful paraphrase changes one word in four to six, and a nugget names its subject, which a source may name only in
+its title: a nugget with half of its words missing is more than a paraphrase.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """What a nugget's cited sources say of it.
+    """How far a nugget's cited sources support it.
 
-    `recall` is in [0, 1]; the missing terms and numbers are those that occur in no cited source, as the nugget
-    writes them. `better_source` is a source not cited that alone has a higher recall than all cited ones together.
+    `recall` is in [0, 1]; missing terms and numbers occur in no cited source, and are spelled as in the nugget.
+    `better_source` is a source that is not cited and alone has a higher recall than all cited ones together.
     """
 
     id: str
@@ -420,12 +415,12 @@ class Grounding:
 
     @property
     def grounded(self) -> bool:
-        """Whether there is enough of it in its sources, and every number and year."""
+        """Whether its sources have enough of its terms, and all of its numbers."""
         return self.recall >= GROUNDED_AT and not self.missing_numbers
 
 
 def ground(nuggets: Sequence[Nugget], sources: Sequence[NumberedSource]) -> tuple[Grounding, ...]:
-    """Check every nugget, in order, against the sources; those it cites and nobody knows say nothing."""
+    """Check every nugget, in order, against the sources it cites; unknown source ids are ignored."""
     found = {source.id: terms_of(source.evidence).every for source in sources}
     return tuple(_ground(nugget, found) for nugget in nuggets)
 
@@ -433,15 +428,15 @@ def ground(nuggets: Sequence[Nugget], sources: Sequence[NumberedSource]) -> tupl
 def _ground(nugget: Nugget, found: Mapping[str, frozenset[str]]) -> Grounding:
     terms = terms_of(nugget.text)
     wanted = terms.content or terms.every
-    said = _union(found[id] for id in nugget.source_ids if id in found)
-    recall = _recall(wanted, said)
+    evidence = _union(found[id] for id in nugget.source_ids if id in found)
+    recall = _recall(wanted, evidence)
     better = max(
         ((_recall(wanted, of), id) for id, of in found.items() if id not in nugget.source_ids),
         key=lambda pair: pair[0],
         default=(0.0, ""),
     )
     written = spelling(nugget.text)
-    missing = [term for term in written if term not in said]
+    missing = [term for term in written if term not in evidence]
     return Grounding(
         id=nugget.id,
         recall=recall,
@@ -456,13 +451,13 @@ def _union(parts: Iterable[frozenset[str]]) -> frozenset[str]:
     return frozenset().union(*parts)
 
 
-def _recall(wanted: frozenset[str], said: frozenset[str]) -> float:
-    """The share of `wanted` that is said; 0 where nothing is wanted: an empty statement is not grounded."""
-    return len(wanted & said) / len(wanted) if wanted else 0.0
+def _recall(wanted: frozenset[str], found: frozenset[str]) -> float:
+    """The share of the terms that are said; 0 without terms: an empty statement is not grounded."""
+    return len(wanted & found) / len(wanted) if wanted else 0.0
 
 
 def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
-    """The check as a record keeps it: the mean recall, and every nugget's part; `checked` is not empty."""
+    """The check as recorded: the mean recall and every nugget's result; `checked` is not empty."""
     return {
         "threshold": GROUNDED_AT,
         "mean": round(fmean(one.recall for one in checked), 4),

@@ -30,9 +30,9 @@ _DEBUGGING: Final = ("answer", "sources", "evidence", "grounding", "repairs", "p
 
 
 def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[bytes]:
-    """The lines of the intents that are done, in order; `intents` are pairs (id, ids of all that share it).
+    """The gold lines of finished intents, in order; `intents` are pairs (id, ids of all instances that share it).
 
-    Raises InputError for a result that is not as a build writes it.
+    Raises InputError for a result that a build would not write.
     """
     results = LatestLines(directory / RESULTS)
     for id, ids in intents:
@@ -52,15 +52,13 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
 
 
 def not_as_built(path: Path, id: str) -> InputError:
-    """What to say of a result that somebody broke."""
-    problem = (
-        f"the line of {id!r} is not as a build writes it: remove it, and the same command makes it again"
-    )
+    """The error for a result that was edited or damaged."""
+    problem = f"the line of {id!r} is damaged: remove it, and the same command makes it again"
     return InputError(path, problem)
 
 
 def _is_built(line: Mapping[str, Any]) -> bool:
-    """Whether a reader of gold could do with it."""
+    """Whether the line has everything that a reader of gold needs."""
     gold = line.get("gold")
     nuggets = gold.get("nuggets") if isinstance(gold, dict) else None
     return (
@@ -71,7 +69,7 @@ def _is_built(line: Mapping[str, Any]) -> bool:
 
 
 def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
-    """Refuse, with UsageError, a place where gold cannot be written, or should not be without `force`."""
+    """Raise UsageError for a path where gold cannot be written, or must not be without `force`."""
     if out.is_dir():
         raise UsageError(f"--out {out}: is a directory; name a file in it")
     folder = next(parent for parent in out.absolute().parents if parent.exists())
@@ -88,14 +86,14 @@ def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
         strange = next((number for number, line in enumerate(file, 1) if _digest(line) not in known), None)
     if strange is not None:
         raise UsageError(
-            f"--out {out}: line {strange} was not written by this build; name another file, or replace it with --force"
+            f"--out {out}: line {strange} was not written by this build; use another file, or --force to replace it"
         )
 
 
 def write_gold(out: Path, lines: Iterable[bytes]) -> int:
-    """Write the lines so that a reader, or a crash, sees the old file or the new one whole; give their number.
+    """Write the lines atomically and return their number; without lines the file is left alone.
 
-    Without lines nothing is written. Raises StorageFull, UsageError.
+    Raises StorageFull, UsageError.
     """
     remaining = iter(lines)
     first = next(remaining, None)
@@ -117,14 +115,14 @@ def _digest(line: bytes) -> bytes:
     return blake2b(line, digest_size=16).digest()
 
 
-# --- `traces.jsonl`: each search as it happened, with all evidence that it brought, archived once (paper, section 4.2).
+# --- The archive of searches
 
 
 TRACES = "traces.jsonl"
 
 
 class TraceArchive:
-    """Appends traces; one that stands there already is not written again. Of each id the last line counts."""
+    """`traces.jsonl`: appends searches with all their evidence; an unchanged one is not written again (paper, 4.2)."""
 
     def __init__(self, directory: Path, *, sync: bool = False) -> None:
         path = directory / TRACES
@@ -145,7 +143,7 @@ class TraceArchive:
 
 
 def trace_line(instance: Instance, trace: Trace, sources: Sequence[NumberedSource]) -> dict[str, Any]:
-    """A search of the instance's q* in plain JSON; every turn names the sources that it brought."""
+    """A search of the instance's q* as JSON; every turn lists the ids of its sources."""
     ids = {source.key: source.id for source in sources}
     turns = [
         {

@@ -1,8 +1,8 @@
-"""The evidence of a search, as an extractor is given it: sources with ids, within a budget.
+"""The evidence of a search as the extractor sees it: sources with ids, within a budget.
 
-Two rules. A source is one address, and all that the search brought from there stands under its id; ids S1, S2, ...
-follow the order in which addresses first appeared, so they mean the same in the archive of traces whatever the budget.
-And what does not fit is left out whole or cut at its end, never in silence: the selection says which and how much.
+A source is one address with all texts that the search found there. Ids S1, S2, ... follow the order in which addresses
+first appear, so they do not depend on the budget. A source that does not fit is left out or cut at its end, and the
+selection records which ones and how much.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from cts_async.llm.catalog import ModelSpec
 from cts_async.records import Source, Turn
 
 CUT: Final = " …"
-"""What stands where a source's text was cut."""
+"""Marks the end of a text that was cut."""
 PAGE_WEIGHT: Final = 3
-"""A page that the agent chose to read says more about a source's use than being one search result of many."""
+"""A page that the agent chose to read counts more than one search result of many."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLimits:
-    """How much evidence an extractor is given; characters are those of texts, without ids, links and titles."""
+    """Limits of the evidence; characters are those of texts, without ids, links and titles."""
 
     max_sources: int = 60
     chars_per_source: int = 4_000
@@ -34,12 +34,12 @@ class SourceLimits:
 
 
 SMALL: Final = SourceLimits(max_sources=4, chars_per_source=240, total_chars=800)
-"""For the embedded model: in Chinese its 4,096 tokens of context hold little more."""
+"""For the embedded model: its context of 4,096 tokens holds little more in Chinese."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedSource:
-    """A source with its id. `text` is what the search brought from there, in order; `uses` how much it was used."""
+    """A source with its id; `text` is all that the search found there, in order, `uses` how often it was used."""
 
     id: str
     url: str
@@ -47,37 +47,37 @@ class NumberedSource:
     text: str
     uses: int = field(default=1, compare=False)
     last: int = field(default=0, compare=False)
-    """The last turn that brought it, from 0."""
+    """The last turn that found it, from 0."""
 
     @property
     def key(self) -> str:
-        """What tells it from other sources; see `source_key`."""
+        """Distinguishes it from other sources, see `source_key`."""
         return same_address(self.url) or self.text
 
     @property
     def evidence(self) -> str:
-        """All that can support a statement: the title too."""
+        """The text that can support a statement, with the title."""
         return f"{self.title}\n{self.text}"
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The sources that an extractor sees, and what the limits kept from it."""
+    """The sources that the extractor sees, and what the limits left out."""
 
     sources: tuple[NumberedSource, ...]
     dropped: tuple[str, ...] = ()
     """Ids left out, least used first."""
     cut: tuple[tuple[str, int], ...] = ()
-    """Ids whose text was shortened, with the number of characters taken off."""
+    """Ids whose text was shortened, with the number of characters cut."""
 
 
 def limits_for(spec: ModelSpec) -> SourceLimits:
-    """What suits a model."""
+    """The limits that suit a model."""
     return SMALL if spec.prompt_size == "small" else SourceLimits()
 
 
 def collect(turns: Iterable[Turn]) -> tuple[NumberedSource, ...]:
-    """All sources of a trace, one for each address (without one: for each text), in order of appearance."""
+    """All sources of a trace, one for each address (or text without an address), in order of appearance."""
     found: dict[str, list[tuple[int, Source]]] = {}
     for number, turn in enumerate(turns):
         for source in turn.sources:
@@ -87,12 +87,12 @@ def collect(turns: Iterable[Turn]) -> tuple[NumberedSource, ...]:
 
 
 def source_key(source: Source) -> str:
-    """What tells sources apart: their address, without one their text."""
+    """Distinguishes sources: the address, or without one the text."""
     return _writable(same_address(source.url) or source.text.strip())
 
 
 def same_address(url: str) -> str:
-    """An address as addresses are compared: without fragment and final slash, host in lower case."""
+    """An address normalised for comparison: without fragment and final slash, host in lower case."""
     try:
         parts = urlsplit(url.strip())
     except ValueError:  # a bracket that is no IPv6 address
@@ -102,10 +102,10 @@ def same_address(url: str) -> str:
 
 
 def select(sources: Sequence[NumberedSource], limits: SourceLimits) -> Selection:
-    """The most used sources that fit, in their order, each shortened to its share of characters.
+    """The most used sources that fit, in order of their ids, each shortened to its share of characters.
 
-    Dropped first is what was used least, among equals what was brought longest ago. At least one source is kept
-    where there is one, if need be shortened to the whole budget.
+    The least used ones are dropped first, among equals the one found longest ago. At least one source is kept, if
+    necessary shortened to the whole budget.
     """
     allowed = max(1, min(limits.chars_per_source, limits.total_chars))
     ranked = sorted(sources, key=lambda source: (-source.uses, -source.last, _number(source)))
@@ -125,9 +125,9 @@ def select(sources: Sequence[NumberedSource], limits: SourceLimits) -> Selection
 
 
 def source_lines(sources: Sequence[NumberedSource], *, small: bool = False) -> str:
-    """The sources as an extractor reads them, one a line, so that no text can pass for another source.
+    """The sources as text, one a line, so that no text can pass for another source.
 
-    JSON objects, or where `small` just `S1: text`.
+    JSON objects, or with `small` only `S1: text`.
     """
     if small:
         return "\n".join(f"{source.id}: {' '.join(source.text.split())}" for source in sources)
@@ -135,7 +135,7 @@ def source_lines(sources: Sequence[NumberedSource], *, small: bool = False) -> s
 
 
 def source_json(source: NumberedSource) -> dict[str, Any]:
-    """A source as records keep it."""
+    """A source as recorded."""
     return {"id": source.id, "url": source.url, "title": source.title, "text": source.text}
 
 
@@ -152,12 +152,12 @@ def _evidence(id: str, pieces: Sequence[tuple[int, Source]]) -> NumberedSource:
 
 
 def _writable(text: str) -> str:
-    """The text as UTF-8 can hold it: half of a surrogate pair, as cut texts may end with, is replaced."""
+    """The text with lone surrogates replaced, with which cut texts may end: UTF-8 cannot encode them."""
     return text.encode(errors="replace").decode()
 
 
 def _distinct(texts: Sequence[str]) -> list[str]:
-    """The texts in order, without those that stand within another, such as a snippet of a page read later."""
+    """The texts in order, without those contained in another, such as a snippet of a page read later."""
     different = list(dict.fromkeys(texts))
     return [text for text in different if not any(text in other for other in different if other != text)]
 

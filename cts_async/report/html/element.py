@@ -1,4 +1,4 @@
-"""HTML from elements: whatever is put into one is text, escaped; nothing that a model, a page or a file says is markup.
+"""HTML elements whose contents are always escaped: no text of a model, a page or a file becomes markup.
 
 element("p", "Fish & ", element("b", "chips"), class_="menu")    ->    <p class="menu">Fish &amp; <b>chips</b></p>
 """
@@ -17,7 +17,7 @@ from cts_async.report.text import visible
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A tag with its attributes and what it holds."""
+    """A tag with its attributes and children."""
 
     tag: str
     attributes: Mapping[str, str]
@@ -26,13 +26,13 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A script's or style sheet's own text, which HTML does not escape. Raises ValueError if it could end early."""
+    """The text of a script or style sheet, which HTML does not escape. Raises ValueError if it would end the element."""
 
     text: str
 
     def __post_init__(self) -> None:
         if _ENDS_EARLY.search(self.text):
-            raise ValueError("this text would end its element before its end")
+            raise ValueError("this text would end its element")
 
 
 Node: TypeAlias = "str | Element | Program | Iterable[Node] | None"
@@ -42,14 +42,14 @@ _ENDS_EARLY: Final = re.compile(r"</(?:script|style)|<!--", re.IGNORECASE)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 _VOID: Final = frozenset({"meta", "br", "hr", "input", "link"})
 _OWN_LINKS: Final = ("#", "http://127.0.0.1:")
-"""Where links lead: into the page, and to the viewer on this machine. Nobody's text is an address here."""
+"""Allowed link targets: the page itself, and the viewer on this machine."""
 
 
 def element(tag: str, *children: Node, **attributes: Value) -> Element:
     """An element. `class_` and `for_` lose their underscore, others have it as a hyphen (`aria_label`).
 
-    True is an attribute without a value; None and False are none. Raises ValueError for a name that is none, for
-    what the page's policy forbids (handlers, inline style), and for a link to anywhere else.
+    True is an attribute without a value; None and False are left out. Raises ValueError for an invalid name, for what
+    the page's policy forbids (handlers, inline style), and for links to anywhere else.
     """
     named = {name.rstrip("_").replace("_", "-"): value for name, value in attributes.items()}
     written = {
@@ -59,16 +59,16 @@ def element(tag: str, *children: Node, **attributes: Value) -> Element:
     }
     for name, value in written.items():
         if not _NAME.fullmatch(name) or name.startswith("on") or name == "style":
-            raise ValueError(f"{name} is no attribute for a report")
+            raise ValueError(f"a report cannot have the attribute {name}")
         if name in ("href", "src") and not value.startswith(_OWN_LINKS):
-            raise ValueError(f"a report links to nothing outside, as {value[:80]!r} is")
+            raise ValueError(f"a report cannot link to {value[:80]!r}")
     if not _NAME.fullmatch(tag):
-        raise ValueError(f"{tag!r} is no element")
+        raise ValueError(f"{tag!r} is not an element")
     return Element(tag, written, tuple(_made(child) for child in children))
 
 
 def said(text: str, tag: str = "bdi", **attributes: Value) -> Element:
-    """Somebody's text: its direction is its own matter, and Chinese is said to be Chinese."""
+    """Text of unknown origin: its direction is isolated from what surrounds it, and Chinese is marked as such."""
     language = "zh" if language_of(text) == "zh" else None
     return element(tag, text, dir="auto", lang=language, **attributes)
 
@@ -94,7 +94,7 @@ def rendered(node: Node) -> Iterator[str]:
 
 
 def _made(child: Node) -> Node:
-    """What a generator gives, at once: it may speak of variables that change."""
+    """Children with generators evaluated at once: these may refer to variables that change."""
     return child if child is None or isinstance(child, str | Element | Program) else tuple(map(_made, child))
 
 

@@ -1,4 +1,4 @@
-"""One instance, opened in place: from the blurred query over questions, answers and rewrite to every nugget."""
+"""Single instances in the report, folded: from the blurred query to every nugget."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cts_async.report.gathered import Opened, OpenedRun
 from cts_async.report.html.element import Element, Node, element, said
 
 VIEWER: Final = "http://127.0.0.1:8518/#/instance?"
-"""Where `cts view` shows an instance, while it runs."""
+"""The address of an instance in `cts view`, on its default port."""
 ANSWER_CHARS: Final = 2_000
 _TEXT_CHARS: Final = 1_000
 _SIGNS: Final = {"full": "●", "partial": "◐", "none": "○"}
 
 
 def run_section(run: OpenedRun, number: int) -> Element:
-    """A system's instances, folded, each with why it is here."""
+    """A system's instances, each with the reason why it is shown."""
     title = f"run-{number}"
     instances = (_instance(one, run, f"{title}-{n}") for n, one in enumerate(run.instances, start=1))
     name = run.system + (" (smoke test)" if run.embedded else "")
@@ -65,13 +65,13 @@ def _link(one: Opened, run: OpenedRun) -> Element:
 
 
 def viewer_folder(directory: Path) -> Path:
-    """The folder of runs that the viewer has to show, for the run to have the name that links give it."""
+    """The folder that the viewer must show, so that the run has the name used in links."""
     place = directory if len(directory.parts) > _viewer_depth(directory) else directory.resolve()
     return place.parents[_viewer_depth(directory) - 1]
 
 
 def _viewer_name(directory: Path) -> str:
-    """A run's name in the viewer: its folder's, behind that of the judging that it is one of several candidates of."""
+    """A run's name in the viewer: its folder, after that of its judging if it is one of several candidates."""
     return "/".join(directory.resolve().parts[-_viewer_depth(directory) :])
 
 
@@ -102,7 +102,7 @@ def _exchange(question: str, answer: str) -> Iterator[Node]:
 
 
 def _turn(turn: Mapping[str, Any]) -> Iterator[Node]:
-    """A turn of a conversation: what was asked or offered, what came back, and the query after it."""
+    """A turn of a conversation: questions or offered queries, answers, and the query after it."""
     offered, answers = _texts(turn.get("offered")), _texts(turn.get("answers"))
     if (chosen := turn.get("chosen")) is not None:
         yield element("ul", (_offer(text, chosen=i == chosen) for i, text in enumerate(offered)))
@@ -200,7 +200,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _text(value: object) -> str:
-    """What a line says, as text, whatever it is."""
+    """A value of unknown type as text."""
     if value is None:
         return ""
     return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()

@@ -28,14 +28,12 @@ from cts_async.safe_files import atomic_writer
 DOCTYPE: Final = "<!doctype html>\n"
 
 
-NO_SCRIPT: Final = (
-    "Figures are drawn by the scripts in this file, which do not run here; their numbers stand below."
-)
+NO_SCRIPT: Final = "Figures need JavaScript, which is disabled here; their data is shown below."
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page that its table of contents leads to."""
+    """A part of the page with an entry in the table of contents."""
 
     anchor: str
     title: str
@@ -44,7 +42,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page says. `plotly` is empty where nothing is drawn; `data` is what the page's script draws."""
+    """The contents of the page. `plotly` is "" if nothing is drawn; `data` is what the page's script draws."""
 
     title: str
     lead: tuple[Node, ...]
@@ -56,7 +54,7 @@ class Page:
 
 
 def document(page: Page) -> Iterator[str]:
-    """The page's HTML, in pieces. Every script in it is one of ours, and named by its hash in the policy."""
+    """The page's HTML, in pieces. Its policy allows its own scripts by their hashes, and no others."""
     scripts = [program_of(text) for text in (page.plotly, own_text("page.js")) if page.plotly and text]
     style = Program(own_text("page.css"))
     head = element(
@@ -87,8 +85,9 @@ def document(page: Page) -> Iterator[str]:
 
 
 def policy(scripts: Sequence[Program]) -> str:
-    """Nothing is fetched, framed, sent or run but these very scripts; plotly sets styles as it draws."""
-    allowed = " ".join(f"'sha256-{_digest(script.text)}'" for script in scripts) or "'none'"
+    """A Content-Security-Policy: nothing is fetched or sent, and only these scripts run. Plotly needs inline styles."""
+    digests = [b64encode(hashlib.sha256(script.text.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
@@ -96,17 +95,13 @@ def policy(scripts: Sequence[Program]) -> str:
 
 
 def program_of(text: str) -> Program:
-    """A script as a parser reads it, which makes one line break of two characters: its hash is of that."""
+    """A script with the line breaks that an HTML parser makes of it: browsers hash the parsed text."""
     return Program(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def own_text(name: str) -> str:
     """A file beside this one."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
-
-
-def _digest(text: str) -> str:
-    return b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _section(one: Section) -> Element:
@@ -116,20 +111,20 @@ def _section(one: Section) -> Element:
     )
 
 
-MOST_ROWS: Final = 500
-"""Rows of a table that the page has; --tables writes them all."""
-MANY_REMARKS: Final = 4
-MANY_ROWS: Final = 40
-"""From so many rows on a table is folded."""
+MAX_ROWS: Final = 500
+"""Rows of a table in the page; --tables writes all of them."""
+MAX_REMARKS: Final = 4
+MAX_UNFOLDED: Final = 40
+"""Longer tables are folded."""
 
 
 def table_section(table: DataTable) -> Element:
-    """The table under its title, then the remarks; folded where it is long, or is printed for those only who ask."""
+    """A table with title and remarks; folded if it is long, or if commands print it only on request."""
     anchor = f"table-{table.name}"
     remarks: list[Node] = [said(remark, "p", class_="remark") for remark in table.remarks]
-    if len(remarks) > MANY_REMARKS:
+    if len(remarks) > MAX_REMARKS:
         remarks = [element("details", element("summary", f"{len(remarks)} notes"), remarks)]
-    whole = table.shown == 0 or len(table.rows) > MANY_ROWS
+    whole = table.shown == 0 or len(table.rows) > MAX_UNFOLDED
     body: list[Node] = [table_box(table, f"{anchor}-title"), *remarks]
     if whole:
         body = [element("details", element("summary", f"{len(table.rows):,} rows"), body)]
@@ -137,12 +132,12 @@ def table_section(table: DataTable) -> Element:
 
 
 def table_box(table: DataTable, labelled_by: str) -> Element:
-    """The table alone, in a box that scrolls sideways and takes the keyboard's focus for that."""
+    """A table in a box that scrolls sideways, also with the keyboard."""
     rows = written_rows(table)
-    more = len(rows) - MOST_ROWS
-    rows, best = rows[:MOST_ROWS], best_cells(rows[:MOST_ROWS], table.columns)
-    caption = [table.caption] + ([f"The first {MOST_ROWS} of {len(rows) + more:,} rows."] if more > 0 else [])
-    told = ". ".join(part.rstrip(".") for part in caption if part)
+    more = len(rows) - MAX_ROWS
+    rows, best = rows[:MAX_ROWS], best_cells(rows[:MAX_ROWS], table.columns)
+    caption = [table.caption] + ([f"The first {MAX_ROWS} of {len(rows) + more:,} rows."] if more > 0 else [])
+    text = ". ".join(part.rstrip(".") for part in caption if part)
     head = element("tr", (_heading(column) for column in table.columns))
     body = [
         element("tr", (_cell(column, row, j, best=(i, j) in best) for j, column in enumerate(table.columns)))
@@ -150,7 +145,7 @@ def table_box(table: DataTable, labelled_by: str) -> Element:
     ]
     drawn = element(
         "table",
-        element("caption", said(f"{told}.", "span")) if told else None,
+        element("caption", said(f"{text}.", "span")) if text else None,
         element("thead", head),
         element("tbody", body),
     )
@@ -170,19 +165,19 @@ def _cell(column: Column, row: Row, place: int, *, best: bool) -> Element:
 
 
 DATA_ID: Final = "figures"
-MOST_POINTS: Final = 200
+MAX_POINTS: Final = 200
 LINE_BREAK: Final = "<br>"
-"""Plotly's, in a text that it shows; nobody's text has one, since there its bracket is an entity."""
+"""Plotly's; texts of unknown origin contain none, since their brackets are escaped."""
 _KEYS: Final = ("series", "point", "value", "details")
 
 
 def figure_section(figure: Figure) -> Element:
-    """The figure with its caption; those who do not see it have its text alternative, and everybody the numbers."""
+    """A figure with its caption, its text alternative and its data as a table."""
     anchor = f"figure-{figure.name}"
     numbers = numbers_of(figure)
     folded = element(
         "details",
-        element("summary", "Its numbers"),
+        element("summary", "Show data"),
         said(figure.alt, "p"),
         table_box(numbers, f"{anchor}-title") if numbers.rows else None,
         class_="numbers",
@@ -202,12 +197,12 @@ def figure_section(figure: Figure) -> Element:
 
 
 def left_out_note(one: LeftOut) -> Element:
-    """Why a figure is not there."""
+    """Why a figure is left out."""
     return element("p", "No figure ", element("em", said(one.title)), ": ", said(one.reason), class_="remark")
 
 
 def figures_data(figures: Sequence[Figure]) -> Element:
-    """What the script draws: specs by name, and the themes' templates."""
+    """The data that the script draws: specs by name, and templates by theme."""
     value = {
         "figures": {figure.name: figure.spec for figure in figures},
         "themes": {theme: template(theme) for theme in ("light", "dark")},
@@ -216,7 +211,7 @@ def figures_data(figures: Sequence[Figure]) -> Element:
 
 
 def script_json(value: Any) -> str:
-    """JSON that a script element can hold: nothing in it ends the element, or a line of a script."""
+    """JSON that is safe inside a script element: nothing in it ends the element or a line."""
     data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
     for character in "<>&\u2028\u2029":
         data = data.replace(character, f"\\u{ord(character):04x}")
@@ -224,36 +219,36 @@ def script_json(value: Any) -> str:
 
 
 def numbers_of(figure: Figure) -> DataTable:
-    """What is told of each point when it is pointed at: rows {series, point, value, details}, every point once.
+    """A figure's points as rows {series, point, value, details}, taken from their texts on hover; duplicates removed.
 
-    Of very many points so many are taken, evenly, as a table holds; the caption says so.
+    A table longer than MAX_POINTS shows evenly spaced rows, as its caption says.
     """
     rows = list({tuple(row.values()): row for row in _rows(figure.spec)}.values())
     there = [key for key in _KEYS if any(row[key] for row in rows)]
     columns = [Column(key, _point_cell(key), numeric=False) for key in there]
-    taken = f": {MOST_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MOST_POINTS else ""
+    taken = f": {MAX_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MAX_POINTS else ""
     name = f"{figure.name}_numbers"
-    return DataTable(name, figure.title, figure.title + taken, columns, rows, shown=MOST_POINTS)
+    return DataTable(name, figure.title, figure.title + taken, columns, rows, shown=MAX_POINTS)
 
 
 def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     for trace in spec["data"]:
-        told = trace.get("hovertext")
+        texts = trace.get("hovertext")
         series = _plain(str(trace.get("name") or ""))
-        if told is not None:
-            yield from (_told(series, text) for text in _flat(told))
+        if texts is not None:
+            yield from (_point(series, text) for text in _flat(texts))
         elif trace.get("hoverinfo") != "skip":  # else a guide for the eye
             yield from _placed(series, trace, spec.get("layout") or {})
 
 
-def _told(series: str, text: str) -> dict[str, str]:
-    """A point by what is told of it, line by line: whose it is, its value, and the rest."""
+def _point(series: str, text: str) -> dict[str, str]:
+    """A point from the lines of its text: its name, its value, and the rest."""
     first, *more = (_plain(line) for line in text.split(LINE_BREAK))
     return {"series": series, "point": first, "value": "".join(more[:1]), "details": "; ".join(more[1:])}
 
 
 def _placed(series: str, trace: Mapping[str, Any], layout: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Points of a trace that tells of none: in the row that they stand in, at their x."""
+    """Points of a trace without texts: the name of their row, and x."""
     axis = layout.get("yaxis") or {}
     names = dict(zip(axis.get("tickvals") or (), axis.get("ticktext") or (), strict=False))
     for x, y in zip(trace.get("x") or (), trace.get("y") or (), strict=False):
@@ -262,12 +257,12 @@ def _placed(series: str, trace: Mapping[str, Any], layout: Mapping[str, Any]) ->
             yield {"series": series, "point": point, "value": f"{x:.6g}", "details": ""}
 
 
-def _flat(told: Any) -> Iterator[str]:
-    """All texts of a list, of lists too; one text may be that of all points."""
-    if isinstance(told, str):
-        yield told
+def _flat(texts: Any) -> Iterator[str]:
+    """All texts of nested lists; a single text is that of all points."""
+    if isinstance(texts, str):
+        yield texts
     else:
-        for one in told:
+        for one in texts:
             if one:
                 yield from _flat(one)
 
@@ -277,12 +272,12 @@ def _point_cell(key: str) -> Show:
 
 
 def _plain(label: str) -> str:
-    """A label as it is shown: plotly's line breaks are spaces, its entities characters."""
+    """A label as plain text: line breaks become spaces, entities characters."""
     return unescape(label.replace(LINE_BREAK, " "))
 
 
 TITLES: Final[dict[Group, str]] = {
-    "runs": "What was run",
+    "runs": "Runs",
     "scores": "Scores",
     "judges": "Judges",
     "questions": "Questions and answers",
@@ -296,12 +291,12 @@ _FIGURES: Final[dict[Group, tuple[str, ...]]] = {
     "effort": ("cost", "time"),
     "conversations": ("turns",),
 }
-"""Which figures belong where, by the beginning of their names; all others are about questions."""
+"""Groups of figures by the first words of their names; all others are about questions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """All that the page is made of."""
+    """Everything that the page shows."""
 
     gathered: Gathered
     tables: Sequence[Grouped]
@@ -311,7 +306,7 @@ class Contents:
 
 
 def sections(contents: Contents) -> tuple[Section, ...]:
-    """Every section there is something for."""
+    """All sections that are not empty."""
     found = [_of_group(contents, group, title) for group, title in TITLES.items()]
     found += [_instances(contents), _manifests(contents.gathered)]
     return tuple(one for one in found if one.body)
@@ -329,7 +324,7 @@ def _of_group(contents: Contents, group: Group, title: str) -> Section:
         body += [_note(note) for note in contents.gathered.talked.notes]
     if group == "failures" and not tables and contents.gathered.summaries:
         body.append(element("p", "Nothing failed."))
-    if figures or tables:  # else the section has nothing, and why its figures are missing is no news
+    if figures or tables:  # an otherwise empty section is left out as a whole
         body += [left_out_note(one) for one in left_out]
     return Section(group, title, tuple(body))
 
@@ -347,18 +342,18 @@ def _instances(contents: Contents) -> Section:
     if runs:
         measures = " and ".join(dict.fromkeys(run.measure for run in contents.opened))
         lead = (
-            "Where scores are lowest and highest, and where most was lost and gained, by "
-            f"{measures}. In a rewritten query words are marked that the query did not have. Links "
-            f"lead into the viewer; start it with {_viewer_commands(contents.opened)}."
+            "The lowest and highest scores, and the greatest losses and gains, by "
+            f"{measures}. In rewritten queries, words that the query did not have are marked. Links "
+            f"lead to the viewer; start it with {_viewer_commands(contents.opened)}."
         )
         body = [said(lead, "p"), *(_note(note) for note in contents.opened_notes), *runs]
     return Section("instances", "Instances worth a look", tuple(body))
 
 
 def _viewer_commands(opened: Sequence[OpenedRun]) -> str:
-    """What shows these runs under the names that links give them; one of it, where they lie apart."""
+    """The commands that show these runs under the names used in links; one for each folder."""
     folders = dict.fromkeys(viewer_folder(run.directory) for run in opened)
-    return " or, for runs that lie there, ".join(
+    return " or, for the runs in another folder, ".join(
         shlex.join(["cts", "view", str(folder)]) for folder in folders
     )
 
@@ -382,26 +377,21 @@ def _note(text: str) -> Element:
     return said(text, "p", class_="remark")
 
 
-def notes(gathered: Gathered) -> Iterator[Element]:
-    """What a reader has to know before believing the numbers."""
-    yield from (_note(note) for note in gathered.notes)
-
-
-MOST_NAMED: Final = 12
-"""Systems that are named below the title."""
+MAX_NAMED: Final = 12
+"""Systems named below the title."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a report comes from."""
+    """The origin of a report."""
 
     command: str
-    """What makes it again."""
+    """The command that makes it again."""
     made: datetime
 
 
 def write_report(path: Path, contents: Contents, origin: Origin) -> None:
-    """Write the page. Raises UsageError or StorageFull; what was there before stays then."""
+    """Write the page. Raises UsageError or StorageFull, and leaves an existing file unchanged then."""
     page = _page(contents, origin)
     with atomic_writer(path) as file:
         for piece in document(page):
@@ -415,7 +405,7 @@ def _page(contents: Contents, origin: Origin) -> Page:
         lead=tuple(_lead(contents.gathered, origin)),
         sections=sections(contents),
         foot=(
-            element("p", "Made again by: ", said(origin.command, "code"), class_="command"),
+            element("p", "Command: ", said(origin.command, "code"), class_="command"),
             element("p", f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
         ),
         plotly=plotly_js() if drawn else "",
@@ -430,7 +420,7 @@ def _title(gathered: Gathered) -> str:
 
 
 def _data(gathered: Gathered) -> str:
-    """What the runs were over, by name."""
+    """The name of the data."""
     runs = (*gathered.summaries, *gathered.talks)
     datas = ((run.manifest.get("identity") or {}).get("data") or {} for run in runs)
     return next((str(data["name"]) for data in datas if data.get("name")), "judged answers")
@@ -444,12 +434,12 @@ def _lead(gathered: Gathered, origin: Origin) -> Iterator[Node]:
         yield said(smoke_test(gathered), "p", class_="warning", role="note")
     if gathered.compared and (lines := list(headline(gathered.compared))):
         yield element("ul", (said(line, "li") for line in lines), class_="headline")
-    yield from notes(gathered)
+    yield from (_note(note) for note in gathered.notes)
 
 
 def _counted(systems: Sequence[str]) -> Iterator[Node]:
     yield "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
-    for i, system in enumerate(systems[:MOST_NAMED]):
+    for i, system in enumerate(systems[:MAX_NAMED]):
         yield from (", " if i else None, said(system))
-    if len(systems) > MOST_NAMED:
-        yield f" and {len(systems) - MOST_NAMED} more"
+    if len(systems) > MAX_NAMED:
+        yield f" and {len(systems) - MAX_NAMED} more"

@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from cts_async.report.viewer.api_types import RunRow
+from cts_async.report.viewer.files import Json
 from cts_async.report.viewer.guard import Refused
 from cts_async.report.viewer.library import Library, State, state_of
 from cts_async.report.viewer.run import Place
@@ -137,7 +137,7 @@ class Watcher:
         return sent is None or sent[1] < 1 or sent[0] != state_of(place)
 
 
-def _event(kind: str, data: RunRow | dict[str, str]) -> bytes:
+def _event(kind: str, data: Json) -> bytes:
     # JSON contains no line breaks, so that the data of an event is one line.
     return b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"
 

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from cts_async.engine.journal_index import MAX_LINE
+
+Json: TypeAlias = dict[str, Any]
+"""An object of the interface (see `pages`)."""
 
 MAX_OBJECT_BYTES: Final = 32 << 20
 """Size limit of a manifest, a summary or a `live.json`."""

@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async.datasets.fields import Fields
-from cts_async.datasets.gold import normalise
-from cts_async.datasets.nuggets import NuggetReader
-from cts_async.datasets.rows import CSV_SUFFIXES, read_csv
-from cts_async.datasets.sample import GOLD as SAMPLE_GOLD
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.gold import NuggetReader, normalise
+from cts_async.datasets.io import CSV_SUFFIXES, read_csv
+from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.records import language_of
 from cts_async.report.added_words import segments
-from cts_async.report.viewer.api_types import Failed, InstancePage, JudgeScore, NuggetRow, StepList, Turn
 from cts_async.report.viewer.files import (
+    Json,
     Stat,
     as_float,
     as_list,
@@ -78,7 +77,7 @@ class Instances:
             segments("词", "词")
         run.prepared = True
 
-    def page(self, run: OpenRun, id: str, beside: Sequence[str]) -> InstancePage:
+    def page(self, run: OpenRun, id: str, beside: Sequence[str]) -> Json:
         """An instance's page; `beside` are the names of other runs over the same data."""
         lines = run.results.lines()
         found = run.find(lines, id)
@@ -111,11 +110,12 @@ class Instances:
             "previous": _neighbour(run, lines, row - 1),
             "next": _neighbour(run, lines, row + 1),
             "beside": list(beside),
+            # None while the journal is being indexed.
             "trace_turns": len(self.traces.events(run, id)) if run.journal_ready else None,
             "steps": n_steps(run, id),
         }
 
-    def steps(self, run: OpenRun, id: str, after: int) -> StepList:
+    def steps(self, run: OpenRun, id: str, after: int) -> Json:
         """A page of its steps."""
         return list_steps(run, id, after)
 
@@ -149,14 +149,14 @@ def _verdicts(run: OpenRun, lines: Lines, row: int, line: Line) -> Iterator[tupl
             yield judge, verdict
 
 
-def _score(judge: str, verdict: Line, run: OpenRun) -> JudgeScore:
+def _score(judge: str, verdict: Line, run: OpenRun) -> Json:
     score = as_float(verdict.get("restore_score_100"))
     return {"judge": judge, "score": score, "smoke_test": run.metadata.embedded}
 
 
-def _nuggets(verdicts: Mapping[str, Line], texts: GoldNuggets) -> list[NuggetRow]:
+def _nuggets(verdicts: Mapping[str, Line], texts: GoldNuggets) -> list[Json]:
     """The nuggets in the order of the first judge who named them; nuggets that only the gold has come last."""
-    rows: dict[str, NuggetRow] = {}
+    rows: dict[str, Json] = {}
     for judge, verdict in verdicts.items():
         for nugget in map(as_object, as_list(verdict.get("nuggets"))):
             id, label = as_text(nugget.get("id")), as_text(nugget.get("coverage"))
@@ -172,7 +172,7 @@ def _nuggets(verdicts: Mapping[str, Line], texts: GoldNuggets) -> list[NuggetRow
     return list(rows.values())
 
 
-def _nugget(id: str, weight: float, text: str | None, known: GoldNugget | None) -> NuggetRow:
+def _nugget(id: str, weight: float, text: str | None, known: GoldNugget | None) -> Json:
     sources = list(known.sources) if known else []
     return {
         "id": id,
@@ -183,7 +183,7 @@ def _nugget(id: str, weight: float, text: str | None, known: GoldNugget | None) 
     }
 
 
-def _turns(line: Line) -> list[Turn]:
+def _turns(line: Line) -> list[Json]:
     """The conversation turn by turn; without turns, each question with its answer."""
     turns = [as_object(turn) for turn in as_list(line.get("turns"))]
     if not turns:
@@ -192,7 +192,7 @@ def _turns(line: Line) -> list[Turn]:
     return [_turn(n, turn) for n, turn in enumerate(turns, 1)]
 
 
-def _turn(n: int, turn: Line) -> Turn:
+def _turn(n: int, turn: Line) -> Json:
     chosen = turn.get("chosen")
     return {
         "n": n,
@@ -205,7 +205,7 @@ def _turn(n: int, turn: Line) -> Turn:
     }
 
 
-def _error(line: Line) -> Failed | None:
+def _error(line: Line) -> Json | None:
     error = line.get("error")
     if error is None:
         return None

@@ -21,8 +21,7 @@ import orjson
 from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import CTSError
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
-from cts_async.report.viewer.api_types import Leaderboard, LeaderboardOf, Standing
-from cts_async.report.viewer.files import NO_FILE, display_name, stat_of
+from cts_async.report.viewer.files import NO_FILE, Json, display_name, stat_of
 from cts_async.report.viewer.library import scores_state
 from cts_async.report.viewer.run import Metadata, Place
 
@@ -41,7 +40,7 @@ Runs = Sequence[tuple[Place, Metadata]]
 class Computed(TypedDict):
     """A leaderboard under each judge, or the reason why there is none."""
 
-    boards: list[LeaderboardOf]
+    boards: list[Json]
     problem: str
 
 
@@ -60,7 +59,7 @@ class Leaderboards:
         self._cached: dict[str, _Cached] = {}
         self._one_at_a_time = asyncio.Lock()
 
-    async def of(self, data_sha: str, runs: Runs) -> Leaderboard:
+    async def of(self, data_sha: str, runs: Runs) -> Json:
         """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
         state = await asyncio.to_thread(lambda: [(place.name, scores_state(place)) for place, _ in runs])
         cached = self._cached.setdefault(data_sha, _Cached())
@@ -122,10 +121,10 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Computed:
     """The leaderboard of runs (by name) under each judge. Runs of conversations are left out."""
     from cts_async.analysis.board import make_board
     from cts_async.analysis.selection import check_same_data, reader
-    from cts_async.protocol.run_folders import is_talk
+    from cts_async.protocol.run_folders import is_conversation
 
     names = {path: name for name, path in runs.items()}
-    scored = [path for path in names if _has_regular_files(path) and not is_talk(path)]
+    scored = [path for path in names if _has_regular_files(path) and not is_conversation(path)]
     if not scored:
         return {"boards": [], "problem": "conversations without an agent have no scores"}
     try:
@@ -137,13 +136,13 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Computed:
     return {"boards": boards, "problem": "" if boards else "none of these runs is judged yet"}
 
 
-def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> LeaderboardOf:
+def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     from cts_async.analysis.compare import leaderboard
     from cts_async.report.comparison import ORIG
 
     baseline = ORIG if ORIG in board.systems else None
     entrants = {entrant.label: entrant for entrant in board.entrants}
-    standings: list[Standing] = []
+    standings: list[Json] = []
     for one in leaderboard(board, judge, baseline or board.systems[0]):
         scores, delta, entrant = one.scores, one.delta if baseline else None, entrants[one.system]
         standings.append(
@@ -157,6 +156,7 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Leaderboar
                 "mean": scores.mean,
                 "p50": scores.p50,
                 "p90": scores.p90,
+                # To the baseline, over the instances scored in both.
                 "delta": delta.mean if delta else None,
                 "delta_low": delta.low if delta else None,
                 "delta_high": delta.high if delta else None,

@@ -14,8 +14,7 @@ from typing import Final, TypedDict, cast
 from cts_async import scorer
 from cts_async.protocol.run_files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.report.live import LIVE, Live, has_shape, is_current
-from cts_async.report.viewer.api_types import RunRow, Scored
-from cts_async.report.viewer.files import NO_FILE, Stat, as_count, is_serializable, read_object, stat_of
+from cts_async.report.viewer.files import NO_FILE, Json, Stat, as_count, is_serializable, read_object, stat_of
 from cts_async.report.viewer.run import (
     MAX_FOLDERS,
     Metadata,
@@ -56,7 +55,7 @@ class Tally:
     """Finished instances, failed ones included."""
     n_failed: int
     unknown_rate: float | None
-    scores: tuple[Scored, ...]
+    scores: tuple[Json, ...]
     """The scoring judge first."""
     cost_usd: float | None = None
     ready: float = 1.0
@@ -120,7 +119,7 @@ def _summary_tally(place: Place) -> Tally | None:
     )
 
 
-def _scored(judge: str, of: _JudgeNumbers) -> Scored:
+def _scored(judge: str, of: _JudgeNumbers) -> Json:
     return {
         "judge": judge,
         "n_scored": as_count(of["n_scored"]),
@@ -165,7 +164,7 @@ def _live_of(place: Place) -> Live | None:
     return cast("Live", found) if valid else None
 
 
-def _row(place: Place, metadata: Metadata, tally: Tally, data_sha: str) -> RunRow:
+def _row(place: Place, metadata: Metadata, tally: Tally, data_sha: str) -> Json:
     live = _live_of(place)
     wall_s = metadata.wall_s
     if live is not None:
@@ -175,23 +174,24 @@ def _row(place: Place, metadata: Metadata, tally: Tally, data_sha: str) -> RunRo
         "kind": metadata.kind,
         "system": metadata.system,
         "data": metadata.data or (f"gold {metadata.gold_sha256[:8]}" if metadata.gold_sha256 else ""),
-        "data_sha": data_sha,
+        "data_sha": data_sha,  # equal for runs that can be compared
         "k": metadata.k,
         "scheme": metadata.scheme,
         "mode": metadata.mode,
         "started": metadata.started,
         "ended": None if live else metadata.ended,
         "running": live is not None,
-        "smoke_test": metadata.embedded,
+        "smoke_test": metadata.embedded,  # its scores only prove that the installation works
         "n_expected": max(metadata.n_expected, tally.n_done),
         "n_done": tally.n_done,
         "n_failed": tally.n_failed,
         "scores": list(tally.scores),
         "unknown_rate": tally.unknown_rate,
+        # While the run is running, `live` reports the cost of all runs of its command.
         "cost_usd": None if live else tally.cost_usd,
-        "wall_s": wall_s,
+        "wall_s": wall_s,  # of all sessions, the current one included
         "live": live,
-        "ready": tally.ready,
+        "ready": tally.ready,  # share of the results that is counted, 0 to 1
     }
 
 
@@ -254,7 +254,7 @@ class Library:
                 self._open.popitem(last=False)
             return run
 
-    def rows(self) -> list[RunRow]:
+    def rows(self) -> list[Json]:
         """Every run's row, newest first. Results that take longer than COUNT_S to count are reported as they stand."""
         until = time.monotonic() + COUNT_S
         rows = [self._row(name, until) for name in self.find().runs]
@@ -268,7 +268,7 @@ class Library:
         lines = [f"{name}: {line}" for name, run in opened for line in run.damaged()]
         return [*self.find().damaged, *lines]
 
-    def row(self, name: str) -> RunRow | None:
+    def row(self, name: str) -> Json | None:
         """One run's row; None if there is no such run."""
         return self._row(name, time.monotonic() + COUNT_S)
 
@@ -291,7 +291,7 @@ class Library:
             opened = list(reversed(self._open.values()))
         return next((run for run in opened if run.needs_indexing), None)
 
-    def _row(self, name: str, until: float) -> RunRow | None:
+    def _row(self, name: str, until: float) -> Json | None:
         known = self.find().runs.get(name)
         if known is None:
             return None

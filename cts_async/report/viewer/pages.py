@@ -1,4 +1,28 @@
-"""The JSON answers of the interface (`api_types`): parameters are checked here, and lists of instances made."""
+"""The JSON answers of the interface between the server and its page: parameters are checked here, and lists made.
+
+    GET /                                              index.html
+    GET /static/NAME                                   the page's other files
+    GET /api/runs                                      all runs (`library`), and messages on what cannot be read
+    GET /api/run?run=NAME                              its row, manifest, summary, and other runs over the same data
+    GET /api/leaderboard?data=SHA                      runs over the same data, by judge (`leaderboards`)
+    GET /api/instances?run=NAME&judge=&sort=&min=&max=&unknown=&failed=&text=&after=&limit=    a page of its instances
+    GET /api/instance?run=NAME&id=ID                   one instance (`instance`)
+    GET /api/trace?run=NAME&id=ID&after=N              a page of its search, event by event (`trace`)
+    GET /api/steps?run=NAME&id=ID&after=N              a page of its steps in the journal
+    GET /api/step?run=NAME&at=OFFSET                   the journal line at an offset, verbatim
+    GET /api/text?run=NAME&at=OFFSET&part=PART         one long text as text/plain; &download=1: as a file
+    GET /api/download?run=NAME&id=ID                   the instance's journal lines, as a file
+    GET /api/events?run=NAME                           server-sent events (`events`): `changed` with a run's row, `gone`
+
+All text is of unknown origin: models', web pages', datasets'. The page shows it as text, never as markup. Numbers are
+not rounded; null means that there is none. A run is named by its path below the folder, with "/" between ("a/b").
+
+Filters of instances: `judge` is the judge whose scores count (default: the scoring judge); `sort` is "" (file order),
+"score", "-score" (highest first) or "-unknown"; `min` and `max` are inclusive; `unknown` is "none", "some" (at least
+one) or "all"; `failed` is "1" (failed ones only) or "0" (all others).
+
+Errors are {"error": "one line"} with status 400, 403, 404, 405, 409 (the file was replaced) or 503 (overload).
+"""
 
 from __future__ import annotations
 
@@ -11,16 +35,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 from cts_async import __version__
-from cts_async.report.viewer.api_types import (
-    InstanceList,
-    InstancePage,
-    InstanceRow,
-    RunPage,
-    Runs,
-    StepList,
-    TracePage,
-)
-from cts_async.report.viewer.files import display_name, opened, record_in
+from cts_async.report.viewer.files import Json, display_name, opened, record_in
 from cts_async.report.viewer.guard import FILE_CHANGED, NO_RUN, Refused
 from cts_async.report.viewer.index import Lines, id_hash, instance_name
 from cts_async.report.viewer.library import Library
@@ -131,9 +146,7 @@ def _cursor(value: str) -> tuple[int, int] | None:
 # --- Lists of instances
 
 
-def list_instances(
-    run: OpenRun, query: InstanceQuery, clock: Callable[[], float] = time.monotonic
-) -> InstanceList:
+def list_instances(run: OpenRun, query: InstanceQuery, clock: Callable[[], float] = time.monotonic) -> Json:
     """One page. Only lines on the page are read; a search for text reads lines until its time is up.
 
     Raises Refused for an unknown judge, and if the file changed meanwhile.
@@ -142,7 +155,7 @@ def list_instances(
     scores = _scores(run, lines, query)
     order = _ordered(lines, scores, query)
     first = 0 if query.after is None else _place_after(order, query.after)
-    rows: list[InstanceRow] = []
+    rows: list[Json] = []
     needle = Needle(query.text) if query.text else None
     until = clock() + SCAN_S
     end = len(order)
@@ -162,9 +175,10 @@ def list_instances(
     total = None if query.text and (more or first) else len(rows) if query.text else len(order)
     return {
         "rows": rows,
+        # `after` of the next page. Without rows, the search for text goes on there.
         "next": f"{order[end - 1]}.{end - 1}" if more and end else None,
-        "total": total,
-        "n": len(lines),
+        "total": total,  # None while a search for text has not reached the end
+        "n": len(lines),  # instances of the run, whatever the filter
         "ready": run.ready,
     }
 
@@ -208,7 +222,7 @@ def _place_after(order: Array, after: tuple[int, int]) -> int:
     return int(found[0]) + 1 if len(found) else min(place + 1, len(order))
 
 
-def _instance_row(lines: Lines, row: int, raw: bytes, score: float) -> InstanceRow:
+def _instance_row(lines: Lines, row: int, raw: bytes, score: float) -> Json:
     line = record_in(raw)
     id = instance_name(line) if line else None
     if line is None or id is None or id_hash(id) != int(lines.ids[row]):
@@ -310,12 +324,12 @@ class Answers:
             "step": lambda given: self._inside().step(self._opened(given), _integer(given, "at")),
         }
 
-    def runs(self, given: Parameters) -> Runs:
+    def runs(self, given: Parameters) -> Json:
         rows = self._library.rows()
         folder = display_name(str(self._library.root))
         return {"folder": folder, "version": __version__, "runs": rows, "damaged": self._library.damaged()}
 
-    def run(self, given: Parameters) -> RunPage:
+    def run(self, given: Parameters) -> Json:
         run = self._opened(given)
         row = self._library.row(run.place.name)
         if row is None:
@@ -327,14 +341,14 @@ class Answers:
             "beside": self._beside(run),
         }
 
-    def instance(self, given: Parameters) -> InstancePage:
+    def instance(self, given: Parameters) -> Json:
         run = self._opened(given)
         return self._inside().page(run, given.get("id", ""), self._beside(run))
 
-    def trace(self, given: Parameters) -> TracePage:
+    def trace(self, given: Parameters) -> Json:
         return self._inside().traces.page(self._opened(given), given.get("id", ""), _integer(given, "after"))
 
-    def steps(self, given: Parameters) -> StepList:
+    def steps(self, given: Parameters) -> Json:
         return self._inside().steps(self._opened(given), given.get("id", ""), _integer(given, "after"))
 
     def text(self, given: Parameters) -> str:

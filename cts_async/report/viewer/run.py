@@ -12,14 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from cts_async.analysis.runs import named_system
 from cts_async.engine.journal_index import MAX_LINE
 from cts_async.protocol.results import judged_mark, unmarked
 from cts_async.protocol.run_files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.protocol.run_folders import GOLDBUILD, TALK
-from cts_async.report.viewer.api_types import Kind
 from cts_async.report.viewer.files import (
     NO_FILE,
     as_count,
@@ -42,6 +41,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+Kind = Literal["run", "talk", "judged"]
+"""A run of the benchmark; conversations without an agent (`cts converse`); judged candidate answers."""
 
 MAX_DEPTH: Final = 4
 MAX_FOLDERS: Final = 20_000

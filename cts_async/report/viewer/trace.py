@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from cts_async.errors import CTSError
 from cts_async.protocol.visit import EvidenceForm
-from cts_async.report.viewer.api_types import Source, StepList, StepRow, TracePage, TraceTurn
 from cts_async.report.viewer.files import (
+    Json,
     as_float,
     as_int,
     as_list,
@@ -95,11 +95,11 @@ def n_steps(run: OpenRun, id: str) -> int | None:
     return len(_offsets(run, id)) if run.journal_ready else None
 
 
-def list_steps(run: OpenRun, id: str, after: int) -> StepList:
+def list_steps(run: OpenRun, id: str, after: int) -> Json:
     """The steps behind number `after`, in journal order."""
     offsets = _offsets(run, id)
     until = time.monotonic() + PAGE_S
-    rows: list[StepRow] = []
+    rows: list[Json] = []
     for at, size, record in _records(run, id, offsets[after : after + STEPS], damaged=True):
         rows.append(_step_row(after + len(rows) + 1, at, size, record))
         if time.monotonic() >= until:
@@ -112,7 +112,7 @@ def list_steps(run: OpenRun, id: str, after: int) -> StepList:
     }
 
 
-def _step_row(n: int, at: int, size: int, record: Record) -> StepRow:
+def _step_row(n: int, at: int, size: int, record: Record) -> Json:
     error, usage = as_object(record.get("error")), as_object(record.get("usage"))
     message = ": ".join(filter(None, (as_text(error.get("kind")), as_text(error.get("message")))))
     return {
@@ -230,7 +230,7 @@ def _requested(record: Record, name: str) -> str | None:
     return as_text(as_object(record.get("request")).get(name))
 
 
-def _links(record: Record) -> list[Source]:
+def _links(record: Record) -> list[Json]:
     """The results of a search, or the address of a page."""
     response = _response(record)
     hits = [as_texts(hit) for hit in as_list(response.get("hits"))]
@@ -443,11 +443,11 @@ class Traces:
         self._events: OrderedDict[_Key, list[Event]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def page(self, run: OpenRun, id: str, after: int) -> TracePage:
+    def page(self, run: OpenRun, id: str, after: int) -> Json:
         """The events behind number `after`."""
         ready = run.journal_ready
         events = self.events(run, id)
-        turns: list[TraceTurn] = []
+        turns: list[Json] = []
         if events and run.journal is not None:
             until = time.monotonic() + PAGE_S
             with opened(run.journal.path) as fd:
@@ -480,7 +480,7 @@ class Traces:
         return known
 
 
-def _shown(n: int, event: Event, record: Record | None) -> TraceTurn:
+def _shown(n: int, event: Event, record: Record | None) -> Json:
     text = text_of(record or {}, event.part) or ""
     # The page compares this length with that of the text it got: JavaScript counts UTF-16 units.
     length = len(text) if text.isascii() else len(text.encode("utf-16-le", "replace")) // 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from made_runs import Row, made_run
 
-from cts_async.datasets.sample import sample_dir
+from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.report.viewer.instance import GoldTexts
 from cts_async.report.viewer.run import Metadata, read_metadata
 

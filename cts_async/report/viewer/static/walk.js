@@ -12,12 +12,14 @@ const starts = new Map();
 let walked = null;
 
 /** The list shows this page of these instances, which begins after `after`. */
-export function remember(run, filter, page, after, { rows, next }) {
+export function remember(run, filter, page, after, { rows, next, total }) {
   const name = keyOf(run, filter);
   starts.set(`${name} ${page}`, after ?? "");
   starts.set(`${name} ${page + 1}`, next ?? "");
   const address = href("/run", { run, ...filter, p: page > 1 ? page : "", after });
-  walked = { run, filter, ids: rows.map((row) => row.id), next, address };
+  // Pages of a search for text may be shorter than LIMIT, so that only its first page has known places.
+  const before = page === 1 ? 0 : filter.text ? null : (page - 1) * LIMIT;
+  walked = { run, filter, ids: rows.map((row) => row.id), next, address, before, total };
 }
 
 /** Where the list of a run is: as it was filtered and paged when it was last looked at. */
@@ -32,19 +34,21 @@ export function startOf(run, filter, page) {
 
 /**
  * The instances around one: as in the list it was opened from, else as the file has them.
- * {previous, next, at, all}: ids or null; its place in that list, or null.
+ * {previous, next, at, all, filtered}: ids or null; its place in that list and its length, or null if unknown.
  */
 export async function neighbours(run, id, inFile, signal) {
   const at = walked?.run === run ? walked.ids.indexOf(id) : -1;
-  if (at < 0) return { previous: inFile.previous, next: inFile.next, at: null, filtered: false };
+  if (at < 0) return { previous: inFile.previous, next: inFile.next, at: null, all: null, filtered: false };
   if (at === walked.ids.length - 1 && walked.next !== null) await further(signal);
-  const { ids, filter } = walked;
-  return { previous: ids[at - 1] ?? null, next: ids[at + 1] ?? null, at: at + 1, filtered: filtered(filter) };
+  const { ids, filter, before, total } = walked;
+  const place = before === null ? null : before + at + 1;
+  return { previous: ids[at - 1] ?? null, next: ids[at + 1] ?? null, at: place, all: total, filtered: filtered(filter) };
 }
 
 /** Links to the instances around one, and its place in the list. */
-export function wayLinks({ previous, next, at, filtered: some }, to) {
-  const place = at === null ? null : t(some ? "nthFiltered" : "nth", { n: count(at) });
+export function wayLinks({ previous, next, at, all, filtered: some }, to) {
+  const of = all === null ? "…" : count(all);
+  const place = at === null ? null : t(some ? "nthFiltered" : "nth", { n: count(at), all: of });
   return [
     place === null ? null : h("span", { class: "muted small" }, place),
     wayLink(previous, to, "←", t("previousInstance")), wayLink(next, to, "→", t("nextInstance")),

@@ -1,0 +1,59 @@
+"""Hard518 (Huang et al., KDD 2026): 518 pairs of queries, in the layout of the release.
+
+release/data/hard_518_queries.csv         fused_query, blurred_query, perhaps an id
+release/data/gold_public_hard518.jsonl    the static golden nuggets
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from cts_async.datasets.gold import read_gold
+from cts_async.datasets.instances import Dataset, make_dataset, read_queries
+from cts_async.datasets.registry import RUN_COMMANDS, Kind
+from cts_async.errors import InputError, UsageError
+
+QUERIES: Final = "hard_518_queries.csv"
+GOLD: Final = "gold_public_hard518.jsonl"
+
+
+def queries_file(path: Path) -> Path:
+    """Return the queries file: `path` itself, or the one in a release's folder (or its `data/`)."""
+    if not path.is_dir():
+        return path
+    for found in (path / "data" / QUERIES, path / QUERIES):
+        if found.exists():
+            return found
+    problem = f"contains neither data/{QUERIES} nor {QUERIES}; unzip the release and name its folder"
+    raise InputError(path, problem)
+
+
+def open_hard518(
+    target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
+) -> Dataset:
+    """Open `hard518:PATH`; without `gold`, the release's own gold file beside the queries is used if it exists."""
+    if not target:
+        raise UsageError("hard518 needs a path: hard518:PATH, the release's folder or its queries CSV")
+    path = queries_file(Path(target).expanduser())
+    beside = path.parent / GOLD
+    gold = gold or (beside if beside.exists() else None)
+    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
+    return make_dataset("hard518", path, index, partial(read_queries, path, gold=index, fields=fields))
+
+
+KIND: Final = Kind(
+    name="hard518",
+    title="Hard518",
+    what="518 pairs of a hidden intent and its blurred query, with a static gold of weighted nuggets",
+    paper="Huang et al., KDD 2026: Clarify-Then-Search",
+    licence="CC BY 4.0",
+    source="https://clarify-then-search.github.io/",
+    spec="hard518:PATH",
+    expects="the unpacked release's folder, or its hard_518_queries.csv; gold beside it is found",
+    uses=(RUN_COMMANDS, "cts judge, score, compare, diagnose"),
+    open=open_hard518,
+    position=1,
+)

@@ -1,0 +1,54 @@
+"""The sample world: a few dozen queries, their gold and a small corpus, written for this project.
+
+queries.jsonl   {"id", "fused_query", "blurred_query"}
+gold.jsonl      as the release's gold file
+corpus.jsonl    the documents that the embedded search finds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import cts_async
+from cts_async.datasets.gold import read_gold
+from cts_async.datasets.instances import Dataset, make_dataset, read_queries
+from cts_async.datasets.registry import RUN_COMMANDS, Kind
+
+QUERIES: Final = "queries.jsonl"
+GOLD: Final = "gold.jsonl"
+CORPUS: Final = "corpus.jsonl"
+
+
+def sample_dir() -> Path:
+    """Return the folder of the sample: inside the installed package, or `data/sample` of a checkout."""
+    package = Path(cts_async.__file__).parent
+    installed = package / "_sample"
+    return installed if installed.exists() else package.parent / "data" / "sample"
+
+
+def open_sample(
+    target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
+) -> Dataset:
+    """Open `sample`, or `sample:DIR` for another world with the same three files."""
+    folder = Path(target).expanduser() if target else sample_dir()
+    path, corpus = folder / QUERIES, folder / CORPUS
+    index = read_gold(gold or folder / GOLD, fields, skip_bad=skip_bad_gold)
+    instances = partial(read_queries, path, gold=index, fields=fields)
+    return make_dataset("sample", path, index, instances, corpus=corpus if corpus.exists() else None)
+
+
+KIND: Final = Kind(
+    name="sample",
+    title="The sample world",
+    what="28 queries in English and Chinese with gold and a small corpus, all made up: for learning",
+    licence="MIT or CC0 1.0",
+    source="included",
+    spec="sample, sample:DIR",
+    expects="nothing, or a folder with queries.jsonl, gold.jsonl and perhaps corpus.jsonl",
+    uses=(RUN_COMMANDS, "cts judge, score, compare, diagnose"),
+    open=open_sample,
+    position=0,
+)

@@ -1,0 +1,230 @@
+"""Gold is read in the release's format and its variants, and joined by id, else by query."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cts_async.datasets.gold import normalise, read_gold
+from cts_async.errors import InputError
+from cts_async.records import Nugget
+
+Write = Callable[..., Path]
+
+N1 = {"id": "N1", "text": "The museum opened in 1997.", "weight": 3, "source_ids": ["S1", "S2"]}
+N2 = {"id": "N2", "text": "门票十元。", "weight": 1, "source_ids": ["S3"]}
+READ = (
+    Nugget("N1", "The museum opened in 1997.", 3.0, ("S1", "S2")),
+    Nugget("N2", "门票十元。", 1.0, ("S3",)),
+)
+
+
+def record(nuggets: list[Any], **more: Any) -> dict[str, Any]:
+    return {"id": "a", "fused_query": "when did the museum open", "gold": {"nuggets": nuggets}} | more
+
+
+def refusal(path: Path) -> InputError:
+    with pytest.raises(InputError) as caught:
+        read_gold(path)
+    assert str(caught.value).startswith(str(path))
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": "a", "fused_query": "q", "gold": {"query_intent": "x", "nuggets": [N1, N2], "notes": ""}},
+        {"id": "a", "fused_query": "q", "gold": json.dumps({"nuggets": [N1, N2]})},
+        {"id": "a", "fused_query": "q", "gold": [N1, N2]},
+        {"id": "a", "query": "q", "nuggets": [N1, N2]},
+        {"qid": "a", "OQ": "q", "gold_nuggets": json.dumps([N1, N2])},
+    ],
+)
+def test_gold_comes_in_several_shapes(write: Write, row: dict[str, Any]) -> None:
+    gold = read_gold(write("gold.jsonl", [row]))
+    assert gold.lookup("a", None) == gold.lookup(None, "q") == READ
+    assert gold.fields == tuple(row)
+    assert gold.notes == ()
+
+
+def test_only_the_nuggets_are_required(write: Write) -> None:
+    path = write("gold.jsonl", [{"fused_query": "q", "gold": {"nuggets": [{"nugget": "x", "w": "2"}]}}])
+    assert read_gold(path).lookup("unheard of", "q") == (Nugget("N1", "x", 2.0),)
+
+
+def test_nuggets_without_ids_are_numbered_in_order(write: Write) -> None:
+    nuggets = [{"content": "x", "weight": 1}, {"text": "y", "weight": 0.5}]
+    found = read_gold(write("gold.jsonl", [record(nuggets)])).lookup("a", None)
+    assert found == (Nugget("N1", "x", 1.0), Nugget("N2", "y", 0.5))
+
+
+def test_where_no_nugget_has_a_weight_each_counts_one_and_a_note_says_so(write: Write) -> None:
+    rows = [record([{"text": "x"}]), record([{"text": "y", "weight": None}], id="b", fused_query="p")]
+    gold = read_gold(write("gold.jsonl", rows))
+    assert gold.lookup("b", None) == (Nugget("N1", "y", 1.0),)
+    assert gold.notes == ("no nugget has a weight: each counts 1",)
+
+
+@pytest.mark.parametrize(("rows", "line"), [([[N1], [{"text": "x"}]], 2), ([[{"text": "x"}], [N1]], 1)])
+def test_a_weight_missing_among_others_is_an_error(write: Write, rows: list[list[Any]], line: int) -> None:
+    path = write("gold.jsonl", [record(r, id=str(i), fused_query=str(i)) for i, r in enumerate(rows)])
+    error = refusal(path)
+    assert (error.line, error.field) == (line, "gold.nuggets[0].weight")
+    assert f"nuggets on line {3 - line} have weights" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("gold", "field", "says"),
+    [
+        ({"nuggets": []}, "gold.nuggets", "is empty"),
+        ({"nuggets": {}}, "gold.nuggets", "must be a list, is an object"),
+        ({"notes": "x"}, "gold.nuggets", "is missing; the fields of 'gold' are 'notes'"),
+        ("{nuggets", "gold", "not valid JSON"),
+        ({"nuggets": ["text only"]}, "gold.nuggets[0]", "must be an object, is text"),
+        ({"nuggets": [N1, N1]}, "gold.nuggets", "two nuggets have the id 'N1'"),
+        ({"nuggets": [{**N1, "id": "N" * 99}] * 2}, "gold.nuggets", f"the id '{'N' * 59}…'"),
+        ({"nuggets": [N1, {"id": "N2", "weight": 1}]}, "gold.nuggets[1].nugget_text", "'id', 'weight'"),
+        ({"nuggets": [{**N1, "text": " "}]}, "gold.nuggets[0].text", "is empty"),
+        ({"nuggets": [{**N1, "text": 5}]}, "gold.nuggets[0].text", "must be text, is a number"),
+        ({"nuggets": [{**N1, "weight": 0}]}, "gold.nuggets[0].weight", "above 0"),
+        ({"nuggets": [{**N1, "weight": -1}]}, "gold.nuggets[0].weight", "above 0"),
+        ({"nuggets": [{**N1, "weight": "inf"}]}, "gold.nuggets[0].weight", "finite"),
+        ({"nuggets": [{**N1, "weight": "core"}]}, "gold.nuggets[0].weight", "must be a number, is 'core'"),
+        ({"nuggets": [{**N1, "weight": True}]}, "gold.nuggets[0].weight", "is true or false"),
+        ({"nuggets": [{**N1, "id": []}]}, "gold.nuggets[0].id", "must be text or a whole number"),
+        ({"nuggets": [{**N1, "source_ids": [{}]}]}, "gold.nuggets[0].source_ids", "contains an object"),
+    ],
+)
+def test_what_is_wrong_with_a_nugget_is_located(write: Write, gold: Any, field: str, says: str) -> None:
+    error = refusal(write("gold.jsonl", [record([N1], id="0", fused_query="0"), record([], gold=gold)]))
+    assert (error.line, error.field) == (2, field)
+    assert says in str(error)
+
+
+def test_a_record_needs_nuggets_and_something_to_join_it_by(write: Write) -> None:
+    error = refusal(write("a.jsonl", [{"id": "a", "answer": "x"}]))
+    assert (error.line, error.field) == (1, "gold")
+    assert "'id', 'answer'" in str(error)
+    error = refusal(write("b.jsonl", [{"topic": "a", "nuggets": [N1]}]))
+    assert (error.line, error.field) == (1, "fused_query")
+    assert "'topic', 'nuggets'" in str(error)
+
+
+def test_a_file_without_records_is_no_gold(write: Write) -> None:
+    assert "contains no gold records" in str(refusal(write("gold.jsonl", "\n")))
+
+
+def test_a_key_twice_with_other_nuggets_names_both_lines(write: Write) -> None:
+    by_id = refusal(write("a.jsonl", [record([N1]), record([N2], fused_query="other")]))
+    assert (by_id.line, by_id.field) == (2, "id")
+    assert "is already used on line 1" in str(by_id)
+    by_query = refusal(write("b.jsonl", [record([N1], id=None), record([N2], id=None)]))
+    assert (by_query.line, by_query.field) == (2, "fused_query")
+
+
+def test_a_record_twice_over_is_one_record(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", [record([N1, N2]), record([N1, N2])]))
+    assert gold.lookup("a", None) == READ
+
+
+# -- leaving out what is bad --------------------------------------------------------------------------
+
+
+BAD = [
+    record([N1], id="a", fused_query="qa"),
+    record([], id="b", fused_query="qb"),
+    record([N1, {"id": "N2", "text": "y"}], id="c", fused_query="qc"),
+    record([{**N1, "weight": "core"}], id=None, fused_query="qd"),
+    {"id": "e", "fused_query": "qe", "gold": None},
+    record([{"text": "no weight at all"}], id="f", fused_query="qf"),
+    record([N2], id="g", fused_query="qg"),
+]
+
+
+def test_skipped_gold_lines_are_named_in_notes(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", BAD), skip_bad=True)
+    assert sorted(record.line for record in gold.by_query.values()) == [1, 7]
+    assert [(one.line, one.name) for one in gold.left_out] == [
+        (2, "b"),
+        (3, "c"),
+        (4, "'qd'"),
+        (5, "e"),
+        (6, "f"),
+    ]
+    (note,) = gold.notes
+    assert note.startswith("5 gold lines are left out (--skip-bad-gold): b (line 2, gold.nuggets: is empty")
+    assert gold.leaves_out("b", "qb")
+    assert gold.leaves_out("whatever it is called", "qd")
+    assert not gold.leaves_out("b", "another query")
+    assert not gold.leaves_out("z", "qz")
+
+
+def test_the_first_weight_may_stand_below_what_lacks_one(write: Write) -> None:
+    rows = [record([{"text": "x"}], id="a", fused_query="qa"), record([N1], id="b", fused_query="qb")]
+    gold = read_gold(write("gold.jsonl", rows), skip_bad=True)
+    assert [one.name for one in gold.left_out] == ["a"]
+
+
+def test_a_gold_without_any_weight_is_whole(write: Write) -> None:
+    rows = [
+        record([{"text": "x"}], id="a", fused_query="qa"),
+        record([{"text": "y"}], id="b", fused_query="qb"),
+    ]
+    gold = read_gold(write("gold.jsonl", rows), skip_bad=True)
+    assert gold.left_out == ()
+    assert gold.notes == ("no nugget has a weight: each counts 1",)
+
+
+def test_gold_of_bad_lines_only_is_refused(write: Write) -> None:
+    path = write("gold.jsonl", BAD[1:5])
+    with pytest.raises(InputError, match=r"gold\.jsonl:1: field 'gold.nuggets': is empty"):
+        read_gold(path, skip_bad=True)
+
+
+def test_the_refusal_names_the_option(write: Write) -> None:
+    assert "leave such lines out with --skip-bad-gold" in str(refusal(write("gold.jsonl", BAD)))
+
+
+# -- joining ------------------------------------------------------------------------------------------
+
+
+def test_queries_join_whatever_their_width_and_white_space(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", [{"fused_query": "北京 2024 年\u3000ＧＤＰ", "nuggets": [N1, N2]}]))
+    assert gold.lookup(None, "  北京\n2024 年 GDP ") == READ
+    assert gold.lookup(None, "北京 2024 年") is None
+    assert gold.lookup("北京", None) is None
+
+
+def test_query_decides_if_id_belongs_to_another_query(write: Write) -> None:
+    rows = [record([N1], id="1", fused_query="p"), record([N2], id="2", fused_query="q")]
+    gold = read_gold(write("gold.jsonl", rows))
+    assert gold.lookup("1", "q") == (READ[1],)
+
+
+def test_ids_that_mean_something_else_are_an_error_not_a_join(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", [record([N1], id="1", fused_query="p")]))
+    with pytest.raises(InputError, match="the ids clash: '1' is 'p' here, but 'other query'") as caught:
+        gold.lookup("1", "other query")
+    assert (caught.value.path, caught.value.line, caught.value.field) == (str(gold.path), 1, "id")
+
+
+def test_gold_without_queries_joins_by_id_alone(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", [{"id": 1, "nuggets": [N1, N2]}]))
+    assert gold.lookup("1", "any query") == READ
+
+
+def test_a_found_record_brings_its_query_along(write: Write) -> None:
+    found = read_gold(write("gold.jsonl", [record([N1])])).find("a", None)
+    assert found is not None
+    assert (found.line, found.fused_query) == (1, "when did the museum open")
+
+
+@given(st.text())
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)

@@ -1,0 +1,120 @@
+"""A queries file becomes instances, in order, with their gold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cts_async.datasets.gold import read_gold
+from cts_async.datasets.instances import read_queries
+from cts_async.errors import InputError
+from cts_async.records import Instance, Nugget
+
+Write = Callable[..., Path]
+PAIR = {"fused_query": "f", "blurred_query": "b"}
+
+
+def refusal(path: Path, **options: object) -> InputError:
+    with pytest.raises(InputError) as caught:
+        list(read_queries(path, **options))  # type: ignore[arg-type]
+    assert str(caught.value).startswith(str(path))
+    return caught.value
+
+
+def test_rows_without_ids_are_numbered(write: Write) -> None:
+    path = write("q.csv", "fused_query,blurred_query\n f1 ,b1\n\nf2,b2\n")
+    assert list(read_queries(path)) == [Instance("q0001", "f1", "b1"), Instance("q0002", "f2", "b2")]
+
+
+def test_csv_and_json_lines_say_the_same(write: Write) -> None:
+    as_csv = write("q.csv", "id,oq,bq\n7,f,b\n")
+    as_lines = write("q.jsonl", [{"id": 7, "fused": "f", "blurred": "b"}])
+    assert list(read_queries(as_csv)) == list(read_queries(as_lines)) == [Instance("7", "f", "b")]
+
+
+def test_nuggets_may_stand_inline(write: Write) -> None:
+    path = write("q.jsonl", [PAIR | {"gold": {"nuggets": [{"text": "x", "weight": 2}]}}, PAIR])
+    assert [i.nuggets for i in read_queries(path)] == [(Nugget("N1", "x", 2.0),), ()]
+
+
+def test_a_gold_file_goes_before_inline_nuggets(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", [{"fused_query": "f", "nuggets": [{"text": "G", "weight": 1}]}]))
+    inline = {"nuggets": [{"text": "x", "weight": 1}]}
+    path = write("q.jsonl", [PAIR | inline, PAIR | inline | {"fused_query": "unknown to the gold"}])
+    assert [i.nuggets[0].text for i in read_queries(path, gold=gold)] == ["G", "x"]
+
+
+def test_an_instance_the_gold_does_not_know_can_run_but_not_be_scored(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", [{"fused_query": "f", "nuggets": [{"text": "G", "weight": 1}]}]))
+    path = write("q.csv", "fused_query,blurred_query\nother,b\nf,b\n")
+    assert [len(i.nuggets) for i in read_queries(path, gold=gold)] == [0, 1]
+
+
+def test_generated_ids_never_join(write: Write) -> None:
+    gold = read_gold(write("gold.jsonl", [{"id": "q0001", "nuggets": [{"text": "G", "weight": 1}]}]))
+    error = refusal(write("q.csv", "fused_query,blurred_query\nf,b\n"), gold=gold)
+    assert "nothing in it can be joined" in str(error)
+
+
+def test_a_file_that_joins_nowhere_is_refused_with_the_fields_of_both(write: Write) -> None:
+    gold = read_gold(
+        write("gold.jsonl", [{"qid": "1", "query": "g", "nuggets": [{"text": "G", "weight": 1}]}])
+    )
+    path = write("q.csv", "oq,bq\nf,b\n")
+    rows = read_queries(path, gold=gold)
+    with pytest.raises(InputError) as caught:
+        next(rows)  # before anything could have started
+    assert caught.value.field == "fused_query"
+    assert "'oq', 'bq'" in str(caught.value)
+    assert str(gold.path) in str(caught.value)
+    assert "'qid', 'query', 'nuggets'" in str(caught.value)
+
+
+def test_repeated_id_names_both_lines(write: Write) -> None:
+    error = refusal(write("q.csv", "qid,oq,bq\n1,f,b\n2,f,b\n1,g,c\n"))
+    assert (error.line, error.field) == (4, "qid")
+    assert "'1' is already used on line 2" in str(error)
+
+
+def test_an_endless_id_makes_no_endless_error(write: Write) -> None:
+    error = refusal(write("q.csv", f"qid,oq,bq\n{'1' * 5000},f,b\n{'1' * 5000},g,c\n"))
+    assert len(str(error)) < 300 + len(str(error.path))
+
+
+@pytest.mark.parametrize(
+    ("ids", "says"), [(("1", ""), "is missing, although line 2 has one"), (("", "1"), "is given")]
+)
+def test_ids_are_on_all_rows_or_none(write: Write, ids: tuple[str, str], says: str) -> None:
+    error = refusal(write("q.csv", f"id,oq,bq\n{ids[0]},f,b\n{ids[1]},g,c\n"))
+    assert (error.line, error.field) == (3, "id")
+    assert says in str(error)
+
+
+@pytest.mark.parametrize(("row", "field"), [("1,,b", "oq"), ("1,f,  ", "bq")])
+def test_an_empty_query_is_located(write: Write, row: str, field: str) -> None:
+    error = refusal(write("q.csv", f"id,oq,bq\n0,f,b\n{row}\n"))
+    assert (error.line, error.field, error.problem) == (3, field, "is empty")
+
+
+def test_a_file_without_the_needed_columns_lists_those_it_has(write: Write) -> None:
+    error = refusal(write("q.csv", "query;blurred\na;b\n"))
+    assert (error.line, error.field) == (2, "fused_query")
+    assert "'query;blurred'" in str(error)
+
+
+def test_a_mapping_helps(write: Write) -> None:
+    path = write("q.csv", "Q1,Q2\nf,b\n")
+    mapping = {"fused_query": "Q1", "blurred_query": "Q2"}
+    assert list(read_queries(path, fields=mapping)) == [Instance("q0001", "f", "b")]
+
+
+def test_a_file_without_rows_is_refused(write: Write) -> None:
+    assert "contains no queries" in str(refusal(write("q.csv", "fused_query,blurred_query\n")))
+    assert "contains no queries" in str(refusal(write("q.jsonl", "")))
+
+
+def test_instances_stream(write: Write) -> None:
+    rows = read_queries(write("q.jsonl", '{"fused": "f", "blurred": "b"}\nnot yet looked at'))
+    assert next(rows) == Instance("q0001", "f", "b")

@@ -1,0 +1,239 @@
+"""Kinds of datasets: found by name or path, described, opened."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import cts_async
+import cts_async.datasets as datasets
+from cts_async.datasets import instances as dataset_module
+from cts_async.datasets import sha256_of
+from cts_async.datasets.kinds.hard518 import open_hard518, queries_file
+from cts_async.datasets.kinds.sample import open_sample, sample_dir
+from cts_async.datasets.registry import FILE, Kind, all_kinds, find_kind, open_dataset
+from cts_async.errors import InputError, UsageError
+from cts_async.records import Instance, Nugget
+
+Write = Callable[..., Path]
+
+QUERIES = "fused_query,blurred_query\nf,b\ng,c\n"
+GOLD = [{"fused_query": "f", "nuggets": [{"text": "x"}]}]
+
+
+def test_a_plain_file_opens_under_its_own_name(write: Write) -> None:
+    path, gold = write("my queries (2).csv", QUERIES), write("gold.jsonl", GOLD)
+    found = open_dataset(str(path), gold)
+    assert (found.name, found.path, found.gold_path) == ("my-queries-2", path, gold)
+    assert (found.corpus, found.count) == (None, 2)
+    assert found.notes == ("no nugget has a weight: each counts 1",)
+    assert list(found.instances()) == list(found.instances())
+
+
+def test_a_kind_opens_its_path(write: Write) -> None:
+    path = write("release/data/hard_518_queries.csv", QUERIES)
+    assert open_dataset(f"hard518:{path}").name == "hard518"
+    assert open_dataset(f"hard518:{path.parent}").path == path
+    columns = {name: {"0": "x"} for name in ("topic_facet_id", "topic", "facet_desc")}
+    assert open_dataset(f"qulac:{write('qulac.json', columns)}").name == "qulac"
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("collection.json", "qulac:{}"),
+        ("dev.tsv", "clariq:{}"),
+        ("ClariQ/dev.tsv", "clariq:{.parent}"),
+        ("panes/Task1-OfflineRating.tsv", "mimics-duo:{.parent}"),
+        ("release/anything", "hard518:{.parent}"),
+    ],
+)
+def test_a_path_without_its_kind_is_corrected(write: Write, name: str, meant: str) -> None:
+    spec = meant.format(write(name, "x"))
+    with pytest.raises(UsageError, match=f"did you mean '{spec}'"):
+        open_dataset(spec.partition(":")[2])
+
+
+@pytest.mark.parametrize("spec", ["", "smaple", "clariqq:file.tsv", "nokind:file.csv", "data/queries.xlsx"])
+def test_an_unknown_kind_is_refused_with_those_there_are(spec: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        open_dataset(spec)
+    assert all(name in str(caught.value) for name, kind in all_kinds().items() if kind.taken)
+
+
+def test_a_file_with_a_colon_in_its_name_is_a_file(
+    write: Write, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write("run:2.csv", QUERIES)
+    monkeypatch.chdir(tmp_path)
+    assert open_dataset("run:2.csv").name == "run-2"
+
+
+def test_what_is_wrong_with_a_small_file_comes_when_it_is_opened(write: Write) -> None:
+    with pytest.raises(InputError) as caught:
+        open_dataset(str(write("q.csv", QUERIES + "h,\n")))
+    assert (caught.value.line, caught.value.field) == (4, "blurred_query")
+
+
+def test_a_large_file_is_streamed_and_not_counted(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_module, "_COUNTED_BYTES", 10)
+    assert open_dataset(str(write("q.csv", QUERIES))).count is None
+
+
+def test_a_missing_file_and_a_wrong_mapping_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        open_dataset(str(tmp_path / "none.csv"))
+    with pytest.raises(UsageError, match="unknown field"):
+        open_dataset(str(tmp_path / "none.csv"), fields={"fused": "OQ"})
+
+
+def test_the_digest_is_that_of_the_bytes(write: Write, tmp_path: Path) -> None:
+    assert sha256_of(write("a", b"abc")) == hashlib.sha256(b"abc").hexdigest()
+    with pytest.raises(InputError, match="no such file"):
+        sha256_of(tmp_path / "none")
+
+
+def test_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    """Its digest would be that of nothing, since it is taken when all has been read."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    refusal = r"pipe: is a pipe, which can be read only once; save it as a file and name that"
+    for opening in (
+        partial(sha256_of, pipe),
+        partial(open_dataset, f"qulac:{pipe}"),
+        partial(open_dataset, "sample", pipe),
+    ):
+        with pytest.raises(InputError, match=refusal):
+            opening()
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(hasattr(datasets, name) for name in datasets.__all__)
+
+
+def test_no_spec_at_all_is_not_taken_for_a_directory() -> None:
+    with pytest.raises(UsageError, match=r"^'' is not a dataset: give a \.csv or \.jsonl file"):
+        open_dataset("")
+
+
+KINDS = [*all_kinds().values(), FILE]
+
+
+def test_kinds_are_listed_in_their_order() -> None:
+    assert [kind.name for kind in KINDS] == ["sample", "hard518", "qulac", "clariq", "mimics-duo", "file"]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_description_is_complete_except_for_paper(kind: Kind) -> None:
+    assert all(value for field, value in kind.as_json().items() if field not in ("paper", "taken"))
+    assert kind is FILE or kind.spec.startswith(kind.name)
+    assert (kind.open is None) == bool(kind.inspect) == bool(kind.instead)
+
+
+@pytest.mark.parametrize("name", ["mimics_duo", "command-line", "__init__", "sample.x", "at_cot", "名"])
+def test_other_names_are_not_kinds(name: str) -> None:
+    assert find_kind(name) is None
+
+
+def test_new_module_in_the_folder_is_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import cts_async.datasets.kinds as folder
+
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import replace\nfrom cts_async.datasets.kinds.sample import KIND as SAMPLE\n"
+        "KIND = replace(SAMPLE, name='mine', spec='mine', position=50)\n"
+    )
+    monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(tmp_path)])
+    assert list(all_kinds())[-1] == "mine"
+    assert open_dataset("mine").count == 28
+
+
+HARD518_QUERIES = "fused_query,blurred_query\n2024年杭州亚运会奖牌榜,亚运会奖牌\nf2,b2\n"
+HARD518_GOLD = [{"fused_query": "f2", "gold": {"nuggets": [{"id": "N1", "text": "x", "weight": 3}]}}]
+
+
+def test_the_release_folder_its_data_folder_and_the_file_are_all_understood(write: Write) -> None:
+    path = write("release/data/hard_518_queries.csv", HARD518_QUERIES)
+    assert {queries_file(p) for p in (path, path.parent, path.parent.parent)} == {path}
+    assert [i.id for i in open_hard518(str(path.parent.parent), None, {}).instances()] == ["q0001", "q0002"]
+
+
+def test_the_gold_beside_the_queries_is_used(write: Write) -> None:
+    path = write("release/data/hard_518_queries.csv", HARD518_QUERIES)
+    gold = write("release/data/gold_public_hard518.jsonl", HARD518_GOLD)
+    dataset = open_hard518(str(path.parent.parent), None, {})
+    assert (dataset.name, dataset.path, dataset.gold_path, dataset.count) == ("hard518", path, gold, 2)
+    assert list(dataset.instances())[1] == Instance("q0002", "f2", "b2", (Nugget("N1", "x", 3.0),))
+
+
+def test_another_gold_goes_before_it(write: Write) -> None:
+    path = write("hard_518_queries.csv", HARD518_QUERIES)
+    write("gold_public_hard518.jsonl", HARD518_GOLD)
+    other = write("mine.jsonl", HARD518_GOLD)
+    assert open_hard518(str(path), other, {}).gold_path == other
+
+
+def test_without_any_gold_there_are_no_nuggets(write: Write) -> None:
+    dataset = open_hard518(str(write("hard_518_queries.csv", HARD518_QUERIES)), None, {})
+    assert dataset.gold_path is None
+    assert {i.nuggets for i in dataset.instances()} == {()}
+
+
+def test_a_folder_without_the_queries_says_what_is_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"contains neither data/hard_518_queries\.csv nor") as caught:
+        open_hard518(str(tmp_path), None, {})
+    assert caught.value.path == str(tmp_path)
+
+
+def test_a_path_is_needed() -> None:
+    with pytest.raises(UsageError, match="hard518:PATH"):
+        open_hard518("", None, {})
+
+
+SAMPLE_QUERIES = [{"id": "s1", "fused_query": "f", "blurred_query": "b"}]
+SAMPLE_GOLD = [
+    {"id": "s1", "fused_query": "f", "gold": {"nuggets": [{"id": "N1", "text": "x", "weight": 3}]}}
+]
+
+
+@pytest.fixture
+def package(write: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
+    init = write("root/cts_async/__init__.py", "")
+    monkeypatch.setattr(cts_async, "__file__", str(init))
+    return init.parent
+
+
+def test_sample_of_checkout_is_under_data(package: Path) -> None:
+    assert sample_dir() == package.parent / "data" / "sample"
+
+
+def test_sample_of_installed_package_is_inside(package: Path) -> None:
+    (package / "_sample").mkdir()
+    assert sample_dir() == package / "_sample"
+
+
+def test_sample_opens_with_gold_and_corpus(package: Path, write: Write) -> None:
+    queries = write("root/data/sample/queries.jsonl", SAMPLE_QUERIES)
+    gold = write("root/data/sample/gold.jsonl", SAMPLE_GOLD)
+    corpus = write("root/data/sample/corpus.jsonl", "")
+    dataset = open_sample("", None, {})
+    assert (dataset.name, dataset.count) == ("sample", 1)
+    assert (dataset.path, dataset.gold_path, dataset.corpus) == (queries, gold, corpus)
+    assert [nugget.text for instance in dataset.instances() for nugget in instance.nuggets] == ["x"]
+
+
+def test_sample_opens_another_folder(write: Write) -> None:
+    folder = write("world/queries.jsonl", SAMPLE_QUERIES).parent
+    write("world/gold.jsonl", SAMPLE_GOLD)
+    dataset = open_sample(str(folder), None, {})
+    assert (dataset.path.parent, dataset.corpus) == (folder, None)
+
+
+def test_sample_without_gold_is_an_input_error(write: Write) -> None:
+    folder = write("world/queries.jsonl", SAMPLE_QUERIES).parent
+    with pytest.raises(InputError, match=r"gold\.jsonl: no such file"):
+        open_sample(str(folder), None, {})

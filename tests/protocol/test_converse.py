@@ -1,0 +1,283 @@
+"""Conversations of the small world with a provider that speaks real HTTP: what is said, kept, resumed and failed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_provider import FakeProvider, Settings
+from hypothesis import given
+from hypothesis import strategies as st
+from made_clariq import ROWS, clariq_file
+from talk_world import INTENTS, write_talk_world
+
+from cts_async.analysis.conversations import read_talk
+from cts_async.config import BudgetConfig, ConverseConfig
+from cts_async.engine import runner
+from cts_async.engine.events import Events
+from cts_async.engine.journal import read_jsonl
+from cts_async.engine.step import RetryPolicy
+from cts_async.errors import BudgetSpent, UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.audit.report import audit_run
+from cts_async.protocol.converse import ConversePlan, plan_conversations, run_conversations, selected
+from cts_async.protocol.results import failed, latest_results
+from cts_async.records import Instance
+
+N, TOPICS, TURNS = len(INTENTS), 3, 2
+RESPOND, SELECT, AT_ONCE = "fake-at-cot-respond-k2", "fake-at-cot-select-k2", "fake-at-cot-k4"
+CALLS = {RESPOND: N * TURNS * 3, SELECT: N * TURNS * 2, AT_ONCE: TOPICS}
+"""A question, an answer and a reformulation each turn; queries and a choice; questions alone."""
+
+
+@pytest.fixture(autouse=True)
+def _fast_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "RetryPolicy", lambda: RetryPolicy(base_s=0.01, cap_s=0.05, patience_s=0.0))
+
+
+def held(folder: Path, provider: FakeProvider, **options: Any) -> dict[str, Path]:
+    """Converse or resume; give the run directories by system."""
+    data, _ = write_talk_world(folder)
+    file = folder / "cts.toml"
+
+    async def main() -> dict[str, Path]:
+        async with provider:
+            file.write_text(f'[models.fake]\nbase_url = "{provider.url}"\nmodel = "fake-1"\n')
+            run: Mapping[str, Any] = {
+                "models": ("fake",),
+                "every_role": "fake",
+                "ks": (TURNS,),
+                "schemes": ("at-cot",),
+                "modes": ("respond", "select", "at-once"),
+                **options,
+            }
+            config = ConverseConfig(data=str(data), runs_dir=folder / "runs", **run, questions=4)
+            plan = plan_conversations(config, load_catalogue(file), {})
+            await run_conversations(plan, {}, Events())
+            return {system.label: path for system, path in plan.systems.items()}
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[FakeProvider, dict[str, Path]]:
+    provider = FakeProvider(Settings(unknown_share=0.0))
+    return provider, held(tmp_path_factory.mktemp("clean"), provider)
+
+
+def test_every_conversation_is_held_and_nothing_asked_twice(
+    clean: tuple[FakeProvider, dict[str, Path]],
+) -> None:
+    provider, directories = clean
+    assert {
+        label: len(list(read_jsonl(path / "steps.jsonl"))) for label, path in directories.items()
+    } == CALLS
+    roles = Counter(request.role for request in provider.seen)
+    assert roles == {
+        "clarify_turn": 2 * N * TURNS + TOPICS,
+        "respond": N * TURNS,
+        "reformulate": N * TURNS,
+        "select_query": N * TURNS,
+    }
+
+
+def test_a_response_is_folded_into_a_query_after_every_turn(
+    clean: tuple[FakeProvider, dict[str, Path]],
+) -> None:
+    """The fake user answers the last word of the intent; the fake reformulator appends all answers to q."""
+    talk = read_talk(clean[1][RESPOND])
+    first, second = talk.conversations["1-2"].turns
+    assert [answer.text for answer in first.answers] == ["dealer"]
+    assert (first.query, second.query) == ("more about jaguar dealer", "more about jaguar dealer dealer")
+    assert len(talk.conversations) == talk.n_expected == N
+
+
+def test_a_choice_is_the_query_of_its_turn(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
+    for conversation in read_talk(clean[1][SELECT]).conversations.values():
+        for turn in conversation.turns:
+            assert turn.chosen is not None
+            assert turn.query == turn.offered[turn.chosen]
+            assert (len(turn.offered), turn.answers) == (5, ())
+
+
+def test_each_query_is_asked_about_once_and_by_nobody_answered(
+    clean: tuple[FakeProvider, dict[str, Path]],
+) -> None:
+    talk = read_talk(clean[1][AT_ONCE])
+    assert list(talk.conversations) == ["1-1", "2-1", "3-1"]
+    for conversation in talk.conversations.values():
+        (turn,) = conversation.turns
+        assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
+    line = latest_results(clean[1][AT_ONCE] / "results.jsonl")["1-1"]
+    assert (line["questions"], line["answers"]) == ([], [])
+
+
+def test_a_line_has_the_fields_of_the_contract(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
+    line = latest_results(clean[1][RESPOND] / "results.jsonl")["2-1"]
+    assert (line["system"], line["k"], line["scheme"], line["mode"]) == (RESPOND, 2, "at-cot", "respond")
+    assert (line["blurred_query"], line["fused_query"]) == ("ferry", "winter ferry times")
+    assert line["questions"] == [turn["offered"][0] for turn in line["turns"]]
+    assert line["answers"] == ["times", "times"]
+    assert line["turns"][0]["types"] == ["specify"]
+
+
+def test_the_closed_book_is_proved_from_the_journals(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
+    audits = {label: audit_run(path) for label, path in clean[1].items()}
+    assert {label: (one.n_held, one.n_instances) for label, one in audits.items()} == {
+        RESPOND: (N, N),
+        SELECT: (N, N),
+        AT_ONCE: (TOPICS, TOPICS),
+    }
+    assert {label: one.n_requests for label, one in audits.items()} == CALLS
+
+
+def test_a_budget_stops_it_and_the_same_command_pays_for_the_rest_only(tmp_path: Path) -> None:
+    first = FakeProvider(Settings())
+    with pytest.raises(BudgetSpent):
+        held(tmp_path, first, budget=BudgetConfig(max_calls=17))
+    assert len(first.seen) == 17
+    second = FakeProvider(Settings())
+    directories = held(tmp_path, second)
+    assert len(second.seen) == sum(CALLS.values()) - 17
+    assert not any(
+        failed(line)
+        for path in directories.values()
+        for line in latest_results(path / "results.jsonl").values()
+    )
+    third = FakeProvider(Settings())
+    held(tmp_path, third)
+    assert third.seen == []
+
+
+def test_more_topics_are_added_to_a_run(tmp_path: Path) -> None:
+    held(tmp_path, FakeProvider(Settings()), limit=2, modes=("select",))
+    more = FakeProvider(Settings())
+    directories = held(tmp_path, more, modes=("select",))
+    assert len(more.seen) == (N - 2) * TURNS * 2
+    assert len(latest_results(directories[SELECT] / "results.jsonl")) == N
+
+
+def test_what_fails_for_good_is_a_line_and_can_be_tried_again(tmp_path: Path) -> None:
+    refusing = FakeProvider(Settings(refuses="reformulate"))
+    directories = held(tmp_path, refusing, modes=("respond",))
+    lines = latest_results(directories[RESPOND] / "results.jsonl")
+    assert {line["error"]["step"] for line in lines.values()} == {"reformulate/1"}
+    assert read_talk(directories[RESPOND]).n_failed == N
+    held(tmp_path, FakeProvider(Settings()), modes=("respond",))
+    assert read_talk(directories[RESPOND]).n_failed == N
+    willing = FakeProvider(Settings())
+    held(tmp_path, willing, modes=("respond",), retry_failed=True)
+    assert read_talk(directories[RESPOND]).n_failed == 0
+    assert len(willing.seen) == CALLS[RESPOND] - 2 * N  # the first question and its answer are remembered
+
+
+# --- A plan of conversations: which instances, who plays whom, where each run stands, what determines it.
+
+
+KEYS = {"OPENAI_API_KEY": "sk-x", "QIANFAN_API_KEY": "sk-y"}
+
+
+def planned(
+    folder: Path, environ: dict[str, str] = KEYS, talk: dict[str, Any] | None = None, **run: Any
+) -> ConversePlan:
+    data, _ = write_talk_world(folder)
+    asked = {
+        "data": str(data),
+        "models": ("gpt",),
+        "ks": (3,),
+        "schemes": ("cot",),
+        "modes": ("respond",),
+    } | run
+    config = ConverseConfig(runs_dir=folder / "runs", **asked, **(talk or {}))
+    return plan_conversations(config, load_catalogue(run.get("config_file")), environ)
+
+
+def ids(plan: ConversePlan) -> list[str]:
+    return [instance.id for instance in plan.instances()]
+
+
+def test_topics_are_distinct_queries_and_intents_are_counted_in_each(tmp_path: Path) -> None:
+    assert ids(planned(tmp_path)) == ["1-1", "1-2", "2-1", "1-3", "3-1"]
+    assert ids(planned(tmp_path, talk={"topics": 2})) == ["1-1", "1-2", "2-1", "1-3"]
+    assert ids(planned(tmp_path, talk={"intents": 1})) == ["1-1", "2-1", "3-1"]
+    assert ids(planned(tmp_path, talk={"topics": 1, "intents": 2})) == ["1-1", "1-2"]
+    assert ids(planned(tmp_path, talk={"topics": 2}, limit=3)) == ["1-1", "1-2", "2-1"]
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=20), st.integers(1, 4), st.integers(1, 4))
+def test_no_more_is_selected_than_was_asked_for(queries: list[str], topics: int, intents: int) -> None:
+    every = [Instance(str(n), f"star {n}", q) for n, q in enumerate(queries)]
+    taken = list(selected(every, ConverseConfig(topics=topics, intents=intents)))
+    by_query = {q: [one for one in taken if one.blurred_query == q] for q in queries}
+    assert len([q for q in by_query if by_query[q]]) == min(topics, len(set(queries)))
+    assert all(len(some) in (0, min(intents, queries.count(q))) for q, some in by_query.items())
+    assert taken == [one for one in every if one in taken]
+
+
+def test_every_scheme_has_a_run_in_every_mode(tmp_path: Path) -> None:
+    plan = planned(tmp_path, schemes=("standard", "at-cot"), modes=("respond", "select", "at-once"))
+    names = [directory.name for directory in plan.systems.values()]
+    assert names == [
+        "talks-talk-gpt-standard-respond-k3",
+        "talks-talk-gpt-standard-select-k3",
+        "talks-talk-gpt-standard-k5",
+        "talks-talk-gpt-at-cot-respond-k3",
+        "talks-talk-gpt-at-cot-select-k3",
+        "talks-talk-gpt-at-cot-k5",
+    ]
+    assert [plan.n_expected(system) for system in plan.systems] == [5, 5, 3, 5, 5, 3]
+
+
+def test_another_user_is_another_run_but_not_where_nobody_is_asked(tmp_path: Path) -> None:
+    plan = planned(tmp_path, support="gpt", modes=("respond", "at-once"))
+    assert [directory.name for directory in plan.systems.values()] == [
+        "talks-talk-gpt-cot-respond-k3+support-gpt",
+        "talks-talk-gpt-cot-k5",
+    ]
+
+
+def test_questions_asked_at_once_need_no_user(tmp_path: Path) -> None:
+    plan = planned(tmp_path, {"OPENAI_API_KEY": "sk-x"}, modes=("at-once",))
+    (system,) = plan.systems
+    assert plan.players(system) == {"clarifier": "gpt"}
+    assert sorted(plan.prompt_texts(system)) == ["cot.en", "cot.zh"]
+    with pytest.raises(UsageError, match=r"QIANFAN_API_KEY \(support: ernie\).*\(--model, --support, --all"):
+        planned(tmp_path, {"OPENAI_API_KEY": "sk-x"}, modes=("at-once", "respond"))
+
+
+def test_a_run_is_what_was_said_not_what_is_searched(tmp_path: Path) -> None:
+    plan = planned(tmp_path, modes=("select",))
+    (system,) = plan.systems
+    identity = plan.identity(system)
+    assert (identity["task"], identity["scheme"], identity["mode"], identity["k"]) == (
+        "talk",
+        "cot",
+        "select",
+        3,
+    )
+    assert identity["models"].keys() == {"clarifier", "support"}
+    assert {name.split(".")[0] for name in identity["prompts"]} == {"cot_queries", "select_query"}
+    assert not identity.keys() & {"tools", "corpus_sha256", "agent"}
+    assert identity == planned(tmp_path, modes=("select",), talk={"topics": 1}).identity(system)
+
+
+def test_every_file_of_the_data_is_part_of_what_a_run_is(tmp_path: Path) -> None:
+    clariq_file(tmp_path / "train.tsv", ROWS[:-1])
+    clariq_file(tmp_path / "dev.tsv", ROWS[-1:])
+    before = planned(tmp_path, data=f"clariq:{tmp_path}")
+    # What reports compare with when they open the data again.
+    assert before.data_identity["sha256"] == before.dataset.sha256()
+    clariq_file(tmp_path / "dev.tsv", (ROWS[-1].replace("write?", "read?"),))
+    assert planned(tmp_path, data=f"clariq:{tmp_path}").data_identity != before.data_identity
+
+
+def test_dollars_are_limited_only_where_prices_are_known(tmp_path: Path) -> None:
+    file = tmp_path / "cts.toml"
+    file.write_text('[models.mine]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "mine-1"\n')
+    limited = {"config_file": file, "budget": BudgetConfig(max_usd=1.0)}
+    with pytest.raises(UsageError, match="--max-usd needs the price of mine"):
+        planned(tmp_path, models=("mine",), support="mine", **limited)

@@ -1,0 +1,246 @@
+"""Figures of scores and of judges."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_figures import drawn, named, three_runs, traces
+from made_runs import Row, made_run
+
+from cts_async.analysis.resampling import Difference
+from cts_async.report.comparison import RunsCompared, compare_runs
+from cts_async.report.plots import Drawn, Figure, Material, figures
+from cts_async.report.plots.material import Scored, means_with_intervals, versus
+from cts_async.report.plots.scores import binned, leaderboard
+from cts_async.report.summary import summarise_run
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> RunsCompared:
+    return three_runs(tmp_path)
+
+
+def test_best_mean_is_on_top(found: RunsCompared) -> None:
+    """orig and local-k3 have 30, gpt-k1 100 / 3 of what did not fail."""
+    figure = drawn(Material(found), "leaderboard")
+    assert figure.spec["layout"]["yaxis"]["ticktext"] == ["gpt-k1", "orig", "local-k3 (smoke<br>test)"]
+    reference, k1, k3 = traces(figure)
+    assert [trace["name"] for trace in (reference, k1, k3)] == ["reference", "k = 1", "k = 3"]
+    assert (k1["x"], k1["y"]) == ([pytest.approx(100 / 3)], [0])
+    assert (reference["x"], reference["y"]) == ([30.0], [1])
+    assert k3["text"] == ["30.0"]
+    assert "n = 3 to 4 scored" in figure.caption
+
+
+def test_whiskers_equal_bootstrap_intervals(found: RunsCompared) -> None:
+    """Of the scores 10 20 70 a resample is all 10s, or all 70s, in one of 27 cases, more than 2.5 %."""
+    k1 = traces(drawn(Material(found), "leaderboard"))[1]
+    assert k1["error_x"]["arrayminus"] == [pytest.approx(100 / 3 - 10)]
+    assert k1["error_x"]["array"] == [pytest.approx(70 - 100 / 3)]
+
+
+def test_gains_are_over_orig(found: RunsCompared) -> None:
+    """10 0 30 over three pairs, and nothing over four."""
+    (trace,) = traces(drawn(Material(found), "gain"))
+    assert trace["x"] == [pytest.approx(40 / 3), 0.0]
+    assert trace["text"] == ["+13.3", "+0.0"]
+    assert trace["hovertext"][1].endswith("4 pairs")
+
+
+def test_single_gain_has_a_simple_alternative(tmp_path: Path) -> None:
+    for label, score in (("orig", 50.0), ("gpt-k1", 40.0)):
+        made_run(tmp_path, label=label, rows=[Row("q", score=score)])
+    figure = drawn(Material(compare_runs([str(tmp_path)])), "gain")
+    assert figure.alt == "The mean gain of gpt-k1 over orig is -10.0 points."
+
+
+def test_instances_are_better_the_same_or_worse(found: RunsCompared) -> None:
+    figure = drawn(Material(found), "better_or_worse")
+    better, worse, same = traces(figure)
+    assert better["x"] == [pytest.approx(200 / 3), 0.0]
+    assert same["x"] == [pytest.approx(100 / 3), 100.0]
+    assert same["base"] == better["x"]
+    assert (worse["x"], worse["base"]) == ([0.0, 0.0], [100.0, 100.0])
+    assert figure.alt == (
+        "Of 2 systems the one most often better is gpt-k1: better on 2 of 3 instances (66.7%), the same on 1 and worse "
+        "on 0 (0.0%)."
+    )
+
+
+def test_gains_of_instances_are_sorted_and_say_whose_they_are(found: RunsCompared) -> None:
+    gpt, _ = traces(drawn(Material(found), "gain_by_instance"))
+    assert gpt["y"] == [30.0, 10.0, 0.0, 0.0]
+    assert gpt["x"] == [pytest.approx(share, abs=1e-3) for share in (0, 100 / 3, 200 / 3, 100)]
+    assert gpt["line"]["shape"] == "hv"
+    assert gpt["hovertext"][0] == "q2<br>gpt-k1: +30.0"
+
+
+def test_a_system_has_its_colour_in_every_figure(found: RunsCompared) -> None:
+    """orig is first on the board, and gpt-k1 second: a trace of nothing holds orig's place."""
+    nothing, gpt, _ = drawn(Material(found), "gain_by_instance").spec["data"]
+    assert (nothing["x"], nothing["showlegend"]) == ([None], False)
+    assert gpt["name"] == "gpt-k1"
+
+
+def test_few_scores_are_points_and_failures_are_none(found: RunsCompared) -> None:
+    instances, mean, median = traces(drawn(Material(found), "scores"))
+    assert instances["x"] == [10.0, 20.0, 70.0, 0.0, 20.0, 40.0, 60.0, 0.0, 20.0, 40.0, 60.0]
+    assert mean["x"] == [pytest.approx(100 / 3), 30.0, 30.0]
+    assert median["x"] == [20.0, 30.0, 30.0]
+
+
+def test_many_scores_are_counted_in_bins_of_five() -> None:
+    counts = binned(np.array([0.0, 4.9, 5.0, 95.0, 100.0]))
+    assert (counts[0], counts[1], counts[19], counts.sum()) == (2, 1, 2, 5)
+
+
+def test_a_figure_of_many_instances_is_as_small_as_of_few(tmp_path: Path) -> None:
+    rows = [Row(f"q{i}", score=float(i % 100)) for i in range(1_100)]
+    made_run(tmp_path, label="orig", rows=rows)
+    made_run(tmp_path, label="gpt-k1", rows=rows)
+    found = figures(Material(compare_runs([str(tmp_path)])))
+    histogram = traces(named(found, "scores"))[0]
+    assert len(histogram["x"]) == 2 * (21 * 2 + 2)
+    assert histogram["hovertext"][0] == "orig<br>0 to 5: 5.0% of 1,100"
+    (line,) = traces(named(found, "gain_by_instance"))
+    assert len(line["x"]) == 201
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0, 100), max_size=50))
+def test_every_score_is_in_one_bin(values: list[float]) -> None:
+    assert binned(np.array(values)).sum() == len(values)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=30))
+def test_every_instance_is_better_the_same_or_worse(pairs: list[tuple[float, float]]) -> None:
+    base, scores = (np.array(column) for column in zip(*pairs, strict=True))
+    mean = Difference(1, 0.0, 0.0, 0.0)
+    systems = [
+        Scored(label, label, 1, False, Path(label), of, mean) for label, of in (("a", base), ("b", scores))
+    ]
+    (found,) = versus(systems, "a")
+    assert found.better + found.same + found.worse == len(pairs)
+    assert list(found.gains) == sorted(found.gains, reverse=True)
+
+
+@pytest.mark.parametrize(("n", "method"), [(5_000, "bootstrap"), (5_001, "normal")])
+def test_the_caption_names_the_method_of_the_intervals(n: int, method: str) -> None:
+    scores = np.tile([0.0, 100.0], n)[:n]
+    (mean,) = means_with_intervals(scores[:, None], 0)
+    assert mean is not None
+    caption = leaderboard([Scored("a", "a", 1, False, Path("a"), scores, mean)], "ernie").caption
+    assert f"95 % {method} intervals of the mean over n = {n:,} scored instances" in caption
+
+
+def test_beyond_the_bootstrap_intervals_are_normal() -> None:
+    """Half 0, half 100: sd 50, so 1.96 * 50 / sqrt(6,000) = 1.265 to either side."""
+    values = np.repeat([0.0, 100.0], 3_000)[:, None]
+    (mean,) = means_with_intervals(values, 0)
+    assert mean is not None
+    assert (mean.mean, mean.high - 50) == (50.0, pytest.approx(1.2653, abs=1e-3))
+
+
+def test_without_orig_figures_of_differences_are_left_out_with_a_reason(found: RunsCompared) -> None:
+    left = {one.name: one.reason for one in figures(Material(replace(found, baseline=""))).left_out}
+    assert left["gain_by_instance"] == "These runs include no run of orig to compare with."
+    assert left["agreement"].startswith("There is only one judge")
+
+
+def labelled(*words: tuple[str, str]) -> list[Row]:
+    return [Row(f"q{i}", labels={"ernie": ernie, "<b>gpt": gpt}) for i, (ernie, gpt) in enumerate(words)]
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Drawn:
+    made_run(tmp_path, label="orig", rows=labelled(("nn", "nn"), ("np", "pp"), ("pn", "pn")))
+    made_run(tmp_path, label="gpt-k1", rows=labelled(("fn", "ff"), ("pp", "pp"), ("ff", "ff")))
+    return figures(Material(compare_runs([str(tmp_path)])))
+
+
+def test_means_by_judge(judged: Drawn) -> None:
+    """ernie: gpt-k1 50 50 100, orig 0 25 25; the other: 100 50 100 and 0 50 25."""
+    figure = named(judged, "judges")
+    ernie, gpt = traces(figure)
+    assert figure.spec["layout"]["yaxis"]["ticktext"] == ["gpt-k1", "orig"]
+    assert ernie["x"] == [pytest.approx(200 / 3), pytest.approx(50 / 3)]
+    assert gpt["x"] == [pytest.approx(250 / 3), 25.0]
+    assert gpt["name"] == "&lt;b&gt;gpt"
+    assert figure.alt.endswith("All judges order the systems alike.")
+    assert figure.caption.endswith("; n = 3 scored instances.")
+
+
+def test_agreement_cells_contain_kappa(judged: Drawn) -> None:
+    """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47) = 73 / 97."""
+    figure = named(judged, "agreement")
+    (heat,) = traces(figure)
+    assert heat["z"] == [[None, pytest.approx(73 / 97)], [pytest.approx(73 / 97), None]]
+    assert heat["text"] == [["–", "0.75"], ["0.75", "–"]]
+    assert "Krippendorff's alpha of all judges is 0." in figure.caption
+    assert figure.caption.endswith(" n = 12 nuggets of a pair.")
+    assert figure.alt == "ernie and <b>gpt agree with a kappa of 0.75 on 12 nuggets."
+
+
+def spent(directory: Path, tokens: int, *, wall_s: float, price: float | None) -> None:
+    """Give a run one call of so many tokens, at dollars per million."""
+    manifest: dict[str, Any] = json.loads((directory / "run.json").read_text())
+    manifest |= {"sessions": [{"wall_s": wall_s}], "prices": {"m": {"input": price}}}
+    (directory / "run.json").write_text(json.dumps(manifest))
+    step = {"key": "k", "instance": "q0", "step": "clarify", "model": "m", "usage": {"input": tokens}}
+    (directory / "steps.jsonl").write_text(json.dumps(step) + "\n")
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> Drawn:
+    compared = three_runs(tmp_path)
+    spent(tmp_path / "made-orig", 400_000, wall_s=8.0, price=1.0)
+    spent(tmp_path / "made-gpt-k1", 4_000_000, wall_s=0.0, price=2.0)
+    spent(tmp_path / "made-local-k3", 1, wall_s=2.0, price=None)
+    summaries = [summarise_run(path) for path in sorted(tmp_path.iterdir())]
+    return figures(Material(compared, summaries=summaries))
+
+
+def test_dollars_are_those_of_an_instance(priced: Drawn) -> None:
+    """orig: 0.40 dollars for four instances; gpt-k1: 8 for four, a failed one among them, which costs as well."""
+    orig, gpt = traces(named(priced, "cost"))
+    assert (orig["x"], orig["y"]) == ([pytest.approx(0.1)], [30.0])
+    assert (gpt["x"], gpt["y"]) == ([pytest.approx(2.0)], [pytest.approx(100 / 3)])
+    assert orig["text"] == ["orig"]
+
+
+def test_a_wide_range_has_a_logarithmic_axis(priced: Drawn) -> None:
+    axis = named(priced, "cost").spec["layout"]["xaxis"]
+    assert axis["type"] == "log"
+    assert {"0.1", "0.5", "2"} <= set(axis["ticktext"])
+
+
+def test_system_without_a_price_is_left_out_and_named(priced: Drawn) -> None:
+    figure: Figure = named(priced, "cost")
+    assert figure.caption.endswith("no call is recorded: local-k3 (smoke test).")
+
+
+def test_time_is_wall_time_by_instance(priced: Drawn) -> None:
+    orig, local = traces(named(priced, "time"))
+    assert (orig["x"], local["x"]) == ([2.0], [0.5])
+    assert named(priced, "time").caption.endswith("their time is not recorded: gpt-k1.")
+
+
+def test_free_calls_make_no_figure_of_cost(tmp_path: Path) -> None:
+    compared = three_runs(tmp_path)
+    spent(tmp_path / "made-orig", 400_000, wall_s=8.0, price=0.0)
+    priced = figures(Material(compared, summaries=[summarise_run(tmp_path / "made-orig")]))
+    assert [one.reason for one in priced.left_out if one.name == "cost"] == ["All calls were free."]
+    assert named(priced, "time").alt == "orig scores highest, 30.0 at 2.0 seconds per instance."
+
+
+def test_without_any_price_there_is_no_figure(tmp_path: Path) -> None:
+    left = [one.name for one in figures(Material(three_runs(tmp_path))).left_out]
+    assert {"cost", "time"} <= set(left)

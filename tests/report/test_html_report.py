@@ -1,0 +1,176 @@
+"""The report as one HTML file: elements, data of figures, contrast."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import html
+
+import cts_async.report.html as package
+from cts_async.report.html.element import Program, element, rendered, said
+from cts_async.report.html.report import MAX_POINTS, numbers_of, own_text, script_json
+from cts_async.report.plots import Figure
+from cts_async.report.text import visible
+
+PLOTLYS_LINE_BREAK = "<br>"
+
+
+def written(*nodes: object) -> str:
+    return "".join(rendered(list(nodes)))  # type: ignore[arg-type]
+
+
+def test_an_element_has_its_attributes_and_children() -> None:
+    found = element("p", "Fish & ", element("b", "chips"), [" or", None, " peas"], class_="menu", hidden=True)
+    assert written(found) == '<p class="menu" hidden="">Fish &amp; <b>chips</b> or peas</p>'
+
+
+def test_a_void_element_is_not_closed() -> None:
+    assert written(element("meta", charset="utf-8")) == '<meta charset="utf-8">'
+
+
+def test_foreign_text_is_isolated_and_chinese_is_marked() -> None:
+    assert written(said("查询")) == '<bdi dir="auto" lang="zh">查询</bdi>'
+    assert written(said("query", "p")) == '<p dir="auto">query</p>'
+
+
+def test_zero_is_a_value() -> None:
+    assert written(element("div", tabindex=0, hidden=False, id=None)) == '<div tabindex="0"></div>'
+
+
+def test_a_control_character_is_shown() -> None:
+    assert written(element("p", "\x1b[2J", title="\u202e")) == '<p title="[U+202E]">[U+001B][2J</p>'
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"onclick": "x()"},
+        {"style": "color:red"},
+        {"href": "javascript:alert(1)"},
+        {"href": "https://example.org/"},
+        {"src": "data:text/html,x"},
+        {"x y": "1"},
+    ],
+)
+def test_attributes_that_a_report_must_not_have_are_refused(attributes: dict[str, str]) -> None:
+    with pytest.raises(ValueError):
+        element("a", "x", **attributes)
+
+
+@pytest.mark.parametrize("text", ["</script>", "a</STYLE >", "<!-- x"])
+def test_a_program_cannot_end_its_element(text: str) -> None:
+    with pytest.raises(ValueError, match="would end its element"):
+        Program(text)
+
+
+@given(st.text(), st.text())
+def test_a_parser_finds_the_text_and_the_attribute_that_were_put_in(text: str, title: str) -> None:
+    parsed = html.fromstring(written(element("pre", "x", text, title=title)))
+    assert (parsed.text_content(), parsed.get("title"), len(parsed)) == (
+        "x" + visible(text),
+        visible(title),
+        0,
+    )
+
+
+def test_no_string_in_the_package_makes_markup_of_its_own() -> None:
+    """A tag in a string outside element.py would be a way around the escaping."""
+    for path in Path(package.__path__[0]).glob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        texts = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+        docstrings = {ast.get_docstring(n, clean=False) for n in ast.walk(tree) if isinstance(n, _DOCUMENTED)}
+        markup = {text for text in texts if re.search(r"<[\w!/]", text) and text not in docstrings}
+        assert path.name == "element.py" or markup <= {"<!doctype html>\n", PLOTLYS_LINE_BREAK}, (
+            path,
+            markup,
+        )
+
+
+_DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef
+
+
+def test_a_generator_is_run_when_the_element_is_made() -> None:
+    rows = [element("tr", (element("td", cell) for _ in "x")) for cell in "ab"]
+    assert written(*rows) == "<tr><td>a</td></tr><tr><td>b</td></tr>"
+
+
+def figure(*traces: dict[str, Any], **layout: Any) -> Figure:
+    return Figure("scores", "Scores", "", "", {"data": list(traces), "layout": layout})
+
+
+def test_point_row_follows_its_hover_text() -> None:
+    trace = {
+        "name": "k = 1",
+        "x": [1],
+        "y": [0],
+        "hovertext": ["a&lt;br&gt;b<br>64.8 [63, 66]<br>n = 3<br>x"],
+    }
+    assert numbers_of(figure(trace)).rows == [
+        {"series": "k = 1", "point": "a<br>b", "value": "64.8 [63, 66]", "details": "n = 3; x"}
+    ]
+
+
+def test_a_point_that_tells_nothing_has_the_name_of_its_row_and_its_x() -> None:
+    trace = {"name": "mean", "x": [65.5, None], "y": [0.9, 1], "hoverinfo": "x+name"}
+    found = numbers_of(figure(trace, yaxis={"tickvals": [0, 1], "ticktext": ["orig", "gpt-<br>k1"]}))
+    assert found.rows == [{"series": "mean", "point": "gpt- k1", "value": "65.5", "details": ""}]
+
+
+def test_guides_are_no_points_and_cells_of_a_heat_map_are_once_each() -> None:
+    guide = {"x": [0], "y": [0], "hoverinfo": "skip"}
+    cells = {"z": [[1, 2]], "hovertext": [["a and b<br>0.7", "a and b<br>0.7"]]}
+    found = numbers_of(figure(guide, cells))
+    assert [row["point"] for row in found.rows] == ["a and b"]
+    assert [column.heading for column in found.columns] == ["point", "value"]
+
+
+def test_long_data_table_is_sampled_as_its_caption_says() -> None:
+    trace = {"name": "gain", "hovertext": [f"q{i}<br>{i}" for i in range(1_000)]}
+    found = numbers_of(figure(trace))
+    assert (found.shown, found.caption) == (
+        MAX_POINTS,
+        f"Scores: {MAX_POINTS} of 1,000 points, evenly taken",
+    )
+
+
+def test_nothing_in_the_data_of_a_script_ends_the_script() -> None:
+    assert script_json({"a": "</script>&\u2028"}) == r'{"a":"\u003c/script\u003e\u0026\u2028"}'
+
+
+THEMES = [
+    dict(re.findall(r"--([\w-]+): (#\w{6})", block)) for block in own_text("page.css").split(":root")[1:]
+]
+PAIRS = [
+    *product(("text", "soft", "accent", "full", "partial", "none"), ("ground", "raised")),
+    ("text", "mark"),
+    ("text", "warn"),
+]
+
+
+def luminance(colour: str) -> float:
+    """WCAG's relative luminance of #rrggbb."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_contrast_is_reckoned_as_wcag_does() -> None:
+    assert contrast("#000000", "#ffffff") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.005)
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=["light", "dark", "print"])
+def test_text_contrasts_with_its_background(theme: dict[str, str]) -> None:
+    assert [(of, on) for of, on in PAIRS if contrast(theme[of], theme[on]) < 4.5] == []

@@ -1,0 +1,181 @@
+"""The state of runs from another shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_live import cluster, lane, live, part, worker
+from made_runs import Row, made_run
+
+from cts_async.errors import InputError
+from cts_async.report.live import LIVE, write_live
+from cts_async.report.status import (
+    by_process,
+    how_to_resume,
+    idle_state,
+    live_of,
+    run_directories,
+    state_of_run,
+)
+
+
+def test_a_run_a_folder_of_runs_and_a_pattern_are_understood(tmp_path: Path) -> None:
+    orig = made_run(tmp_path / "runs", label="orig", rows=[])
+    gpt = made_run(tmp_path / "runs", label="gpt-k1", rows=[])
+    (tmp_path / "runs" / "notes").mkdir()
+    assert run_directories([tmp_path / "runs"]) == [gpt, orig]
+    assert run_directories([orig]) == [orig]
+    assert run_directories([tmp_path / "runs" / "*-k1"]) == [gpt]
+    assert run_directories([orig, tmp_path / "runs"]) == [orig, gpt]
+
+
+def test_of_several_judged_systems_each_is_one(tmp_path: Path) -> None:
+    made_run(tmp_path / "out", label="a", rows=[], name="a")
+    (tmp_path / "out" / "run.json").write_text(json.dumps({"systems": ["a"]}))
+    assert run_directories([tmp_path / "out"]) == [tmp_path / "out" / "a"]
+
+
+@pytest.mark.parametrize("word", ["nowhere", "no*where", "."])
+def test_word_without_a_run_is_refused(tmp_path: Path, word: str) -> None:
+    with pytest.raises(InputError, match="no such run or folder|no run found"):
+        run_directories([tmp_path / word])
+
+
+def test_a_word_of_another_version_is_none(tmp_path: Path) -> None:
+    write_live(tmp_path, live([part("a")], [lane("gpt")], time=time.time()))
+    assert live_of(tmp_path) is not None
+    said = json.loads((tmp_path / LIVE).read_text())
+    for broken in (
+        {**said, "parts": [{}]},
+        {**said, "mean": "x"},
+        {**said, "n_done": 1.5},
+        {**said, "lanes": {}},
+    ):
+        (tmp_path / LIVE).write_text(json.dumps(broken))
+        assert live_of(tmp_path) is None
+
+
+def test_live_json_with_workers_must_have_this_versions_shape(tmp_path: Path) -> None:
+    shared = live([part("a")], time=time.time(), **cluster([worker("w1")], 2, "ray://head:10001"))
+    write_live(tmp_path, shared)
+    assert live_of(tmp_path) == shared
+    for broken in ([{}], [{**worker("w1"), "in_hand": None}], {}, None):
+        (tmp_path / LIVE).write_text(json.dumps({**shared, "workers": broken}))
+        assert live_of(tmp_path) is None
+
+
+def test_workers_of_a_process_are_those_of_its_latest_file() -> None:
+    one = live([part("a", 4)], time=1001.0, **cluster([worker("w1")], 2))
+    other = live([part("b", 2)], time=1002.0, **cluster([worker("w1"), worker("w2")], 2))
+    (together,) = by_process([other, one])
+    assert [one["name"] for one in together["workers"]] == ["w1", "w2"]
+
+
+def test_directories_of_one_process_are_combined() -> None:
+    providers = [lane("gpt")]
+    one = live([part("a", 4, calls=7, eta_s=60.0)], providers, eta_s=60.0, time=1001.0)
+    other = live([part("b", 2, calls=3, eta_s=90.0)], providers, eta_s=90.0, time=1002.0)
+    stranger = live([part("c", 1)], providers, pid=1)
+    ours, theirs = by_process([one, stranger, other])
+    assert [one["name"] for one in ours["parts"]] == ["a", "b"]
+    assert (ours["n_done"], ours["n_expected"], ours["calls"], ours["eta_s"]) == (6, 20, 10, 90.0)
+    assert (ours["time"], len(ours["lanes"])) == (1002.0, 1)
+    assert [one["name"] for one in theirs["parts"]] == ["c"]
+
+
+def test_part_in_several_directories_counts_once() -> None:
+    judged = live([part("3 runs, ernie", 4, calls=7)])
+    (together,) = by_process([judged, judged, judged])
+    assert (together["n_done"], together["calls"], len(together["parts"])) == (4, 7, 1)
+
+
+ROWS = [Row("a", score=40.0), Row("b", score=60.0), Row("c", error="judge"), Row("d", error="search/turn/1")]
+WORKED = datetime(2026, 11, 21, 16, 2, 31).timestamp()
+
+
+def run(folder: Path, *, n_expected: int = 4, session: dict[str, Any] | None = None, **fields: Any) -> Path:
+    """A run of ROWS with one session, last written to at WORKED."""
+    directory = made_run(folder, label="gpt-k1", rows=ROWS, n_expected=n_expected)
+    manifest = json.loads((directory / "run.json").read_text())
+    ended = {"start": "2026-11-21T16:00:00+00:00", "end": "2026-11-21T16:02:31+00:00"}
+    manifest |= {"sessions": [ended | (session or {})], "command": "cts run -m gpt", **fields}
+    (directory / "run.json").write_text(json.dumps(manifest))
+    os.utime(directory / "results.jsonl", (WORKED, WORKED))
+    return directory
+
+
+def test_finished_run_shows_its_result(tmp_path: Path) -> None:
+    state = state_of_run(run(tmp_path))
+    assert (state.state, state.n_done, state.n_scored, state.mean) == ("finished", 4, 2, 50.0)
+    # s = 14.14, t(1) = 12.7062: 50 ± 127.1
+    assert state.line(WORKED + 45) == (
+        f"{tmp_path}/made-gpt-k1: finished, 4 of 4, 2 failed (rejected 2), mean 50.0 ± 127.1 by ernie, "
+        "last written 16:02:31, 0:45 ago"
+    )
+    assert how_to_resume([state]) == []
+
+
+def test_stopped_run_shows_progress_reason_and_how_to_resume(tmp_path: Path) -> None:
+    state = state_of_run(run(tmp_path, n_expected=10, session={"stopped": "the budget is spent"}))
+    assert state.state == "stopped"
+    line = state.line(WORKED + 100_000)
+    assert "stopped at 4 of 10, 2 failed (rejected 2)" in line
+    assert line.endswith("last written 2026-11-21 16:02; the budget is spent")
+    assert how_to_resume([state, state]) == ["To resume, run the same command again: cts run -m gpt"]
+
+
+def test_a_run_whose_session_has_no_end_was_killed(tmp_path: Path) -> None:
+    directory = run(tmp_path, n_expected=10, session={"end": None})
+    (directory / ".lock").write_text("process 4194305")
+    state = state_of_run(directory)
+    assert (state.state, state.reason, state.resumable) == ("killed", "", True)
+    assert "killed at 4 of 10" in state.line(WORKED)
+
+
+def test_locked_run_without_live_json_is_running(tmp_path: Path) -> None:
+    directory = run(tmp_path, n_expected=10, session={"end": None})
+    (directory / ".lock").write_text(f"process {os.getpid()}")
+    state = state_of_run(directory)
+    assert (state.state, state.resumable) == ("working", False)
+    assert "running, at 4 of 10" in state.line(WORKED)
+
+
+def test_a_smoke_test_says_so_beside_its_mean(tmp_path: Path) -> None:
+    state = state_of_run(run(tmp_path, embedded=True))
+    assert "mean 50.0 ± 127.1 by ernie (smoke test)" in state.line(WORKED)
+    assert state.as_json()["smoke_test"] is True
+
+
+def test_a_run_that_has_just_begun_has_nothing_to_show(tmp_path: Path) -> None:
+    directory = made_run(tmp_path, label="orig", rows=[], n_expected=3)
+    (directory / "results.jsonl").unlink()
+    state = state_of_run(directory)
+    assert state.line(0.0) == f"{directory}: stopped at 0 of 3"
+    assert how_to_resume([state]) == ["To resume, run the same command again"]
+
+
+@pytest.mark.parametrize("sessions", [None, [], "x", [7]])
+def test_a_manifest_without_sessions_is_read_all_the_same(tmp_path: Path, sessions: object) -> None:
+    assert state_of_run(run(tmp_path, n_expected=9, sessions=sessions)).state == "stopped"
+
+
+def test_unreadable_run_is_reported_beside_the_others(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    state = idle_state(tmp_path)
+    assert (state.state, state.resumable) == ("damaged", False)
+    assert "run.json: not a manifest" in state.line(0.0)
+    assert (
+        state_of_run(run(tmp_path / "runs", n_expected=9)).state
+        == idle_state(tmp_path / "runs/made-gpt-k1").state
+    )
+
+
+def test_directory_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"run\.json not found"):
+        state_of_run(tmp_path)

@@ -1,0 +1,402 @@
+"""All runs of a folder, and leaderboards."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from made_runs import Row, made_run
+from made_talks import made_talk
+from viewer_server import Asker, viewer
+
+from cts_async.report.comparison import compare_runs
+from cts_async.report.live import LIVE
+from cts_async.report.summary import summarise_run, write_summary
+from cts_async.report.viewer.leaderboards import leaderboards_of
+from cts_async.report.viewer.library import MAX_OPEN, Found, Library
+from cts_async.report.viewer.run import MAX_DEPTH, find_places
+
+
+def test_only_so_many_runs_are_open_the_latest_used_among_them(tmp_path: Path) -> None:
+    names = [
+        made_run(tmp_path, label="orig", name=f"r{n:02}", rows=[Row("a")]).name for n in range(MAX_OPEN + 2)
+    ]
+    library = Library(tmp_path)
+    first = library.open(names[0])
+    assert library.open(names[0]) is first
+    for name in names[1:MAX_OPEN]:
+        library.open(name)
+    library.open(names[0])
+    for name in names[MAX_OPEN:]:
+        library.open(name)
+    assert library.open(names[0]) is first
+    again = [library.open(name) for name in names[1:3]]
+    assert all(run is not None and len(run.results.lines()) == 0 for run in again)
+
+
+def test_run_is_opened_by_its_exact_name_only(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("a")])
+    library = Library(tmp_path / ".")
+    assert library.open("made-orig/../made-orig") is None
+    assert library.open(str(tmp_path / "made-orig")) is None
+
+
+def test_runs_lie_some_levels_deep_and_not_in_hidden_folders(tmp_path: Path) -> None:
+    for folder in ("a/b/c", "a/b/c/d/e", ".hidden", "judgments"):
+        made_run(tmp_path / folder, label="orig", rows=[])
+    assert [place.name for place in find_places(tmp_path).found] == ["a/b/c/made-orig"]
+    assert MAX_DEPTH == 4
+
+
+def test_run_removed_while_open_has_no_lines(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    library = Library(tmp_path)
+    opened = library.open(run.name)
+    assert opened is not None
+    opened.advance(1)
+    shutil.rmtree(run)
+    opened.advance(1)
+    assert (len(opened.results.lines()), opened.ready) == (0, 1.0)
+    assert find_places(tmp_path / "nothing").found == []
+
+
+def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(tmp_path: Path) -> None:
+    """Half a second of looking is followed by (0.5 - 0.1) * 9 = 3.6 seconds without."""
+    now, looks = 100.0, []
+    library = Library(tmp_path)
+
+    def look() -> Found:
+        nonlocal now
+        looks.append(now)
+        now += 0.5
+        return Found()
+
+    with patch.object(time, "monotonic", lambda: now), patch.object(library, "_look", look):
+        library.find()
+        for moment in (104.0, 104.2, 108.0):
+            now = moment
+            library.find()
+    assert looks == [100.0, 104.2]
+
+
+def test_folder_limit_is_reported(tmp_path: Path) -> None:
+    for name in "abc":
+        made_run(tmp_path, label="orig", name=name, rows=[])
+    assert Library(tmp_path).find().damaged == ()
+    with patch("cts_async.report.viewer.run.MAX_FOLDERS", 3):
+        found = Library(tmp_path).find()
+    assert list(found.runs) == ["a", "b"]
+    assert "only" in found.damaged[0]
+
+
+def test_run_younger_than_the_last_search_is_found_by_name(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    with patch("cts_async.report.viewer.library.FOUND_S", 3600.0):
+        assert library.find().runs == {}
+        made_run(tmp_path, label="orig", rows=[Row("a")])
+        assert library.open("made-orig") is not None
+
+
+def rows(*labels: str) -> list[Row]:
+    return [Row(f"i{n}", labels={"ernie": one, "gpt": "ff"}) for n, one in enumerate(labels)]
+
+
+def board(asker: Asker) -> Any:
+    sha = asker.get("runs")["runs"][0]["data_sha"]
+    return asker.until("leaderboard", lambda said: not said["computing"], data=sha)
+
+
+def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) -> None:
+    orig = made_run(tmp_path, label="orig", rows=[*rows("nn", "fn"), Row("i2", error="search/turn/1")])
+    made_run(tmp_path, label="gpt-k1", rows=rows("ff", "ff", "fn"), embedded=True, n_expected=4)
+    compared = compare_runs([str(tmp_path)])
+    with viewer(tmp_path) as asker:
+        found = board(asker)
+    assert (found["problem"], found["data"]) == ("", "made")
+    first, second = found["boards"]
+    assert [(first["judge"], first["baseline"]), (second["judge"], second["baseline"])] == [
+        ("ernie", "orig"),
+        ("gpt", "orig"),
+    ]
+    one, other = first["standings"]
+    assert one == {
+        "run": orig.name,
+        "system": "orig",
+        "smoke_test": False,
+        "n_scored": 2,
+        "n_expected": 3,
+        "n_failed": 1,
+        "mean": 25.0,
+        "p50": 25.0,
+        "p90": 45.0,
+        "delta": None,
+        "delta_low": None,
+        "delta_high": None,
+    }
+    assert (other["run"], other["smoke_test"], other["n_scored"], other["n_expected"]) == (
+        "made-gpt-k1",
+        True,
+        3,
+        4,
+    )
+    delta = compared.judged[0].standings[1].delta
+    assert delta is not None
+    assert (other["delta"], other["delta_low"], other["delta_high"]) == (75.0, delta.low, delta.high)
+
+
+def test_it_is_worked_out_again_when_results_have_come(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="gpt-k1", rows=rows("ff"))
+    with viewer(tmp_path) as asker:
+        assert board(asker)["boards"][0]["standings"][0]["mean"] == 100.0
+        made_run(tmp_path / "later", label="gpt-k1", rows=rows("ff", "nn"))
+        (tmp_path / "later" / run.name / "results.jsonl").replace(run / "results.jsonl")
+        (tmp_path / "later" / run.name / "run.json").unlink()
+        assert board(asker)["boards"][0]["standings"][0]["mean"] == 50.0
+
+
+def test_without_orig_there_is_nothing_to_differ_from(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="gpt-k1", rows=rows("ff"))
+    (one,) = leaderboards_of({"one": run})["boards"][0]["standings"]
+    assert (leaderboards_of({"one": run})["boards"][0]["baseline"], one["delta"], one["run"]) == (
+        None,
+        None,
+        "one",
+    )
+
+
+@pytest.mark.parametrize("labels", [("ff", "fff"), ()])
+def test_incomparable_runs_give_a_reason_without_paths(tmp_path: Path, labels: tuple[str, ...]) -> None:
+    runs = {}
+    for number, one in enumerate(labels or ("", "")):
+        made = [Row("i", labels={"ernie": one})] if one else [Row("i")]
+        runs[f"run {number}"] = made_run(tmp_path / str(number), label="gpt-k1", rows=made)
+    said = leaderboards_of(runs)
+    assert said["boards"] == []
+    assert said["problem"]
+    assert str(tmp_path) not in said["problem"]
+
+
+def test_unknown_data_has_no_leaderboard(tmp_path: Path) -> None:
+    with viewer(tmp_path) as asker:
+        assert asker.api("leaderboard", data="").status == 404
+        assert asker.api("leaderboard", data="../..").status == 404
+
+
+ROWS = [
+    Row("a", ["q1?", "q2?"], ["yes", "unknown"], labels={"ernie": "ff", "gpt": "fn"}),
+    Row("b", ["q1?", "q2?"], ["unknown", "unknown"], labels={"ernie": "nn", "gpt": "nn"}),
+    Row("c", error="search/turn/2"),
+]
+
+
+def made_live(directory: Path, **changed: Any) -> None:
+    """A `live.json` of this process, as it writes one just now."""
+    live = {
+        "pid": os.getpid(),
+        "time": time.time(),
+        "started": time.time() - 60,
+        "n_expected": 5,
+        "n_done": 3,
+        "n_failed": 1,
+        "eta_s": 40.0,
+        "mean": 50.0,
+        "mean_low": 40.0,
+        "mean_high": 60.0,
+        "n_scored": 2,
+        "calls": 12,
+        "replayed": 0,
+        "retries": 1,
+        "tokens": 3000,
+        "spent_usd": 0.25,
+        "max_usd": None,
+        "max_calls": None,
+        "max_tokens": None,
+        "note": "",
+        "lanes": [],
+        **changed,
+    }
+    (directory / LIVE).write_text(json.dumps(live))
+
+
+def test_a_run_without_a_summary_is_counted_from_its_lines(tmp_path: Path) -> None:
+    made_run(tmp_path, label="gpt-k2", rows=ROWS, n_expected=5)
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+    assert (row["name"], row["kind"], row["system"], row["data"], row["k"]) == (
+        *("made-gpt-k2", "run", "gpt-k2", "made"),
+        2,
+    )
+    assert (row["n_expected"], row["n_done"], row["n_failed"], row["ready"]) == (5, 3, 1, 1.0)
+    assert row["unknown_rate"] == 0.75
+    assert row["scores"] == [
+        {"judge": "ernie", "n_scored": 2, "mean": 50.0, "p50": 50.0, "p90": 90.0},
+        {"judge": "gpt", "n_scored": 2, "mean": 25.0, "p50": 25.0, "p90": 45.0},
+    ]
+    assert (row["running"], row["live"], row["smoke_test"]) == (False, None, False)
+
+
+def test_summary_and_indexed_lines_give_equal_rows(tmp_path: Path) -> None:
+    directory = made_run(tmp_path, label="gpt-k2", rows=ROWS, n_expected=5, embedded=True)
+    with viewer(tmp_path) as asker:
+        (counted,) = asker.get("runs")["runs"]
+        write_summary(summarise_run(directory))
+        (told,) = asker.get("runs")["runs"]
+    assert {**told, "cost_usd": None} == counted
+    assert told["cost_usd"] == 0.0
+    assert told["smoke_test"]
+
+
+def test_lines_that_came_after_the_summary_count(tmp_path: Path) -> None:
+    directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    write_summary(summarise_run(directory))
+    os.utime(directory / "summary.json", (1, 1))
+    with (directory / "results.jsonl").open("a") as file:
+        file.write('{"id":"d","restore_score_100":100.0,"judge":"ernie"}\n')
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+    assert (row["n_done"], row["scores"][0]["n_scored"]) == (4, 3)
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["[]", "{", '{"judge": "ernie", "n_scored": 1e999}', '{"judges": [1], "judge": "ernie"}', "7" * 5000],
+)
+def test_a_summary_that_is_none_is_passed_over(tmp_path: Path, said: str) -> None:
+    directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    (directory / "summary.json").write_text(said)
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+        assert asker.get("run", run=row["name"])["row"] == row
+    assert (row["n_done"], row["n_failed"]) == (3, 1)
+
+
+def test_live_json_counts_only_while_its_process_exists(tmp_path: Path) -> None:
+    alive = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    dead = made_run(tmp_path, label="gpt-k1", rows=ROWS)
+    half = made_run(tmp_path, label="gpt-k3", rows=ROWS)
+    made_live(alive)
+    made_live(dead, time=time.time() - 3600)
+    (half / LIVE).write_text(json.dumps({"pid": os.getpid(), "time": time.time()}))
+    with viewer(tmp_path) as asker:
+        rows = {row["name"]: row for row in asker.get("runs")["runs"]}
+    assert rows[alive.name]["running"]
+    assert rows[alive.name]["live"]["eta_s"] == 40.0
+    # What its command has spent is not what this run costs, and it has worked for a minute.
+    assert rows[alive.name]["cost_usd"] is None
+    assert rows[alive.name]["live"]["spent_usd"] == 0.25
+    assert rows[alive.name]["wall_s"] == pytest.approx(60, abs=0.1)
+    assert not rows[dead.name]["running"]
+    assert not rows[half.name]["running"]
+
+
+def test_runs_are_found_deep_in_the_folder_and_appear_and_vanish(tmp_path: Path) -> None:
+    first = made_run(tmp_path / "a" / "b", label="gpt-k1", rows=ROWS)
+    with viewer(tmp_path) as asker:
+        assert [row["name"] for row in asker.get("runs")["runs"]] == ["a/b/made-gpt-k1"]
+        made_run(tmp_path, label="gpt-k2", rows=ROWS)
+        found = asker.until("runs", lambda said: len(said["runs"]) == 2)
+        assert {row["name"] for row in found["runs"]} == {"a/b/made-gpt-k1", "made-gpt-k2"}
+        shutil.rmtree(first)
+        asker.until("runs", lambda said: len(said["runs"]) == 1)
+        assert asker.api("instances", run="a/b/made-gpt-k1").json == {"error": "no such run"}
+
+
+def test_a_run_may_be_the_folder_itself(tmp_path: Path) -> None:
+    directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    with viewer(directory) as asker:
+        assert [row["name"] for row in asker.get("runs")["runs"]] == ["made-gpt-k2"]
+        assert asker.get("instances", run="made-gpt-k2")["n"] == 3
+
+
+def test_links_are_not_followed_wherever_they_lead(tmp_path: Path) -> None:
+    outside = made_run(tmp_path / "outside", label="gpt-k1", rows=ROWS)
+    inside = made_run(tmp_path / "runs", label="gpt-k2", rows=ROWS)
+    (tmp_path / "runs" / "linked").symlink_to(outside)
+    for name in ("results.jsonl", "judgments"):
+        target = inside / name
+        shutil.rmtree(target) if target.is_dir() else target.unlink()
+        target.symlink_to(outside / name)
+    (inside / "steps.jsonl").symlink_to("/etc/passwd")
+    (inside / "summary.json").symlink_to(outside / "run.json")
+    with viewer(tmp_path / "runs") as asker:
+        (row,) = asker.get("runs")["runs"]
+        page = asker.get("run", run=inside.name)
+        step = asker.api("step", run=inside.name, at=0)
+        board = asker.get("leaderboard", data=row["data_sha"])
+    assert (row["name"], row["n_done"], [one["n_scored"] for one in row["scores"]]) == (inside.name, 0, [0])
+    assert page["summary"] is None
+    assert step.status == 404
+    assert board["boards"] == []
+
+
+def test_named_pipe_does_not_block_the_server(tmp_path: Path) -> None:
+    directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    for name in ("results.jsonl", "run.json"):
+        (directory / name).unlink()
+        os.mkfifo(directory / name)
+    with viewer(tmp_path) as asker:
+        assert asker.get("runs")["runs"] == []
+
+
+def test_damaged_manifest_is_reported_and_other_runs_are_listed(tmp_path: Path) -> None:
+    made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    broken = made_run(tmp_path, label="gpt-k1", rows=ROWS)
+    (broken / "run.json").write_text('{"identity": ')
+    strange = made_run(tmp_path, label="gpt-k3", rows=ROWS)
+    (strange / "run.json").write_text('{"identity": [], "sessions": 3, "n_expected": "x", "journal": {}}')
+    with viewer(tmp_path) as asker:
+        said = asker.get("runs")
+    assert sorted(row["name"] for row in said["runs"]) == ["made-gpt-k2", "made-gpt-k3"]
+    (damaged,) = said["damaged"]
+    assert damaged.startswith("made-gpt-k1: run.json is not a manifest")
+
+
+def test_the_run_page_has_manifest_summary_and_the_runs_beside_it(tmp_path: Path) -> None:
+    made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    made_run(tmp_path, label="orig", rows=ROWS)
+    made_run(tmp_path, label="gpt-k1", rows=ROWS, data="another")
+    with viewer(tmp_path) as asker:
+        page = asker.get("run", run="made-gpt-k2")
+    assert page["beside"] == ["made-orig"]
+    assert page["manifest"]["identity"]["system"] == "gpt-k2"
+    assert (page["summary"], page["row"]["name"]) == (None, "made-gpt-k2")
+
+
+def test_conversations_and_judged_candidates_are_runs_of_other_kinds(tmp_path: Path) -> None:
+    turns = [{"offered": ["which?"], "answers": ["that"], "query": "q that"}]
+    made_talk(tmp_path, scheme="cot", rows={"t1": turns})
+    run = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    judged = tmp_path / "judged" / "ebk1"
+    judged.mkdir(parents=True)
+    gold = json.loads((run / "run.json").read_text())["identity"]["data"]["gold_sha256"]
+    identity = {"system": "ebk1__cand", "candidates": "c.jsonl", "gold_sha256": gold, "judges": ["ernie"]}
+    (judged / "run.json").write_text(json.dumps({"identity": identity, "n_expected": 1}))
+    (judged / "per_item.jsonl").write_text(
+        '{"id":"a","fused_query":"i","answer":"x","restore_score_100":5}\n'
+    )
+    (judged.parent / "run.json").write_text(json.dumps({"identity": {}, "systems": ["ebk1"]}))
+    with viewer(tmp_path) as asker:
+        rows = {row["kind"]: row for row in asker.get("runs")["runs"]}
+        talk = asker.get("instance", run=rows["talk"]["name"], id="t1")
+    assert len(rows) == 3
+    assert rows["judged"]["name"] == "judged/ebk1"
+    assert rows["judged"]["data_sha"] == rows["run"]["data_sha"]
+    assert rows["judged"]["k"] == 1
+    assert (talk["mode"], talk["scheme"], talk["turns"][0]["query"]) == ("respond", "cot", "q that")
+    assert talk["rewritten_query"] == "q that"
+
+
+def test_name_that_is_not_utf_8_is_shown_and_can_be_opened(tmp_path: Path) -> None:
+    directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
+    strange = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff<b>"))
+    directory.rename(strange)
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+        assert row["name"] == "\\udcff<b>"
+        assert asker.get("instances", run=row["name"])["n"] == 3

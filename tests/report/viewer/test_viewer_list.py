@@ -1,0 +1,358 @@
+"""Lists of instances, judged answers, and search for text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from made_runs import Row, made_run
+from viewer_server import Asker, viewer
+
+from cts_async.protocol.results import answer_digest
+from cts_async.report.viewer.pages import Needle, searched
+
+ROWS = [
+    Row("a", ["q?", "r?"], ["yes", "no"], labels={"ernie": "ff", "gpt": "nn"}, rewritten_query="Tide Tables"),
+    Row("b", ["q?", "r?"], ["unknown", "no"], labels={"ernie": "fn", "gpt": "ff"}, answer="潮汐表在港口。"),
+    Row("c", ["q?", "r?"], ["unknown", "unknown"], labels={"ernie": "nn"}, answer='he said "TIDE"\n'),
+    Row("d", error="search/turn/2"),
+    Row("e", labels={"ernie": "ff", "gpt": "fn"}, fused_query="straße"),
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return made_run(tmp_path, label="gpt-k2", rows=ROWS)
+
+
+def ids(asker: Asker, run: Path, **asked: object) -> str:
+    return "".join(row["id"] for row in asker.get("instances", run=run.name, **asked)["rows"])
+
+
+def test_a_page_has_the_numbers_of_each_instance(run: Path) -> None:
+    with viewer(run.parent) as asker:
+        page = asker.get("instances", run=run.name)
+    assert [row["score"] for row in page["rows"]] == [100.0, 50.0, 0.0, None, 100.0]
+    assert [(row["asked"], row["unknown"]) for row in page["rows"]] == [
+        (2, 0),
+        (2, 1),
+        (2, 2),
+        (0, 0),
+        (0, 0),
+    ]
+    assert [row["failed"] for row in page["rows"]] == ["", "", "", "rejected", ""]
+    assert page["rows"][0]["blurred_query"] == "the query of a"
+    assert (page["next"], page["total"], page["n"], page["ready"]) == (None, 5, 5, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, "abcde"),
+        ({"sort": "score"}, "cbaed"),
+        ({"sort": "-score"}, "aebcd"),
+        ({"sort": "-unknown"}, "cbade"),
+        ({"judge": "gpt", "sort": "score"}, "aebcd"),
+        ({"min": "50"}, "abe"),
+        ({"max": "50"}, "bc"),
+        ({"min": "1", "max": "99.5"}, "b"),
+        ({"judge": "gpt", "min": "50"}, "be"),
+        ({"unknown": "none"}, "a"),
+        ({"unknown": "some"}, "bc"),
+        ({"unknown": "all"}, "c"),
+        ({"failed": "1"}, "d"),
+        ({"failed": "0"}, "abce"),
+        ({"text": "tide"}, "ac"),
+        ({"text": '"tide"'}, "c"),
+        ({"text": "汐表"}, "b"),
+        ({"text": "STRAßE"}, "e"),
+        ({"text": "rejected"}, "d"),
+        ({"text": "tide", "max": "50"}, "c"),
+        ({"text": "restore_score"}, ""),
+    ],
+)
+def test_filters_and_orders(run: Path, asked: dict[str, str], found: str) -> None:
+    with viewer(run.parent) as asker:
+        assert ids(asker, run, **asked) == found
+
+
+@pytest.mark.parametrize("asked", [{}, {"sort": "score"}, {"text": "the"}, {"sort": "-score", "text": "the"}])
+def test_pages_of_two_show_every_instance_once(run: Path, asked: dict[str, str]) -> None:
+    with viewer(run.parent) as asker:
+        whole = ids(asker, run, **asked)
+        seen, after = "", ""
+        while after is not None:
+            page = asker.get("instances", run=run.name, limit=2, after=after, **asked)
+            seen += "".join(row["id"] for row in page["rows"])
+            after = page["next"]
+    assert seen == whole
+
+
+def test_total_is_unknown_until_a_text_search_ends(run: Path) -> None:
+    with viewer(run.parent) as asker:
+        assert asker.get("instances", run=run.name, unknown="some", limit=1)["total"] == 2
+        assert asker.get("instances", run=run.name, text="tide", limit=1)["total"] is None
+        assert asker.get("instances", run=run.name, text="tide")["total"] == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({"sort": "name"}, "sort: must be one of score, -score, -unknown"),
+        ({"min": "nan"}, "min: must be a number from 0 to 100"),
+        ({"max": "all"}, "max: must be a number from 0 to 100"),
+        ({"limit": "0"}, "limit: must be an integer from 1 to 200"),
+        ({"limit": "1e9"}, "limit: must be an integer from 1 to 200"),
+        ({"after": "../x"}, "after: must be the `next` of the previous page"),
+        ({"judge": "nobody"}, "judge: must be one of ernie, gpt"),
+        ({"failed": "yes"}, "failed: must be one of 0, 1"),
+        ({"text": "x" * 1001}, "text: longer than 1000 characters"),
+    ],
+)
+def test_invalid_parameter_is_refused_in_one_line(run: Path, asked: dict[str, str], problem: str) -> None:
+    with viewer(run.parent) as asker:
+        answer = asker.api("instances", run=run.name, **asked)
+    assert (answer.status, answer.json) == (400, {"error": problem})
+
+
+def test_growing_run_shows_new_lines(run: Path) -> None:
+    results = run / "results.jsonl"
+    with viewer(run.parent) as asker:
+        assert asker.get("instances", run=run.name)["n"] == 5
+        line = json.dumps({"id": "f", "restore_score_100": 30.0, "judge": "ernie", "blurred_query": "new"})
+        with results.open("a") as file:
+            file.write(line[:20])
+            file.flush()
+            assert ids(asker, run) == "abcde"
+            file.write(line[20:] + "\n")
+        assert ids(asker, run) == "abcdef"
+        assert ids(asker, run, min=30, max=30) == "f"
+
+
+def test_a_later_line_takes_the_place_of_an_earlier_one(run: Path) -> None:
+    with viewer(run.parent) as asker:
+        assert ids(asker, run, failed=1) == "d"
+        with (run / "results.jsonl").open("a") as file:
+            file.write(
+                json.dumps({"id": "d", "restore_score_100": 70.0, "judge": "ernie", "answer": "now"}) + "\n"
+            )
+        assert ids(asker, run) == "abcde"
+        assert ids(asker, run, failed=1) == ""
+        assert asker.get("instance", run=run.name, id="d")["answer"] == "now"
+
+
+def test_damaged_lines_are_passed_over(run: Path) -> None:
+    results = run / "results.jsonl"
+    lines = results.read_bytes().splitlines(keepends=True)
+    lines[1] = b'{"id": "b", \xff\xfe torn\n'
+    lines[2] = b'["c"]\n'
+    results.write_bytes(b"".join(lines))
+    with viewer(run.parent) as asker:
+        assert ids(asker, run) == "ade"
+        assert asker.get("instance", run=run.name, id="a")["next"] == "d"
+
+
+def test_replaced_file_is_indexed_again(run: Path) -> None:
+    results = run / "results.jsonl"
+    with viewer(run.parent) as asker:
+        assert ids(asker, run) == "abcde"
+        results.write_text('{"id": "z", "answer": "other"}\n')
+        assert ids(asker, run) == "z"
+        results.unlink()
+        assert ids(asker, run) == ""
+
+
+def test_an_instance_has_its_conversation_nuggets_and_neighbours(run: Path) -> None:
+    with viewer(run.parent) as asker:
+        page = asker.get("instance", run=run.name, id="b")
+    assert [(turn["offered"], turn["answers"]) for turn in page["turns"]] == [
+        (["q?"], ["unknown"]),
+        (["r?"], ["no"]),
+    ]
+    assert page["scores"] == [
+        {"judge": "ernie", "score": 50.0, "smoke_test": False},
+        {"judge": "gpt", "score": 100.0, "smoke_test": False},
+    ]
+    assert [(one["id"], one["weight"], one["text"], one["coverage"]) for one in page["nuggets"]] == [
+        ("N1", 1.0, None, {"ernie": "full", "gpt": "full"}),
+        ("N2", 1.0, None, {"ernie": "none", "gpt": "full"}),
+    ]
+    assert (page["previous"], page["next"], page["error"], page["trace_turns"], page["steps"]) == (
+        *("a", "c", None),
+        *(0, 0),
+    )
+
+
+def test_failed_instance_has_a_reason_and_no_score(run: Path) -> None:
+    with viewer(run.parent) as asker:
+        page = asker.get("instance", run=run.name, id="d")
+    assert page["error"] == {"step": "search/turn/2", "kind": "rejected", "message": "refused"}
+    assert (page["scores"], page["nuggets"], page["answer"], page["turns"]) == ([], [], None, [])
+
+
+def test_what_the_rewritten_query_added_is_marked(run: Path) -> None:
+    with viewer(run.parent) as asker:
+        page = asker.get("instance", run=run.name, id="a")
+    assert page["rewritten"] == [{"text": "Tide Tables", "added": True}]
+
+
+HOSTILE = [
+    "../../etc/passwd",
+    "%2e%2e%2f",
+    "a\x00b",
+    "'\"><script>alert(1)</script>",
+    "x" * 3000,
+    "",
+    "\u202e",
+]
+
+
+def test_hostile_ids_are_ids_and_nothing_else(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="gpt-k2", rows=[Row(id) for id in HOSTILE])
+    steps = [
+        {"key": "0" * 32, "ok": True, "instance": id, "step": "clarify", "response": {"text": id}}
+        for id in HOSTILE
+    ]
+    (run / "steps.jsonl").write_text("".join(json.dumps(step) + "\n" for step in steps))
+    with viewer(tmp_path) as asker:
+        assert [row["id"] for row in asker.get("instances", run=run.name)["rows"]] == HOSTILE
+        for id in HOSTILE:
+            page: Any = asker.get("instance", run=run.name, id=id)
+            assert (page["id"], page["steps"]) == (id, 1)
+            download = asker.api("download", run=run.name, id=id)
+            assert json.loads(download.body)["instance"] == id
+            name = download.headers["Content-Disposition"]
+            assert name.startswith('attachment; filename="made-gpt-k2')
+            assert not set(name[23:-1]) & set("\"'<>/\\%\x00")
+        for name in HOSTILE:
+            assert asker.api("instances", run=name).json == {"error": "no such run"}
+        assert asker.api("instance", run=run.name, id="etc").status == 404
+
+
+KEY = "0" * 32
+
+
+def written(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def verdict(id: str, label: str, **more: Any) -> dict[str, Any]:
+    score = {"full": 100.0, "partial": 50.0, "none": 0.0}[label]
+    nuggets = [{"id": "N1", "weight": 1.0, "coverage": label}]
+    return {"id": id, "fused_query": f"intent {id}", "judge": "ernie", "nuggets": nuggets, **more} | {
+        "restore_score_100": score
+    }
+
+
+def judged(folder: Path, system: str, lines: Sequence[Mapping[str, Any]], **manifest: Any) -> Path:
+    directory = folder / system
+    written(directory / "per_item.jsonl", lines)
+    identity = {
+        "system": system,
+        "candidates": f"{system}.jsonl",
+        "gold_sha256": "g" * 64,
+        "judges": ["ernie"],
+    }
+    (directory / "run.json").write_text(
+        json.dumps({"identity": identity, "n_expected": len(lines), **manifest})
+    )
+    return directory
+
+
+def test_judged_files_share_the_journal_above_them(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for system in ("ebk1", "ebk2"):
+        judged(out, system, [verdict("a", "full", answer="x")], journal="../steps.jsonl")
+    (out / "run.json").write_text(json.dumps({"identity": {}, "systems": ["ebk1", "ebk2"]}))
+    steps = [
+        {"key": KEY, "ok": True, "instance": f"{one}/a", "step": "judge/ernie"} for one in ("ebk1", "ebk2")
+    ]
+    written(out / "steps.jsonl", steps)
+    with viewer(tmp_path) as asker:
+        assert [row["name"] for row in asker.get("runs")["runs"]] == ["out/ebk1", "out/ebk2"]
+        download = asker.api("download", run="out/ebk2", id="a")
+        assert json.loads(download.body) == steps[1]
+        assert asker.get("instance", run="out/ebk1", id="a")["steps"] == 1
+    with viewer(out / "ebk1") as asker:
+        assert asker.get("instance", run="ebk1", id="a")["steps"] == 0
+
+
+def test_shared_journal_outside_the_folder_is_ignored(tmp_path: Path) -> None:
+    written(tmp_path / "secret.jsonl", [{"key": KEY, "ok": True, "instance": "ebk1/a", "step": "x"}])
+    judged(tmp_path / "out", "ebk1", [verdict("a", "full")], journal="../../secret.jsonl")
+    with viewer(tmp_path / "out") as asker:
+        assert asker.get("instance", run="ebk1", id="a")["steps"] == 0
+        assert asker.api("step", run="ebk1", at=0).status == 404
+
+
+def test_a_verdict_on_an_answer_that_changed_does_not_count(tmp_path: Path) -> None:
+    run = judged(tmp_path, "ebk1", [verdict("a", "full", answer="new"), verdict("b", "none", answer="same")])
+    digests = {"a": answer_digest("intent a", "old"), "b": answer_digest("intent b", "same")}
+    written(
+        run / "judgments" / "gpt.jsonl",
+        [
+            {**verdict(id, "partial"), "judge": "gpt", "answer_digest": digest}
+            for id, digest in digests.items()
+        ],
+    )
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+        assert [(one["judge"], one["n_scored"], one["mean"]) for one in row["scores"]] == [
+            ("ernie", 2, 50.0),
+            ("gpt", 1, 50.0),
+        ]
+        changed, same = (asker.get("instance", run="ebk1", id=id)["scores"] for id in "ab")
+    assert [one["judge"] for one in changed] == ["ernie"]
+    assert [one["judge"] for one in same] == ["ernie", "gpt"]
+
+
+def test_results_of_another_program_are_shown(tmp_path: Path) -> None:
+    written(tmp_path / "theirs" / "per_item.jsonl", [{"fused_query": "why", "restore_score_100": 40.0}])
+    with viewer(tmp_path) as asker:
+        (row,) = asker.get("runs")["runs"]
+        page = asker.get("instance", run="theirs", id="why")
+    assert (row["kind"], row["system"], row["scores"][0]["mean"]) == ("judged", "theirs", 40.0)
+    assert (page["fused_query"], page["turns"], page["trace_turns"]) == ("why", [], 0)
+
+
+letters = st.text(st.sampled_from('aBkKiIİ\u212asſß é汉字"\\/\n\u2028\x00😀'), max_size=8)
+
+
+@given(letters, letters.filter(bool), st.booleans())
+def test_no_line_is_passed_over_that_has_the_text(text: str, needle: str, ascii: bool) -> None:
+    line = json.dumps({"id": "1", "answer": text}, ensure_ascii=ascii).encode()
+    assert Needle(needle).in_line(line) == (needle.lower() in text.lower() or needle == "1")
+
+
+@pytest.mark.parametrize("needle", ["coverage", "full", "rewritten", "13.5", "steps"])
+def test_names_of_fields_labels_and_numbers_are_no_text(needle: str) -> None:
+    line = {
+        "id": "a",
+        "rewritten_query": "x",
+        "nuggets": [{"id": "N1", "coverage": "full"}],
+        "restore_score_100": 13.5,
+        "search": {"steps": 1},
+    }
+    assert not Needle(needle).in_line(json.dumps(line).encode())
+
+
+def test_search_covers_queries_answers_and_failures() -> None:
+    line = {
+        "id": "a",
+        "fused_query": "b",
+        "questions": ["c"],
+        "turns": [{"offered": ["d"], "chosen": 1, "reasoning": "e"}],
+        "error": {"step": "f", "kind": "g", "message": "h"},
+        "judge": "no",
+    }
+    assert "".join(searched(line)) == "abcdefgh"
+
+
+def test_damage_matches_nothing() -> None:
+    assert not Needle("x").in_line(b'{"answer":"x')

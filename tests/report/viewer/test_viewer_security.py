@@ -1,0 +1,503 @@
+"""Requests and files that must not harm: foreign pages, hostile files."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import random
+import shutil
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from made_runs import Row, made_run
+from test_viewer_library import made_live
+from viewer_server import Asker, viewer
+
+from cts_async.report.viewer import app, library, pages
+from cts_async.report.viewer.guard import Refused, own_names
+from cts_async.report.viewer.leaderboards import leaderboards_of
+from cts_async.report.viewer.library import Library
+from cts_async.report.viewer.pages import Answers
+from cts_async.report.viewer.run import judgment_files
+
+ADDRESSES = [
+    "/",
+    "/static/nothing.js",
+    "/api/runs",
+    "/api/instances?run=made-orig",
+    "/nothing",
+    "/api/nothing",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made_run(tmp_path, label="orig", rows=[Row("a", answer="<script>alert(1)</script>")])
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "[::1]", "LOCALHOST"])
+def test_this_machines_names_are_answered(folder: Path, name: str) -> None:
+    with viewer(folder) as asker:
+        assert asker.send("GET", "/api/runs", Host=f"{name}:{asker.port}").status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:{port}", "127.0.0.1", "localhost:1", "", "127.0.0.1.nip.io:{port}"]
+)
+def test_another_host_is_refused_everywhere(folder: Path, host: str) -> None:
+    with viewer(folder) as asker:
+        for address in ADDRESSES:
+            answer = asker.send("GET", address, Host=host.format(port=asker.port))
+            assert answer.status == 403, address
+            assert "no-referrer" in answer.headers["Referrer-Policy"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "PROPFIND"])
+def test_nothing_but_reading_is_allowed(folder: Path, method: str) -> None:
+    with viewer(folder) as asker:
+        for address in ADDRESSES:
+            answer = asker.send(method, address)
+            assert (answer.status, answer.headers["Allow"]) == (405, "GET, HEAD"), address
+
+
+def test_the_head_of_an_answer_is_that_of_the_whole(folder: Path) -> None:
+    with viewer(folder) as asker:
+        head, whole = (asker.send(method, "/api/runs") for method in ("HEAD", "GET"))
+    assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", str(len(whole.body)))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:1"},
+    ],
+)
+def test_cross_origin_request_is_refused(folder: Path, headers: dict[str, str]) -> None:
+    with viewer(folder) as asker:
+        for address in ("/api/runs", "/api/events", "/api/download?run=made-orig&id=a"):
+            assert asker.send("GET", address, **headers).status == 403
+
+
+def test_our_own_page_is_answered(folder: Path) -> None:
+    with viewer(folder) as asker:
+        own = {"Sec_Fetch_Site": "same-origin", "Origin": f"http://127.0.0.1:{asker.port}"}
+        assert asker.send("GET", "/api/runs", **own).status == 200
+        assert asker.send("GET", "/api/runs", Sec_Fetch_Site="none").status == 200
+
+
+def test_every_answer_has_the_headers_that_keep_a_page_in(folder: Path) -> None:
+    with viewer(folder) as asker:
+        for address in ADDRESSES:
+            headers = asker.send("GET", address).headers
+            policy = headers["Content-Security-Policy"]
+            assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+            assert "frame-ancestors 'none'" in policy
+            assert not [word for word in ("unsafe", "data:", "blob:", "*") if word in policy]
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+            assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+            assert "Server" not in headers
+            assert "/api/" not in address or headers["Cache-Control"] == "no-store"
+
+
+def test_answers_are_json_and_errors_one_line_of_it(folder: Path) -> None:
+    with viewer(folder) as asker:
+        page = asker.api("instance", run="made-orig", id="a")
+        assert page.headers["Content-Type"] == "application/json"
+        assert page.json["answer"] == "<script>alert(1)</script>"
+        wrong = asker.api("instance", run="made-orig", id="<script>")
+        assert wrong.headers["Content-Type"] == "application/json"
+        assert wrong.json == {"error": "no such instance in this run"}
+        assert asker.send("GET", "/api/nothing").json == {"error": "not found"}
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        *(
+            "/static/../app.py",
+            "/static/%2e%2e/app.py",
+            "/static/..%2fapp.py",
+            "/../../etc/passwd",
+            "//etc/passwd",
+        ),
+        *("/static/", "/static//etc/passwd", "/static/index.html%00.js", "/static/%5c..%5capp.py"),
+    ],
+)
+def test_no_address_leads_out_of_the_pages_folder(folder: Path, target: str) -> None:
+    with viewer(folder) as asker:
+        answer = asker.send("GET", target)
+    assert answer.status in (400, 404)
+    assert b"import" not in answer.body
+
+
+@pytest.mark.parametrize(
+    "run", ["..", "../..", "/etc", "made-orig/..", "made-orig/../made-orig", ".", "", "made-orig\0"]
+)
+def test_a_run_is_one_of_those_found_or_none(folder: Path, run: str) -> None:
+    with viewer(folder) as asker:
+        for path in ("run", "instances", "instance", "trace", "steps", "step", "text", "download"):
+            assert asker.api(path, run=run, id="a").status == 404, path
+
+
+def test_too_many_requests_are_refused_with_503(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cts_async.report.viewer.guard.MAX_REQUESTS", 1)
+    with viewer(folder) as asker:
+        with asker.listening() as events:
+            next(events)
+            answer = asker.api("runs")
+            assert (answer.status, answer.json) == (503, {"error": "too many requests: try again"})
+        while asker.api("runs").status != 200:
+            pass
+
+
+def test_a_parameter_given_twice_is_refused(folder: Path) -> None:
+    with viewer(folder) as asker:
+        answer = asker.send("GET", "/api/instances?run=made-orig&run=other")
+    assert (answer.status, answer.json) == (400, {"error": "run: is given twice"})
+
+
+def test_an_address_without_end_is_refused(folder: Path) -> None:
+    with viewer(folder) as asker:
+        assert asker.send("GET", "/api/instances?run=" + "x" * 70_000).status == 400
+        assert asker.get("runs")["runs"]
+
+
+def test_the_page_is_sent_once_and_then_known_by_its_tag(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    static = folder.parent / f"{folder.name}-static"
+    static.mkdir()
+    (static / "index.html").write_text("<!doctype html>")
+    (static / "main.js").write_text("1")
+    (static / "secret.py").write_text("no")
+    monkeypatch.setattr("cts_async.report.viewer.app.STATIC", static)
+
+    def again(asker: Asker, tag: str) -> int:
+        return asker.send("GET", "/", If_None_Match=tag).status
+
+    with viewer(folder) as asker:
+        page = asker.send("GET", "/")
+        assert (page.status, page.headers["Content-Type"], page.body) == (
+            *(200, "text/html; charset=utf-8"),
+            b"<!doctype html>",
+        )
+        assert (
+            asker.send("GET", "/static/main.js").headers["Content-Type"] == "text/javascript; charset=utf-8"
+        )
+        assert asker.send("GET", "/static/secret.py").status == 404
+        assert again(asker, page.headers["ETag"]) == 304
+        (static / "index.html").write_text("<!doctype html>new")
+        assert again(asker, page.headers["ETag"]) == 200
+
+
+def test_the_usual_port_is_in_nobodys_address(folder: Path) -> None:
+    assert {"localhost", "127.0.0.1", "[::1]", "localhost:80"} <= own_names(80)
+    assert "localhost" not in own_names(8518)
+
+
+def test_malformed_request_is_refused_and_not_logged(
+    folder: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with viewer(folder) as asker, socket.create_connection(("127.0.0.1", asker.port)) as client:
+        client.sendall(b"\x16\x03\x01 hello\r\n\r\n")
+        assert client.recv(1 << 16).startswith(b"HTTP/1.0 400")
+    assert (caplog.records, capfd.readouterr().err) == ([], "")
+
+
+def test_part_with_a_long_name_is_served(folder: Path) -> None:
+    (folder / "made-orig" / "steps.jsonl").write_text('{"instance": "a"}\n')
+    with viewer(folder) as asker:
+        answer = asker.api("text", run="made-orig", at=0, part=f"lexical/9/{'想' * 5_900}")
+    assert (answer.status, answer.json) == (404, {"error": "this journal line has no such text"})
+
+
+def step(instance: str, text: str) -> str:
+    record = {"key": "0" * 32, "ok": True, "instance": instance, "step": "search/turn/1"}
+    return json.dumps({**record, "response": {"text": text}}) + "\n"
+
+
+def test_one_word_that_cannot_be_passed_on_hides_no_other_run(tmp_path: Path) -> None:
+    made_live(made_run(tmp_path, label="orig", rows=[Row("a")]), more=json.loads("[" * 300 + "]" * 300))
+    made_run(tmp_path, label="gpt-k1", rows=[Row("a")])
+    with viewer(tmp_path) as asker:
+        assert {row["name"]: row["live"] for row in asker.get("runs")["runs"]} == {
+            "made-orig": None,
+            "made-gpt-k1": None,
+        }
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/etc/passwd", path)])
+def test_results_that_are_no_file_are_none(tmp_path: Path, make: object) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "results.jsonl").unlink()
+    make(run / "results.jsonl")  # type: ignore[operator]
+    with viewer(tmp_path) as asker:
+        assert asker.get("instances", run=run.name)["rows"] == []
+
+
+def test_an_instance_without_a_journal_is_downloaded_as_nothing(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    with viewer(tmp_path) as asker:
+        answer = asker.api("download", run=run.name, id="a")
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "steps.jsonl").write_text(step("a", "one") + step("a", "two"))
+
+    def broken(*asked: object) -> object:
+        yield b"one\n"
+        raise OSError("the disk is gone")
+
+    with (
+        viewer(tmp_path) as asker,
+        patch("cts_async.report.viewer.instance.journal_lines", broken),
+        pytest.raises(http.client.IncompleteRead) as caught,
+    ):
+        asker.api("download", run=run.name, id="a")
+    assert caught.value.partial == b"one\n"
+
+
+def test_download_is_complete_before_the_journal_is_indexed(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    lines = [step("a", str(n) * (1 << 20)) for n in range(3)]
+    (run / "steps.jsonl").write_text("".join(lines))
+    with viewer(tmp_path) as asker, patch.object(pages, "FIRST_S", 0.0):
+        assert asker.api("download", run=run.name, id="a").body == "".join(lines).encode()
+
+
+def test_a_folder_that_became_a_link_leads_nowhere(tmp_path: Path) -> None:
+    runs, outside = tmp_path / "runs", tmp_path / "outside"
+    run = made_run(runs, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "f"})])
+    shutil.copytree(run, outside)
+    with viewer(runs) as asker, patch.object(library, "FOUND_S", 3600.0):
+        judges = [one["judge"] for one in asker.get("runs")["runs"][0]["scores"]]
+        assert judges == ["ernie", "gpt"]
+        assert asker.get("instance", run=run.name, id="a")["answer"] == "an answer"
+        shutil.rmtree(run / "judgments")
+        (run / "judgments").symlink_to(outside / "judgments")
+        assert len(asker.get("instance", run=run.name, id="a")["scores"]) == 1
+        shutil.rmtree(run)
+        run.symlink_to(outside)
+        assert asker.api("instance", run=run.name, id="a").status == 404
+
+
+def test_a_leaderboard_reads_nothing_behind_a_link(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f"})])
+    link = tmp_path / "link"
+    link.symlink_to(run)
+    assert len(leaderboards_of({"run": run})["boards"]) == 1
+    assert leaderboards_of({"link": link})["boards"] == []
+
+
+def test_recreated_run_shows_nothing_of_its_predecessor(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "steps.jsonl").write_text(step("a", "<answer>old</answer>"))
+    with viewer(tmp_path) as asker:
+        assert [one["text"] for one in asker.get("trace", run=run.name, id="a")["turns"]] == ["old"]
+        (run / "new.jsonl").write_text(step("a", "<think>new</think><answer>" + "new" * 9))
+        (run / "new.jsonl").replace(run / "steps.jsonl")
+        assert [one["text"] for one in asker.get("trace", run=run.name, id="a")["turns"]] == [
+            "new",
+            "new" * 9,
+        ]
+
+
+def test_a_judge_whose_file_is_gone_is_no_judge(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "f"})])
+    with viewer(tmp_path) as asker:
+        assert [one["judge"] for one in asker.get("runs")["runs"][0]["scores"]] == ["ernie", "gpt"]
+        shutil.rmtree(run / "judgments")
+        asker.until("runs", lambda found: len(found["runs"][0]["scores"]) == 1)
+
+
+def test_damaged_journal_line_is_reported(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "steps.jsonl").write_text("{torn\n")
+    with viewer(tmp_path) as asker:
+        answer = asker.api("step", run=run.name, at=0)
+    assert (answer.status, answer.json) == (404, {"error": "this line is damaged"})
+
+
+def test_large_answers_to_slow_clients_are_limited(tmp_path: Path) -> None:
+    """The kernel holds some of what is sent on; 16 MB are more than that."""
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    text = "long" * (4 << 20)
+    (run / "steps.jsonl").write_text(step("a", text))
+    asked = f"/api/text?run={run.name}&at=0&part=text"
+    with viewer(tmp_path) as asker, patch.object(app, "MAX_LARGE", 1):
+        assert asker.send("HEAD", asked).headers["Content-Length"] == str(len(text))
+        with socket.create_connection(("127.0.0.1", asker.port)) as slow:
+            slow.sendall(f"GET {asked} HTTP/1.1\r\nHost: 127.0.0.1:{asker.port}\r\n\r\n".encode())
+            assert slow.recv(8).startswith(b"HTTP/1.1")
+            answer = asker.send("GET", asked)
+            assert (answer.status, answer.json["error"]) == (503, "too many large answers at once: try again")
+            assert asker.get("runs")["runs"]
+        while (answer := asker.send("GET", asked)).status == 503:
+            pass
+        assert answer.body.decode() == text
+
+
+def test_a_file_that_vanishes_while_it_is_read_is_another_one_by_now(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a")])
+    (run / "steps.jsonl").write_text(step("a", "one"))
+    with viewer(tmp_path) as asker:
+        assert asker.get("steps", run=run.name, id="a")["total"] == 1
+        with patch("cts_async.report.viewer.trace.opened", side_effect=FileNotFoundError):
+            answer = asker.api("steps", run=run.name, id="a")
+        assert (answer.status, "was replaced" in answer.json["error"]) == (409, True)
+
+
+def test_a_folder_of_judgments_may_vanish_while_it_is_read(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=[Row("a", labels={"ernie": "f", "gpt": "f"})])
+    with patch.object(Path, "glob", side_effect=FileNotFoundError):
+        assert judgment_files(run) == []
+    assert [path.name for path in judgment_files(run)] == ["gpt.jsonl"]
+
+
+IDS = ("a", "b", "汉")
+CALLS = (
+    '<think>a</think><tool_call>{"name":"search","arguments":{"query":["x"]}}</tool_call>'
+    '<tool_call>{"name":"visit","arguments":{"url":["http://a/"],"goal":"g"}}</tool_call>'
+)
+DEEP: Any = json.loads('{"a":' * 300 + "1" + "}" * 300)
+PARTS = ("text", "hits", "reading", "evidence", "lexical/20/x", "thought/1", "answer", "demand", "reasoning")
+STEPS = (
+    *("search/turn/{}", "search/tool/{}.1/query/1", "search/tool/{}.2/page/1", "visit/{}.2/1"),
+    *("search/told/{}", "search/tool/{}.1", "clarify"),
+)
+
+
+class Mess:
+    """Files that look like a run's, but for what stands in about half of their fields."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+
+    def value(self, depth: int = 0) -> Any:
+        plain = [None, True, 1, -5, 1e300, 2**60, "x", "unknown", "汉字<b>\0", DEEP]
+        if depth < 3 and self.rng.random() < 0.4:
+            names = (
+                "id",
+                "text",
+                "error",
+                "nuggets",
+                "step",
+                "kind",
+                "url",
+                "coverage",
+                "weight",
+                "identity",
+            )
+            inner = [self.value(depth + 1) for _ in range(3)]
+            return (
+                inner if self.rng.random() < 0.5 else dict(zip(self.rng.sample(names, 3), inner, strict=True))
+            )
+        return self.rng.choice(plain)
+
+    def object(self, usual: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: self.value() if self.rng.random() < 0.4 else value
+            for name, value in usual.items()
+            if self.rng.random() < 0.9
+        }
+
+    def manifest(self) -> Any:
+        data = self.object({"name": "d", "sha256": "a" * 64, "gold_sha256": "b" * 64})
+        identity = {"system": "s", "k": 1, "data": data, "judges": ["e"], "task": "talk", "candidates": "c"}
+        sessions = [self.object({"start": "s", "end": "e", "wall_s": 1.0})]
+        where = self.object({"path": "p", "gold": "g\0", "fields": {"id": "x"}})
+        usual = {
+            "n_expected": 3,
+            "sessions": sessions,
+            "embedded": True,
+            "data": where,
+            "journal": "../steps.jsonl",
+        }
+        return self.object({**usual, "identity": self.object(identity), "command": "cts judge --gold x"})
+
+    def line(self) -> Any:
+        turns = [self.object({"offered": ["x"], "answers": ["y"], "query": "z", "chosen": 0})]
+        usual = {
+            "fused_query": "q",
+            "blurred_query": "b",
+            "questions": ["a"],
+            "answers": ["unknown"],
+            "turns": turns,
+        }
+        judged = {"judge": "e", "nuggets": [self.object({"id": "N1", "weight": 1, "coverage": "full"})]}
+        said = {"rewritten_query": "汉字 b c", "answer": "ans", "search": {"model_calls": 1}, "error": None}
+        id = self.rng.choice(IDS)
+        return self.object(
+            {"id": id, **usual, **judged, **said, "restore_score_100": 50, "answer_digest": "ab" * 8}
+        )
+
+    def step(self) -> Any:
+        usual = {"key": "0" * 32, "ok": True, "instance": self.rng.choice(IDS)}
+        request = self.object({"query": "x", "url": "http://a/", "demand": "d", "dropped": ["search/turn/1"]})
+        texts = {"text": CALLS, "hits": [["u", "t", "s"]], "title": "t", "url": "u", "reasoning": "r"}
+        response = self.object({**texts, "evidence": "e", "summary": "s", "1/query/1": {"error": "e"}})
+        numbers = {
+            "usage": {"input": 1, "output": self.value()},
+            "latency_s": 1.0,
+            "attempts": 1,
+            "time": 1.0,
+        }
+        step = self.rng.choice(STEPS).format(self.rng.randrange(1, 4))
+        return self.object(
+            {**usual, "step": step, "request": request, "response": response, **numbers, "error": None}
+        )
+
+    def write(self, run: Path) -> None:
+        (run / "judgments").mkdir(parents=True)
+        (run / "run.json").write_text(json.dumps(self.manifest()))
+        results = self.rng.choice(("results.jsonl", "per_item.jsonl"))
+        _written(run / results, [*(self.line() for _ in range(6)), self.value()])
+        _written(run / "judgments" / "j.jsonl", [self.line() for _ in range(4)])
+        _written(run / "steps.jsonl", [self.step() for _ in range(25)])
+        scores = {"e": self.object({"n_scored": 1, "mean": 1.0, "p50": 1.0, "p90": 1.0})}
+        summary = {"judges": scores, "judge": "e", "n_scored": 1, "n_unjudged": 0, "n_failed": 0}
+        (run / "summary.json").write_text(
+            json.dumps(self.object({**summary, "cost_usd": 1.0, "x": self.value()}))
+        )
+
+
+def _written(path: Path, lines: Sequence[Any]) -> None:
+    path.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 1 << 32))
+def test_a_run_of_nonsense_is_answered_or_refused(seed: int) -> None:
+    with TemporaryDirectory() as folder:
+        Mess(seed).write(Path(folder) / "r")
+        answers = Answers(Library(Path(folder)))
+        orjson.dumps(answers.runs({}))
+        for name, answer in answers.by_name().items():
+            for more in ({}, {"text": "汉"}, {"sort": "-score", "min": "1"}, {"unknown": "some", "at": "0"}):
+                for id in IDS:
+                    with suppress(Refused):
+                        said = answer({"run": "r", "id": id, **more})
+                        assert isinstance(said, bytes) or orjson.dumps(said), name
+        for part in PARTS:
+            with suppress(Refused):
+                assert isinstance(answers.text({"run": "r", "at": "0", "part": part}), str)
+        with suppress(Refused):
+            assert all(line.endswith(b"\n") for line in answers.download({"run": "r", "id": "a"})[1])
