@@ -30,7 +30,7 @@ PACKAGE = Path(cts_async.__file__).parent
 APPEND = os.O_RDWR | os.O_CREAT | os.O_APPEND
 
 
-def test_the_new_content_takes_the_old_one_s_place(tmp_path: Path) -> None:
+def test_new_content_takes_the_old_one_s_place(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for content in (b"old", b"new"):
         with atomic_writer(path) as file:
@@ -39,7 +39,7 @@ def test_the_new_content_takes_the_old_one_s_place(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_an_error_in_between_leaves_the_old_content_and_nothing_else(tmp_path: Path) -> None:
+def test_error_in_between_leaves_the_old_content_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"old")
     with suppress(KeyboardInterrupt), atomic_writer(path) as file:
@@ -49,13 +49,13 @@ def test_an_error_in_between_leaves_the_old_content_and_nothing_else(tmp_path: P
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_where_nothing_can_be_written_one_line_says_so(tmp_path: Path) -> None:
+def test_unwritable_place_is_one_line(tmp_path: Path) -> None:
     for path, why in [(tmp_path / "none" / "a", "No such file"), (tmp_path, "Is a directory")]:
         with pytest.raises(UsageError, match=f"cannot write \\({why}"), atomic_writer(path):
             pass
 
 
-def test_a_full_disk_asks_for_room_and_leaves_the_old_file(
+def test_full_disk_asks_for_room_and_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(fd: int) -> None:
@@ -97,7 +97,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("make", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_regular_file_is_refused_and_left_as_it_is(
+def test_irregular_file_is_refused_and_unchanged(
     tmp_path: Path, make: Callable[[Path], None], why: str
 ) -> None:
     outside, path = tmp_path / "outside", tmp_path / "file"
@@ -123,7 +123,7 @@ def test_what_is_no_regular_file_is_refused_and_left_as_it_is(
     assert {one.name for one in tmp_path.iterdir()} == {"outside", "file"}
 
 
-def test_a_folder_that_is_a_link_is_refused_unless_the_user_named_the_file(tmp_path: Path) -> None:
+def test_folder_that_is_a_link_is_refused_unless_the_user_named_the_file(tmp_path: Path) -> None:
     elsewhere, link = tmp_path / "elsewhere", tmp_path / "link"
     elsewhere.mkdir()
     link.symlink_to(elsewhere)
@@ -150,7 +150,7 @@ def test_folders_further_up_may_be_links(tmp_path: Path) -> None:
     assert (tmp_path / "data" / "run" / "file").read_bytes() == b"ours"
 
 
-def test_a_link_under_the_temporary_name_is_removed_and_not_followed(tmp_path: Path) -> None:
+def test_link_under_the_temporary_name_is_removed_and_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.write_bytes(b"theirs")
     (tmp_path / f".file.{os.getpid()}").symlink_to(outside)
@@ -159,7 +159,7 @@ def test_a_link_under_the_temporary_name_is_removed_and_not_followed(tmp_path: P
     assert {one.name for one in tmp_path.iterdir()} == {"outside", "file"}
 
 
-def test_a_deleted_or_replaced_file_is_noticed(tmp_path: Path) -> None:
+def test_deleted_or_replaced_file_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "file"
     fd = open_file(path, APPEND)
     assert is_open_file(path, fd)
@@ -286,12 +286,12 @@ def test_no_module_writes_files_in_another_way() -> None:
         "np.save(path, array)",
     ],
 )
-def test_the_walk_sees_every_way_to_write(code: str) -> None:
+def test_walk_sees_every_way_to_write(code: str) -> None:
     assert list(writes(ast.parse(code)))
 
 
 @pytest.mark.parametrize(
     "code", ["open(path)", "open(path, 'rb')", "os.open(path, os.O_RDONLY)", "os.fdopen(fd, 'wb')"]
 )
-def test_the_walk_takes_reading_for_reading(code: str) -> None:
+def test_walk_does_not_report_reading(code: str) -> None:
     assert not list(writes(ast.parse(code)))

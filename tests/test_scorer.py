@@ -70,20 +70,18 @@ def failure(name: str) -> dict[str, Any]:
         ([(0.5, "full"), (1.5, "none")], 25.0),  # weights need not be whole: 0.5 / 2
     ],
 )
-def test_the_score_is_weighted_recall_with_half_credit(
-    pairs: list[tuple[float, str]], expected: float
-) -> None:
+def test_score_is_weighted_recall_with_half_credit(pairs: list[tuple[float, str]], expected: float) -> None:
     assert restore_score_100(pairs) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("weight", [0, -1, math.nan, math.inf, 10**400, True, None, "3"])
-def test_a_weight_that_is_no_positive_finite_number_is_refused(weight: Any) -> None:
+def test_weight_that_is_no_positive_finite_number_is_refused(weight: Any) -> None:
     with pytest.raises(ValueError, match=r"weight .* is not a positive finite number"):
         restore_score_100([(1, "full"), (weight, "full")])
 
 
 @pytest.mark.parametrize("label", ["Full", "yes", "", None, 1, ["full"]])
-def test_an_unknown_label_is_refused(label: Any) -> None:
+def test_unknown_label_is_refused(label: Any) -> None:
     with pytest.raises(ValueError, match=r"coverage .* is not one of full, partial, none"):
         restore_score_100([(1, label)])
 
@@ -111,7 +109,7 @@ def test_scores_do_not_depend_on_the_order(both: tuple[list[Any], list[Any]]) ->
 
 
 @given(judged, st.data())
-def test_a_better_label_never_lowers_the_score(pairs: list[tuple[float, str]], data: st.DataObject) -> None:
+def test_better_label_never_lowers_the_score(pairs: list[tuple[float, str]], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(pairs) - 1))
     weight, label = pairs[place]
     better = {"none": "partial", "partial": "full", "full": "full"}[label]
@@ -142,12 +140,12 @@ def test_percentiles_are_those_of_numpy(values: list[float], q: float) -> None:
 
 
 @pytest.mark.parametrize(("values", "q"), [([], 50), ([1.0], -1), ([1.0], 100.5), ([1.0], math.nan)])
-def test_a_percentile_needs_values_and_a_q_in_range(values: list[float], q: float) -> None:
+def test_percentile_needs_values_and_a_q_in_range(values: list[float], q: float) -> None:
     with pytest.raises(ValueError):
         percentile(values, q)
 
 
-def test_a_summary_by_hand() -> None:
+def test_summary_by_hand() -> None:
     # Sorted 0, 50, 100: mean 150 / 3, p50 the middle one, p90 at position 1.8: 50 + 0.8 * 50.
     assert summarise([100.0, 0.0, 50.0], n_failed=2) == Summary(
         n_expected=5,
@@ -169,7 +167,7 @@ def test_nothing_scored_has_counts_but_no_statistics() -> None:
     )
 
 
-def test_a_summary_refuses_what_cannot_be() -> None:
+def test_impossible_summary_is_refused() -> None:
     with pytest.raises(ValueError, match="2 items expected, but 3 counted"):
         summarise([1.0, 2.0], n_failed=1, n_expected=2)
     with pytest.raises(ValueError, match="not a finite number"):
@@ -177,12 +175,12 @@ def test_a_summary_refuses_what_cannot_be() -> None:
 
 
 @given(finite_scores.flatmap(lambda scores: st.tuples(st.just(scores), st.permutations(scores))))
-def test_a_summary_does_not_depend_on_the_order(both: tuple[list[float], list[float]]) -> None:
+def test_summary_does_not_depend_on_the_order(both: tuple[list[float], list[float]]) -> None:
     assert summarise(both[0]) == summarise(both[1])
 
 
 @given(finite_scores)
-def test_a_summary_is_numpys(scores: list[float]) -> None:
+def test_summary_is_numpys(scores: list[float]) -> None:
     summary = summarise(scores)
     assert summary.mean == pytest.approx(np.mean(scores))
     assert [summary.min, summary.p50, summary.p90, summary.max] == list(
@@ -214,12 +212,12 @@ def test_results_are_scored_and_failures_counted_apart(tmp_path: Path) -> None:
     assert score_file(path) == Summary(5, 2, 1, 2, 62.5, 62.5, 72.5, 50.0, 75.0, 125 / 3)
 
 
-def test_an_error_outweighs_nuggets_on_the_same_line(tmp_path: Path) -> None:
+def test_error_outweighs_nuggets_on_the_same_line(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", {**failure("a"), "nuggets": nuggets((1, "full"))})
     assert read_outcomes(path) == {"a": Unscored.FAILED}
 
 
-def test_the_last_line_of_an_id_counts(tmp_path: Path) -> None:
+def test_last_line_of_an_id_counts(tmp_path: Path) -> None:
     path = write(
         tmp_path / "r.jsonl",
         failure("a"),
@@ -239,25 +237,25 @@ def test_other_spellings_of_the_release_are_understood(tmp_path: Path, field: st
     assert read_outcomes(path) == {"7": 87.5}  # (3 + 0.5) / 4
 
 
-def test_an_item_without_an_id_is_known_by_its_query(tmp_path: Path) -> None:
+def test_item_without_an_id_is_known_by_its_query(tmp_path: Path) -> None:
     path = write(tmp_path / "r.jsonl", {"fused_query": "北京 2024 年房价", "nuggets": nuggets((1, "full"))})
     assert read_outcomes(path) == {"北京 2024 年房价": 100.0}
 
 
-def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
+def test_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     line = json.dumps(item("a", (1, "full"))).encode()
     path.write_bytes(b"\xef\xbb\xbf" + line + b"\r\n\r\n")
     assert read_outcomes(path) == {"a": 100.0}
 
 
-def test_a_last_line_without_its_newline_is_read(tmp_path: Path) -> None:
+def test_last_line_without_its_newline_is_read(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(json.dumps(item("a", (1, "full"))))
     assert read_outcomes(path) == {"a": 100.0}
 
 
-def test_a_file_torn_at_any_byte_keeps_all_whole_lines(tmp_path: Path) -> None:
+def test_file_torn_at_any_byte_keeps_all_whole_lines(tmp_path: Path) -> None:
     path, told = tmp_path / "r.jsonl", list[str]()
     first, second = (json.dumps(item(name, (1, "full")), ensure_ascii=False).encode() for name in ("a", "城"))
     for cut in range(1, len(second)):
@@ -267,7 +265,7 @@ def test_a_file_torn_at_any_byte_keeps_all_whole_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stored", [10**400, -1, "50", float("1e300")])
-def test_a_stored_score_beyond_all_reason_is_reported_too(
+def test_stored_score_beyond_all_reason_is_reported_too(
     tmp_path: Path, stored: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -279,7 +277,7 @@ def test_a_stored_score_beyond_all_reason_is_reported_too(
     assert len(told) == 1
 
 
-def test_a_stored_score_that_disagrees_is_reported(tmp_path: Path) -> None:
+def test_stored_score_that_disagrees_is_reported(tmp_path: Path) -> None:
     told: list[str] = []
     path = write(
         tmp_path / "r.jsonl",
@@ -359,7 +357,7 @@ def test_weights_come_from_the_gold_by_id_then_by_query(tmp_path: Path) -> None:
     assert read_outcomes(path, gold) == {"a": 25.0, "x": 50.0, "c": 100.0}
 
 
-def test_the_gold_says_how_many_are_expected(tmp_path: Path) -> None:
+def test_gold_says_how_many_are_expected(tmp_path: Path) -> None:
     gold = read_gold(write(tmp_path / "g.jsonl", *(gold_line(1, id=name) for name in "abcd")))
     path = write(tmp_path / "r.jsonl", item("a", (1, "full")), failure("b"))
     summary = score_file(path, gold)
@@ -403,7 +401,7 @@ def test_judgments_that_do_not_fit_the_gold_are_refused(tmp_path: Path, line: ob
         ([gold_line(1, id="a"), '{"id"'], "2: not valid JSON"),
     ],
 )
-def test_a_broken_gold_is_refused(tmp_path: Path, lines: list[object], problem: str) -> None:
+def test_broken_gold_is_refused(tmp_path: Path, lines: list[object], problem: str) -> None:
     path = write(tmp_path / "gold.jsonl", *lines)
     path.write_text(
         path.read_text().removesuffix("\n")
@@ -413,7 +411,7 @@ def test_a_broken_gold_is_refused(tmp_path: Path, lines: list[object], problem: 
     assert str(caught.value) == f"{path}:{problem}"
 
 
-def test_what_bad_gold_lines_are_about_is_left_out_and_told(tmp_path: Path) -> None:
+def test_items_of_bad_gold_lines_are_left_out_and_reported(tmp_path: Path) -> None:
     told: list[str] = []
     path = write(
         tmp_path / "gold.jsonl",
@@ -452,7 +450,7 @@ def test_bad_gold_is_skipped_by_an_option(tmp_path: Path, capsys: pytest.Capture
 # -- the command --------------------------------------------------------------------------------------
 
 
-def test_the_table_is_plain_and_the_exit_code_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_is_plain_and_the_exit_code_ok(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(tmp_path / "r.jsonl", item("a", (3, "full"), (2, "partial"), (1, "none")))
     assert main([str(path)]) == 0
     header, row = capsys.readouterr().out.splitlines()
@@ -482,7 +480,7 @@ def test_json_has_full_precision(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert list(row) == ["file", *Summary.__dataclass_fields__]
 
 
-def test_an_empty_file_is_no_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_file_is_no_items(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(write(tmp_path / "r.jsonl")), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)[0]["n_expected"] == 0
 
@@ -497,7 +495,7 @@ def test_bad_input_is_one_clear_line_and_no_table(tmp_path: Path, capsys: pytest
     assert err == f"scorer: error: {bad}:1: {problem}\n"
 
 
-def test_a_missing_file_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_file_is_bad_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / "none.jsonl"
     good = write(tmp_path / "good.jsonl", item("a", (1, "full")))
     for arguments in ([str(missing)], [str(good), "--gold", str(missing)]):
@@ -515,7 +513,7 @@ def test_help_shows_an_example(capsys: pytest.CaptureFixture[str]) -> None:
 # -- standing alone -----------------------------------------------------------------------------------
 
 
-def test_the_scorer_imports_nothing_but_the_standard_library_and_orjson() -> None:
+def test_scorer_imports_nothing_but_the_standard_library_and_orjson() -> None:
     imported: set[str] = set()
     for node in ast.walk(ast.parse(Path(scorer.__file__).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -527,7 +525,7 @@ def test_the_scorer_imports_nothing_but_the_standard_library_and_orjson() -> Non
 
 
 @pytest.mark.parametrize("flags", [["-I"], ["-I", "-S"]], ids=["as installed", "standard library only"])
-def test_a_copy_of_the_file_runs_anywhere(tmp_path: Path, flags: list[str]) -> None:
+def test_copy_of_the_file_runs_anywhere(tmp_path: Path, flags: list[str]) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     copy = shutil.copy(scorer.__file__, tmp_path / "my_scorer.py")
@@ -546,7 +544,7 @@ def test_a_copy_of_the_file_runs_anywhere(tmp_path: Path, flags: list[str]) -> N
 
 
 @pytest.mark.parametrize("line", ['{"id": "a", "nuggets": [{"weight": NaN}]}', "{broken", '{"id": "\udcff"}'])
-def test_the_standard_librarys_parser_refuses_what_orjson_refuses(
+def test_standard_librarys_parser_refuses_what_orjson_refuses(
     tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "r.jsonl"
@@ -558,12 +556,12 @@ def test_the_standard_librarys_parser_refuses_what_orjson_refuses(
 
 
 @given(judged)
-def test_a_score_survives_the_file(tmp_path_factory: pytest.TempPathFactory, pairs: list[Any]) -> None:
+def test_score_survives_the_file(tmp_path_factory: pytest.TempPathFactory, pairs: list[Any]) -> None:
     path = write(tmp_path_factory.mktemp("r") / "r.jsonl", item("a", *pairs))
     assert read_outcomes(path) == {"a": restore_score_100(pairs)}
 
 
-def test_a_null_answer_is_empty_and_a_stored_score_is_a_verdict(tmp_path: Path) -> None:
+def test_null_answer_is_empty_and_a_stored_score_is_a_verdict(tmp_path: Path) -> None:
     """As `cts judge` reads them; the mean is (0 + 40 + 80) / 3."""
     path = write(
         tmp_path / "r.jsonl",

@@ -30,7 +30,7 @@ def write(path: Path, text: str) -> Path:
 # -- a row for each nugget ------------------------------------------------------------------------------
 
 
-def test_a_row_for_each_nugget_makes_a_score_for_each_item(tmp_path: Path) -> None:
+def test_row_for_each_nugget_makes_a_score_for_each_item(tmp_path: Path) -> None:
     assert read_outcomes(write(tmp_path / "j.csv", HEADER + ROWS)) == SCORES
 
 
@@ -71,12 +71,12 @@ def test_items_may_be_known_by_their_query_and_nuggets_by_their_place(tmp_path: 
     assert read_outcomes(write(tmp_path / "j.csv", text)) == {"ferry, in winter": 75.0}
 
 
-def test_a_failed_item_and_an_unjudged_one_are_no_scores(tmp_path: Path) -> None:
+def test_failed_item_and_an_unjudged_one_are_no_scores(tmp_path: Path) -> None:
     text = "id,nugget_id,weight,coverage,error\nq1,N1,1,full,\nq1,,,,timed out\nq2,N1,1,,\nq2,N2,1,,\n"
     assert read_outcomes(write(tmp_path / "j.csv", text)) == {"q1": Unscored.FAILED, "q2": Unscored.UNJUDGED}
 
 
-def test_the_golds_weights_take_the_place_of_the_files(tmp_path: Path) -> None:
+def test_golds_weights_take_the_place_of_the_files(tmp_path: Path) -> None:
     nuggets = [{"id": "N1", "weight": 1}, {"id": "N2", "weight": 1}]
     lines = [{"id": "q1", "fused_query": "a", "nuggets": nuggets}, {"fused_query": "b", "nuggets": nuggets}]
     gold = read_gold(write(tmp_path / "gold.jsonl", "\n".join(map(json.dumps, lines))))
@@ -109,12 +109,12 @@ def test_the_golds_weights_take_the_place_of_the_files(tmp_path: Path) -> None:
         (HEADER + "q1,N1,1e308,full\nq1,N2,1e308,full\n", "1: 'q1': the weights are too large to add up"),
     ],
 )
-def test_a_malformed_row_is_refused_by_its_line_and_field(tmp_path: Path, text: str, problem: str) -> None:
+def test_malformed_row_is_refused_by_its_line_and_field(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(BadInput, match=f"j.csv:{problem}"):
         read_outcomes(write(tmp_path / "j.csv", text))
 
 
-def test_a_line_that_is_not_utf_8_is_refused_by_its_number(tmp_path: Path) -> None:
+def test_line_that_is_not_utf_8_is_refused_by_its_number(tmp_path: Path) -> None:
     path = tmp_path / "j.csv"
     path.write_bytes(HEADER.encode() + b"q1,N1,1,full\nq\xff,N1,1,full\n")
     with pytest.raises(BadInput, match="j.csv:3: not UTF-8 text"):
@@ -126,7 +126,7 @@ judged = st.lists(st.tuples(st.floats(min_value=1e-3, max_value=1e3), labels), m
 
 
 @given(st.lists(judged, min_size=1, max_size=4))
-def test_a_score_survives_every_form_of_file(
+def test_score_survives_every_form_of_file(
     tmp_path_factory: pytest.TempPathFactory, items: list[list[Any]]
 ) -> None:
     folder = tmp_path_factory.mktemp("forms")
@@ -156,13 +156,13 @@ def test_scores_that_somebody_computed_are_taken_as_they_are(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("score", ["101", "-1", "nan", "high"])
-def test_a_score_beyond_the_scale_is_refused(tmp_path: Path, score: str) -> None:
+def test_score_beyond_the_scale_is_refused(tmp_path: Path, score: str) -> None:
     path = write(tmp_path / "s.csv", f"id,score\nq1,{score}\n")
     with pytest.raises(BadInput, match=f"s.csv:2: field 'score': '{score}' is not a number in"):
         read_outcomes(path)
 
 
-def test_they_are_in_json_lines_too(tmp_path: Path) -> None:
+def test_stored_scores_in_json_lines(tmp_path: Path) -> None:
     text = (
         '{"id": "q1", "restore_score_100": 62.5}\n{"id": "q2", "restore_score_100": null, "error": "timed out"}\n'
         '{"id": "q3", "answer": "x", "restore_score_100": null}\n{"id": "q1", "restore_score_100": 50}\n'
@@ -183,7 +183,7 @@ def test_scores_without_nuggets_cannot_be_weighed_again(tmp_path: Path, name: st
 # -- which files ----------------------------------------------------------------------------------------
 
 
-def test_a_gzipped_file_that_ends_too_early_is_refused(tmp_path: Path) -> None:
+def test_gzipped_file_that_ends_too_early_is_refused(tmp_path: Path) -> None:
     packed = gzip.compress(os.urandom(99_999).hex().encode())
     path = tmp_path / "j.csv.gz"
     path.write_bytes(packed[: len(packed) // 2])
@@ -191,7 +191,7 @@ def test_a_gzipped_file_that_ends_too_early_is_refused(tmp_path: Path) -> None:
         read_outcomes(path)
 
 
-def test_a_directory_stands_for_its_judged_file_or_those_one_level_below(tmp_path: Path) -> None:
+def test_directory_stands_for_its_judged_file_or_those_one_level_below(tmp_path: Path) -> None:
     judged, run = tmp_path / "outputs" / "ebk1", tmp_path / "runs" / "gpt"
     for path in (judged / "per_item.jsonl", run / "results.jsonl", run / "per_item.jsonl"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ def test_a_directory_stands_for_its_judged_file_or_those_one_level_below(tmp_pat
         judged_files(str(tmp_path))
 
 
-def test_a_pattern_is_expanded_unless_a_file_is_called_so(tmp_path: Path) -> None:
+def test_pattern_is_expanded_unless_a_file_is_called_so(tmp_path: Path) -> None:
     for name in ("b.jsonl", "a.jsonl", "x[1].jsonl"):
         (tmp_path / name).touch()
     assert judged_files(f"{tmp_path}/?.jsonl") == [f"{tmp_path}/a.jsonl", f"{tmp_path}/b.jsonl"]
@@ -221,7 +221,7 @@ def test_several_files_stand_in_one_table(tmp_path: Path, capsys: pytest.Capture
     ]
 
 
-def test_a_directory_with_nothing_judged_is_one_line(
+def test_directory_with_nothing_judged_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert scorer.main([str(tmp_path)]) == 2
@@ -229,22 +229,22 @@ def test_a_directory_with_nothing_judged_is_one_line(
     assert capsys.readouterr().err == said
 
 
-def test_a_line_is_counted_from_the_top_whatever_blank_ones_stand_there(tmp_path: Path) -> None:
+def test_line_is_counted_from_the_top_whatever_blank_ones_stand_there(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="s.csv:4: field 'score': 'many' is not a number"):
         read_outcomes(write(tmp_path / "s.csv", "\n\nid,score\nq1,many\n"))
 
 
-def test_no_error_is_written_in_several_ways(tmp_path: Path) -> None:
+def test_spellings_of_no_error_in_csv(tmp_path: Path) -> None:
     rows = "".join(f"q{i},50,{word}\n" for i, word in enumerate(["", "False", "None", "nan", "timeout"]))
     outcomes = read_outcomes(write(tmp_path / "s.csv", "id,score,error\n" + rows))
     assert list(outcomes.values()) == [50.0] * 4 + [Unscored.FAILED]
 
 
-def test_a_column_that_stands_twice_is_not_guessed_at(tmp_path: Path) -> None:
+def test_column_that_stands_twice_is_not_guessed_at(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="s.csv:1: the column 'Score' occurs twice"):
         read_outcomes(write(tmp_path / "s.csv", "id,score,Score,note,note\nq1,50,60,,\n"))
 
 
-def test_a_gzipped_file_is_known_by_its_name_in_capitals_too(tmp_path: Path) -> None:
+def test_gzipped_file_is_known_by_its_name_in_capitals_too(tmp_path: Path) -> None:
     (tmp_path / "S.CSV.GZ").write_bytes(gzip.compress(b"id,score\nq1,50\n"))
     assert read_outcomes(tmp_path / "S.CSV.GZ") == {"q1": 50.0}

@@ -22,11 +22,11 @@ class Single:
 
 
 @pytest.mark.parametrize("one", [Pair(1, ("a", "b")), Pair(2), Single(3)])
-def test_a_value_that_was_pickled_is_equal_to_itself(one: Pair | Single) -> None:
+def test_value_that_was_pickled_is_equal_to_itself(one: Pair | Single) -> None:
     assert pickle.loads(pickle.dumps(one, protocol=5)) == one
 
 
-def test_a_pickled_value_does_not_name_its_fields() -> None:
+def test_pickled_value_does_not_name_its_fields() -> None:
     pickled = pickle.dumps(Pair(1, ("a",)), protocol=5)
     assert [field.name for field in fields(Pair) if field.name.encode() in pickled] == []
 

@@ -25,14 +25,14 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_tables_go_to_standard_output(runs: Path) -> None:
+def test_tables_are_printed(runs: Path) -> None:
     done = cts_in(runs, "diagnose", "runs", COLUMNS="80")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Table 4. UA diagnostics" in done.stdout
     assert "runs/made-kimi-k1: not finished, left out (1 of 2 instances)" in done.stdout
 
 
-def test_json_has_all_numbers_and_every_table(runs: Path) -> None:
+def test_json_has_every_table(runs: Path) -> None:
     done = cts_in(runs, "diagnose", "runs/*-gpt-k1", "--json")
     found = json.loads(done.stdout)
     assert found["table_4"][0]["ua_unknown_rate"] == 0.5
@@ -40,14 +40,14 @@ def test_json_has_all_numbers_and_every_table(runs: Path) -> None:
     assert found["ask_or_not"][0]["always"] == 30.0
 
 
-def test_tables_are_written_as_csv_too(runs: Path) -> None:
+def test_tables_are_written_as_csv(runs: Path) -> None:
     done = cts_in(runs, "diagnose", "runs/made-gpt-k1", "--csv", "tables")
     assert done.returncode == 0
     [row] = csv.DictReader((runs / "tables" / "table_5.csv").read_text(encoding="utf-8").splitlines())
     assert (row["model"], row["region_only"], row["region_only_unknown_rate"]) == ("gpt", "1", "1.0")
 
 
-def test_a_folder_of_question_files_is_one_model_a_file(tmp_path: Path) -> None:
+def test_folder_of_question_files_is_one_model_per_file(tmp_path: Path) -> None:
     folder = tmp_path / "clarify_only"
     folder.mkdir()
     for name in ("gpt_k1", "kimi_k1"):
@@ -71,6 +71,6 @@ def test_a_folder_of_question_files_is_one_model_a_file(tmp_path: Path) -> None:
         ([], "RUN"),
     ],
 )
-def test_what_cannot_be_diagnosed_is_refused_in_one_line(runs: Path, words: list[str], problem: str) -> None:
+def test_unusable_input_is_refused_in_one_line(runs: Path, words: list[str], problem: str) -> None:
     (runs / "q.csv").write_text("query,reply\nferry,now\n")
     assert problem in refused(runs, "diagnose", *words)

@@ -18,7 +18,7 @@ def cts(folder: Path, *words: str, columns: int = 80) -> subprocess.CompletedPro
     return cts_in(folder, *words, COLUMNS=str(columns), ANTHROPIC_API_KEY=KEY)
 
 
-def test_all_models_are_listed_and_no_key_is_shown(tmp_path: Path) -> None:
+def test_all_models_are_listed_without_keys(tmp_path: Path) -> None:
     done = cts(tmp_path, "models")
     assert done.returncode == 0, done.stderr
     for said in ("gpt-5.2", "OPENAI_API_KEY", "is not set", "WEBDANCER_BASE_URL", "Ready: claude"):
@@ -26,21 +26,21 @@ def test_all_models_are_listed_and_no_key_is_shown(tmp_path: Path) -> None:
     assert KEY not in done.stdout + done.stderr
 
 
-def test_json_stands_alone_on_standard_output(tmp_path: Path) -> None:
+def test_json_output_is_only_json(tmp_path: Path) -> None:
     rows = json.loads(cts(tmp_path, "models", "--json").stdout)
     assert [row["name"] for row in rows if row["key_set"]] == ["claude"]
     one = json.loads(cts(tmp_path, "models", "claude:claude-next", "--json").stdout)
     assert (one["model"], one["prices"]) == ("claude-next", {"input": None, "output": None})
 
 
-def test_an_unknown_model_is_one_line_and_exit_2(tmp_path: Path) -> None:
+def test_unknown_model_is_one_line_and_exit_2(tmp_path: Path) -> None:
     done = cts(tmp_path, "models", "gtp")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("cts: unknown model 'gtp'; did you mean 'gpt'?")
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_model_of_one_s_own_is_listed_with_its_limits(tmp_path: Path) -> None:
+def test_model_of_cts_toml_is_listed_with_its_limits(tmp_path: Path) -> None:
     table = '[models.mine]\nbase_url = "http://h:1/v1"\nmodel = "m"\nrequests_per_min = 30\n'
     (tmp_path / "cts.toml").write_text(table)
     done = cts(tmp_path, "models", "mine", columns=160)
@@ -50,7 +50,7 @@ def test_a_model_of_one_s_own_is_listed_with_its_limits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("refuses", "ok"), [("", True), ("agent", False)])
-def test_doctor_asks_claude(tmp_path: Path, refuses: str, ok: bool) -> None:
+def test_doctor_asks_model_over_messages_api(tmp_path: Path, refuses: str, ok: bool) -> None:
     with provider_process(key=KEY, thoughts="apart", refuses=refuses) as provider:
         (tmp_path / "cts.toml").write_text(f'[models.claude]\nbase_url = "{provider.url}"\n')
         done = cts(tmp_path, "doctor", "--ask", "claude", "--json", "--config", "cts.toml")

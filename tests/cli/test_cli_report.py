@@ -25,7 +25,7 @@ def told(*words: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_folder_of_runs_becomes_a_page_in_it_and_tables_beside(runs: Path) -> None:
+def test_report_of_a_folder_is_written_into_it(runs: Path) -> None:
     page, tables = told("runs", "--tables", "tables")
     assert page.startswith("runs/report.html: ")
     assert page.endswith(" tables, 2 instances opened")
@@ -34,16 +34,14 @@ def test_a_folder_of_runs_becomes_a_page_in_it_and_tables_beside(runs: Path) -> 
     assert (runs.parent / "tables" / "leaderboard.tex").read_text().count("\\toprule") == 1
 
 
-def test_the_folder_of_runs_is_what_is_meant_where_none_is_named(
-    runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_folder_runs_is_the_default(runs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert told()[0].startswith("runs/report.html: ")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
     assert "no folder runs/" in str(CliRunner().invoke(app, ["report"]).exception)
 
 
-def test_formats_are_checked_before_anything_is_read(runs: Path) -> None:
+def test_unknown_plot_format_is_refused_first(runs: Path) -> None:
     done = CliRunner().invoke(app, ["report", "nothing", "--plots", "p", "--plot-format", "gif"])
     assert "not as 'gif'" in str(done.exception)
 
@@ -56,7 +54,7 @@ def test_formats_are_checked_before_anything_is_read(runs: Path) -> None:
         (["--plots", "taken"], "taken: is a file; name a folder with --plots"),
     ],
 )
-def test_places_are_checked_before_anything_is_written(
+def test_unusable_targets_are_refused_before_writing(
     runs: Path, words: list[str], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("taken").touch()

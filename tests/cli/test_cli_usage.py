@@ -85,7 +85,7 @@ def help_of(command: str) -> str:
     return asked.stdout
 
 
-def test_the_commands_tested_here_are_all_there_are() -> None:
+def test_command_list_is_complete() -> None:
     def leaves(found: Any, path: str) -> Iterator[str]:
         for name, one in found.commands.items():
             yield from leaves(one, f"{path}{name} ") if hasattr(one, "commands") else [path + name]
@@ -94,7 +94,7 @@ def test_the_commands_tested_here_are_all_there_are() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_has_help_with_an_example(command: str) -> None:
+def test_help_has_an_example_and_fits_80_columns(command: str) -> None:
     said = help_of(command)
     assert f"Example: cts {command} " in " ".join(said.split()) + " "
     assert max(map(len, said.splitlines())) <= 80
@@ -103,7 +103,7 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_examples_can_be_typed(command: str) -> None:
+def test_examples_in_help_parse(command: str) -> None:
     found: Any = typer.main.get_command(app)
     for word in command.split():
         found = found.commands[word]
@@ -114,7 +114,7 @@ def test_examples_can_be_typed(command: str) -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_command_is_listed_with_all_of_what_it_does(group: str) -> None:
+def test_group_help_lists_every_command_untruncated(group: str) -> None:
     listed = help_of(group).split("Commands:")[1]
     within = [
         name.removeprefix(group).split()[0]
@@ -125,12 +125,12 @@ def test_every_command_is_listed_with_all_of_what_it_does(group: str) -> None:
     assert "..." not in listed, "each says in one line what it does"
 
 
-def test_help_is_found_under_its_short_name_too(tmp_path: Path) -> None:
+def test_short_help_option_prints_the_same_help(tmp_path: Path) -> None:
     assert cts_in(tmp_path, "models", "-h").stdout == cts_in(tmp_path, "models", "--help").stdout != ""
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_bare_group_shows_its_help(
+def test_group_without_command_prints_help_and_exits_2(
     group: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
@@ -153,7 +153,9 @@ def test_a_bare_group_shows_its_help(
         (["judge", "--gold"], "cts: Option '--gold' requires an argument."),
     ],
 )
-def test_a_word_that_is_not_understood_is_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
+def test_unknown_word_is_one_line_with_pointer_to_help(
+    arguments: list[str], said: str, tmp_path: Path
+) -> None:
     line = refused(tmp_path, *arguments)
     assert line.startswith(said)
     assert line.rstrip().endswith("--help)")
@@ -173,7 +175,7 @@ start()
 """
 
 
-def test_ctrl_c_before_anything_has_started_is_resumable_too(tmp_path: Path) -> None:
+def test_ctrl_c_while_reading_input_is_exit_75(tmp_path: Path) -> None:
     jsonl(tmp_path / "gold.jsonl", {"id": "q1", "gold": {"nuggets": [NUGGET]}})
     jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
     command = [sys.executable, "-c", READING, "judge", "--judge", "lexical"]
@@ -195,7 +197,7 @@ def test_ctrl_c_before_anything_has_started_is_resumable_too(tmp_path: Path) -> 
     assert not (tmp_path / "out").exists()
 
 
-def test_ctrl_c_promises_to_resume_only_what_resumes(
+def test_ctrl_c_message_promises_resume_only_for_resumable_commands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def stop(path: Path) -> None:
@@ -215,51 +217,51 @@ def test_version(tmp_path: Path) -> None:
     assert cts_in(tmp_path, "--version").stdout == f"cts {__version__}\n"
 
 
-def test_missing_keys_are_named_all_at_once_with_a_way_out(tmp_path: Path) -> None:
+def test_missing_keys_are_named_together_with_alternatives(tmp_path: Path) -> None:
     said = refused(tmp_path, "run", "--model", "gpt", "-k", "3")
     for wanted in ("OPENAI_API_KEY", "QIANFAN_API_KEY", "WEBDANCER_BASE_URL", "--all local", "--judge"):
         assert wanted in said
 
 
-def test_an_empty_key_is_a_missing_key(tmp_path: Path) -> None:
+def test_blank_key_counts_as_missing(tmp_path: Path) -> None:
     done = cts_in(tmp_path, "run", "--model", "gpt", "--all", "gpt", OPENAI_API_KEY=" ")
     assert done.returncode == 2
     assert "OPENAI_API_KEY" in done.stderr
 
 
-def test_an_unknown_model_gets_the_closest_name(tmp_path: Path) -> None:
+def test_unknown_model_suggests_closest_name(tmp_path: Path) -> None:
     said = refused(tmp_path, "run", "--model", "deepsek")
     assert "'deepsek'" in said
     assert "did you mean 'deepseek'?" in said
 
 
 @pytest.mark.parametrize("role", ["--all", "--support", "--agent", "--judge", "--model"])
-def test_a_name_that_a_shell_left_empty_is_no_default(role: str, tmp_path: Path) -> None:
+def test_empty_model_name_is_refused(role: str, tmp_path: Path) -> None:
     assert refused(tmp_path, "plan", role, "").startswith("cts: unknown model ''; known: ")
 
 
-def test_an_unknown_judge_is_refused_too(tmp_path: Path) -> None:
+def test_unknown_judge_is_refused(tmp_path: Path) -> None:
     assert "'nobody'" in refused(tmp_path, "run", "--judge", "nobody")
 
 
-def test_a_wrong_data_path_is_named(tmp_path: Path) -> None:
+def test_missing_data_file_is_named(tmp_path: Path) -> None:
     assert "nowhere/queries.csv" in refused(tmp_path, "run", "--data", "nowhere/queries.csv")
 
 
-def test_an_unknown_dataset_lists_those_there_are(tmp_path: Path) -> None:
+def test_unknown_dataset_lists_known_ones(tmp_path: Path) -> None:
     said = refused(tmp_path, "run", "--data", "wiki:x")
     assert "hard518" in said
     assert "qulac" in said
 
 
-def test_broken_json_in_gold_is_located(queries: str, corpus: str, tmp_path: Path) -> None:
+def test_broken_json_in_gold_names_the_line(queries: str, corpus: str, tmp_path: Path) -> None:
     good = [{"id": f"q{i}", "gold": {"nuggets": [NUGGET]}} for i in (1, 2)]
     jsonl(tmp_path / "gold.jsonl", *good, '{"id": "q3", "gold": {\n')
     said = refused(tmp_path, "run", "--data", queries, "--gold", "gold.jsonl", "--corpus", corpus)
     assert "gold.jsonl:3:" in said
 
 
-def test_a_bad_field_in_gold_is_located(queries: str, corpus: str, tmp_path: Path) -> None:
+def test_invalid_gold_field_names_line_and_field(queries: str, corpus: str, tmp_path: Path) -> None:
     good = [{"id": f"q{i}", "gold": {"nuggets": [NUGGET]}} for i in (1, 2)]
     bad = {"id": "q3", "gold": {"nuggets": [{**NUGGET, "weight": "heavy"}]}}
     jsonl(tmp_path / "gold.jsonl", *good, bad)
@@ -267,7 +269,7 @@ def test_a_bad_field_in_gold_is_located(queries: str, corpus: str, tmp_path: Pat
     assert "gold.jsonl:3: field 'gold.nuggets[0].weight'" in said
 
 
-def test_judged_candidates_are_judged_again_by_their_own_command(tmp_path: Path) -> None:
+def test_judge_on_judged_candidates_suggests_their_command(tmp_path: Path) -> None:
     jsonl(tmp_path / "gold.jsonl", {"id": "q1", "gold": {"nuggets": [NUGGET]}})
     jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
     command = "cts judge --gold gold.jsonl --candidates answers.jsonl --judge lexical --out judged"
@@ -278,25 +280,25 @@ def test_judged_candidates_are_judged_again_by_their_own_command(tmp_path: Path)
     assert said.rstrip().endswith(f"one more --judge: {command}")
 
 
-def test_qulac_needs_documents(tmp_path: Path) -> None:
+def test_qulac_without_corpus_is_refused(tmp_path: Path) -> None:
     columns = {"topic_facet_id": {"0": "1-1"}, "topic": {"0": "ferry"}, "facet_desc": {"0": "winter ferry"}}
     (tmp_path / "qulac.json").write_text(json.dumps(columns))
     assert "--corpus" in refused(tmp_path, "run", "--data", "qulac:qulac.json", "--no-judge")
 
 
-def test_a_missing_corpus_is_named(queries: str, tmp_path: Path) -> None:
+def test_missing_corpus_is_named(queries: str, tmp_path: Path) -> None:
     said = refused(tmp_path, "run", "--data", queries, "--no-judge", "--corpus", "none.jsonl")
     assert "none.jsonl" in said
 
 
-def test_scores_need_gold_or_no_judge(queries: str, corpus: str, tmp_path: Path) -> None:
+def test_run_without_gold_suggests_no_judge(queries: str, corpus: str, tmp_path: Path) -> None:
     said = refused(tmp_path, "run", "--data", queries, "--corpus", corpus)
     assert "--gold" in said
     assert "--no-judge" in said
     assert "q1" in said
 
 
-def test_an_unknown_key_in_cts_toml_is_located(tmp_path: Path) -> None:
+def test_unknown_field_in_cts_toml_names_line_and_suggestion(tmp_path: Path) -> None:
     lines = ["[models.mine]", 'base_url = "http://127.0.0.1:9/v1"', 'model = "m"', "request_per_min = 3"]
     (tmp_path / "cts.toml").write_text("\n".join(lines))
     said = refused(tmp_path, "run")
@@ -304,23 +306,23 @@ def test_an_unknown_key_in_cts_toml_is_located(tmp_path: Path) -> None:
     assert "did you mean 'requests_per_min'?" in said
 
 
-def test_a_key_in_cts_toml_is_refused_and_not_repeated(tmp_path: Path) -> None:
+def test_api_key_in_cts_toml_is_refused_without_repeating_it(tmp_path: Path) -> None:
     (tmp_path / "cts.toml").write_text('[models.gpt]\napi_key = "sk-very-secret"\n')
     said = refused(tmp_path, "run")
     assert "cts.toml:2:" in said
     assert "sk-very-secret" not in said
 
 
-def test_a_config_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_config_file_is_named(tmp_path: Path) -> None:
     assert "other.toml: no such file" in refused(tmp_path, "run", "--config", "other.toml")
 
 
-def test_a_field_mapping_has_two_sides(tmp_path: Path) -> None:
+def test_field_mapping_without_equals_sign_is_refused(tmp_path: Path) -> None:
     assert "OURS=THEIRS" in refused(tmp_path, "run", "--field", "fused_query")
 
 
 @pytest.mark.parametrize("k", ["4", "0", "three"])
-def test_more_than_three_questions_are_refused(k: str, tmp_path: Path) -> None:
+def test_k_outside_1_to_3_is_refused(k: str, tmp_path: Path) -> None:
     done = cts_in(tmp_path, "run", "-k", k)
     assert done.returncode == 2
     assert "'-k'" in done.stderr
@@ -338,20 +340,20 @@ def test_more_than_three_questions_are_refused(k: str, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_scheme_and_a_mode_have_to_go_together(options: list[str], said: str, tmp_path: Path) -> None:
+def test_incompatible_scheme_and_mode_are_refused(options: list[str], said: str, tmp_path: Path) -> None:
     assert refused(tmp_path, "run", "--all", "local", *options).startswith(said)
 
 
-def test_judge_needs_something_to_judge(tmp_path: Path) -> None:
+def test_judge_without_input_is_refused(tmp_path: Path) -> None:
     assert "--candidates" in refused(tmp_path, "judge")
     assert "not a run directory" in refused(tmp_path, "judge", "nowhere", "--judge", "lexical")
 
 
-def test_score_names_a_missing_file(tmp_path: Path) -> None:
+def test_score_of_missing_file_names_it(tmp_path: Path) -> None:
     assert refused(tmp_path, "score", "nowhere.jsonl") == "cts: nowhere.jsonl: No such file or directory\n"
 
 
-def test_score_refuses_in_the_words_of_every_other_command(tmp_path: Path) -> None:
+def test_score_errors_have_the_common_form(tmp_path: Path) -> None:
     broken = jsonl(tmp_path / "broken.jsonl", '{"id":\n')
     assert refused(tmp_path, "score", broken) == "cts: broken.jsonl:1: not valid JSON\n"
     assert "No such option: --jsn" in refused(tmp_path, "score", "--jsn", broken)
@@ -359,7 +361,7 @@ def test_score_refuses_in_the_words_of_every_other_command(tmp_path: Path) -> No
     assert "--gold" in cts_in(tmp_path, "score", "--help").stdout.split("Options:")[1]
 
 
-def test_scores_are_read_whatever_stands_beside_them(tmp_path: Path) -> None:
+def test_score_ignores_broken_run_json(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text('{"torn')
     judged = jsonl(tmp_path / "results.jsonl", {"id": "q1", "nuggets": [{**NUGGET, "coverage": "full"}]})
     done = cts_in(tmp_path, "score", judged)
@@ -367,7 +369,7 @@ def test_scores_are_read_whatever_stands_beside_them(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[1].split()[-1] == judged
 
 
-def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
+def test_doctor_prints_no_keys_and_names_missing_ones(tmp_path: Path) -> None:
     config = '[models.mine]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\nkey_env = "MY_KEY"\n'
     (tmp_path / "cts.toml").write_text(config)
     done = cts_in(tmp_path, "doctor", "--json", MY_KEY="sk-very-secret")
@@ -379,7 +381,7 @@ def test_doctor_shows_no_key_and_says_which_are_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", "a/b", "..", "/tmp/x", " "])
-def test_a_run_stays_in_the_folder_of_runs(tmp_path: Path, name: str) -> None:
+def test_run_name_must_be_a_single_folder(tmp_path: Path, name: str) -> None:
     for command in (("run",), ("gold", "--out", "g.jsonl")):
         said = refused(tmp_path, *command, "--all", "local", "--name", name)
         assert (
@@ -388,7 +390,7 @@ def test_a_run_stays_in_the_folder_of_runs(tmp_path: Path, name: str) -> None:
         )
 
 
-def test_a_model_by_its_id_and_a_folder_for_a_dataset_are_understood_and_corrected(tmp_path: Path) -> None:
+def test_model_id_and_bare_folder_get_suggestions(tmp_path: Path) -> None:
     said = refused(tmp_path, "models", "ERNIE-4.5-Turbo-128K")
     assert "did you mean 'ernie', whose id that is?" in said
     (tmp_path / "release").mkdir()
@@ -396,7 +398,7 @@ def test_a_model_by_its_id_and_a_folder_for_a_dataset_are_understood_and_correct
     assert "did you mean 'qulac:x.json'?" in refused(tmp_path, "run", "--data", "qulak:x.json")
 
 
-def test_a_judge_without_its_key_is_refused_with_what_judge_offers(tmp_path: Path) -> None:
+def test_judge_without_key_names_judge_options_only(tmp_path: Path) -> None:
     gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
     answers = jsonl(tmp_path / "answers.jsonl", {"id": "q1", "answer": "at nine"})
     said = refused(tmp_path, "judge", "--gold_a", gold, "--gold_b", answers, "--out_dir", "out")
@@ -405,7 +407,7 @@ def test_a_judge_without_its_key_is_refused_with_what_judge_offers(tmp_path: Pat
     assert "--support" not in said
 
 
-def test_a_pattern_of_candidates_needs_no_quotes(tmp_path: Path) -> None:
+def test_candidates_expanded_by_the_shell_are_accepted(tmp_path: Path) -> None:
     gold = jsonl(tmp_path / "gold.jsonl", {"id": "q1", "nuggets": [NUGGET]})
     a, b = (jsonl(tmp_path / f"{name}.jsonl", {"id": "q1", "answer": f"at nine, {name}"}) for name in "ab")
     words = ("judge", "--gold", gold, "--out", "out", "--judge", "lexical", "--json", "-q")
@@ -415,9 +417,7 @@ def test_a_pattern_of_candidates_needs_no_quotes(tmp_path: Path) -> None:
     assert cts_in(tmp_path, *words, "--candidates", "[ab].jsonl").returncode == 0, "the same command resumes"
 
 
-def test_a_file_where_a_directory_belongs_is_called_what_it_is_not(
-    queries: str, corpus: str, tmp_path: Path
-) -> None:
+def test_file_instead_of_run_directory_is_refused(queries: str, corpus: str, tmp_path: Path) -> None:
     assert (
         refused(tmp_path, "judge", corpus, "--judge", "lexical")
         == f"cts: {corpus}: not a run directory: run.json not found\n"

@@ -42,7 +42,7 @@ def viewing(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         process.wait()
 
 
-def test_it_prints_its_address_and_ends_quietly_on_ctrl_c(tmp_path: Path) -> None:
+def test_view_prints_its_address_and_ends_quietly_on_ctrl_c(tmp_path: Path) -> None:
     with viewing(tmp_path) as (process, address):
         with urllib.request.urlopen(f"{address}api/runs") as answer:
             assert b'"runs":[]' in answer.read()
@@ -52,9 +52,7 @@ def test_it_prints_its_address_and_ends_quietly_on_ctrl_c(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("name", "size"), [("steps.jsonl", 200 << 20), ("results.jsonl", 1 << 40)])
-def test_a_sparse_file_of_any_size_blocks_neither_answers_nor_sigterm(
-    tmp_path: Path, name: str, size: int
-) -> None:
+def test_huge_sparse_file_does_not_block_replies_or_sigterm(tmp_path: Path, name: str, size: int) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     with (run / name).open("ab") as file:
         file.truncate(size)
@@ -74,14 +72,14 @@ def test_a_sparse_file_of_any_size_blocks_neither_answers_nor_sigterm(
         assert process.returncode == 0
 
 
-def test_a_port_that_is_taken_is_said_in_a_line() -> None:
+def test_port_in_use_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError, match=f"--port {port}: already in use; choose another"):
             listening(port)
 
 
-def test_without_a_port_the_next_free_one_is_taken() -> None:
+def test_default_port_is_the_next_free_one() -> None:
     first, second = listening(None), listening(None)
     try:
         ports = [sock.getsockname()[1] for sock in (first, second)]
@@ -92,7 +90,7 @@ def test_without_a_port_the_next_free_one_is_taken() -> None:
         second.close()
 
 
-def test_a_wrong_folder_is_said_in_a_line(tmp_path: Path) -> None:
+def test_unusable_folder_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     loop = tmp_path / "loop"

@@ -26,7 +26,7 @@ NOW = datetime(2031, 5, 1, 18, 30, 15)
         (" 2H ", 7200),
     ],
 )
-def test_a_deadline_may_be_so_long_from_now(text: str, seconds: float) -> None:
+def test_deadline_as_duration(text: str, seconds: float) -> None:
     assert read_deadline(text, NOW) == NOW + timedelta(seconds=seconds)
 
 
@@ -40,11 +40,11 @@ def test_a_deadline_may_be_so_long_from_now(text: str, seconds: float) -> None:
         ("6:05:10", datetime(2031, 5, 2, 6, 5, 10)),
     ],
 )
-def test_a_clock_time_is_the_next_such_time(text: str, at: datetime) -> None:
+def test_clock_time_is_its_next_occurrence(text: str, at: datetime) -> None:
     assert read_deadline(text, NOW) == at
 
 
-def test_an_iso_time_is_local_unless_it_has_a_zone() -> None:
+def test_iso_time_is_local_without_a_zone() -> None:
     assert read_deadline("2031-05-02T08:00", NOW) == datetime(2031, 5, 2, 8)
     assert read_deadline("2031-05-02 08:00:30", NOW) == datetime(2031, 5, 2, 8, 0, 30)
     assert read_deadline("2031-05-03T08:00Z", NOW) == datetime(2031, 5, 3, 8, tzinfo=UTC)
@@ -54,30 +54,30 @@ def test_an_iso_time_is_local_unless_it_has_a_zone() -> None:
     "text",
     ["", " ", "soon", "90", "m90", "30m2h", "-5m", "25:00", "18:60", "2031-13-01", "1e3s", "9999999999d"],
 )
-def test_what_is_no_deadline_is_refused_with_examples(text: str) -> None:
+def test_unreadable_deadline_is_refused_with_examples(text: str) -> None:
     with pytest.raises(UsageError, match="2h30m"):
         read_deadline(text, NOW)
 
 
 @pytest.mark.parametrize("text", ["0s", "2031-05-01T18:30", "1999-01-01"])
-def test_a_time_that_has_passed_is_refused(text: str) -> None:
+def test_deadline_in_the_past_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is in the past"):
         read_deadline(text, NOW)
 
 
-def test_no_limit_is_no_budget() -> None:
+def test_budget_without_limits_is_not_given() -> None:
     assert read_budget(None, None, None, None) == BudgetConfig()
     assert not read_budget(None, None, None, None).given
     assert read_budget(0.0, None, None, None).given
 
 
 @pytest.mark.parametrize("dollars", [float("nan"), float("inf")])
-def test_dollars_are_a_number(dollars: float) -> None:
+def test_infinite_dollars_are_refused(dollars: float) -> None:
     with pytest.raises(UsageError, match="--max-usd"):
         read_budget(dollars, None, None, None)
 
 
-def test_schemes_are_read_in_any_case_and_with_any_hyphen() -> None:
+def test_names_ignore_case_and_hyphens() -> None:
     assert read_names("--scheme", ["AT-CoT", "at_standard", " cts "], SCHEMES) == (
         "at-cot",
         "at-standard",
@@ -93,26 +93,24 @@ def test_schemes_are_read_in_any_case_and_with_any_hyphen() -> None:
         ("--mode", "x", MODES, "--mode x: must be one of at-once, respond, select"),
     ],
 )
-def test_a_name_that_there_is_not_is_told_those_that_there_are(
-    option: str, name: str, known: tuple[str, ...], said: str
-) -> None:
+def test_unknown_name_lists_known_ones(option: str, name: str, known: tuple[str, ...], said: str) -> None:
     with pytest.raises(UsageError) as caught:
         read_names(option, [known[0], name], known)
     assert said in str(caught.value)
 
 
-def test_the_command_is_noted_as_it_has_to_be_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_command_is_quoted_for_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["/usr/bin/cts", "judge", "--candidates", "a b/*.jsonl"])
     assert read_common()["command"] == "cts judge --candidates 'a b/*.jsonl'"
 
 
-def test_a_date_is_taken_in_one_form() -> None:
+def test_valid_date_is_accepted() -> None:
     assert read_date("2028-02-29") == "2028-02-29"
 
 
 @pytest.mark.parametrize(
     "text", ["", "today", "2031-2-1", "20310501", "2031-W18-4", "2031-02-29", "31-05-01", "2031-05-01T08:00"]
 )
-def test_a_date_in_another_form_or_of_no_day_is_refused(text: str) -> None:
+def test_malformed_or_nonexistent_date_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match=f"^--date {text}: .*write it as YYYY-MM-DD"):
         read_date(text)

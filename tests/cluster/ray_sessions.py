@@ -91,7 +91,7 @@ def main() -> None:
     for name in SESSIONS:
         (folder / name).mkdir()
         (folder / name / "log").touch()
-    with connect(cluster_spec(None, WORKERS)) as cluster:
+    with connect(cluster_spec(None, WORKERS), ["GIVEN_API_KEY"]) as cluster:
         ended = uvloop.run(sessions(cluster, folder))
         sockets = list(folder.parent.glob("cts-ray-*/**/plasma_store"))
         entered = [str(path) for path in sockets if may_be_entered(path, folder.parent)]

@@ -46,6 +46,7 @@ class RecordedWork:
     ) -> AsyncIterator[RecordedBench]:
         if self.key and self.key not in environ:
             raise UsageError(f"no {self.key} in the environment")
+        self.log.with_name("environment").write_text("\n".join(environ))
         yield RecordedBench(self.log, lane_of("account", "lane", LaneLimits(max_concurrency=PLACES)))
 
 

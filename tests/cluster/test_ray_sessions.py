@@ -43,7 +43,8 @@ def ran() -> Iterator[Ran]:
             [sys.executable, HERE / "ray_sessions.py", folder],
             capture_output=True,
             text=True,
-            env=os.environ | {"PYTHONPATH": path, "TMPDIR": temporary},
+            env=os.environ
+            | {"PYTHONPATH": path, "TMPDIR": temporary, "GIVEN_API_KEY": "1", "OTHER_API_KEY": "2"},
             timeout=100,
         )
         assert done.returncode == 0, done.stderr
@@ -78,14 +79,13 @@ def test_every_piece_has_its_result_and_every_step_is_on_record_once(ran: Ran, s
 
 
 def test_workers_share_a_limit_whatever_becomes_of_the_limiter(ran: Ran) -> None:
-    assert len({pid for _, _, pid in logged(ran, "limiter killed")}) == 2
     assert most_at_once(ran, "limiter killed") <= PLACES
     assert begun(ran, "limiter killed") == Counter(LABELS), "nothing is done twice"
-    assert ran.ended["limiter killed"]["notices"] == []
+    assert not any("lost" in text for text in ran.ended["limiter killed"]["notices"])
 
 
 def test_of_a_killed_workers_work_only_what_was_in_flight_is_done_again(ran: Ran) -> None:
-    (notice,) = ran.ended["worker killed"]["notices"]
+    (notice,) = [text for text in ran.ended["worker killed"]["notices"] if text.startswith("lost worker")]
     assert "(its process died)" in notice
     assert begun(ran, "worker killed").total() <= len(LABELS) + PLACES
     assert begun(ran, "worker killed").keys() == LABELS
@@ -94,6 +94,12 @@ def test_of_a_killed_workers_work_only_what_was_in_flight_is_done_again(ran: Ran
 def test_a_worker_that_cannot_work_says_why_before_anything_is_done(ran: Ran) -> None:
     assert ran.ended["no key"]["error"] == "UsageError: no NOBODY_HAS_THIS in the environment"
     assert logged(ran, "no key") == []
+
+
+def test_workers_get_the_keys_that_are_needed_and_no_other_variables(ran: Ran) -> None:
+    names = set((ran.folder / "worker killed" / "environment").read_text().split())
+    assert {"GIVEN_API_KEY", "PATH"} <= names
+    assert not {"OTHER_API_KEY", "PYTEST_CURRENT_TEST", "PWD"} & names
 
 
 def test_no_other_user_gets_at_the_sockets_of_ray(ran: Ran) -> None:

@@ -12,7 +12,7 @@ import pytest
 from cts_async.cli.doctor import EXTRAS, Finding, _extras
 
 
-def test_an_extra_is_there_with_its_versions_or_says_how_to_install_it(
+def test_extra_is_listed_with_versions_or_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     versions = {"lightgbm": "4.7.0", "scikit-learn": "1.9.1"}
@@ -30,7 +30,7 @@ def test_an_extra_is_there_with_its_versions_or_says_how_to_install_it(
     ]
 
 
-def test_every_extra_is_one_that_the_package_declares() -> None:
+def test_extras_match_pyproject() -> None:
     pyproject = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
     declared = pyproject["project"]["optional-dependencies"]
     for extra, packages in EXTRAS.items():
