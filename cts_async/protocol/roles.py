@@ -46,8 +46,8 @@ class Role:
         """
         rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
         values = {name: str(value) for name, value in fields.items()}
-        digest = _digest(values, on_record) if on_record else ""
-        request = _request(rendered.name, values, on_record, digest)
+        digest = _digest(values, on_record) if on_record else None
+        request = request_json(rendered.name, values, on_record, digest)
         # The prompt's text and its fields determine the messages, so the key need not contain the messages. A shared
         # step is keyed on the full digest: 16 hex digits would be too few to tell apart the questions of all instances.
         key_on = [rendered.sha256, digest if shared else request] if on_record else None
@@ -57,22 +57,20 @@ class Role:
         )
 
 
-def request_json(prompt: str, values: Mapping[str, str], on_record: Sequence[str] = ()) -> dict[str, Any]:
+def request_json(
+    prompt: str, values: Mapping[str, str], on_record: Sequence[str] = (), digest: str | None = None
+) -> dict[str, Any]:
     """A role's request as the journal stores it: `{"prompt", "fields", "on_record"}`, without empty parts.
 
     `fields` are the texts that are stored nowhere else. `on_record` are 16 hex digits over the others by name: computed
-    again from the data, they prove which texts were sent.
+    again from the data, they prove which texts were sent. `digest` is that digest, if the caller has it already.
     """
-    return _request(prompt, values, on_record, _digest(values, on_record) if on_record else "")
-
-
-def _request(prompt: str, values: Mapping[str, str], on_record: Sequence[str], digest: str) -> dict[str, Any]:
     new = {name: value for name, value in values.items() if name not in on_record}
     request: dict[str, Any] = {"prompt": prompt}
     if new:
         request["fields"] = new
-    if digest:
-        request["on_record"] = digest[:16]
+    if on_record:
+        request["on_record"] = (digest or _digest(values, on_record))[:16]
     return request
 
 

@@ -26,7 +26,7 @@ def test_an_instance_leads_to_its_comparison(page: Page, viewer: Viewer) -> None
     expect(page.get_by_role("region", name="Answer", exact=True)).to_be_visible()
 
 
-def test_answers_stand_beside_each_other(compared: Page) -> None:
+def test_answers_are_side_by_side(compared: Page) -> None:
     sides = compared.get_by_role("region", name="Answer", exact=True).locator(".side")
     expect(sides).to_have_count(2)
     left, right = sides.nth(0).bounding_box(), sides.nth(1).bounding_box()
@@ -41,7 +41,7 @@ def test_nuggets_that_one_of_them_found_are_marked(compared: Page) -> None:
     expect(row.locator("[data-label=Difference]")).to_contain_text("more in B")
 
 
-def test_what_only_one_run_has_is_empty_on_the_other_side(compared: Page) -> None:
+def test_instance_of_one_run_is_empty_on_the_other_side(compared: Page) -> None:
     sides = compared.get_by_role("region", name="Questions and answers").locator(".side")
     expect(sides.nth(0)).to_contain_text("Nothing here.")
     expect(sides.nth(1)).to_contain_text("Which museum do you mean?")

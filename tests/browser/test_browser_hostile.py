@@ -120,9 +120,7 @@ def test_a_hostile_instance_fits_a_narrow_screen(new_page: Callable[..., Page], 
         assert faults(page, ["wide", "overlaps"]) == {}
 
 
-def test_texts_without_end_are_cut_until_somebody_asks_for_them(
-    page: Page, viewer: Viewer, endless: Path
-) -> None:
+def test_endless_texts_are_cut_until_expanded(page: Page, viewer: Viewer, endless: Path) -> None:
     """Each of them would fill some hundred screens."""
     to_run(page, viewer, endless)
     page.goto(viewer.at("instance", run=endless.name, id="q0"))

@@ -26,7 +26,7 @@ def part(page: Page, name: str) -> Locator:
     return page.get_by_role("region", name=name, exact=True).first
 
 
-def test_both_queries_stand_side_by_side(museum: Page) -> None:
+def test_both_queries_are_side_by_side(museum: Page) -> None:
     queries = part(museum, "Queries")
     blurred = queries.get_by_text("museum ticket prices", exact=True)
     fused = queries.get_by_text("Tidewheel Museum ticket prices for seniors in 2033", exact=True)
@@ -51,7 +51,7 @@ def test_words_that_the_rewrite_adds_are_marked(museum: Page) -> None:
     assert "ticket" not in added
 
 
-def test_the_agents_turns_stand_in_order(museum: Page) -> None:
+def test_agent_turns_are_in_order(museum: Page) -> None:
     part(museum, "Search").scroll_into_view_if_needed()
     turns = part(museum, "Search").locator("ol.trace > li")
     expect(turns).to_have_count(6)
@@ -126,9 +126,7 @@ def test_an_answer_that_was_only_judged_has_its_score_and_nuggets(page: Page, vi
     expect(row.locator("[data-label=lexical]")).to_contain_text("full")
 
 
-def test_an_instance_that_is_not_there_is_told_and_not_blank(
-    page: Page, viewer: Viewer, watch: Watch
-) -> None:
+def test_unknown_instance_shows_a_message(page: Page, viewer: Viewer, watch: Watch) -> None:
     watch.expected = "404"
     page.goto(viewer.at("instance", run=LIST, id="nobody"))
     expect(page.get_by_role("alert").filter(has_text="no such instance")).to_be_visible()

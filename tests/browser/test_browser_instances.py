@@ -83,7 +83,7 @@ def test_a_text_is_found_in_any_case_and_in_chinese(listed: Page, text: str, id:
     assert ids(listed) == [id]
 
 
-def test_what_nothing_fits_is_said(listed: Page) -> None:
+def test_filter_without_matches_shows_a_message(listed: Page) -> None:
     listed.get_by_role("searchbox", name="Text").fill("no such words anywhere")
     expect(listed.get_by_text("No instance matches the filter.")).to_be_visible()
     listed.get_by_role("button", name="Clear the filter").click()

@@ -122,7 +122,7 @@ def test_choices_of_the_filter_follow_the_arrow_keys(page: Page, viewer: Viewer)
     expect(page.get_by_label("Failures")).to_be_focused()
 
 
-def test_the_keys_are_told_by_a_question_mark_and_can_be_switched_off(
+def test_question_mark_lists_keys_which_can_be_disabled(
     new_page: Callable[..., Page], viewer: Viewer
 ) -> None:
     page = new_page()
@@ -139,7 +139,7 @@ def test_the_keys_are_told_by_a_question_mark_and_can_be_switched_off(
     expect(page).to_have_title(re.compile("^s04"))
 
 
-def test_what_is_folded_unfolds_with_the_keyboard(page: Page, viewer: Viewer) -> None:
+def test_folded_parts_open_with_the_keyboard(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.at("instance", run=LARGE_K3, id="s04"))
     page.locator("ol.trace > li").first.wait_for()
     page.locator("details.raw summary").focus()

@@ -107,7 +107,7 @@ def end_one_more(directory: Path, id: str, score: float) -> None:
         file.write(json.dumps({**line, "id": id, "restore_score_100": score}) + "\n")
 
 
-def test_a_page_of_a_growing_run_follows_it_by_itself(page: Page, viewer: Viewer, growing: Path) -> None:
+def test_page_of_a_growing_run_updates_itself(page: Page, viewer: Viewer, growing: Path) -> None:
     page.goto(viewer.url)
     row_of(page, NAME).get_by_role("link").click()
     expect(page.get_by_text("● running")).to_be_visible()
@@ -126,7 +126,7 @@ def test_a_page_of_a_growing_run_follows_it_by_itself(page: Page, viewer: Viewer
     expect(page.get_by_text("● running")).to_have_count(0)
 
 
-def test_workers_that_share_the_work_are_told_and_of_many_only_those_that_are_not_well(
+def test_workers_are_listed_and_of_many_only_unhealthy_ones(
     page: Page, viewer: Viewer, growing: Path
 ) -> None:
     lost = worker("w3", state="lost", note="its process <b>died</b>")
@@ -158,15 +158,13 @@ def test_on_a_narrow_screen_a_tables_name_is_one_line(page: Page, viewer: Viewer
     assert page.evaluate("document.querySelector('.live caption').getBoundingClientRect().width") > 300
 
 
-def test_what_a_command_spends_is_not_told_as_the_cost_of_each_run(
-    page: Page, viewer: Viewer, growing: Path
-) -> None:
+def test_cost_of_a_command_is_not_shown_for_each_run(page: Page, viewer: Viewer, growing: Path) -> None:
     page.goto(viewer.url)
     expect(row_of(page, NAME)).to_contain_text("1 min")
     expect(row_of(page, NAME)).not_to_contain_text("$")
 
 
-def test_a_run_that_goes_on_tells_nothing_twice(page: Page, viewer: Viewer, growing: Path) -> None:
+def test_running_run_shows_each_number_once(page: Page, viewer: Viewer, growing: Path) -> None:
     page.goto(viewer.at("run", run=NAME))
     page.locator("tbody tr[data-id]").wait_for()
     expect(page.get_by_text("1 of 4", exact=True)).to_have_count(1)
@@ -200,7 +198,7 @@ def test_a_real_run_is_watched_from_its_first_instance_to_its_last(page: Page, v
                 shutil.rmtree(viewer.runs / "watched", ignore_errors=True)
 
 
-def test_a_server_that_does_not_answer_is_told_and_asked_until_it_does(
+def test_unreachable_server_is_reported_and_retried(
     new_page: Callable[..., Page], viewer: Viewer, watch: Watch
 ) -> None:
     watch.expected = "net::ERR_INTERNET_DISCONNECTED"

@@ -103,6 +103,6 @@ def test_hostile_text_fits_a_narrow_screen(hostile: Page) -> None:
     assert lasting_faults(hostile, ["wide"]) == {}
 
 
-def test_reading_it_asks_nobody_and_breaks_no_rule(compared: Page, hostile: Page, noted: Watch) -> None:
+def test_report_makes_no_requests_and_violates_no_policy(compared: Page, hostile: Page, noted: Watch) -> None:
     """Of both files, from the moment they were opened to the end of the tests above."""
     assert noted.faults == []

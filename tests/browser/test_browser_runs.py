@@ -22,7 +22,7 @@ def test_the_list_shows_every_run_by_its_data(page: Page, viewer: Viewer) -> Non
     expect(over_sample.get_by_role("row")).to_have_count(1 + 5 + 1)
 
 
-def test_a_row_says_how_far_a_run_is_and_what_it_found(page: Page, viewer: Viewer) -> None:
+def test_row_shows_progress_and_scores(page: Page, viewer: Viewer) -> None:
     """Of 120 instances 12 failed. 108 scores: 0 to 100 and 0 to 18 once more without those that end in 9.
 
     0 + ... + 100 = 5050 without 9 + 19 + ... + 99 = 540 is 4510; instances 101 to 119 have 0 to 18, of which 109
@@ -41,7 +41,7 @@ def test_scores_of_the_embedded_model_are_marked(page: Page, viewer: Viewer) -> 
     expect(row_of(page, LIST).get_by_text("smoke test")).to_have_count(0)
 
 
-def test_a_folder_without_a_readable_run_is_told(page: Page, viewer: Viewer) -> None:
+def test_folder_without_a_readable_run_is_reported(page: Page, viewer: Viewer) -> None:
     page.goto(viewer.url)
     told = page.get_by_role("listitem").filter(has_text=DAMAGED)
     expect(told).to_be_visible()

@@ -128,9 +128,7 @@ def test_words_that_a_chinese_rewrite_adds_are_marked_as_words(page: Page, viewe
     assert "图书馆" not in marked
 
 
-def test_the_viewer_works_where_nothing_can_be_remembered(
-    new_page: Callable[..., Page], viewer: Viewer
-) -> None:
+def test_viewer_works_without_local_storage(new_page: Callable[..., Page], viewer: Viewer) -> None:
     page = new_page()
     page.add_init_script(
         "Object.defineProperty(window, 'localStorage', { get() { throw new Error('denied') } })"

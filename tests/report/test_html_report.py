@@ -35,7 +35,7 @@ def test_a_void_element_is_not_closed() -> None:
     assert written(element("meta", charset="utf-8")) == '<meta charset="utf-8">'
 
 
-def test_somebodys_text_is_isolated_and_chinese_is_said_to_be() -> None:
+def test_foreign_text_is_isolated_and_chinese_is_marked() -> None:
     assert written(said("查询")) == '<bdi dir="auto" lang="zh">查询</bdi>'
     assert written(said("query", "p")) == '<p dir="auto">query</p>'
 
@@ -105,7 +105,7 @@ def figure(*traces: dict[str, Any], **layout: Any) -> Figure:
     return Figure("scores", "Scores", "", "", {"data": list(traces), "layout": layout})
 
 
-def test_a_point_is_told_line_by_line_as_it_is_when_pointed_at() -> None:
+def test_point_row_follows_its_hover_text() -> None:
     trace = {
         "name": "k = 1",
         "x": [1],
@@ -131,7 +131,7 @@ def test_guides_are_no_points_and_cells_of_a_heat_map_are_once_each() -> None:
     assert [column.heading for column in found.columns] == ["point", "value"]
 
 
-def test_of_very_many_points_some_are_taken_and_it_is_said() -> None:
+def test_long_data_table_is_sampled_as_its_caption_says() -> None:
     trace = {"name": "gain", "hovertext": [f"q{i}<br>{i}" for i in range(1_000)]}
     found = numbers_of(figure(trace))
     assert (found.shown, found.caption) == (
@@ -172,5 +172,5 @@ def test_contrast_is_reckoned_as_wcag_does() -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=["light", "dark", "print"])
-def test_text_stands_out_from_its_ground(theme: dict[str, str]) -> None:
+def test_text_contrasts_with_its_background(theme: dict[str, str]) -> None:
     assert [(of, on) for of, on in PAIRS if contrast(theme[of], theme[on]) < 4.5] == []

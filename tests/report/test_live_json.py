@@ -21,7 +21,7 @@ def said(time: float, pid: int | None = None) -> Live:
     return cast("Live", {"pid": os.getpid() if pid is None else pid, "time": time, "n_done": 3})
 
 
-def test_what_was_said_is_read(tmp_path: Path) -> None:
+def test_written_live_json_is_read(tmp_path: Path) -> None:
     write_live(tmp_path, said(100.0))
     found = read_live(tmp_path, lambda: 101.0)
     assert found is not None
@@ -38,7 +38,7 @@ def test_old_words_count_no_more(tmp_path: Path, now: float, going: bool) -> Non
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 2**40, 2**22 + 1])
-def test_a_process_that_is_gone_says_nothing(tmp_path: Path, pid: int) -> None:
+def test_live_json_of_a_dead_process_is_ignored(tmp_path: Path, pid: int) -> None:
     write_live(tmp_path, said(100.0, pid))
     assert read_live(tmp_path, lambda: 100.0) is None
 
@@ -49,7 +49,7 @@ def test_a_broken_file_is_no_word(tmp_path: Path, content: bytes) -> None:
     assert read_live(tmp_path) is None
 
 
-def test_a_folder_that_is_gone_disturbs_nobody(tmp_path: Path) -> None:
+def test_removed_folder_does_not_disturb_the_writer(tmp_path: Path) -> None:
     write_live(tmp_path / "none", said(1.0))
     remove_live(tmp_path / "none")
     assert list(tmp_path.iterdir()) == []
@@ -67,7 +67,7 @@ def runs(tmp_path: Path) -> tuple[Path, Path]:
     return one, other
 
 
-def test_each_directory_is_told_what_goes_there_as_soon_as_it_is_this_process_s(
+def test_each_directory_gets_its_live_json_once_its_lock_is_held(
     runs: tuple[Path, Path],
 ) -> None:
     one, other = runs
@@ -122,7 +122,7 @@ def test_a_folder_that_vanishes_is_not_made_again(runs: tuple[Path, Path]) -> No
     assert not one.exists()
 
 
-def test_a_full_disk_disturbs_nobody_and_leaves_the_last_word(
+def test_full_disk_keeps_the_previous_live_json(
     runs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, _ = runs
@@ -140,7 +140,7 @@ def test_a_full_disk_disturbs_nobody_and_leaves_the_last_word(
     assert [path.name for path in one.iterdir()] == [LIVE]
 
 
-def test_a_name_that_is_not_utf_8_silences_nobody(runs: tuple[Path, Path]) -> None:
+def test_name_that_is_not_utf_8_does_not_stop_the_writer(runs: tuple[Path, Path]) -> None:
     one, _ = runs
     write_live(one, live([part("r\udcff")], time=time.time()))
     said = read_live(one)
@@ -239,7 +239,7 @@ def test_a_value_of_the_shape_fits_with_more_fields_than_it_needs() -> None:
     assert has_shape({**GOOD, "further": object()}, Whole)
 
 
-def test_a_field_that_may_be_absent_has_to_fit_where_it_is_there() -> None:
+def test_optional_field_is_checked_if_present() -> None:
     assert has_shape({**GOOD, "note": "well"}, Whole)
     assert not has_shape({**GOOD, "note": 1}, Whole)
 

@@ -35,7 +35,7 @@ def test_a_run_has_a_bar_a_provider_a_line_and_all_of_it_its_cost() -> None:
     ]
 
 
-def test_a_provider_that_does_not_answer_says_when_it_is_looked_at_and_why_it_is_out() -> None:
+def test_outage_shows_next_probe_and_reason() -> None:
     out = lane("gpt", waiting=7, open_s=34.0, reason="HTTP 503", answers_429=3, calls_per_min=5.0)
     slow = lane("kimi", in_flight=1, paused_s=12.0, answers_429=3)
     lines = drawn(live([part("a", note="waiting for gpt")], [out, slow]))
@@ -59,7 +59,7 @@ def test_twelve_systems_and_six_providers_fit_80_by_24() -> None:
     assert "…" not in text
 
 
-def test_where_there_is_no_room_what_is_finished_and_idle_is_folded() -> None:
+def test_finished_and_idle_rows_fold_for_lack_of_room() -> None:
     parts = [part("d-orig", 10), part("d-gold", 10), *(part(f"d-gpt-k{k}", 1) for k in (1, 2, 3))]
     lanes = [lane("gpt", in_flight=1), lane("serper"), lane("jina")]
     lines = drawn(live(parts, lanes), height=9)
@@ -76,14 +76,14 @@ def test_where_there_is_no_room_what_is_finished_and_idle_is_folded() -> None:
     ]
 
 
-def test_of_what_still_has_no_room_the_first_bars_stay() -> None:
+def test_first_bars_stay_for_lack_of_room() -> None:
     told = live([part(f"d-gpt-k{k}", 1) for k in range(1, 10)], [lane("gpt", in_flight=1)])
     lines = drawn(told, height=8)
     assert [line.split()[0] for line in lines] == ["k1", "k2", "k3", "6", "all", "provider", "gpt", "0"]
     assert lines[3] == "6 more: k4, k5, k6, k7, k8, k9"
 
 
-def test_long_names_lose_their_settings_where_they_are_told_apart_without() -> None:
+def test_long_names_drop_settings_if_still_distinct() -> None:
     one, other = "d-orig+agent-webdancer+judge-ernie", "d-gpt-k1+support-kimi+agent-webdancer"
     lines = drawn(live([part(one), part(other)]))
     assert [line.split()[0] for line in lines[:3]] == ["orig", "gpt-k1", "all"]
@@ -115,7 +115,7 @@ def test_a_smoke_test_says_so_beside_its_mean() -> None:
     assert lines[0] == "a  ━━━━━━━━────────  5/10  26.6 ± 1.0 (smoke test)  1:00 left"
 
 
-def test_runs_that_are_not_going_on_stand_below_as_far_as_there_is_room() -> None:
+def test_idle_runs_are_below_as_far_as_there_is_room() -> None:
     told = live([part("a")])
     assert drawn(told, foot=("b: finished",))[-1] == "b: finished"
     lines = drawn(told, height=4, foot=("b: finished", "c: finished", "d: finished"))
@@ -146,7 +146,7 @@ def test_workers_have_a_line_for_all_and_one_each() -> None:
     assert drawn(told, width=120)[3].endswith("1 idle; ray://head:10001")
 
 
-def test_workers_of_this_machine_are_told_apart_by_their_processes() -> None:
+def test_local_workers_show_their_pids() -> None:
     told = live([part("a", 4)], **cluster([worker("w1", pid=17), worker("w2", pid=0, state="starting")], 2))
     assert drawn(told)[1:4] == [
         "1 of 2 workers on this machine, 1 starting; 16 tasks in hand",
@@ -155,7 +155,7 @@ def test_workers_of_this_machine_are_told_apart_by_their_processes() -> None:
     ]
 
 
-def test_where_there_is_no_room_workers_are_one_line_and_those_that_are_not_well() -> None:
+def test_workers_fold_into_one_line_for_lack_of_room() -> None:
     told = live([part("a", 4)], [lane("gpt", in_flight=1)], **REMOTE)
     first = {height: [line.split()[0] for line in drawn(told, height=height)] for height in (6, 7, 8)}
     assert first[8] == ["a", "provider", "gpt", "2", "worker", "w1", "w2", "0"]
@@ -182,7 +182,7 @@ def test_a_narrow_terminal_has_fewer_columns_of_workers() -> None:
     assert lines[5] == "w3      node-a        0  lost: its process …"
 
 
-def test_several_processes_stand_below_each_other() -> None:
+def test_several_processes_are_stacked() -> None:
     lines = drawn(live([part("a")], [lane("gpt", in_flight=1)]), live([part("b")], pid=2))
     assert [line.split()[0] for line in lines] == ["a", "provider", "gpt", "0", "b", "0"]
 
@@ -199,7 +199,7 @@ def test_nothing_in_a_name_or_a_reason_moves_the_cursor() -> None:
 
 
 @pytest.mark.parametrize("color", ["0", "1"])
-def test_without_colours_it_says_the_same(color: str) -> None:
+def test_ascii_terminal_shows_the_same_text(color: str) -> None:
     out = io.StringIO()
     environ = {"NO_COLOR": "1"} if color == "0" else {}
     console = Console(

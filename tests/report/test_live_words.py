@@ -19,7 +19,7 @@ from cts_async.report.live_words import (
 )
 
 
-def test_one_line_tells_how_far_it_is_what_it_took_and_how_long_it_will_take() -> None:
+def test_line_shows_progress_effort_and_time_left() -> None:
     told = live([part("a", 9, 14, calls=1, tokens=950)])
     assert line_of(told) == "9/14 instances, 1 call, 950 tokens"
     told = live(
@@ -41,7 +41,7 @@ def test_of_very_many_runs_the_line_stays_short() -> None:
     assert line_of(told) == "36/120 instances, 0 calls, 0 tokens"
 
 
-def test_of_a_budget_the_lines_that_were_drawn_are_told() -> None:
+def test_line_shows_the_limits_of_a_budget() -> None:
     told = live(
         [part("run", 0, 4)], spent_usd=0.52, spent_calls=4, spent_tokens=6000.0, max_calls=10, max_usd=2.0
     )
@@ -50,11 +50,11 @@ def test_of_a_budget_the_lines_that_were_drawn_are_told() -> None:
     assert line_of(told) == "0/4 instances, 0 calls, 0 tokens, 6,000 of 12,000 tokens"
 
 
-def test_without_a_budget_it_says_what_this_session_spent_if_prices_are_known() -> None:
+def test_line_without_a_budget_shows_dollars_of_this_session() -> None:
     assert line_of(live([part("a")], spent_usd=0.123456)) == "0/10 instances, 0 calls, 0 tokens, $0.1235"
 
 
-def test_it_says_whom_it_waits_for() -> None:
+def test_line_names_the_provider_it_waits_for() -> None:
     told = live([part("a", note="waiting for gpt"), part("b", note="waiting for gpt")])
     assert line_of(told).endswith("0 tokens, waiting for gpt")
 
@@ -64,7 +64,7 @@ def test_a_smoke_test_says_so_beside_its_mean() -> None:
     assert mean_of(part("a", mean=26.56)) == "26.6"
 
 
-def test_an_interval_wider_than_all_scores_is_not_said() -> None:
+def test_interval_wider_than_the_scale_is_not_shown() -> None:
     """Of two scores 25 and 41.7: half of it is 12.7 * 8.3 = 105.9."""
     assert mean_of(part("a", **scored(33.3, 105.9, n=2))) == "33.3"
     assert mean_of(part("a", **scored(50.0, 50.0))) == "50.0 ± 50.0"
@@ -101,11 +101,11 @@ def test_from_another_shell_one_sees_that_a_run_is_stopping_and_why() -> None:
         ({"reason": "gpt: HTTP 401"}, "gone: HTTP 401"),
     ],
 )
-def test_a_provider_that_nobody_sends_to_says_why(fields: dict[str, object], words: str) -> None:
+def test_held_back_provider_shows_the_reason(fields: dict[str, object], words: str) -> None:
     assert state_of(lane("gpt", **fields)) == words
 
 
-def test_what_a_person_should_know_is_a_sentence() -> None:
+def test_notable_events_are_sentences() -> None:
     learned = "gpt: the server reports a limit of 1,200 requests per minute"
     assert notable(LimitLearned("gpt", "requests", 1200.0)) == learned
     assert notable(Notice("line 3 is damaged")) == "line 3 is damaged"
@@ -126,7 +126,7 @@ def test_numbers_are_short(value: float, said: str) -> None:
     assert short(value) == said
 
 
-def test_where_there_is_room_for_them_numbers_are_whole() -> None:
+def test_small_numbers_are_written_in_full() -> None:
     assert [number(value) for value in (0, 1180, 9_999.4, 9_999.6)] == ["0", "1,180", "9,999", "10k"]
 
 
@@ -134,7 +134,7 @@ def test_durations_read_as_on_a_clock() -> None:
     assert [duration(s) for s in (None, 0.4, 65, 3599.6, 7507)] == ["", "0:00", "1:05", "1:00:00", "2:05:07"]
 
 
-def test_names_are_told_apart_by_what_they_do_not_share() -> None:
+def test_labels_drop_common_words() -> None:
     names = ["qulac-talk-gpt-cot-select-k3+support-kimi", "qulac-talk-gpt-at-cot-respond-k3+support-kimi"]
     assert list(labels(names).values()) == ["cot-select-k3", "at-cot-respond-k3"]
     assert labels(["qulac-orig+agent-a", "qulac-gpt-k1+all-a"]) == {

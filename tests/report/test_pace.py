@@ -16,7 +16,7 @@ def test_in_the_first_minute_it_is_all_there_is() -> None:
     assert sent.grown(160.0, 20) == 20
 
 
-def test_what_is_longer_ago_than_a_minute_is_left_out() -> None:
+def test_growth_before_the_last_minute_is_excluded() -> None:
     sent = LastMinute(0.0, 0)
     for second in range(1, 301):  # two a second
         grown = sent.grown(float(second), 2 * second)
@@ -83,7 +83,7 @@ def begun(now: float = 0.0) -> Pace:
     return pace
 
 
-def test_nothing_is_said_before_three_jobs_have_ended() -> None:
+def test_no_estimate_before_three_jobs_have_ended() -> None:
     pace = begun()
     assert pace.left_s(10, 5.0) is None
     for n in range(2):
@@ -94,7 +94,7 @@ def test_nothing_is_said_before_three_jobs_have_ended() -> None:
     assert pace.left_s(7, 15.0) == pytest.approx(35.0)
 
 
-def test_where_there_are_few_jobs_a_third_of_them_is_enough() -> None:
+def test_estimate_after_a_third_of_few_jobs() -> None:
     pace = begun()
     assert pace.left_s(3, 5.0) is None
     walked(pace, "0", 1)
@@ -121,7 +121,7 @@ def test_a_job_that_is_longer_than_most_is_as_good_as_done() -> None:
     assert pace.left_s(1, 45.0) == pytest.approx(1.0)
 
 
-def test_what_was_remembered_is_no_pace() -> None:
+def test_replayed_steps_do_not_count_towards_the_pace() -> None:
     pace = begun()
     for n in range(3):
         walked(pace, str(n), 4, replayed=3)
@@ -129,7 +129,7 @@ def test_what_was_remembered_is_no_pace() -> None:
     assert pace.left_s(4, 12.0) == pytest.approx(40.0)
 
 
-def test_an_outage_is_no_part_of_it_and_while_it_lasts_nobody_knows() -> None:
+def test_outage_stops_the_clock_and_the_estimate() -> None:
     pace = begun()
     for n in range(3):
         walked(pace, str(n), 4)
@@ -164,7 +164,7 @@ def test_steps_and_jobs_counted_in_bulk_make_the_same_pace() -> None:
     assert pace.left_s(7, 15.0) == pytest.approx(35.0)
 
 
-def test_steps_in_bulk_of_jobs_under_way_count_when_they_are_told_and_once() -> None:
+def test_bulk_steps_of_active_jobs_count_once() -> None:
     pace = begun()
     pace.ended_in_bulk(3, executed=12, steps=12)
     pace.counted(27)
@@ -174,7 +174,7 @@ def test_steps_in_bulk_of_jobs_under_way_count_when_they_are_told_and_once() -> 
     assert pace.left_s(5, 15.5) == pytest.approx(12.5)
 
 
-def test_what_was_remembered_is_no_pace_in_bulk_either() -> None:
+def test_replayed_steps_in_bulk_do_not_count_towards_the_pace() -> None:
     pace = begun()
     pace.ended_in_bulk(3, executed=3, steps=12)
     assert pace.left_s(4, 12.0) == pytest.approx(40.0)

@@ -42,7 +42,7 @@ def test_of_several_judged_systems_each_is_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["nowhere", "no*where", "."])
-def test_where_there_is_no_run_it_says_so(tmp_path: Path, word: str) -> None:
+def test_word_without_a_run_is_refused(tmp_path: Path, word: str) -> None:
     with pytest.raises(InputError, match="no such run or folder|no run found"):
         run_directories([tmp_path / word])
 
@@ -61,7 +61,7 @@ def test_a_word_of_another_version_is_none(tmp_path: Path) -> None:
         assert live_of(tmp_path) is None
 
 
-def test_workers_are_read_where_there_are_any_and_only_as_this_version_tells_them(tmp_path: Path) -> None:
+def test_live_json_with_workers_must_have_this_versions_shape(tmp_path: Path) -> None:
     shared = live([part("a")], time=time.time(), **cluster([worker("w1")], 2, "ray://head:10001"))
     write_live(tmp_path, shared)
     assert live_of(tmp_path) == shared
@@ -70,14 +70,14 @@ def test_workers_are_read_where_there_are_any_and_only_as_this_version_tells_the
         assert live_of(tmp_path) is None
 
 
-def test_workers_of_a_process_stand_there_once_as_it_said_last() -> None:
+def test_workers_of_a_process_are_those_of_its_latest_file() -> None:
     one = live([part("a", 4)], time=1001.0, **cluster([worker("w1")], 2))
     other = live([part("b", 2)], time=1002.0, **cluster([worker("w1"), worker("w2")], 2))
     (together,) = by_process([other, one])
     assert [one["name"] for one in together["workers"]] == ["w1", "w2"]
 
 
-def test_several_directories_of_one_process_are_one_screen_and_providers_stand_there_once() -> None:
+def test_directories_of_one_process_are_combined() -> None:
     providers = [lane("gpt")]
     one = live([part("a", 4, calls=7, eta_s=60.0)], providers, eta_s=60.0, time=1001.0)
     other = live([part("b", 2, calls=3, eta_s=90.0)], providers, eta_s=90.0, time=1002.0)
@@ -89,7 +89,7 @@ def test_several_directories_of_one_process_are_one_screen_and_providers_stand_t
     assert [one["name"] for one in theirs["parts"]] == ["c"]
 
 
-def test_what_several_directories_say_alike_counts_once() -> None:
+def test_part_in_several_directories_counts_once() -> None:
     judged = live([part("3 runs, ernie", 4, calls=7)])
     (together,) = by_process([judged, judged, judged])
     assert (together["n_done"], together["calls"], len(together["parts"])) == (4, 7, 1)
@@ -110,7 +110,7 @@ def run(folder: Path, *, n_expected: int = 4, session: dict[str, Any] | None = N
     return directory
 
 
-def test_a_finished_run_says_what_it_came_to(tmp_path: Path) -> None:
+def test_finished_run_shows_its_result(tmp_path: Path) -> None:
     state = state_of_run(run(tmp_path))
     assert (state.state, state.n_done, state.n_scored, state.mean) == ("finished", 4, 2, 50.0)
     # s = 14.14, t(1) = 12.7062: 50 ± 127.1
@@ -121,7 +121,7 @@ def test_a_finished_run_says_what_it_came_to(tmp_path: Path) -> None:
     assert how_to_resume([state]) == []
 
 
-def test_a_stopped_run_says_how_far_it_is_why_it_stopped_and_how_it_goes_on(tmp_path: Path) -> None:
+def test_stopped_run_shows_progress_reason_and_how_to_resume(tmp_path: Path) -> None:
     state = state_of_run(run(tmp_path, n_expected=10, session={"stopped": "the budget is spent"}))
     assert state.state == "stopped"
     line = state.line(WORKED + 100_000)
@@ -138,7 +138,7 @@ def test_a_run_whose_session_has_no_end_was_killed(tmp_path: Path) -> None:
     assert "killed at 4 of 10" in state.line(WORKED)
 
 
-def test_unless_its_process_lives_and_has_not_said_anything_yet(tmp_path: Path) -> None:
+def test_locked_run_without_live_json_is_running(tmp_path: Path) -> None:
     directory = run(tmp_path, n_expected=10, session={"end": None})
     (directory / ".lock").write_text(f"process {os.getpid()}")
     state = state_of_run(directory)
@@ -165,7 +165,7 @@ def test_a_manifest_without_sessions_is_read_all_the_same(tmp_path: Path, sessio
     assert state_of_run(run(tmp_path, n_expected=9, sessions=sessions)).state == "stopped"
 
 
-def test_a_run_that_cannot_be_read_says_so_beside_the_others(tmp_path: Path) -> None:
+def test_unreadable_run_is_reported_beside_the_others(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     state = idle_state(tmp_path)
     assert (state.state, state.resumable) == ("damaged", False)
@@ -176,6 +176,6 @@ def test_a_run_that_cannot_be_read_says_so_beside_the_others(tmp_path: Path) -> 
     )
 
 
-def test_where_there_is_no_run_it_says_so_run_state(tmp_path: Path) -> None:
+def test_directory_without_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"run\.json not found"):
         state_of_run(tmp_path)

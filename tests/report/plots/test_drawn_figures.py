@@ -63,7 +63,7 @@ def test_captions_and_alternatives_hold_no_control_characters(hostile: Drawn) ->
         assert f"{figure.title}{figure.caption}{figure.alt}".isprintable()
 
 
-def test_every_figure_says_what_there_is_to_see(hostile: Drawn) -> None:
+def test_every_figure_has_a_text_alternative(hostile: Drawn) -> None:
     for figure in hostile.figures:
         assert figure.title
         assert figure.caption.endswith(".")
@@ -84,14 +84,14 @@ def test_no_figure_names_a_colour_of_its_own(hostile: Drawn) -> None:
         assert not re.search(r'color"|#[0-9a-f]{6}|rgba?\(', json.dumps(figure.spec))
 
 
-def test_smoke_tests_are_marked_wherever_scores_stand(tmp_path: Path) -> None:
+def test_smoke_tests_are_marked_beside_scores(tmp_path: Path) -> None:
     found = figures(Material(three_runs(tmp_path)))
     shown = [figure for figure in found.figures if "local-k3" in json.dumps(figure.spec)]
     assert shown
     assert all("(smoke" in json.dumps(figure.spec) for figure in shown)
 
 
-def test_what_takes_systems_together_is_marked_itself(tmp_path: Path) -> None:
+def test_figure_without_system_names_is_marked_itself(tmp_path: Path) -> None:
     rows = [Row(id, ["Which year?"], ["x"], labels={"ernie": "fn", "kimi": "ff"}) for id in "ab"]
     for label, embedded in (("orig", False), ("gpt-k1", False), ("local-k1", True)):
         made_run(tmp_path, label=label, rows=rows, embedded=embedded)

@@ -58,7 +58,7 @@ def test_only_print_paints_its_ground() -> None:
 LINK = '<a href="javascript:alert(1)">x</a>'
 
 
-def test_what_plotly_takes_for_markup_is_escaped() -> None:
+def test_plotly_markup_is_escaped() -> None:
     assert shown(LINK) == '&lt;a href="javascript:alert(1)"&gt;x&lt;/a&gt;'
     assert shown("R&amp;D <b>") == "R&amp;amp;D &lt;b&gt;"
 

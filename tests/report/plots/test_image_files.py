@@ -67,13 +67,13 @@ def test_no_format_is_refused_as_well() -> None:
         check_export(())
 
 
-def test_without_kaleido_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_kaleido_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_files, "find_spec", lambda name: find_spec(name) if name == "plotly" else None)
     with pytest.raises(UsageError, match=r"pip install 'cts-async\[plots\]'.*the HTML report needs neither"):
         check_export(["svg"])
 
 
-def test_without_a_browser_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_browser_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("kaleido")
     monkeypatch.setenv("BROWSER_PATH", "/nowhere/chrome")
     monkeypatch.setattr("choreographer.browsers.chromium.Chromium.find_browser", lambda **_: None)

@@ -150,7 +150,7 @@ def test_lines_are_means_by_turn(turned: TurnRetrieval) -> None:
     assert figure.alt.startswith("The highest MRR@10 is 1.000, of at-cot in mode respond after turn 1")
 
 
-def test_who_judged_and_that_it_is_a_smoke_test_stand_with_the_figure(
+def test_figure_names_judgments_and_smoke_test(
     turned: TurnRetrieval,
 ) -> None:
     material = Material(turns=[turned], judgments="bm25, stand-ins", embedded_talks=frozenset({"gpt"}))

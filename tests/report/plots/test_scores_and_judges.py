@@ -27,7 +27,7 @@ def found(tmp_path: Path) -> RunsCompared:
     return three_runs(tmp_path)
 
 
-def test_the_best_mean_stands_on_top(found: RunsCompared) -> None:
+def test_best_mean_is_on_top(found: RunsCompared) -> None:
     """orig and local-k3 have 30, gpt-k1 100 / 3 of what did not fail."""
     figure = drawn(Material(found), "leaderboard")
     assert figure.spec["layout"]["yaxis"]["ticktext"] == ["gpt-k1", "orig", "local-k3 (smoke<br>test)"]
@@ -39,7 +39,7 @@ def test_the_best_mean_stands_on_top(found: RunsCompared) -> None:
     assert "n = 3 to 4 scored" in figure.caption
 
 
-def test_whiskers_are_as_long_as_the_bootstrap_says(found: RunsCompared) -> None:
+def test_whiskers_equal_bootstrap_intervals(found: RunsCompared) -> None:
     """Of the scores 10 20 70 a resample is all 10s, or all 70s, in one of 27 cases, more than 2.5 %."""
     k1 = traces(drawn(Material(found), "leaderboard"))[1]
     assert k1["error_x"]["arrayminus"] == [pytest.approx(100 / 3 - 10)]
@@ -54,7 +54,7 @@ def test_gains_are_over_orig(found: RunsCompared) -> None:
     assert trace["hovertext"][1].endswith("4 pairs")
 
 
-def test_one_gain_alone_is_said_simply(tmp_path: Path) -> None:
+def test_single_gain_has_a_simple_alternative(tmp_path: Path) -> None:
     for label, score in (("orig", 50.0), ("gpt-k1", 40.0)):
         made_run(tmp_path, label=label, rows=[Row("q", score=score)])
     figure = drawn(Material(compare_runs([str(tmp_path)])), "gain")
@@ -149,7 +149,7 @@ def test_beyond_the_bootstrap_intervals_are_normal() -> None:
     assert (mean.mean, mean.high - 50) == (50.0, pytest.approx(1.2653, abs=1e-3))
 
 
-def test_without_orig_differences_are_left_out_and_it_is_said(found: RunsCompared) -> None:
+def test_without_orig_figures_of_differences_are_left_out_with_a_reason(found: RunsCompared) -> None:
     left = {one.name: one.reason for one in figures(Material(replace(found, baseline=""))).left_out}
     assert left["gain_by_instance"] == "These runs include no run of orig to compare with."
     assert left["agreement"].startswith("There is only one judge")
@@ -178,7 +178,7 @@ def test_means_by_judge(judged: Drawn) -> None:
     assert figure.caption.endswith("; n = 3 scored instances.")
 
 
-def test_kappa_stands_in_the_cells(judged: Drawn) -> None:
+def test_agreement_cells_contain_kappa(judged: Drawn) -> None:
     """Of 12 labels 10 agree. By chance (5 * 3 + 4 * 5 + 3 * 4) / 144 would: kappa (120 - 47) / (144 - 47) = 73 / 97."""
     figure = named(judged, "agreement")
     (heat,) = traces(figure)
@@ -222,7 +222,7 @@ def test_a_wide_range_has_a_logarithmic_axis(priced: Drawn) -> None:
     assert {"0.1", "0.5", "2"} <= set(axis["ticktext"])
 
 
-def test_what_has_no_price_is_left_out_and_named(priced: Drawn) -> None:
+def test_system_without_a_price_is_left_out_and_named(priced: Drawn) -> None:
     figure: Figure = named(priced, "cost")
     assert figure.caption.endswith("no call is recorded: local-k3 (smoke test).")
 
@@ -233,7 +233,7 @@ def test_time_is_wall_time_by_instance(priced: Drawn) -> None:
     assert named(priced, "time").caption.endswith("their time is not recorded: gpt-k1.")
 
 
-def test_what_was_free_makes_no_figure_of_cost(tmp_path: Path) -> None:
+def test_free_calls_make_no_figure_of_cost(tmp_path: Path) -> None:
     compared = three_runs(tmp_path)
     spent(tmp_path / "made-orig", 400_000, wall_s=8.0, price=0.0)
     priced = figures(Material(compared, summaries=[summarise_run(tmp_path / "made-orig")]))

@@ -176,7 +176,7 @@ def test_a_query_that_was_remembered_shows_the_hits_of_its_first_time(tmp_path: 
     assert not any(event["failed"] for event in found)
 
 
-def test_a_long_text_is_cut_and_to_be_had_whole(tmp_path: Path) -> None:
+def test_long_text_is_cut_and_available_in_full(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, visit("https://a.example/long"), ANSWER)
     with viewer(tmp_path) as asker:
         _, page, *_ = told(asker, run)
@@ -192,14 +192,14 @@ def test_a_long_text_is_cut_and_to_be_had_whole(tmp_path: Path) -> None:
             assert same.body.decode()[:4_000] == event["text"]
 
 
-def test_a_length_is_what_a_browser_counts(tmp_path: Path) -> None:
+def test_length_counts_utf_16_units(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, "<answer>" + "😀" * 5_000 + "</answer>")
     with viewer(tmp_path) as asker:
         (event,) = told(asker, run)
     assert (len(event["text"]), event["length"]) == (4_000, 10_000)
 
 
-def test_what_is_no_text_of_that_line_is_refused(tmp_path: Path) -> None:
+def test_unknown_part_of_a_journal_line_is_refused(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, ANSWER)
     with viewer(tmp_path) as asker:
         for at, part in [
@@ -215,7 +215,7 @@ def test_what_is_no_text_of_that_line_is_refused(tmp_path: Path) -> None:
         assert asker.api("text", run=run.name, at=0, part="lexical/99999999999/x").status == 404
 
 
-def test_the_raw_steps_are_listed_and_given_as_they_stand(tmp_path: Path) -> None:
+def test_raw_steps_are_listed_and_served_verbatim(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, search("ferry"), ANSWER)
     lines = (run / "steps.jsonl").read_bytes().splitlines()
     with viewer(tmp_path) as asker:
@@ -231,7 +231,7 @@ def test_the_raw_steps_are_listed_and_given_as_they_stand(tmp_path: Path) -> Non
         assert asker.api("download", run=run.name, id="s1").body.splitlines() == lines
 
 
-def test_a_step_done_again_is_told_as_it_was_done_last(tmp_path: Path) -> None:
+def test_repeated_step_shows_its_latest_record(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, "<answer>first</answer>")
     line = json.loads((run / "steps.jsonl").read_bytes())
     line["response"]["text"] = "<answer>second</answer>"

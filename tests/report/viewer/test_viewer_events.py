@@ -20,7 +20,7 @@ def add_line(run: Path, id: str) -> None:
         file.write(json.dumps({"id": id, "restore_score_100": 10.0, "judge": "ernie"}) + "\n")
 
 
-def test_a_run_that_changes_is_told_of_until_it_is_gone(tmp_path: Path) -> None:
+def test_run_sends_changed_events_until_removed(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a", score=50.0)])
     other = made_run(tmp_path, label="gpt-k1", rows=[Row("a", score=50.0)])
     with viewer(tmp_path) as asker, asker.listening(run=run.name) as stream:
@@ -35,7 +35,7 @@ def test_a_run_that_changes_is_told_of_until_it_is_gone(tmp_path: Path) -> None:
         assert next(stream) == ("gone", {"name": run.name})
 
 
-def test_who_listens_to_all_hears_of_a_new_run(tmp_path: Path) -> None:
+def test_listener_to_all_runs_receives_a_new_run(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=[Row("a")])
     with viewer(tmp_path) as asker, asker.listening() as stream:
         assert next(stream)[1]["name"] == "made-orig"
@@ -46,7 +46,7 @@ def test_who_listens_to_all_hears_of_a_new_run(tmp_path: Path) -> None:
         assert (told[0], told[1]["name"]) == ("changed", "made-gpt-k1")
 
 
-def test_who_comes_later_takes_no_change_from_those_who_listen(tmp_path: Path) -> None:
+def test_late_subscriber_does_not_steal_change_notifications(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     with (
         viewer(tmp_path) as asker,
@@ -60,7 +60,7 @@ def test_who_comes_later_takes_no_change_from_those_who_listen(tmp_path: Path) -
             assert next(stream)[1]["n_done"] == 2
 
 
-def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_look_does_not_end_the_watcher(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     looks: list[object] = []
 
@@ -78,12 +78,12 @@ def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path, monkeypatch: pyte
         assert next(stream)[1]["n_done"] == 2
 
 
-def test_nobody_listens_to_a_run_that_is_not_there(tmp_path: Path) -> None:
+def test_listening_to_an_unknown_run_is_refused(tmp_path: Path) -> None:
     with viewer(tmp_path) as asker:
         assert asker.api("events", run="../x").status == 404
 
 
-def test_only_so_many_listen_and_who_leaves_makes_room(tmp_path: Path) -> None:
+def test_listeners_are_limited_and_leaving_frees_a_place(tmp_path: Path) -> None:
     with viewer(tmp_path) as asker:
         from contextlib import ExitStack
 
@@ -98,7 +98,7 @@ def test_only_so_many_listen_and_who_leaves_makes_room(tmp_path: Path) -> None:
             raise AssertionError("no room was made")
 
 
-def test_a_server_that_ends_lets_its_listeners_go(tmp_path: Path) -> None:
+def test_shutdown_ends_event_streams(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=[Row("a")])
     with viewer(tmp_path) as asker:
         listening = asker.listening()

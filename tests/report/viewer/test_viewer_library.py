@@ -40,7 +40,7 @@ def test_only_so_many_runs_are_open_the_latest_used_among_them(tmp_path: Path) -
     assert all(run is not None and len(run.results.lines()) == 0 for run in again)
 
 
-def test_a_run_that_nobody_named_so_is_not_opened(tmp_path: Path) -> None:
+def test_run_is_opened_by_its_exact_name_only(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=[Row("a")])
     library = Library(tmp_path / ".")
     assert library.open("made-orig/../made-orig") is None
@@ -54,7 +54,7 @@ def test_runs_lie_some_levels_deep_and_not_in_hidden_folders(tmp_path: Path) -> 
     assert MAX_DEPTH == 4
 
 
-def test_what_vanishes_while_it_is_looked_at_is_no_run(tmp_path: Path) -> None:
+def test_run_removed_while_open_has_no_lines(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     library = Library(tmp_path)
     opened = library.open(run.name)
@@ -85,7 +85,7 @@ def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(t
     assert looks == [100.0, 104.2]
 
 
-def test_it_is_said_where_there_are_more_folders_than_are_looked_into(tmp_path: Path) -> None:
+def test_folder_limit_is_reported(tmp_path: Path) -> None:
     for name in "abc":
         made_run(tmp_path, label="orig", name=name, rows=[])
     assert Library(tmp_path).find().damaged == ()
@@ -112,7 +112,7 @@ def board(asker: Asker) -> Any:
     return asker.until("leaderboard", lambda said: not said["computing"], data=sha)
 
 
-def test_systems_stand_in_order_with_their_difference_to_orig(tmp_path: Path) -> None:
+def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) -> None:
     orig = made_run(tmp_path, label="orig", rows=[*rows("nn", "fn"), Row("i2", error="search/turn/1")])
     made_run(tmp_path, label="gpt-k1", rows=rows("ff", "ff", "fn"), embedded=True, n_expected=4)
     compared = compare_runs([str(tmp_path)])
@@ -171,9 +171,7 @@ def test_without_orig_there_is_nothing_to_differ_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("labels", [("ff", "fff"), ()])
-def test_what_cannot_be_compared_says_why_without_naming_paths(
-    tmp_path: Path, labels: tuple[str, ...]
-) -> None:
+def test_incomparable_runs_give_a_reason_without_paths(tmp_path: Path, labels: tuple[str, ...]) -> None:
     runs = {}
     for number, one in enumerate(labels or ("", "")):
         made = [Row("i", labels={"ernie": one})] if one else [Row("i")]
@@ -184,7 +182,7 @@ def test_what_cannot_be_compared_says_why_without_naming_paths(
     assert str(tmp_path) not in said["problem"]
 
 
-def test_data_that_nobody_ran_over_has_none(tmp_path: Path) -> None:
+def test_unknown_data_has_no_leaderboard(tmp_path: Path) -> None:
     with viewer(tmp_path) as asker:
         assert asker.api("leaderboard", data="").status == 404
         assert asker.api("leaderboard", data="../..").status == 404
@@ -243,7 +241,7 @@ def test_a_run_without_a_summary_is_counted_from_its_lines(tmp_path: Path) -> No
     assert (row["running"], row["live"], row["smoke_test"]) == (False, None, False)
 
 
-def test_a_summary_says_the_same_as_the_lines_it_was_made_from(tmp_path: Path) -> None:
+def test_summary_and_indexed_lines_give_equal_rows(tmp_path: Path) -> None:
     directory = made_run(tmp_path, label="gpt-k2", rows=ROWS, n_expected=5, embedded=True)
     with viewer(tmp_path) as asker:
         (counted,) = asker.get("runs")["runs"]
@@ -278,7 +276,7 @@ def test_a_summary_that_is_none_is_passed_over(tmp_path: Path, said: str) -> Non
     assert (row["n_done"], row["n_failed"]) == (3, 1)
 
 
-def test_a_running_run_says_how_it_goes_on_and_a_dead_ones_word_does_not_count(tmp_path: Path) -> None:
+def test_live_json_counts_only_while_its_process_exists(tmp_path: Path) -> None:
     alive = made_run(tmp_path, label="gpt-k2", rows=ROWS)
     dead = made_run(tmp_path, label="gpt-k1", rows=ROWS)
     half = made_run(tmp_path, label="gpt-k3", rows=ROWS)
@@ -337,7 +335,7 @@ def test_links_are_not_followed_wherever_they_lead(tmp_path: Path) -> None:
     assert board["boards"] == []
 
 
-def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
+def test_named_pipe_does_not_block_the_server(tmp_path: Path) -> None:
     directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
     for name in ("results.jsonl", "run.json"):
         (directory / name).unlink()
@@ -346,7 +344,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
         assert asker.get("runs")["runs"] == []
 
 
-def test_a_damaged_manifest_is_told_and_the_other_runs_are_there(tmp_path: Path) -> None:
+def test_damaged_manifest_is_reported_and_other_runs_are_listed(tmp_path: Path) -> None:
     made_run(tmp_path, label="gpt-k2", rows=ROWS)
     broken = made_run(tmp_path, label="gpt-k1", rows=ROWS)
     (broken / "run.json").write_text('{"identity": ')
@@ -394,7 +392,7 @@ def test_conversations_and_judged_candidates_are_runs_of_other_kinds(tmp_path: P
     assert talk["rewritten_query"] == "q that"
 
 
-def test_a_name_that_is_no_text_is_shown_and_can_be_asked_for(tmp_path: Path) -> None:
+def test_name_that_is_not_utf_8_is_shown_and_can_be_opened(tmp_path: Path) -> None:
     directory = made_run(tmp_path, label="gpt-k2", rows=ROWS)
     strange = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff<b>"))
     directory.rename(strange)

@@ -93,7 +93,7 @@ def test_pages_of_two_show_every_instance_once(run: Path, asked: dict[str, str])
     assert seen == whole
 
 
-def test_a_total_is_told_unless_only_the_whole_search_would_tell(run: Path) -> None:
+def test_total_is_unknown_until_a_text_search_ends(run: Path) -> None:
     with viewer(run.parent) as asker:
         assert asker.get("instances", run=run.name, unknown="some", limit=1)["total"] == 2
         assert asker.get("instances", run=run.name, text="tide", limit=1)["total"] is None
@@ -114,15 +114,13 @@ def test_a_total_is_told_unless_only_the_whole_search_would_tell(run: Path) -> N
         ({"text": "x" * 1001}, "text: longer than 1000 characters"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_in_a_line(
-    run: Path, asked: dict[str, str], problem: str
-) -> None:
+def test_invalid_parameter_is_refused_in_one_line(run: Path, asked: dict[str, str], problem: str) -> None:
     with viewer(run.parent) as asker:
         answer = asker.api("instances", run=run.name, **asked)
     assert (answer.status, answer.json) == (400, {"error": problem})
 
 
-def test_a_run_that_grows_shows_what_came(run: Path) -> None:
+def test_growing_run_shows_new_lines(run: Path) -> None:
     results = run / "results.jsonl"
     with viewer(run.parent) as asker:
         assert asker.get("instances", run=run.name)["n"] == 5
@@ -159,7 +157,7 @@ def test_damaged_lines_are_passed_over(run: Path) -> None:
         assert asker.get("instance", run=run.name, id="a")["next"] == "d"
 
 
-def test_a_file_that_was_written_anew_is_read_anew(run: Path) -> None:
+def test_replaced_file_is_indexed_again(run: Path) -> None:
     results = run / "results.jsonl"
     with viewer(run.parent) as asker:
         assert ids(asker, run) == "abcde"
@@ -190,7 +188,7 @@ def test_an_instance_has_its_conversation_nuggets_and_neighbours(run: Path) -> N
     )
 
 
-def test_a_failed_instance_says_why_and_has_no_score(run: Path) -> None:
+def test_failed_instance_has_a_reason_and_no_score(run: Path) -> None:
     with viewer(run.parent) as asker:
         page = asker.get("instance", run=run.name, id="d")
     assert page["error"] == {"step": "search/turn/2", "kind": "rejected", "message": "refused"}
@@ -267,7 +265,7 @@ def judged(folder: Path, system: str, lines: Sequence[Mapping[str, Any]], **mani
     return directory
 
 
-def test_the_steps_of_several_files_stand_in_one_journal_above_them(tmp_path: Path) -> None:
+def test_judged_files_share_the_journal_above_them(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for system in ("ebk1", "ebk2"):
         judged(out, system, [verdict("a", "full", answer="x")], journal="../steps.jsonl")
@@ -285,7 +283,7 @@ def test_the_steps_of_several_files_stand_in_one_journal_above_them(tmp_path: Pa
         assert asker.get("instance", run="ebk1", id="a")["steps"] == 0
 
 
-def test_a_journal_is_nowhere_but_where_ours_lie(tmp_path: Path) -> None:
+def test_shared_journal_outside_the_folder_is_ignored(tmp_path: Path) -> None:
     written(tmp_path / "secret.jsonl", [{"key": KEY, "ok": True, "instance": "ebk1/a", "step": "x"}])
     judged(tmp_path / "out", "ebk1", [verdict("a", "full")], journal="../../secret.jsonl")
     with viewer(tmp_path / "out") as asker:
@@ -314,7 +312,7 @@ def test_a_verdict_on_an_answer_that_changed_does_not_count(tmp_path: Path) -> N
     assert [one["judge"] for one in same] == ["ernie", "gpt"]
 
 
-def test_a_file_of_somebody_elses_program_is_a_run_too(tmp_path: Path) -> None:
+def test_results_of_another_program_are_shown(tmp_path: Path) -> None:
     written(tmp_path / "theirs" / "per_item.jsonl", [{"fused_query": "why", "restore_score_100": 40.0}])
     with viewer(tmp_path) as asker:
         (row,) = asker.get("runs")["runs"]
@@ -344,7 +342,7 @@ def test_names_of_fields_labels_and_numbers_are_no_text(needle: str) -> None:
     assert not Needle(needle).in_line(json.dumps(line).encode())
 
 
-def test_what_is_searched_is_what_was_asked_answered_and_failed() -> None:
+def test_search_covers_queries_answers_and_failures() -> None:
     line = {
         "id": "a",
         "fused_query": "b",

@@ -117,7 +117,7 @@ def test_a_source_is_a_link_only_if_all_of_it_is_an_address(told: dict[str, Any]
     }
 
 
-def test_what_is_hidden_in_a_text_is_written_out(told: dict[str, Any]) -> None:
+def test_invisible_characters_are_written_out(told: dict[str, Any]) -> None:
     assert told["texts"] == {
         "plain": "two\nlines\tand a tab",
         "windows": "two\nlines",
@@ -174,7 +174,7 @@ def spoken() -> str:
     return "\n".join(path.read_text() for path in STATIC.glob("*.js") if not path.name.startswith("words."))
 
 
-def test_no_key_stands_twice() -> None:
+def test_no_key_is_duplicated() -> None:
     for language in LANGUAGES:
         lines = (STATIC / f"words.{language}.js").read_text().splitlines()
         assert len(words_of(language)) == sum(bool(line) for line in lines) - 2
@@ -199,14 +199,14 @@ def test_chinese_words_are_chinese() -> None:
     assert all(re.search(r"[\u4e00-\u9fff]", text) for key, text in chinese.items() if key != "of")
 
 
-def test_every_word_that_is_said_exists() -> None:
+def test_every_used_word_exists() -> None:
     known = words_of("en")
     assert set(_SAID.findall(spoken())) - {"key"} <= set(known)
     for beginning in _BEGUN.findall(spoken()):
         assert any(key.startswith(beginning) for key in known), beginning
 
 
-def test_every_word_is_said_somewhere() -> None:
+def test_every_word_is_used() -> None:
     code = spoken()
     begun = tuple(_BEGUN.findall(code))
     named = set(re.findall(r'"(\w+)"', code))

@@ -87,7 +87,7 @@ def test_the_head_of_an_answer_is_that_of_the_whole(folder: Path) -> None:
         {"Origin": "http://localhost:1"},
     ],
 )
-def test_what_another_page_asks_for_is_refused(folder: Path, headers: dict[str, str]) -> None:
+def test_cross_origin_request_is_refused(folder: Path, headers: dict[str, str]) -> None:
     with viewer(folder) as asker:
         for address in ("/api/runs", "/api/events", "/api/download?run=made-orig&id=a"):
             assert asker.send("GET", address, **headers).status == 403
@@ -155,9 +155,7 @@ def test_a_run_is_one_of_those_found_or_none(folder: Path, run: str) -> None:
             assert asker.api(path, run=run, id="a").status == 404, path
 
 
-def test_who_asks_too_much_at_once_is_told_to_come_again(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_many_requests_are_refused_with_503(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cts_async.report.viewer.guard.MAX_REQUESTS", 1)
     with viewer(folder) as asker:
         with asker.listening() as events:
@@ -213,7 +211,7 @@ def test_the_usual_port_is_in_nobodys_address(folder: Path) -> None:
     assert "localhost" not in own_names(8518)
 
 
-def test_what_is_no_http_is_refused_and_fills_no_terminal(
+def test_malformed_request_is_refused_and_not_logged(
     folder: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with viewer(folder) as asker, socket.create_connection(("127.0.0.1", asker.port)) as client:
@@ -222,7 +220,7 @@ def test_what_is_no_http_is_refused_and_fills_no_terminal(
     assert (caplog.records, capfd.readouterr().err) == ([], "")
 
 
-def test_a_part_with_a_long_name_can_be_asked_for(folder: Path) -> None:
+def test_part_with_a_long_name_is_served(folder: Path) -> None:
     (folder / "made-orig" / "steps.jsonl").write_text('{"instance": "a"}\n')
     with viewer(folder) as asker:
         answer = asker.api("text", run="made-orig", at=0, part=f"lexical/9/{'想' * 5_900}")
@@ -277,7 +275,7 @@ def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
     assert caught.value.partial == b"one\n"
 
 
-def test_what_is_downloaded_is_all_there_is_however_far_the_journal_was_read(tmp_path: Path) -> None:
+def test_download_is_complete_before_the_journal_is_indexed(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     lines = [step("a", str(n) * (1 << 20)) for n in range(3)]
     (run / "steps.jsonl").write_text("".join(lines))
@@ -309,7 +307,7 @@ def test_a_leaderboard_reads_nothing_behind_a_link(tmp_path: Path) -> None:
     assert leaderboards_of({"link": link})["boards"] == []
 
 
-def test_a_run_that_was_made_anew_shows_nothing_of_the_old_one(tmp_path: Path) -> None:
+def test_recreated_run_shows_nothing_of_its_predecessor(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     (run / "steps.jsonl").write_text(step("a", "<answer>old</answer>"))
     with viewer(tmp_path) as asker:
@@ -330,7 +328,7 @@ def test_a_judge_whose_file_is_gone_is_no_judge(tmp_path: Path) -> None:
         asker.until("runs", lambda found: len(found["runs"][0]["scores"]) == 1)
 
 
-def test_a_damaged_line_of_the_journal_is_said_to_be_one(tmp_path: Path) -> None:
+def test_damaged_journal_line_is_reported(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     (run / "steps.jsonl").write_text("{torn\n")
     with viewer(tmp_path) as asker:
@@ -338,7 +336,7 @@ def test_a_damaged_line_of_the_journal_is_said_to_be_one(tmp_path: Path) -> None
     assert (answer.status, answer.json) == (404, {"error": "this line is damaged"})
 
 
-def test_long_texts_that_nobody_takes_are_few(tmp_path: Path) -> None:
+def test_large_answers_to_slow_clients_are_limited(tmp_path: Path) -> None:
     """The kernel holds some of what is sent on; 16 MB are more than that."""
     run = made_run(tmp_path, label="orig", rows=[Row("a")])
     text = "long" * (4 << 20)

@@ -84,13 +84,13 @@ def test_it_counts_by_run_and_in_all() -> None:
     assert (one["n_done"], one["n_failed"], one["calls"], one["replayed"], one["retries"]) == (1, 1, 1, 1, 1)
 
 
-def test_what_failed_in_earlier_sessions_is_counted_as_failed() -> None:
+def test_failures_of_earlier_sessions_are_counted() -> None:
     told = doing(("a", 10))
     hear(told, JobsFound("a", 7, failed=2), *job("a", "q8", failed=True))
     assert (part(told, "a")["n_done"], part(told, "a")["n_failed"]) == (8, 3)
 
 
-def test_a_directory_is_told_of_what_goes_there() -> None:
+def test_directory_gets_its_own_groups() -> None:
     told = doing(("a", 10), ("b", 4))
     hear(told, *job("a", "q1", 2), *job("b", "q1"))
     live = told.live(["b"])
@@ -100,14 +100,14 @@ def test_a_directory_is_told_of_what_goes_there() -> None:
     assert live["spent_usd"] == pytest.approx(0.003)
 
 
-def test_a_directory_is_told_of_nothing_before_the_run_was_heard_of() -> None:
+def test_directory_gets_nothing_before_its_first_event() -> None:
     told = doing(("a", 10), ("b", 4))
     assert told.begun == []
     hear(told, JobsFound("b", 0))
     assert [work.group for work in told.begun] == ["b"]
 
 
-def test_how_long_it_takes_is_told_when_three_instances_have_ended() -> None:
+def test_time_left_is_known_after_three_instances() -> None:
     clock = Clock()
     told = doing(("a", 20), clock=clock)
     hear(told, JobsFound("a", 10))
@@ -119,7 +119,7 @@ def test_how_long_it_takes_is_told_when_three_instances_have_ended() -> None:
     assert part(told, "a")["eta_s"] == pytest.approx(20.0 / 3 * 7)
 
 
-def test_of_several_runs_the_slowest_one_says_when_all_is_done() -> None:
+def test_time_left_is_that_of_the_slowest_run() -> None:
     clock = Clock()
     told = doing(("a", 6), ("b", 3), clock=clock)
     hear(told, GroupBegan("a"), GroupBegan("b"))
@@ -151,7 +151,7 @@ def test_of_several_judges_the_first_one_gives_the_score() -> None:
     assert told.live()["mean"] == 90.0
 
 
-def test_a_run_says_whom_it_waits_for() -> None:
+def test_run_names_the_provider_it_waits_for() -> None:
     told = doing(("orig", 2), ("gpt-k1", 2))
     hear(told, StepEnded("orig", "q1", "search/turn/1", "webdancer", False, 0.5, Usage()))
     hear(told, AttemptFailed("gpt-k1", "q1", "answer/1", "ernie", "transient", "503", 1.0))
@@ -176,7 +176,7 @@ def test_an_outage_is_no_part_of_the_pace() -> None:
     assert part(told, "a")["eta_s"] == pytest.approx(14.0)  # seven of two seconds each
 
 
-def test_a_run_that_will_not_go_on_says_why_and_not_when_it_is_done() -> None:
+def test_held_up_run_has_a_reason_and_no_time_left() -> None:
     told = doing(("gpt-k1", 2))
     hear(told, *job("gpt-k1", "q1", failed=True), CircuitChanged("ernie", open=True, reason="503"))
     hear(told, GroupHeldUp("gpt-k1", "ernie"))
@@ -184,7 +184,7 @@ def test_a_run_that_will_not_go_on_says_why_and_not_when_it_is_done() -> None:
     assert (one["note"], one["n_failed"], one["eta_s"]) == ("held up: ernie is gone", 1, None)
 
 
-def test_a_finished_run_waits_for_nobody() -> None:
+def test_finished_run_waits_for_no_provider() -> None:
     told = doing(("orig", 1))
     hear(told, *job("orig", "q1", lane="webdancer"))
     hear(told, CircuitChanged("webdancer", open=True, reason="503"))
@@ -200,7 +200,7 @@ def test_of_a_budget_all_sessions_count() -> None:
     assert (live["max_usd"], live["max_calls"], live["max_tokens"]) == (2.0, 10, None)
 
 
-def test_what_a_person_should_know_is_said_once() -> None:
+def test_notice_is_returned_once() -> None:
     told = doing(("a", 4))
     hear(told, *job("a", "q1"), LanePaused("gpt", 0.2), LanePaused("gpt", 12.0), Notice("line 3 is damaged"))
     assert told.notices() == ["gpt: rate limited (429), pausing 12 s", "line 3 is damaged"]
@@ -210,13 +210,13 @@ def test_what_a_person_should_know_is_said_once() -> None:
     assert told.live()["note"] == "stopping: interrupted"
 
 
-def test_what_nobody_shows_does_not_pile_up() -> None:
+def test_notices_without_a_display_are_limited() -> None:
     told = doing(("a", 4))
     hear(told, *(Notice(str(n)) for n in range(MAX_NOTICES + 5)))
     assert told.notices()[0] == "5"
 
 
-def test_a_group_that_nobody_announced_is_counted_all_the_same() -> None:
+def test_unannounced_group_is_counted() -> None:
     told = doing()
     hear(told, *job("surprise", "q1"))
     assert (told.live()["n_done"], told.live()["n_expected"]) == (1, 0)
@@ -239,7 +239,7 @@ STATUS = LaneStatus(
 )
 
 
-def test_a_lane_is_asked_and_its_last_minute_counted() -> None:
+def test_lane_shows_its_status_and_rates() -> None:
     clock = Clock()
     told, sent = doing(("a", 4), clock=clock), 0
 
@@ -256,7 +256,7 @@ def test_a_lane_is_asked_and_its_last_minute_counted() -> None:
     assert (lane["open_s"], lane["paused_s"], lane["reason"]) == (34.0, 0.0, "HTTP 503")
 
 
-def test_what_is_counted_in_bulk_counts_like_what_is_seen() -> None:
+def test_bulk_events_count_like_single_events() -> None:
     told = doing(("a", 10), ("b", 4))
     hear(told, JobsFound("a", 1), StepsCounted("a", "gpt", 5, 2, 1, tokens=600, usd=0.25))
     hear(told, StepsCounted("a", "", calls=3, retries=1), JobsCounted("a", 3, failed=1, executed=8, steps=10))
@@ -268,7 +268,7 @@ def test_what_is_counted_in_bulk_counts_like_what_is_seen() -> None:
     assert (part(told, "a")["note"], part(told, "b")["note"]) == ("waiting for gpt", "")
 
 
-def test_what_is_counted_in_bulk_tells_how_long_it_takes() -> None:
+def test_bulk_events_give_the_time_left() -> None:
     clock = Clock()
     told = doing(("a", 10), clock=clock)
     hear(told, GroupBegan("a"))
@@ -278,7 +278,7 @@ def test_what_is_counted_in_bulk_tells_how_long_it_takes() -> None:
     assert told.live()["eta_s"] == pytest.approx(35.0)
 
 
-def test_workers_are_asked_and_the_last_minute_of_each_is_counted() -> None:
+def test_workers_show_their_status_and_rates() -> None:
     clock = Clock()
     told, calls, names = doing(("a", 4), clock=clock), 0, ["w1"]
 
@@ -300,7 +300,7 @@ def test_workers_are_asked_and_the_last_minute_of_each_is_counted() -> None:
     assert [one["calls_per_min"] for one in told.live()["workers"]] == [295, 600]
 
 
-def test_it_says_who_speaks_and_since_when() -> None:
+def test_live_names_process_and_start() -> None:
     clock = Clock()
     told = doing(("a", 4), clock=clock)
     clock.now = 5.0
