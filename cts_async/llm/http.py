@@ -122,24 +122,25 @@ class HttpEndpoint:
         total_s: float,
         idle_s: float | None = None,
         *,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int | None = None,
         keep_headers: bool = False,
     ) -> HttpResponse:
         """Send one request and return its complete response, within `total_s` and with no pause longer than `idle_s`.
 
-        `headers` are the result of `encode_headers`; the response body has at most `max_bytes`, decompressed.
-        `keep_headers` returns all headers also of a 200. Raises TimeoutError (aiohttp.ConnectionTimeoutError where
-        nothing was sent yet) and aiohttp.ClientError.
+        `headers` are the result of `encode_headers`. The response body has at most `max_bytes` (default MAX_BYTES),
+        decompressed. `keep_headers` returns all headers also of a 200. Raises TimeoutError
+        (aiohttp.ConnectionTimeoutError where nothing was sent yet) and aiohttp.ClientError.
         """
         if body is None:
             request = b"%b%b\r\n" % (self._head, headers)
         else:
             request = b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, headers, len(body), body)
         simple = idle_s is None and not keep_headers
+        most = MAX_BYTES if max_bytes is None else max_bytes
         try:
-            return await self._exchange(request, total_s, idle_s, max_bytes, simple=simple)
+            return await self._exchange(request, total_s, idle_s, most, simple=simple)
         except _StaleConnection:
-            return await self._exchange(request, total_s, idle_s, max_bytes, simple=simple, reuse=False)
+            return await self._exchange(request, total_s, idle_s, most, simple=simple, reuse=False)
 
     async def reach(self, total_s: float) -> None:
         """Connect as a request would, through the proxy and with TLS, and hang up. Raises as `send` does."""

@@ -162,7 +162,7 @@ def test_a_file_may_be_called_like_a_pattern(write: Write) -> None:
     assert candidate_files(path) == (path,)
 
 
-def test_what_matches_nothing_is_refused_at_once(tmp_path: Path) -> None:
+def test_pattern_without_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="matches no file"):
         read_candidates(str(tmp_path / "*.jsonl"))
     with pytest.raises(InputError, match="directory without"):

@@ -33,7 +33,7 @@ def test_common_names_are_understood(field: str, theirs: str) -> None:
     assert Fields(FILE).value({"other": 1, theirs: "x"}, field, 1) == "x"
 
 
-def test_the_best_known_name_wins_wherever_it_stands() -> None:
+def test_preferred_alias_wins_regardless_of_position() -> None:
     fields = Fields(FILE)
     assert fields.text({"output": "raw", "answer": "final"}, "answer", 1) == "final"
     assert fields.text({"output": "raw"}, "answer", 2) == "raw"

@@ -147,7 +147,7 @@ BAD = [
 ]
 
 
-def test_bad_lines_are_left_out_by_name_and_counted(write: Write) -> None:
+def test_skipped_gold_lines_are_named_in_notes(write: Write) -> None:
     gold = read_gold(write("gold.jsonl", BAD), skip_bad=True)
     assert sorted(record.line for record in gold.by_query.values()) == [1, 7]
     assert [(one.line, one.name) for one in gold.left_out] == [
@@ -181,7 +181,7 @@ def test_a_gold_without_any_weight_is_whole(write: Write) -> None:
     assert gold.notes == ("no nugget has a weight: each counts 1",)
 
 
-def test_nothing_but_bad_lines_is_refused_as_ever(write: Write) -> None:
+def test_gold_of_bad_lines_only_is_refused(write: Write) -> None:
     path = write("gold.jsonl", BAD[1:5])
     with pytest.raises(InputError, match=r"gold\.jsonl:1: field 'gold.nuggets': is empty"):
         read_gold(path, skip_bad=True)
@@ -201,7 +201,7 @@ def test_queries_join_whatever_their_width_and_white_space(write: Write) -> None
     assert gold.lookup("北京", None) is None
 
 
-def test_where_the_id_belongs_to_another_query_the_query_decides(write: Write) -> None:
+def test_query_decides_if_id_belongs_to_another_query(write: Write) -> None:
     rows = [record([N1], id="1", fused_query="p"), record([N2], id="2", fused_query="q")]
     gold = read_gold(write("gold.jsonl", rows))
     assert gold.lookup("1", "q") == (READ[1],)

@@ -52,7 +52,7 @@ def test_an_instance_the_gold_does_not_know_can_run_but_not_be_scored(write: Wri
     assert [len(i.nuggets) for i in read_queries(path, gold=gold)] == [0, 1]
 
 
-def test_made_up_ids_never_join(write: Write) -> None:
+def test_generated_ids_never_join(write: Write) -> None:
     gold = read_gold(write("gold.jsonl", [{"id": "q0001", "nuggets": [{"text": "G", "weight": 1}]}]))
     error = refusal(write("q.csv", "fused_query,blurred_query\nf,b\n"), gold=gold)
     assert "nothing in it can be joined" in str(error)
@@ -72,7 +72,7 @@ def test_a_file_that_joins_nowhere_is_refused_with_the_fields_of_both(write: Wri
     assert "'qid', 'query', 'nuggets'" in str(caught.value)
 
 
-def test_an_id_twice_names_both_lines(write: Write) -> None:
+def test_repeated_id_names_both_lines(write: Write) -> None:
     error = refusal(write("q.csv", "qid,oq,bq\n1,f,b\n2,f,b\n1,g,c\n"))
     assert (error.line, error.field) == (4, "qid")
     assert "'1' is already used on line 2" in str(error)

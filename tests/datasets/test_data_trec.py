@@ -75,7 +75,7 @@ def test_another_encoding_is_named_with_its_line(file: Path, read: Read, good: s
 
 
 @pytest.mark.parametrize(("read", "good"), READERS)
-def test_a_line_without_end_is_not_held_in_memory(file: Path, read: Read, good: str) -> None:
+def test_endless_line_is_not_held_in_memory(file: Path, read: Read, good: str) -> None:
     assert refusal(read, file, good + "x" * 200, max_line_bytes=100) == ":2: is longer than 100 bytes"
     with file.open("wb") as sparse:
         sparse.truncate(1 << 30)
@@ -84,6 +84,6 @@ def test_a_line_without_end_is_not_held_in_memory(file: Path, read: Read, good: 
 
 
 @pytest.mark.parametrize(("read", "good"), READERS)
-def test_a_missing_file_is_said(file: Path, read: Read, good: str) -> None:
+def test_missing_file_is_an_input_error(file: Path, read: Read, good: str) -> None:
     with pytest.raises(InputError, match="no such file"):
         read(file)

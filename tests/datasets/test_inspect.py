@@ -38,7 +38,7 @@ def facts(spec: Any, gold: Path | None = None) -> dict[str, Any]:
     return open_to_inspect(str(spec), gold).contents().as_json()
 
 
-def test_a_file_of_ones_own_by_hand(write: Write) -> None:
+def test_contents_of_plain_file(write: Write) -> None:
     found = facts(write("q.jsonl", ROWS))
     assert (found["instances"], found["queries"], found["intents"], found["alike"]) == (3, 2, 3, 1)
     assert (found["nuggets"]["instances"], found["nuggets"]["total"]) == (1, 2)
@@ -63,7 +63,7 @@ def test_phrases_say_what_is_missing(write: Write) -> None:
     assert "no nuggets: gold has to be built (cts gold)" in said
 
 
-def test_all_of_qulac_is_read_and_its_oddities_told(write: Write) -> None:
+def test_contents_of_qulac_include_its_oddities(write: Write) -> None:
     shelf = open_to_inspect(f"qulac:{write('qulac.json', SMALL)}")
     found = shelf.contents().as_json()
     assert (shelf.kind, found["instances"], found["topics"]) == ("qulac", 3, {"total": 2, "ambiguous": 1})
@@ -108,7 +108,7 @@ def test_an_item_has_its_human_answers(write: Write) -> None:
     assert item["human_answers"] == [{"question": "q one", "answer": "a of three"}]
 
 
-def test_an_id_that_is_not_there_is_answered_with_those_like_it(write: Write) -> None:
+def test_unknown_id_suggests_similar_ones(write: Write) -> None:
     with pytest.raises(UsageError, match="'2-3'"):
         item_of(open_to_inspect(f"qulac:{write('qulac.json', SMALL)}"), "2-4")
 
@@ -235,7 +235,7 @@ def shelf_of(instances: list[Instance]) -> Inspected:
 
 @settings(deadline=None, max_examples=60)
 @given(INSTANCES, st.sampled_from([".jsonl", ".csv"]))
-def test_whatever_the_texts_they_come_back(instances: list[Instance], suffix: str) -> None:
+def test_converted_file_reads_back_for_any_text(instances: list[Instance], suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         to = Path(folder) / f"out{suffix}"
         assert convert(shelf_of(instances), to) == len(instances)
@@ -277,7 +277,7 @@ def test_panes_become_json_lines_and_no_csv(tmp_path: Path) -> None:
         convert(shelf, tmp_path / "panes.csv")
 
 
-def test_nothing_is_replaced_unasked_and_no_other_format_guessed(write: Write) -> None:
+def test_convert_refuses_existing_files_and_unknown_suffixes(write: Write) -> None:
     source, to = write("q.csv", "fused_query,blurred_query\nf,b\n"), write("there.jsonl", "old")
     shelf = open_to_inspect(str(source))
     with pytest.raises(UsageError, match="--force"):
@@ -290,9 +290,7 @@ def test_nothing_is_replaced_unasked_and_no_other_format_guessed(write: Write) -
         convert(shelf, to.with_suffix(".json"))
 
 
-def test_a_mistake_on_the_way_leaves_the_old_file_and_no_half_one(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_conversion_keeps_the_old_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cts_async.datasets.instances._COUNTED_BYTES", 1)
     source, to = write("q.csv", "fused_query,blurred_query\nf,b\ng,\n"), write("there.jsonl", "old")
     with pytest.raises(InputError) as caught:

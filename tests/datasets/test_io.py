@@ -292,13 +292,13 @@ def test_a_file_at_the_bound_is_read(write: Write) -> None:
         ('{"a": 1}'.encode("utf-16"), 1, "is UTF-16, not UTF-8"),
     ],
 )
-def test_what_is_no_json_is_located(write: Write, content: bytes, line: int, says: str) -> None:
+def test_invalid_json_is_located(write: Write, content: bytes, line: int, says: str) -> None:
     error = json_file_refusal(write("a.json", content))
     assert error.line == line
     assert says in str(error)
 
 
-def test_a_key_that_stands_twice_is_named_with_its_line(write: Write) -> None:
+def test_repeated_key_is_located(write: Write) -> None:
     error = json_file_refusal(
         write("a.json", '{"x": {"a": 1},\n "y": {"b": "\\"b\\":", "c": {"b": 1},\n "b": 2}}')
     )

@@ -91,7 +91,7 @@ def test_missing_columns_are_refused_with_those_there_are(write: Write) -> None:
         ("[1],now", "must be text, is a number"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_with_its_place(write: Write, cells: str, problem: str) -> None:
+def test_invalid_question_file_is_located(write: Write, cells: str, problem: str) -> None:
     with pytest.raises(InputError, match=problem) as refused:
         read_question_file(write("k.csv", f"id,questions,answers\na,{cells}\n"))
     assert refused.value.line == 2

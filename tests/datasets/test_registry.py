@@ -98,7 +98,7 @@ def test_the_digest_is_that_of_the_bytes(write: Write, tmp_path: Path) -> None:
         sha256_of(tmp_path / "none")
 
 
-def test_what_can_be_read_only_once_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     """Its digest would be that of nothing, since it is taken when all has been read."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -207,16 +207,16 @@ def package(write: Write, monkeypatch: pytest.MonkeyPatch) -> Path:
     return init.parent
 
 
-def test_a_checkout_has_it_under_data(package: Path) -> None:
+def test_sample_of_checkout_is_under_data(package: Path) -> None:
     assert sample_dir() == package.parent / "data" / "sample"
 
 
-def test_an_installed_package_has_it_inside(package: Path) -> None:
+def test_sample_of_installed_package_is_inside(package: Path) -> None:
     (package / "_sample").mkdir()
     assert sample_dir() == package / "_sample"
 
 
-def test_it_opens_with_gold_and_corpus(package: Path, write: Write) -> None:
+def test_sample_opens_with_gold_and_corpus(package: Path, write: Write) -> None:
     queries = write("root/data/sample/queries.jsonl", SAMPLE_QUERIES)
     gold = write("root/data/sample/gold.jsonl", SAMPLE_GOLD)
     corpus = write("root/data/sample/corpus.jsonl", "")
@@ -226,14 +226,14 @@ def test_it_opens_with_gold_and_corpus(package: Path, write: Write) -> None:
     assert [nugget.text for instance in dataset.instances() for nugget in instance.nuggets] == ["x"]
 
 
-def test_a_world_of_ones_own_has_the_same_files(write: Write) -> None:
+def test_sample_opens_another_folder(write: Write) -> None:
     folder = write("world/queries.jsonl", SAMPLE_QUERIES).parent
     write("world/gold.jsonl", SAMPLE_GOLD)
     dataset = open_sample(str(folder), None, {})
     assert (dataset.path.parent, dataset.corpus) == (folder, None)
 
 
-def test_a_world_without_gold_names_the_missing_file(write: Write) -> None:
+def test_sample_without_gold_is_an_input_error(write: Write) -> None:
     folder = write("world/queries.jsonl", SAMPLE_QUERIES).parent
     with pytest.raises(InputError, match=r"gold\.jsonl: no such file"):
         open_sample(str(folder), None, {})

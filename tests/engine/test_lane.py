@@ -1,18 +1,42 @@
-"""A lane keeps its account's limits, serves the oldest first, and lets everybody go when the run stops."""
+"""Lanes: admission order, concurrency, pauses, outages and status, in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from virtual_time import run_virtual
 
-from cts_async.engine.events import CircuitChanged, Events, LanePaused, LimitLearned
+from cts_async.engine.events import (
+    CircuitChanged,
+    Event,
+    Events,
+    LaneInUse,
+    LanePaused,
+    LaneStatus,
+    LimitLearned,
+)
+from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane, LaneLimits, Permit
 from cts_async.engine.ratelimit import LimitKind, Quota, Quotas
-from cts_async.errors import Interrupted, ProviderDown, RateLimited, TimedOut, TransientError
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import Executed, Step, step_key
+from cts_async.errors import (
+    Interrupted,
+    ProviderDown,
+    ProviderRefused,
+    RateLimited,
+    StepError,
+    TimedOut,
+    TransientError,
+)
 
 KNOWN = LaneLimits(requests_per_min=60_000, kind="bucket")
 
@@ -198,7 +222,7 @@ def test_one_probe_at_a_time_though_what_was_sent_before_ends_meanwhile(late: st
 @pytest.mark.parametrize(
     ("error", "outage"),
     [
-        (TimedOut("no answer within 120 s"), False),
+        (TimedOut("no response within 120 s"), False),
         (TimedOut("no connection within 15 s", unsent=True), True),
         (TransientError("reset by peer"), True),
     ],
@@ -557,3 +581,353 @@ def test_refused_tokens_come_back_where_bursts_are_allowed_and_not_into_an_even_
     # 2 x 3,000 (the estimate and its caution) fit into a window at once, and take 5,500 / 99 s or more evenly.
     assert run_virtual(lambda: main("sliding")) == pytest.approx(0.0, abs=0.1)
     assert run_virtual(lambda: main("paced")) > 50.0
+
+
+PATIENCE_S = 20_000.0
+"""Longer than any debt, pause or outage that the cases below can add up to."""
+
+limits = st.builds(
+    LaneLimits,
+    requests_per_min=st.sampled_from([None, 30.0, 600.0, 6000.0]),
+    tokens_per_min=st.sampled_from([None, 3000.0, 60_000.0]),
+    max_concurrency=st.integers(1, 6),
+    kind=st.sampled_from(["paced", "sliding", "bucket", "auto"]),
+    window_s=st.sampled_from([60.0, 60.0, 10.0, 1.0]),
+    max_outage_s=st.just(1e9),
+    raisable=st.booleans(),
+)
+quotas = st.one_of(
+    st.none(),
+    st.builds(
+        Quotas,
+        st.none()
+        | st.builds(
+            Quota, st.sampled_from([20.0, 600.0]), st.none() | st.floats(0, 20), st.none() | st.floats(-5, 90)
+        ),
+        st.none()
+        | st.builds(
+            Quota,
+            st.sampled_from([3000.0, 60_000.0]),
+            st.none() | st.floats(0, 3000),
+            st.none() | st.floats(-5, 90),
+        ),
+    ),
+)
+errors = st.one_of(
+    st.builds(
+        RateLimited,
+        st.just("429"),
+        retry_after_s=st.sampled_from([None, 0.0, 0.5, 1.5, 7.0]),
+        status=st.just(429),
+    ),
+    st.builds(TransientError, st.just("503"), status=st.just(503)),
+    st.builds(TransientError, st.just("reset")),
+    st.builds(TimedOut, st.just("no answer")),
+)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Comes at `at_s`, and sends until it is answered: first with every one of `errors`, each after `seconds`."""
+
+    at_s: float
+    seq: int
+    tokens: float
+    seconds: float
+    errors: list[TransientError]
+    used: float | None
+    quotas: Quotas | None
+    leaves_at_s: float | None
+
+
+callers = st.lists(
+    st.builds(
+        Caller,
+        at_s=st.floats(0, 30),
+        seq=st.integers(0, 5),
+        tokens=st.sampled_from([0.0, 10.0, 800.0, 5000.0]),
+        seconds=st.sampled_from([0.0, 0.3, 1.0, 20.0]),
+        errors=st.lists(errors, max_size=4),
+        used=st.sampled_from([None, 0.0, 10.0, 2000.0, 9000.0]),
+        quotas=quotas,
+        leaves_at_s=st.none() | st.none() | st.floats(0, 60),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@dataclass(frozen=True)
+class Sent:
+    seq: int
+    asked_at: float
+    permit: Permit
+
+
+async def call(lane: Lane, caller: Caller, name: str, sent: list[Sent]) -> None:
+    loop = asyncio.get_running_loop()
+    for error in [*caller.errors, None]:
+        asked_at = loop.time()
+        permit = await lane.admit(caller.seq, caller.tokens)
+        sent.append(Sent(caller.seq, asked_at, permit))
+        try:
+            await asyncio.sleep(caller.seconds)
+        except asyncio.CancelledError:
+            lane.abandoned(permit)
+            raise
+        if error is None:
+            lane.succeeded(permit, caller.used, caller.quotas)
+        else:
+            lane.failed(permit, error, name)
+
+
+async def come_and_go(lane: Lane, caller: Caller, name: str, sent: list[Sent]) -> None:
+    await asyncio.sleep(caller.at_s)
+    try:
+        await asyncio.wait_for(call(lane, caller, name, sent), caller.leaves_at_s)
+    except TimeoutError:
+        return
+
+
+def in_order(sent: list[Sent]) -> bool:
+    """Whether nobody was let in while an older one had been waiting for some time."""
+    by_number = sorted(sent, key=lambda one: one.permit.number)
+    return not any(
+        later.seq < earlier.seq and later.asked_at < earlier.permit.sent_at
+        for i, earlier in enumerate(by_number)
+        for later in by_number[i + 1 :]
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(limits, callers)
+def test_everybody_is_let_in_in_the_end_and_the_oldest_first(
+    limits: LaneLimits, callers: list[Caller]
+) -> None:
+    async def main() -> tuple[int, int, list[Sent]]:
+        lane, sent = Lane("x", limits), list[Sent]()
+        dispatcher = asyncio.create_task(lane.dispatch())
+        work = [come_and_go(lane, caller, f"k{i}", sent) for i, caller in enumerate(callers)]
+        await asyncio.wait_for(asyncio.gather(*work), PATIENCE_S)
+        await asyncio.sleep(PATIENCE_S)  # what those who left asked for may have been waited for until now
+        dispatcher.cancel()
+        return lane.in_flight, lane.waiting, sent
+
+    in_flight, waiting, sent = run_virtual(main)
+    assert (in_flight, waiting) == (0, 0)
+    assert in_order(sent)
+
+
+@settings(max_examples=50, deadline=None)
+@given(limits, callers, st.floats(0, 60))
+def test_a_stop_at_any_time_lets_everybody_go(limits: LaneLimits, callers: list[Caller], at_s: float) -> None:
+    async def main() -> tuple[int, int, float]:
+        lane = Lane("x", limits)
+        dispatcher = asyncio.create_task(lane.dispatch())
+        asyncio.get_running_loop().call_later(at_s, lane.stop, Interrupted("stop"))
+        work = [come_and_go(lane, caller, f"k{i}", []) for i, caller in enumerate(callers)]
+        ends = await asyncio.gather(*work, return_exceptions=True)
+        ended_at = asyncio.get_running_loop().time()
+        assert all(end is None or isinstance(end, Interrupted) for end in ends)
+        await asyncio.sleep(max(0.0, at_s - ended_at))  # the stop may come after the last of them
+        dispatcher.cancel()
+        return lane.in_flight, lane.waiting, ended_at
+
+    in_flight, waiting, ended_at = run_virtual(main)
+    assert (in_flight, waiting) == (0, 0)
+    # Who is under way when it stops comes to an end; who comes later is turned away.
+    assert ended_at <= max(at_s, 30.0) + 20.0
+
+
+UNKNOWN, PACED = LaneLimits(), LaneLimits(requests_per_min=600)
+Refuses = Callable[[int, float], bool]
+"""Whether a job's request is refused at a time."""
+
+
+@dataclass
+class Ended:
+    """How a run went: jobs done and failed in order of their ends, requests sent, seconds it took."""
+
+    done: list[int] = field(default_factory=list)
+    failed: list[int] = field(default_factory=list)
+    sent: list[int] = field(default_factory=list)
+    stopped: str = ""
+    took_s: float = 0.0
+
+
+def run(folder: Path, limits: LaneLimits, asks_s: float | None, refuses: Refuses, jobs: int = 40) -> Ended:
+    """`jobs` of one step each, 16 at a time; an answer takes half a second, a refusal a twentieth."""
+    ended = Ended()
+
+    def job(i: int, journal: Journal, lane: Lane) -> Job:
+        async def execute(_: object) -> Executed:
+            ended.sent.append(i)
+            await asyncio.sleep(0.05)
+            if refuses(i, asyncio.get_running_loop().time()):
+                raise RateLimited("slower, please", retry_after_s=asks_s, status=429)
+            await asyncio.sleep(0.45)
+            return Executed({"text": ""})
+
+        async def walk(ctx: Context) -> Any:
+            return await ctx.step(Step("ask", step_key(i), execute, lambda response: response, lane=lane))
+
+        async def finish(result: Any) -> None:
+            (ended.failed if isinstance(result, StepError) else ended.done).append(i)
+
+        return Job("run", str(i), journal, walk, finish)
+
+    async def main() -> None:
+        lane, journal = Lane("x", limits), Journal(folder / "steps.jsonl")
+        try:
+            await Runner([lane], in_flight=16).run(job(i, journal, lane) for i in range(jobs))
+        except ProviderDown as down:
+            ended.stopped = str(down)
+        ended.took_s = asyncio.get_running_loop().time()
+
+    run_virtual(main)
+    return ended
+
+
+@pytest.mark.parametrize("limits", [UNKNOWN, PACED])
+@pytest.mark.parametrize("asks_s", [0.0, 1.0, None, 20.0])
+def test_ten_minutes_of_refusals_cost_no_instance(
+    tmp_path: Path, limits: LaneLimits, asks_s: float | None
+) -> None:
+    ended = run(tmp_path, limits, asks_s, lambda _, now: now < 600)
+    assert (sorted(ended.done), ended.failed, ended.stopped) == (list(range(40)), [], "")
+    # Pauses grow to 15 s where the provider asks for less, to 60 s where it says nothing.
+    assert len(ended.sent) < 40 + 75
+    assert ended.took_s < 600 + 120
+
+
+@pytest.mark.parametrize("limits", [UNKNOWN, PACED])
+@pytest.mark.parametrize("asks_s", [0.0, 1.0, None, 20.0])
+def test_refusals_that_outlast_an_outage_stop_the_run_and_fail_nobody(
+    tmp_path: Path, limits: LaneLimits, asks_s: float | None
+) -> None:
+    ended = run(tmp_path, limits, asks_s, lambda _, now: True)
+    assert (ended.done, ended.failed) == ([], [])
+    assert "x has refused all requests for 9" in ended.stopped
+    assert "(slower, please); completed work is saved, the same command resumes" in ended.stopped
+    assert 900 < ended.took_s <= 960
+
+
+def test_what_a_provider_asks_for_is_enough_while_it_serves_somebody(tmp_path: Path) -> None:
+    ended = run(tmp_path, UNKNOWN, 1.0, lambda _, now: now % 10 < 1)
+    # 40 answers of half a second, at least 8 at a time, and a second's pause now and then.
+    assert ended.failed == []
+    assert ended.took_s < 20
+
+
+@pytest.mark.parametrize("asks_s", [1.0, None])
+def test_a_request_that_is_always_refused_lets_the_others_go_first(
+    tmp_path: Path, asks_s: float | None
+) -> None:
+    ended = run(tmp_path, PACED, asks_s, lambda i, _: i == 0)
+    assert (sorted(ended.done), ended.failed) == (list(range(1, 40)), [0])
+    assert ended.sent.count(0) == 41  # the first time, and 40 retries
+    # All others are done before it is given up; it was their elder all the time.
+    last_of_others = len(ended.sent) - 1 - next(k for k, i in enumerate(reversed(ended.sent)) if i)
+    assert ended.sent[: last_of_others + 1].count(0) < 20
+
+
+def test_many_that_are_always_refused_do_not_keep_the_others_from_their_turn(tmp_path: Path) -> None:
+    ended = run(tmp_path, PACED, None, lambda i, _: i < 6)
+    assert sorted(ended.done) == list(range(6, 40))
+    assert ended.failed == []
+    assert "refused all requests" in ended.stopped
+
+
+def told(lane_use: Callable[[Lane], Awaitable[None]], limits: LaneLimits) -> LaneStatus:
+    """What a lane says after `lane_use`, asked by the clock of its loop."""
+
+    async def main() -> LaneStatus:
+        lane = Lane("gpt", limits)
+        async with asyncio.TaskGroup() as tasks:
+            dispatcher = tasks.create_task(lane.dispatch())
+            await asyncio.sleep(0)
+            await lane_use(lane)
+            status = lane.status(asyncio.get_running_loop().time())
+            dispatcher.cancel()
+        return status
+
+    return run_virtual(main)
+
+
+def test_it_counts_who_is_under_way_and_who_waits() -> None:
+    async def use(lane: Lane) -> None:
+        first, _ = await lane.admit(0, 100), await lane.admit(1, 100)
+        third = asyncio.ensure_future(lane.admit(2, 100))
+        lane.succeeded(first, 80.0)
+        await third
+        waiting = asyncio.ensure_future(lane.admit(3, 100))
+        await asyncio.sleep(0)
+        lane.stop(Interrupted("Ctrl-C"))
+        with pytest.raises(Interrupted):
+            await waiting
+
+    status = told(use, LaneLimits(max_concurrency=2, requests_per_min=600, kind="sliding"))
+    assert (status.in_flight, status.places, status.waiting) == (2, 2, 0)
+    assert (status.sent, status.tokens) == (3, 80.0)
+    # Who interrupted the run was no provider that is gone.
+    assert (status.gone, status.reason, status.probe_s, status.paused_s) == (False, "", None, 0.0)
+
+
+def test_with_its_first_request_a_lane_says_how_it_can_be_asked() -> None:
+    async def main() -> list[Event]:
+        heard: list[Event] = []
+        lane = Lane("gpt", LaneLimits(), Events(heard.append))
+        for n in range(3):
+            await lane.admit(n)
+        return heard
+
+    (in_use,) = run_virtual(main)
+    assert isinstance(in_use, LaneInUse)
+    assert (in_use.lane, in_use.ask().sent, in_use.ask().in_flight) == ("gpt", 3, 3)
+
+
+def test_refusals_are_counted_and_their_pause_runs_down() -> None:
+    async def use(lane: Lane) -> None:
+        lane.failed(await lane.admit(0), RateLimited("slower", retry_after_s=30.0), "step")
+        await asyncio.sleep(10.0)
+
+    status = told(use, LaneLimits())
+    assert status.answers_429 == 1
+    assert status.paused_s == pytest.approx(20.0)
+
+
+def test_even_flow_goes_on_at_95_percent_after_a_refusal() -> None:
+    async def use(lane: Lane) -> None:
+        lane.failed(await lane.admit(0), RateLimited("slower", retry_after_s=30.0), "step")
+
+    assert told(use, LaneLimits(requests_per_min=600)).requests_per_min == pytest.approx(570.0)
+
+
+def test_an_outage_says_when_the_next_look_is_and_what_began_it() -> None:
+    async def use(lane: Lane) -> None:
+        for n in range(5):
+            permit = await lane.admit(n)
+            lane.failed(permit, TransientError("HTTP 503", status=503), f"step {n}")
+
+    status = told(use, LaneLimits())
+    assert status.probe_s == pytest.approx(1.0)
+    assert (status.reason, status.gone) == ("HTTP 503", False)
+
+
+def test_a_provider_that_is_gone_has_no_next_look() -> None:
+    async def use(lane: Lane) -> None:
+        lane.stop(ProviderRefused("HTTP 401"))
+
+    status = told(use, LaneLimits())
+    assert (status.gone, status.reason, status.probe_s) == (True, "HTTP 401", None)
+
+
+@pytest.mark.parametrize("kind", ["paced", "sliding", "bucket", "auto"])
+def test_what_is_allowed_reads_as_it_was_configured(kind: LimitKind) -> None:
+    async def use(lane: Lane) -> None:
+        return
+
+    status = told(use, LaneLimits(requests_per_min=600, tokens_per_min=90_000, kind=kind, window_s=10.0))
+    assert (status.requests_per_min, status.tokens_per_min) == pytest.approx((600.0, 90_000.0))
+    nothing = told(use, LaneLimits())
+    assert (nothing.requests_per_min, nothing.tokens_per_min) == (None, None)

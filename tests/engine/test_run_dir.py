@@ -1,9 +1,10 @@
-"""One writer at a time, a manifest that is whole or absent, and a clear word when a run is another one."""
+"""Run directories: one writer, a checked identity, and a manifest of the right form."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from cts_async import __version__
-from cts_async.engine.run_dir import check_identity, locked, read_manifest, write_json
+from cts_async.engine.run_dir import check_identity, locked, read_manifest, sessions_of, write_json
 from cts_async.errors import EXIT_USAGE, InputError, RunLocked, StorageFull, UsageError
 
 HOLDER = """
@@ -326,3 +327,49 @@ def test_a_manifest_without_identity_is_another_run(tmp_path: Path) -> None:
     write_json(tmp_path / "run.json", {"version": "0.0.1"})
     with pytest.raises(UsageError, match="k was null, now 3"):
         check_identity(tmp_path, {"k": 3})
+
+
+SOUND = {
+    "identity": {"k": 3, "data": {"name": "sample"}, "judges": ["gpt"]},
+    "players": {"clarifier": "gpt", "support": None},
+    "prices": {"gpt-5": {"input": 1.25, "output": None}},
+    "n_expected": 8,
+    "sessions": [{"start": "2026-11-21T06:24:00Z", "wall_s": 2.5}, {}],
+}
+
+
+def written(folder: Path, manifest: dict[str, Any]) -> Path:
+    (folder / "run.json").write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("identity", None),
+        ("identity", ["x"]),
+        ("players", {"clarifier": 3}),
+        ("prices", {"gpt-5": {"input": "1.25"}}),
+        ("n_expected", "8"),
+        ("n_expected", -1),
+    ],
+)
+def test_a_part_of_another_form_is_named(tmp_path: Path, part: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"run.json: field '{part}': has to be "):
+        read_manifest(written(tmp_path, SOUND | {part: value}))
+
+
+@pytest.mark.parametrize(("part", "value"), [("k", "3"), ("k", True), ("data", []), ("judges", "gpt")])
+def test_so_is_one_in_another(tmp_path: Path, part: str, value: Any) -> None:
+    with pytest.raises(InputError, match=f"field 'identity.{part}': has to be "):
+        read_manifest(written(tmp_path, SOUND | {"identity": {part: value}}))
+
+
+@pytest.mark.parametrize("sessions", [None, {"a": 1}, "x", [7], [{"wall_s": "long"}]])
+def test_what_is_no_session_counts_for_none(sessions: Any) -> None:
+    assert sessions_of({"sessions": sessions}) == []
+
+
+def test_what_is_absent_is_no_fault(tmp_path: Path) -> None:
+    for manifest in ({}, SOUND, {"identity": {"k": None, "data": None}}):
+        assert read_manifest(written(tmp_path, manifest)) == manifest

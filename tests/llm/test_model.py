@@ -1,14 +1,188 @@
-"""What a model's calls may cost at most, as its catalogue entry and its parameters say."""
+"""A model in use: replies, prices, and which model served them."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
+from free_text import FreeText
+from hypothesis import given
+from hypothesis import strategies as st
 
-from cts_async.engine.step import Prices
+from cts_async.engine.events import Event, Events, Notice, Usage
+from cts_async.engine.journal import Journal, read_jsonl
+from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.runner import Context, Job, Runner
+from cts_async.engine.step import Prices, RetryPolicy
+from cts_async.errors import StepError, UnusableOutput
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.model import output_limit, prices_of
+from cts_async.llm.client import Client
+from cts_async.llm.coverage import CoverageList
+from cts_async.llm.messages import ChatRequest, Reply
+from cts_async.llm.model import Model, ServedModels, is_other_model, output_limit, prices_of
+from cts_async.llm.parsing import Expect
+from cts_async.llm.scheme_forms import Choice
+
+SPEC = ModelSpec("mine", "openai", "http://a.example/v1", "m-1", None, "mine", 8)
+TEXT = FreeText()
+GOOD = Reply("hello", "m-1", "stop", Usage(7, 2))
+
+
+class Says:
+    """A client that has its replies ready."""
+
+    def __init__(self, *replies: Reply) -> None:
+        self.replies = list(replies)
+        self.asked: list[ChatRequest] = []
+
+    async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
+        self.asked.append(request)
+        return self.replies.pop(0)
+
+
+class Aloud(FreeText):
+    """A form that thoughts belong to."""
+
+    keeps_thoughts: ClassVar[bool] = True
+
+
+def ask(
+    directory: Path,
+    client: Says,
+    spec: ModelSpec = SPEC,
+    served: ServedModels | None = None,
+    expect: Expect[str] = TEXT,
+    **how: Any,
+) -> tuple[Any, dict[str, Any]]:
+    """The value or the error that came of it, and the step's record."""
+    ended: list[Any] = []
+
+    async def walk(ctx: Context) -> str:
+        talk = [{"role": "user", "content": "hi"}]
+        return await model.ask(ctx, "greet", talk, expect, request={"q": "hi"}, **how)
+
+    async def finish(result: Any) -> None:
+        ended.append(result)
+
+    async def main() -> None:
+        journal = Journal(directory / "steps.jsonl")
+        await Runner([lane]).run([Job("run", "s01", journal, walk, finish)])
+        journal.close()
+
+    lane = Lane("mine", LaneLimits())
+    model = Model(spec, cast(Client, client), lane, served)
+    asyncio.run(main())
+    return ended[0], list(read_jsonl(directory / "steps.jsonl"))[-1]
+
+
+def test_a_plain_reply_leaves_its_text_alone_in_the_journal(tmp_path: Path) -> None:
+    value, record = ask(tmp_path, Says(GOOD))
+    assert (value, record["response"]) == ("hello", {"text": "hello"})
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "kept"),
+    [
+        ("hello", "They greet.", "They greet."),
+        ("<think>\nThey greet.\n</think>\n\nhello", "", "They greet."),
+        ("<think>So do I.</think>hello", "They greet.", "They greet.\n\nSo do I."),
+    ],
+)
+def test_reasoning_is_kept_beside_the_answer(tmp_path: Path, text: str, reasoning: str, kept: str) -> None:
+    value, record = ask(tmp_path, Says(replace(GOOD, text=text, reasoning=reasoning)))
+    assert (value, record["response"]) == ("hello", {"text": "hello", "reasoning": kept})
+
+
+def test_tags_that_belong_to_the_form_stay_in_the_text(tmp_path: Path) -> None:
+    text = "<think>They greet.</think><answer>hello</answer>"
+    value, record = ask(tmp_path, Says(replace(GOOD, text=text)), expect=Aloud())
+    assert (value, record["response"]) == (text, {"text": text})
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        (Reply("", "m-1", "stop", None), "the reply was empty"),
+        (
+            Reply("", "m-1", "stop", None, reasoning="Hm."),
+            "the reply was all reasoning and no answer",
+        ),
+        (Reply("<think>Hm.</think>", "m-1", "stop", None), "the reply was all reasoning and no answer"),
+        (Reply("hel", "m-1", "length", None), "the reply was cut off by its token limit; be shorter"),
+        (
+            Reply("<think>Hm, if", "m-1", "length", None),
+            "the reply was cut off by its token limit before its answer began; be shorter",
+        ),
+    ],
+)
+def test_without_a_whole_answer_the_model_is_told_so(tmp_path: Path, reply: Reply, problem: str) -> None:
+    client = Says(reply, GOOD)
+    value, record = ask(tmp_path, client)
+    assert value == "hello"
+    assert [(failed["kind"], failed["message"]) for failed in record["failed_attempts"]] == [
+        ("unusable_output", problem)
+    ]
+    complaint = client.asked[1].messages[-1]["content"]
+    assert problem in complaint
+    assert not any("Hm" in message["content"] for message in client.asked[1].messages)
+
+
+@pytest.mark.parametrize(
+    ("expect", "text"),
+    [
+        (CoverageList(("N1",)), '{"a":' * 1015 + "1" + "}" * 1015),
+        (CoverageList(("N1",)), '{"results":{"N1":' + "[" * 990 + "]" * 990 + "}}"),
+        (Choice(("this", "that")), "[" * 1010 + "]" * 1010),
+    ],
+)
+def test_a_reply_of_nothing_but_brackets_is_unusable_and_stops_nobody(
+    tmp_path: Path, expect: Expect[Any], text: str
+) -> None:
+    error, record = ask(tmp_path, Says(*[replace(GOOD, text=text)] * 4), expect=expect)
+    assert (type(error), len(record["failed_attempts"])) == (UnusableOutput, 4)
+    assert record["usage"] == {"input": 4 * 7, "output": 4 * 2}
+
+
+def test_a_refusal_ends_the_step_and_is_charged(tmp_path: Path) -> None:
+    client = Says(Reply("", "m-1", "stop", Usage(7, 2), refused="the model refuses: no"))
+    error, record = ask(tmp_path, client)
+    assert isinstance(error, StepError)
+    assert (error.kind, str(error), error.step) == ("refused", "the model refuses: no", "greet")
+    assert not record["ok"]
+    assert record["usage"] == {"input": 7, "output": 2}
+
+
+def test_what_a_model_refuses_does_not_make_another_step(tmp_path: Path) -> None:
+    """Neither the request nor its key has it, so that asking for it is remembered as not asking."""
+    spec = replace(SPEC, drops=("temperature",))
+    client = Says(GOOD)
+    _, first = ask(tmp_path, client, spec)
+    value, again = ask(tmp_path, Says(), spec, params={"temperature": 0.6})
+    assert (value, again["key"]) == ("hello", first["key"])
+    _, other = ask(tmp_path, Says(GOOD), SPEC, params={"temperature": 0.6})
+    assert other["key"] != first["key"]
+
+
+def test_another_model_s_answer_is_recorded_and_told(tmp_path: Path) -> None:
+    heard: list[Any] = []
+    served = ServedModels(Events(heard.append))
+    _, record = ask(tmp_path, Says(replace(GOOD, model="m-0")), served=served)
+    assert record["response"]["served_model"] == "m-0"
+    assert heard == [Notice("m-1 was requested, m-0 replies")]
+
+
+@pytest.mark.parametrize(("policy", "times"), [(None, 4), (RetryPolicy(max_unusable=1), 2)])
+def test_a_step_may_have_a_patience_of_its_own(
+    tmp_path: Path, policy: RetryPolicy | None, times: int
+) -> None:
+    client = Says(*[Reply(" ", "m-1", "stop", Usage(7, 2))] * 5)
+    ended, record = ask(tmp_path, client, policy=policy)
+    assert isinstance(ended, UnusableOutput)
+    assert record["attempts"] == len(client.asked) == times
 
 
 def spec(**prices: float) -> ModelSpec:
@@ -33,3 +207,68 @@ def test_prices_are_known_only_if_both_are() -> None:
 )
 def test_a_replys_limit_is_found_under_each_of_its_names(params: dict[str, Any], limit: int | None) -> None:
     assert output_limit(params) == limit
+
+
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [
+        ("gpt-5.2", "gpt-5.2"),
+        ("gpt-5.2", ""),
+        ("gpt-5.2", "gpt-5.2-2025-12-11"),
+        ("gpt-4", "gpt-4-0613"),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5-20250929"),
+        ("claude-sonnet-4-5", "claude-sonnet-4-5@20250929"),
+        ("claude-sonnet-4-5-latest", "claude-sonnet-4-5-20250929"),
+        ("gemini-2.5-pro", "models/gemini-2.5-pro"),
+        ("gemini-2.5-pro", "gemini-2.5-pro-001"),
+        ("gemini-2.5-pro", "gemini-2.5-pro-05-06"),
+        ("openai/gpt-5.2", "gpt-5.2"),
+        ("deepseek-v3", "deepseek-ai/DeepSeek-V3"),
+        ("qwen-max", "qwen-max-2507"),
+        ("llama3", "llama3:latest"),
+    ],
+)
+def test_a_snapshot_is_the_model_asked_for(asked: str, served: str) -> None:
+    assert not is_other_model(asked, served)
+
+
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [
+        ("gpt-5.2", "gpt-4o"),
+        ("gpt-5.2", "gpt-5.2-mini"),
+        ("gpt-5.2", "gpt-5.2-mini-2025-12-11"),
+        ("gpt-5", "gpt-5.2"),
+        ("gpt-5.2-2025-12-11", "gpt-5.2-2026-01-30"),
+        ("gpt-5.2-2025-12-11", "gpt-5.2"),  # not said to be the snapshot that was asked for
+        ("claude-sonnet-4", "claude-sonnet-4-5"),
+        ("claude-sonnet-4", "claude-sonnet-4-5-20250929"),
+        ("gemini-2.5-pro", "gemini-2.5-pro-preview-05-06"),
+        ("ernie-4.5-turbo", "ernie-4.5-turbo-128k"),
+        ("m", "m-4096"),
+        ("m", "m-32"),
+    ],
+)
+def test_any_other_name_is_another_model(asked: str, served: str) -> None:
+    assert is_other_model(asked, served)
+
+
+@given(
+    st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,30}", fullmatch=True),
+    st.dates(date(2020, 1, 1), date(2099, 12, 31)),
+)
+def test_every_name_is_its_own_and_any_day_s_snapshot_is_it(name: str, day: date) -> None:
+    assert not is_other_model(name, name)
+    assert not is_other_model(name, f"{name}-{day.isoformat()}")
+    assert not is_other_model(name, f"{name}-{day:%Y%m%d}")
+
+
+def test_another_model_is_told_once_for_each_pair() -> None:
+    heard: list[Event] = []
+    models = ServedModels(Events(heard.append))
+    for served in ("gpt-4o", "gpt-5.2-2025-12-11", "gpt-4o", "gpt-\x1b[31mred"):
+        models.note_served("gpt-5.2", served)
+    assert heard == [
+        Notice("gpt-5.2 was requested, gpt-4o replies"),
+        Notice("gpt-5.2 was requested, gpt-?[31mred replies"),
+    ]

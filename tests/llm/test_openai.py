@@ -94,7 +94,7 @@ def test_no_content_is_an_empty_text() -> None:
 def test_a_broken_body_under_200_is_transient(body: bytes) -> None:
     broken = raised(200, body)
     assert type(broken) is TransientError
-    assert "no chat completion" in str(broken)
+    assert "not a chat completion" in str(broken)
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 500, 502, 503, 504, 520, 529])

@@ -67,7 +67,7 @@ def said(findings: list[Finding]) -> set[tuple[str, str, str]]:
 @pytest.mark.parametrize(
     ("system", "requests", "rewrites"), [(RESPOND, 2 * K + 1, 1), (SELECT, 2 * K, 0), (AT_ONCE, 2 + K, 1)]
 )
-def test_a_conversation_as_it_was_held_is_proved(
+def test_untouched_conversation_is_held(
     runs: dict[str, Path], system: str, requests: int, rewrites: int
 ) -> None:
     audit = audit_run(runs[system])
@@ -78,7 +78,7 @@ def test_a_conversation_as_it_was_held_is_proved(
     assert audit.n_rewrites == INSTANCES * rewrites
 
 
-def test_every_scheme_and_mode_is_proved_over_both_languages(tmp_path: Path) -> None:
+def test_every_scheme_and_mode_is_held_in_both_languages(tmp_path: Path) -> None:
     settings = Settings(unknown_share=0.4)
     schemes, modes = ("standard", "at-standard", "cot"), ("respond", "select")
     for system, path in made(
@@ -104,7 +104,7 @@ def test_every_scheme_and_mode_is_proved_over_both_languages(tmp_path: Path) -> 
         (AT_ONCE, "rewrite", "qa_pairs"),
     ],
 )
-def test_a_word_of_the_intent_that_nobody_said(
+def test_word_of_intent_that_nobody_said_is_a_leak(
     copy: Callable[[str], Path], instance: str, system: str, step: str, field: str
 ) -> None:
     def change(record: Record) -> None:
@@ -119,9 +119,7 @@ def test_a_word_of_the_intent_that_nobody_said(
 
 
 @both
-def test_an_answer_that_was_given_may_be_known_afterwards_and_not_before(
-    copy: Callable[[str], Path], instance: str
-) -> None:
+def test_answer_may_be_known_only_after_its_turn(copy: Callable[[str], Path], instance: str) -> None:
     """What the user says at turn 2 stands in the reformulator's conversation, and must not in turn 2's question."""
     run = copy(RESPOND)
 
@@ -148,7 +146,7 @@ def test_an_answer_that_was_given_may_be_known_afterwards_and_not_before(
     ],
 )
 @both
-def test_a_conversation_with_another_answer(
+def test_changed_answer_in_conversation_is_found(
     copy: Callable[[str], Path], instance: str, system: str, step: str, problem: str
 ) -> None:
     run = copy(system)
@@ -187,7 +185,7 @@ def test_a_conversation_with_another_answer(
         (AT_ONCE, "answer/2", "clarification_question", "And?", "it was not asked exactly question 2"),
     ],
 )
-def test_another_text_than_the_one_remembered(
+def test_changed_field_is_found(
     copy: Callable[[str], Path], system: str, step: str, field: str, text: str, problem: str
 ) -> None:
     run = copy(system)
@@ -201,7 +199,7 @@ def test_another_text_than_the_one_remembered(
 @pytest.mark.parametrize(
     ("system", "step"), [(RESPOND, "answer/1"), (SELECT, "select/1"), (AT_ONCE, "answer/1")]
 )
-def test_another_intent_than_the_datas(copy: Callable[[str], Path], system: str, step: str) -> None:
+def test_digest_of_another_intent_is_found(copy: Callable[[str], Path], system: str, step: str) -> None:
     run = copy(system)
     plant(run, ENGLISH, step, lambda record: record["request"].update(on_record="0" * 16))
     (finding,) = violations(run)
@@ -209,7 +207,7 @@ def test_another_intent_than_the_datas(copy: Callable[[str], Path], system: str,
 
 
 @pytest.mark.parametrize("step", ["clarify/1", "reformulate/2", "answer/2"])
-def test_a_prompt_of_another_role(copy: Callable[[str], Path], step: str) -> None:
+def test_prompt_of_another_role_is_found(copy: Callable[[str], Path], step: str) -> None:
     run = copy(RESPOND)
     plant(run, ENGLISH, step, lambda record: record["request"].update(prompt="cot.en"))
     (finding,) = violations(run)
@@ -220,7 +218,7 @@ def test_a_prompt_of_another_role(copy: Callable[[str], Path], step: str) -> Non
     ("system", "step"),
     [(RESPOND, "clarify/2"), (RESPOND, "answer/1"), (RESPOND, "reformulate/2"), (SELECT, "select/2")],
 )
-def test_a_step_that_is_gone(copy: Callable[[str], Path], system: str, step: str) -> None:
+def test_missing_step_is_found(copy: Callable[[str], Path], system: str, step: str) -> None:
     run = copy(system)
     records = [r for r in read_jsonl(run / "steps.jsonl") if (r["instance"], r["step"]) != (ENGLISH, step)]
     write(run / "steps.jsonl", records)
@@ -228,14 +226,14 @@ def test_a_step_that_is_gone(copy: Callable[[str], Path], system: str, step: str
     assert [finding.problem for finding in missing] == [f"it has a result, but not these steps: {step}"]
 
 
-def test_a_turn_too_many(copy: Callable[[str], Path]) -> None:
+def test_superfluous_turn_is_found(copy: Callable[[str], Path]) -> None:
     run = copy(RESPOND)
     more = {**record_of(run, ENGLISH, "clarify/2"), "step": "clarify/3", "key": "0" * 32}
     write(run / "steps.jsonl", [*read_jsonl(run / "steps.jsonl"), more])
     assert "this run has no such turn" in {finding.problem for finding in violations(run)}
 
 
-def test_a_reformulation_with_what_nobody_said_is_found(copy: Callable[[str], Path]) -> None:
+def test_unelicited_constraint_in_reformulation_is_unsupported(copy: Callable[[str], Path]) -> None:
     run = copy(RESPOND)
 
     def change(record: Record) -> None:
@@ -249,7 +247,7 @@ def test_a_reformulation_with_what_nobody_said_is_found(copy: Callable[[str], Pa
     }
 
 
-def test_a_turn_that_was_done_again_is_no_finding(copy: Callable[[str], Path]) -> None:
+def test_repeated_turn_is_not_a_finding(copy: Callable[[str], Path]) -> None:
     """After damage a turn may have two replies; what follows has to follow from one of them."""
     run = copy(SELECT)
     again = record_of(run, ENGLISH, "clarify/1")
@@ -278,7 +276,7 @@ CHANGED: list[tuple[str, Callable[[dict[str, Any]], Any]]] = [
 
 
 @pytest.mark.parametrize(("system", "change"), CHANGED)
-def test_a_result_that_is_not_what_was_said(
+def test_result_that_does_not_follow_from_replies_is_found(
     copy: Callable[[str], Path], system: str, change: Callable[[dict[str, Any]], Any]
 ) -> None:
     run = copy(system)
@@ -291,7 +289,7 @@ def test_a_result_that_is_not_what_was_said(
     ]
 
 
-def test_a_scheme_that_there_is_not_cannot_be_audited(copy: Callable[[str], Path]) -> None:
+def test_unknown_scheme_is_refused(copy: Callable[[str], Path]) -> None:
     run = copy(RESPOND)
     manifest = json.loads((run / "run.json").read_text())
     manifest["identity"]["scheme"] = "haiku"
@@ -312,9 +310,7 @@ STEPS = st.sampled_from(
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from([RESPOND, SELECT, AT_ONCE]), st.data())
-def test_whatever_stands_in_its_files_the_audit_gives_a_verdict(
-    runs: dict[str, Path], system: str, data: st.DataObject
-) -> None:
+def test_any_file_content_gets_a_verdict(runs: dict[str, Path], system: str, data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:
         run = Path(shutil.copytree(runs[system], Path(folder) / "run"))
         name = data.draw(st.sampled_from(["steps.jsonl", "results.jsonl"]))

@@ -191,7 +191,7 @@ JSON = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(WALKS, st.data())
-def test_whatever_stands_in_a_journal_the_audit_gives_a_verdict(walk: Walk, data: st.DataObject) -> None:
+def test_any_journal_content_gets_a_verdict(walk: Walk, data: st.DataObject) -> None:
     records = walk.records()
     damaged = data.draw(st.sampled_from(records))
     within = data.draw(st.sampled_from([damaged, damaged["request"], damaged["response"]]))

@@ -57,7 +57,7 @@ def fields(record: Record) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("system", ["orig", "gold", "fake-k2"])
-def test_a_run_as_it_was_made_is_held(runs: dict[str, Path], system: str) -> None:
+def test_untouched_run_is_held(runs: dict[str, Path], system: str) -> None:
     audit = audit_run(runs[system])
     assert audit.findings == []
     assert (audit.n_held, audit.n_instances) == (INSTANCES, INSTANCES)
@@ -90,7 +90,7 @@ def test_every_budget_and_language_is_held_over_the_whole_sample(tmp_path: Path)
 
 
 @both
-def test_the_intent_in_the_clarifiers_request(run: Path, instance: str) -> None:
+def test_intent_in_clarifier_request_is_a_leak(run: Path, instance: str) -> None:
     plant(run, instance, "clarify", lambda r: fields(r).update(blurred_query=Q_STAR[instance]))
     audit = audit_run(run)
     assert PIECE[instance] in leaked(audit, instance, "clarify")
@@ -101,7 +101,7 @@ def test_the_intent_in_the_clarifiers_request(run: Path, instance: str) -> None:
 @pytest.mark.parametrize(
     ("instance", "word"), [("s01", "weekday"), ("s03", "安静"), ("s04", "seniors"), ("s02", "Millwharf")]
 )
-def test_one_word_of_the_intent_in_the_rewriters_fields(run: Path, instance: str, word: str) -> None:
+def test_word_of_intent_in_rewriter_request_is_a_leak(run: Path, instance: str, word: str) -> None:
     def change(record: Record) -> None:
         fields(record)["blurred_query"] += f" {word}"
 
@@ -112,7 +112,7 @@ def test_one_word_of_the_intent_in_the_rewriters_fields(run: Path, instance: str
 
 
 @both
-def test_an_extra_pair(run: Path, instance: str) -> None:
+def test_extra_pair_in_rewriter_request_is_found(run: Path, instance: str) -> None:
     def change(record: Record) -> None:
         fields(record)["qa_pairs"] += "\nQuestion 3: Which one?\nAnswer 3: the usual one"
 
@@ -123,7 +123,7 @@ def test_an_extra_pair(run: Path, instance: str) -> None:
     )
 
 
-def test_another_answer_than_the_one_remembered(run: Path) -> None:
+def test_changed_answer_in_rewriter_request_is_found(run: Path) -> None:
     def change(record: Record) -> None:
         pairs = fields(record)["qa_pairs"]
         fields(record)["qa_pairs"] = pairs[: pairs.rindex(": ")] + ": at noon"
@@ -133,20 +133,20 @@ def test_another_answer_than_the_one_remembered(run: Path) -> None:
 
 
 @both
-def test_the_intent_in_the_agents_question(run: Path, instance: str) -> None:
+def test_intent_in_agent_question_is_a_leak(run: Path, instance: str) -> None:
     plant(run, instance, "search/turn/1", lambda r: fields(r).update(question=Q_STAR[instance]))
     audit = audit_run(run)
     assert PIECE[instance] in leaked(audit, instance, "search/turn/1")
     assert "the agent's question is not the Rewriter's reply" in {f.problem for f in audit.findings}
 
 
-def test_the_intent_in_the_question_of_orig(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_intent_in_question_of_orig_is_a_leak(runs: dict[str, Path], tmp_path: Path) -> None:
     run = copied(runs["orig"], tmp_path)
     plant(run, ENGLISH, "search/turn/1", lambda r: fields(r).update(question=Q_STAR[ENGLISH]))
     assert PIECE[ENGLISH] in leaked(audit_run(run), ENGLISH, "search/turn/1")
 
 
-def test_gold_is_given_the_intent_and_nothing_else(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_gold_question_must_be_exactly_the_intent(runs: dict[str, Path], tmp_path: Path) -> None:
     run = copied(runs["gold"], tmp_path)
     plant(run, ENGLISH, "search/turn/1", lambda r: fields(r).update(question=f"{Q_STAR[ENGLISH]} in 2033"))
     (finding,) = audit_run(run).findings
@@ -154,7 +154,7 @@ def test_gold_is_given_the_intent_and_nothing_else(runs: dict[str, Path], tmp_pa
 
 
 @both
-def test_the_intent_in_a_later_turn(run: Path, instance: str) -> None:
+def test_intent_in_later_turn_is_a_leak(run: Path, instance: str) -> None:
     plant(
         run, instance, "search/turn/2", lambda r: r["request"].update(demand=f"Think of {Q_STAR[instance]}")
     )
@@ -185,7 +185,7 @@ def test_a_prompt_with_text_of_an_intent(run: Path, instance: str) -> None:
     assert ("provenance", "prompts/clarify.en.txt") in {(f.level, f.step) for f in audit.findings}
 
 
-def test_a_prompt_that_the_manifest_vouches_for_is_searched_all_the_same(run: Path) -> None:
+def test_prompt_in_manifest_is_searched_for_intents_too(run: Path) -> None:
     path = run / "prompts" / "rewrite.zh.txt"
     path.write_text(f"{path.read_text()}\n{Q_STAR[CHINESE]}\n")
     manifest = orjson.loads((run / "run.json").read_bytes())
@@ -194,7 +194,7 @@ def test_a_prompt_that_the_manifest_vouches_for_is_searched_all_the_same(run: Pa
     assert {finding.level for finding in audit_run(run).findings} == {"leak"}
 
 
-def test_a_prompt_that_is_gone_or_not_the_roles(run: Path) -> None:
+def test_missing_prompt_and_prompt_of_another_role_are_found(run: Path) -> None:
     (run / "prompts" / "clarify.en.txt").unlink()
     assert [finding.level for finding in audit_run(run).findings] == ["missing"]
     plant(run, ENGLISH, "clarify", lambda r: r["request"].update(prompt="answer.en"))
@@ -220,7 +220,7 @@ def test_an_answerer_that_saw_more_than_the_intent(run: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["clarify", "rewrite"])
-def test_nothing_may_hide_under_a_digest(run: Path, step: str) -> None:
+def test_unexpected_digest_in_request_is_found(run: Path, step: str) -> None:
     plant(run, ENGLISH, step, lambda r: r["request"].update(on_record="0123456789abcdef"))
     (finding,) = violations(audit_run(run))
     assert (finding.problem, finding.text) == (
@@ -229,7 +229,7 @@ def test_nothing_may_hide_under_a_digest(run: Path, step: str) -> None:
     )
 
 
-def test_a_rewritten_query_that_knows_what_nobody_said(run: Path) -> None:
+def test_unelicited_constraints_in_rewritten_query_are_found(run: Path) -> None:
     said = record_of(run, ENGLISH, "rewrite")["response"]["text"] + " on a weekday in 1999"
     plant(run, ENGLISH, "rewrite", lambda r: r["response"].update(text=said))
     plant(run, ENGLISH, "search/turn/1", lambda r: fields(r).update(question=said))
@@ -243,7 +243,7 @@ def test_a_rewritten_query_that_knows_what_nobody_said(run: Path) -> None:
 # --- What is missing, damaged or done again ------------------------------------------------------------------
 
 
-def test_a_result_without_its_steps_is_not_proved(run: Path) -> None:
+def test_result_without_its_steps_is_not_held(run: Path) -> None:
     records = [
         r for r in read_jsonl(run / "steps.jsonl") if (r["instance"], r["step"]) != ("s02", "answer/1")
     ]
@@ -260,7 +260,7 @@ def test_a_result_without_its_steps_is_not_proved(run: Path) -> None:
 
 
 @pytest.mark.parametrize(("step", "held"), [("judge/ernie", False), ("rewrite", False), ("clarify", True)])
-def test_a_failure_without_the_steps_before_it_is_not_proved(run: Path, step: str, held: bool) -> None:
+def test_failure_without_earlier_steps_is_not_held(run: Path, step: str, held: bool) -> None:
     """Who failed at the judge was asked, answered and searched before; who failed at the first step, nothing."""
     lines = list(read_jsonl(run / "results.jsonl"))
     error = {"step": step, "kind": "rejected", "message": "refused"}
@@ -273,7 +273,7 @@ def test_a_failure_without_the_steps_before_it_is_not_proved(run: Path, step: st
     )
 
 
-def test_a_damaged_line_is_named_and_what_was_done_again_counts(run: Path) -> None:
+def test_damaged_lines_are_noted_and_repeated_steps_count(run: Path) -> None:
     path = run / "steps.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     numbers = {(r["instance"], r["step"]): i for i, r in enumerate(map(orjson.loads, lines))}
@@ -287,7 +287,7 @@ def test_a_damaged_line_is_named_and_what_was_done_again_counts(run: Path) -> No
     assert f"2 damaged lines (line {min(clarify, turn) + 1}, {max(clarify, turn) + 1})" in audit.notes[0]
 
 
-def test_a_step_that_was_done_again_with_another_reply_is_held(run: Path) -> None:
+def test_repeated_step_with_another_reply_is_held(run: Path) -> None:
     """The Clarifier asked again: its first reply, and what followed from it, stays legal."""
     first = [r for r in read_jsonl(run / "steps.jsonl") if r["instance"] == ENGLISH]
     other = json.loads(
@@ -297,7 +297,7 @@ def test_a_step_that_was_done_again_with_another_reply_is_held(run: Path) -> Non
     assert audit_run(run).held
 
 
-def test_a_run_that_is_not_finished_is_audited_as_far_as_it_went(run: Path) -> None:
+def test_unfinished_run_is_audited_so_far(run: Path) -> None:
     write(run / "steps.jsonl", list(read_jsonl(run / "steps.jsonl"))[:7])
     (run / "results.jsonl").write_text("")
     audit = audit_run(run)
@@ -316,7 +316,7 @@ def test_a_result_that_does_not_follow_from_its_steps(run: Path) -> None:
 # --- The data ------------------------------------------------------------------------------------------------
 
 
-def test_data_that_moved_is_named_and_otherwise_the_results_tell(run: Path, tmp_path: Path) -> None:
+def test_moved_data_is_replaced_by_results_or_option(run: Path, tmp_path: Path) -> None:
     manifest = orjson.loads((run / "run.json").read_bytes())
     manifest["data"]["spec"] = "sample:gone"
     (run / "run.json").write_bytes(orjson.dumps(manifest))
@@ -326,14 +326,14 @@ def test_data_that_moved_is_named_and_otherwise_the_results_tell(run: Path, tmp_
     assert audit_run(run, data="sample").notes == ()
 
 
-def test_other_data_than_the_runs_is_refused(run: Path, tmp_path: Path) -> None:
+def test_data_of_another_run_is_refused(run: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "s01", "fused_query": "a", "blurred_query": "b"}\n')
     with pytest.raises(UsageError, match="sha256 differs"):
         audit_run(run, data=str(other))
 
 
-def test_what_is_no_run_is_refused(run: Path, tmp_path: Path) -> None:
+def test_directory_without_auditable_run_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a run directory"):
         audit_run(tmp_path / "nowhere")
     manifest: dict[str, Any] = orjson.loads((run / "run.json").read_bytes())

@@ -43,7 +43,7 @@ def test_neighbours_are_found_across_width_case_and_punctuation() -> None:
     assert found(FERRY, ["north of the quay"], "ＮＯＲＴＨ, quay") == ["north, quay"]
 
 
-def test_what_nobody_sees_hides_nothing() -> None:
+def test_invisible_characters_do_not_hide_a_leak() -> None:
     assert found(FERRY, ["ferry"], "week\u00adday and 20\u200b33") == ["weekday", "2033"]
 
 
@@ -51,7 +51,7 @@ def test_a_year_is_the_same_in_ideographs() -> None:
     assert found("2033年门票", ["门票"], "二〇三三年") == ["2033年"]
 
 
-def test_the_longest_piece_is_told_once() -> None:
+def test_longest_secret_span_is_reported_once() -> None:
     assert found(FERRY, ["ferry"], "ferry times from North Quay, please") == ["ferry times from north quay"]
 
 
@@ -60,7 +60,7 @@ def test_one_ideograph_says_nothing_and_two_do() -> None:
     assert found("图书馆二楼安静区", ["图书馆"], "图书馆安静吗") == ["安静"]
 
 
-def test_what_was_told_is_no_secret_but_its_parts_joined_otherwise_are() -> None:
+def test_known_parts_in_a_new_order_are_secret() -> None:
     assert found("图书馆二楼", ["图书馆", "二楼"], "图书馆和二楼") == []
     assert found("图书馆二楼", ["图书馆", "二楼"], "图书馆二楼") == ["馆二"]
 
@@ -71,7 +71,7 @@ def test_numbers_are_compared_without_separators_of_thousands(written: str, same
 
 
 @given(st.text(), st.text())
-def test_a_text_that_was_told_holds_no_secret(q_star: str, told: str) -> None:
+def test_known_text_contains_no_secret(q_star: str, told: str) -> None:
     assert found(q_star, [told], told) == []
 
 
@@ -118,7 +118,7 @@ def library(q_hat: str, pairs: Pairs) -> list[Addition]:
     return additions(q_hat, LIBRARY, LIBRARY_STAR, pairs)
 
 
-def test_what_the_query_and_the_answers_say_is_clean() -> None:
+def test_elicited_constraints_are_no_additions() -> None:
     assert museum("prices of a museum ticket for a senior", [("For whom?", "seniors")]) == []
     assert library("图书馆二楼座位的预约办法", [("几楼？", "二楼")]) == []
 
@@ -214,7 +214,7 @@ def test_chinese_words_that_any_clearer_query_may_have_are_no_constraint() -> No
     assert library("图书馆座位的预约办法和时间是什么", [("哪一个？", "unknown")]) == []
 
 
-def test_the_same_said_otherwise_is_no_finding() -> None:
+def test_paraphrase_is_no_addition() -> None:
     season = additions(
         "冬季垃圾分类投放时间", "垃圾分类投放时间", "老城区冬季垃圾分类投放时间", [("什么时候？", "冬天")]
     )

@@ -94,7 +94,7 @@ def test_pages_are_found_by_url(corpus: Corpus, url: str, expected: str | None):
     assert (page and page.id) == expected
 
 
-def test_urls_alike_are_told_apart_when_asked_exactly(tmp_path: Path):
+def test_exact_url_is_preferred_over_similar_ones(tmp_path: Path):
     path = write(tmp_path / "d", [("1", "http://x/a", "", "one"), ("2", "https://x/a", "", "two")])
     corpus = Corpus.open(path, tmp_path)
     found = [corpus.page(url) for url in ("https://x/a", "http://x/a", "x/a")]
@@ -140,7 +140,7 @@ def test_a_missing_file_is_an_input_error(tmp_path: Path):
         Corpus.open(tmp_path / "none.jsonl")
 
 
-def test_a_line_without_end_is_not_held_in_memory(tmp_path: Path):
+def test_endless_line_is_not_held_in_memory(tmp_path: Path):
     path = tmp_path / "docs.jsonl"
     path.write_bytes(GOOD + b"x" * 200)
     with (

@@ -33,7 +33,7 @@ def journal(folder: Path, *records: Any, name: str = "steps.jsonl") -> Path:
     return path
 
 
-async def test_a_query_is_found_by_its_text_whichever_instance_asked(tmp_path: Path) -> None:
+async def test_replayed_query_is_found_by_text_for_any_instance(tmp_path: Path) -> None:
     recorded = Recorded(
         [journal(tmp_path, query("other", "B"), query("ferry  times", "A", "C", instance="q9"))]
     )
@@ -51,12 +51,12 @@ async def test_a_page_is_found_however_its_address_is_spelled(tmp_path: Path, ur
     assert (await recorded.fetch(url)).text == "Old text."
 
 
-async def test_a_page_is_found_where_it_was_redirected_to(tmp_path: Path) -> None:
+async def test_replayed_page_is_found_by_final_address(tmp_path: Path) -> None:
     recorded = Recorded([journal(tmp_path, page("https://x.org/a", "Text.", final="https://y.org/b"))])
     assert (await recorded.fetch("https://y.org/b")).text == "Text."
 
 
-async def test_the_address_as_it_was_asked_wins_over_others_like_it(tmp_path: Path) -> None:
+async def test_exact_address_is_preferred_over_similar_ones(tmp_path: Path) -> None:
     both = [page("https://x.org/a", "first"), page("https://x.org/a/", "second")]
     recorded = Recorded([journal(tmp_path, *both)])
     assert (await recorded.fetch("https://x.org/a/")).text == "second"
@@ -74,7 +74,7 @@ async def test_the_earliest_record_of_the_first_journal_counts(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("ask", ["search", "fetch"])
-async def test_what_was_not_recorded_is_said(tmp_path: Path, ask: str) -> None:
+async def test_unrecorded_query_or_page_is_a_tool_error(tmp_path: Path, ask: str) -> None:
     recorded = Recorded([journal(tmp_path, query("failed", ok=False))])
     with pytest.raises(ToolError, match="not recorded") as missed:
         await (recorded.search("failed", 5) if ask == "search" else recorded.fetch("https://x.org/a"))
@@ -82,7 +82,7 @@ async def test_what_was_not_recorded_is_said(tmp_path: Path, ask: str) -> None:
     assert missed.value.host == ("replay" if ask == "search" else "x.org")
 
 
-async def test_other_records_and_damage_are_passed_over(tmp_path: Path) -> None:
+async def test_other_records_and_damaged_lines_are_ignored(tmp_path: Path) -> None:
     evidence = record(
         "page", {"url": "https://x/e"}, {"title": "T", "evidence": "E", "summary": "S"}, "q", True
     )

@@ -117,7 +117,7 @@ def steps(journal: Path, *, ok: bool = True) -> list[str]:
 # --- Searching
 
 
-def test_queries_are_steps_of_their_own_told_in_the_order_asked(journal: Path) -> None:
+def test_queries_are_separate_steps_reported_in_order(journal: Path) -> None:
     (told,) = used(journal, toolbox(Web()), SearchCall(("slow", "quick")))
     first, second = told.text.split("\n=======\n")
     assert first.startswith("A Google search for 'slow' found 1 results:")
@@ -127,7 +127,7 @@ def test_queries_are_steps_of_their_own_told_in_the_order_asked(journal: Path) -
     assert told.use == ToolUse(searches=2)
 
 
-def test_results_are_remembered_as_rows_and_told_alike_on_a_replay(journal: Path) -> None:
+def test_results_are_recorded_as_rows_and_replayed_identically(journal: Path) -> None:
     web = Web()
     before = used(journal, toolbox(web), SearchCall(("ferry",)))
     (record,) = read_jsonl(journal)
@@ -137,7 +137,7 @@ def test_results_are_remembered_as_rows_and_told_alike_on_a_replay(journal: Path
     assert web.searched == ["ferry"]
 
 
-def test_a_failed_query_is_told_and_only_it_is_tried_again(journal: Path) -> None:
+def test_only_failed_query_is_tried_again(journal: Path) -> None:
     web = Web()
     (told,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
     assert told.text.endswith("\n=======\nError: the search for 'bad' failed: nothing at bad.")
@@ -149,7 +149,7 @@ def test_a_failed_query_is_told_and_only_it_is_tried_again(journal: Path) -> Non
     assert web.searched == ["good", "bad", "bad"]
 
 
-def test_what_the_agent_has_gone_on_from_is_not_tried_again(journal: Path) -> None:
+def test_recorded_failure_is_not_tried_again(journal: Path) -> None:
     web = Web()
     (told,) = used(journal, toolbox(web), SearchCall(("good", "bad")))
     web.well = True
@@ -157,7 +157,7 @@ def test_what_the_agent_has_gone_on_from_is_not_tried_again(journal: Path) -> No
     assert web.searched == ["good", "bad"]
 
 
-def test_a_failure_that_outlasts_the_patience_is_told_and_not_remembered(journal: Path) -> None:
+def test_failure_after_all_retries_is_reported_and_not_recorded(journal: Path) -> None:
     (told,) = used(journal, toolbox(Web()), SearchCall(("flaky",)))
     assert told.text == "Error: the search for 'flaky' failed: no answer."
     assert told.use.failures == (ToolFailure("search", "web", "timeout"),)
@@ -184,7 +184,7 @@ def test_a_page_is_fetched_once_however_often_it_is_read(journal: Path) -> None:
     assert record["response"]["text"] == "The Colosseum was built in 80 AD."
 
 
-def test_a_visit_gives_evidence_by_words_without_a_model(journal: Path) -> None:
+def test_visit_without_model_returns_lexical_evidence(journal: Path) -> None:
     (told,) = used(journal, toolbox(Web()), VisitCall(("https://x/1",), "when"))
     assert "Evidence in page:\nThe Colosseum was built in 80 AD.\n" in told.text
     (source,) = told.sources
@@ -200,7 +200,7 @@ def test_a_model_reads_the_page_for_the_goal_in_a_step_of_its_own(journal: Path)
     assert told.sources == (Source("https://x/1", "Rome", "Built in 80 AD.\n\nIt is old.", "page"),)
 
 
-def test_one_bad_page_spoils_no_other(journal: Path) -> None:
+def test_bad_page_does_not_affect_others(journal: Path) -> None:
     web = Web()
     (told,) = used(journal, toolbox(web), VisitCall(("https://x/bad", "https://x/2"), "when"))
     first, second = told.text.split("\n=======\n")
@@ -212,9 +212,7 @@ def test_one_bad_page_spoils_no_other(journal: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [UnusableOutput("no JSON"), RejectedError("content refused", status=400)])
-def test_a_page_that_no_model_can_read_is_read_by_its_words_and_told_so(
-    journal: Path, error: StepError
-) -> None:
+def test_page_unreadable_for_model_is_read_lexically(journal: Path, error: StepError) -> None:
     web = Web()
     (told,) = used(journal, toolbox(web, extractor=Reading(error)), VisitCall(("https://x/1",), "when"))
     assert "The Colosseum was built in 80 AD." in told.text
@@ -230,7 +228,7 @@ def test_a_page_that_no_model_can_read_is_read_by_its_words_and_told_so(
     assert len(reading.asked) == len(web.fetched) == 1
 
 
-def test_of_documents_on_the_disk_only_what_was_read_is_remembered(journal: Path) -> None:
+def test_only_evidence_of_local_documents_is_recorded(journal: Path) -> None:
     web = Web()
     box = toolbox(web, records_pages=False)
     before = used(journal, box, VisitCall(("https://x/1",), "when"))
@@ -240,7 +238,7 @@ def test_of_documents_on_the_disk_only_what_was_read_is_remembered(journal: Path
     assert web.fetched == ["https://x/1"]
 
 
-def test_documents_are_fetched_anew_for_a_model_and_not_remembered(journal: Path) -> None:
+def test_local_documents_read_by_model_are_not_recorded(journal: Path) -> None:
     web = Web()
     box = toolbox(web, records_pages=False, extractor=Reading())
     used(journal, box, VisitCall(("https://x/1",), "when"))
@@ -248,7 +246,7 @@ def test_documents_are_fetched_anew_for_a_model_and_not_remembered(journal: Path
     assert web.fetched == ["https://x/1"]
 
 
-def test_an_interruption_between_fetch_and_reading_pays_for_no_second_fetch(journal: Path) -> None:
+def test_interruption_after_fetch_does_not_fetch_again(journal: Path) -> None:
     web = Web()
 
     class Killed(Reading):
@@ -311,7 +309,7 @@ def test_an_engine_that_gives_whole_pages_does_not_fill_the_conversation() -> No
 
 
 @pytest.mark.parametrize("response", [{}, None, {"hits": 3}, {"hits": [["1", "2", "3", "4", "5", "6"]]}, []])
-def test_what_is_no_result_is_not_taken_for_one(response: object) -> None:
+def test_invalid_recorded_hits_are_unusable(response: object) -> None:
     with pytest.raises(UnusableOutput):
         read_hits(response)
 

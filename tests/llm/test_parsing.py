@@ -1,4 +1,4 @@
-"""Replies as models really write them, and what each form makes of them."""
+"""The forms of replies: found, repaired, checked, and rejected with a reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from cts_async.errors import UnusableOutput
 from cts_async.llm.coverage import CoverageList
-from cts_async.llm.json_text import find_json, repairable, strip_thoughts
+from cts_async.llm.json_text import find_json, repairable, split_thoughts, strip_thoughts
 from cts_async.llm.parsing import Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.records import UNKNOWN, Answer, Coverage
 
@@ -535,12 +535,54 @@ def test_the_schema_of_labels_fixes_number_and_words() -> None:
 
 def test_every_form_has_a_name_and_what_a_server_can_enforce() -> None:
     forms: list[Expect[object]] = [QuestionList(2), ShortPhrase(), OneLine(), N12]
-    assert [form.name for form in forms] == ["questions/2", "phrase", "line", "coverage", "text"]
-    assert [form.json_schema is not None for form in forms] == [True, False, False, True, False]
-    assert [form.grammar is not None for form in forms] == [True, True, True, True, False]
+    assert [form.name for form in forms] == ["questions/2", "phrase", "line", "coverage"]
+    assert [form.json_schema is not None for form in forms] == [True, False, False, True]
+    assert [form.grammar is not None for form in forms] == [True, True, True, True]
 
 
 def test_thoughts_are_stripped_wherever_they_end() -> None:
     assert strip_thoughts("a <think>b</think> c") == "a  c"
     assert strip_thoughts("b</think> c") == "c"
     assert strip_thoughts("c <think>b") == "c"
+
+
+@pytest.mark.parametrize(
+    ("text", "thoughts", "answer"),
+    [
+        ("<think>\nA greeting.\n</think>\n\nHello!", "A greeting.", "Hello!"),
+        ("\n <think>A</think>B", "A", "B"),
+        ("<Thinking>A</thinking>B", "A", "B"),
+        ("<thought>A</thought>B", "A", "B"),
+        ("<think>\n\n</think>\n\nB", "", "B"),
+        # The chat's template opened the thought.
+        ('Perhaps ["x"]?\n</think>\n\n["a"]', 'Perhaps ["x"]?', '["a"]'),
+        ("A\n</think>", "A", ""),
+        # Cut off within the thought.
+        ("<think>A and", "A and", ""),
+    ],
+)
+def test_thoughts_at_the_beginning_stand_apart(text: str, thoughts: str, answer: str) -> None:
+    assert split_thoughts(text) == (thoughts, answer)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello!",
+        "",
+        "1 < 2",
+        '["What does <think> mean?"]',
+        'It says "</think>" there.',
+        '{"quote": "a</think>b"}',
+        "Hello <think>A</think>\nB",
+        "Hello <think>A\n</think>\nB",
+        "<thinker>A</thinker>",
+    ],
+)
+def test_tags_further_on_are_text(text: str) -> None:
+    assert split_thoughts(text) == ("", text)
+
+
+@given(st.text(st.characters(exclude_characters="<")), st.text(st.characters(exclude_characters="<")))
+def test_what_is_wrapped_comes_apart_again(thoughts: str, answer: str) -> None:
+    assert split_thoughts(f"<think>{thoughts}</think>{answer}") == (thoughts.strip(), answer.lstrip())

@@ -1,7 +1,8 @@
-"""The scan finds what parsing every line would find, at any place in any block, and names every damaged line."""
+"""The byte scan finds what a parser finds, and the index gives its offsets."""
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import tracemalloc
 from collections.abc import Iterator
@@ -16,7 +17,15 @@ from hypothesis import strategies as st
 
 from cts_async.engine import journal, journal_index
 from cts_async.engine.journal import Journal, placed_records
-from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, finished_key, key_of, scan_journal
+from cts_async.engine.journal_index import (
+    MAX_LINE,
+    NO_KEYS,
+    KeyLayers,
+    finished_key,
+    key_index,
+    key_of,
+    scan_journal,
+)
 from cts_async.engine.step import step_key
 
 SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None
@@ -252,3 +261,22 @@ def test_what_is_found_is_what_was_appended_and_every_damaged_line_is_named(data
 )
 def test_a_single_lines_key_is_the_one_that_parsing_finds(one: bytes) -> None:
     assert key_of(one) == finished_key(one)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 20), max_size=8, unique=True), max_size=12))
+def test_layers_find_what_one_index_finds_and_are_few(parts: list[list[int]]) -> None:
+    layers, offset = KeyLayers(), 0
+    expected: dict[int, list[int]] = {}
+    for part in parts:
+        places = {}
+        for n in part:
+            offset += 1
+            places[step_key(n)] = offset
+            expected.setdefault(n, []).insert(0, offset)
+        layers.add(key_index(places) if places else NO_KEYS)
+    assert len(layers) == sum(map(len, parts))
+    for n in range(21):
+        assert layers.lookup(step_key(n)) == expected.get(n, [])
+    sizes = [len(layer) for layer in layers._layers]
+    assert all(2 * later <= earlier for earlier, later in itertools.pairwise(sizes))

@@ -1,9 +1,10 @@
-"""Child processes: every one is started in isolation from the current folder and without keys."""
+"""Child processes, the limit of open files, and the garbage collector's setting."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,3 +68,21 @@ def test_child_imports_nothing_from_the_current_folder(
         python_command("-c", code), env=child_environment(), capture_output=True, text=True, check=True
     )
     assert str(tmp_path) not in done.stdout
+
+
+OURS = str(Path(cts_async.__file__).parents[1])
+SCRIPT = """
+import resource
+from cts_async.engine.processes import allow_more_files
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 160))
+for n in (0, 50, 50):
+    allow_more_files(n)
+    print(resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+def test_more_files_are_allowed_as_far_as_the_system_lets_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env={"PYTHONPATH": OURS}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["(100, 160)", "(150, 160)", "(160, 160)"]

@@ -351,13 +351,13 @@ def test_a_connection_is_used_again_while_its_server_keeps_it(
 
 STOPPED = """
 import asyncio, sys, uvloop
-from cts_async.llm.http import Exchange, Pool
+from cts_async.llm.http import HttpEndpoint, ConnectionPool
 import aiohttp
 
 async def main(url):
-    connector = Pool()
+    connector = ConnectionPool()
     async with aiohttp.ClientSession(connector=connector) as session:
-        to = Exchange(connector, session, url)
+        to = HttpEndpoint(connector, session, url)
         calls = [to.send(b"", b"body", 1.0, idle_s) for idle_s in (None, 1.0, 60.0) for _ in range(4)]
         for got in await asyncio.gather(*calls, return_exceptions=True):
             print(getattr(got, "data", got))
