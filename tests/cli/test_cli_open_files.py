@@ -60,7 +60,7 @@ def test_running_out_of_files_anywhere_is_one_line(
         main()
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "cts: too many open files; raise the limit (ulimit -n 1024) and type the same command again\n"
+        "cts: too many open files; raise the limit (ulimit -n 1024) and run the same command again\n"
     )
 
 
