@@ -18,7 +18,7 @@ _CONTROLS: Final = re.compile(
 
 READABLE: Final = ("contrast", "unlabelled", "tables", "languages")
 """Holds at any width and in any theme."""
-PATIENCE_S: Final = 4.0
+PATIENCE_S: Final = 30.0  # on a busy machine a figure takes seconds to change its colours
 FITTING: Final = ("wide", "overlaps", "small")
 """How it lies on the screen."""
 
@@ -34,7 +34,7 @@ def faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def lasting_faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
-    """The same once the page has come to rest: what is still wrong after it had `PATIENCE_S` to draw itself anew."""
+    """Return the faults that remain once the page has had `PATIENCE_S` to redraw itself."""
     end = time.monotonic() + PATIENCE_S
     while (found := faults(page, names)) and time.monotonic() < end:
         page.evaluate("new Promise((done) => requestAnimationFrame(done))")

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page
 
-WAIT_MS = 10_000
+WAIT_MS = 30_000
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -64,7 +64,7 @@ def test_mistakes_are_one_line_and_cost_nothing(cts: Cts, priced: Remote, tmp_pa
         ("--scheme", "cts"): "--scheme cts: must be one of standard,",
         ("--mode", "talk"): "--mode talk: must be one of at-once, respond, select",
         ("--qrels", "none.qrels"): "none.qrels",
-        ("--measure", "nDCG@ten"): "'nDCG@ten' is no measure known here",
+        ("--measure", "nDCG@ten"): "'nDCG@ten' is not a known measure",
         ("--model", "nobody"): "nobody",
         ("--encoder", "nowhere"): "",
         ("--reranker", "nowhere"): "",

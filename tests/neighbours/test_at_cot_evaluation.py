@@ -309,7 +309,7 @@ def test_unreadable_corpus_or_reranker_is_named_at_once(tmp_path: Path) -> None:
         opened(tmp_path, str(tmp_path / "missing.qrels"))
     with pytest.raises(InputError, match="nowhere.jsonl"):
         opened(tmp_path, "intent:3", corpus=tmp_path / "nowhere.jsonl")
-    with pytest.raises(UsageError, match="'nDGC@10' is no measure"):
+    with pytest.raises(UsageError, match="'nDGC@10' is not a known measure"):
         opened(tmp_path, "intent:3", measures=("nDGC@10",))
 
 
@@ -375,5 +375,5 @@ def test_evaluation_without_data_notes_the_reason(tmp_path: Path) -> None:
     found = evaluate_held([held(tmp_path)], EvaluationConfig())
     assert found.tables == ()
     assert found.notes == (
-        "Not evaluated, since the data cannot be read again: run.json does not say where it is.",
+        "Not evaluated, since the data cannot be read again: run.json does not record where the data is.",
     )
