@@ -40,7 +40,7 @@ def test_too_small_limit_on_open_files_is_one_line(tmp_path: Path, limit: int, c
         timeout=60,
         check=False,
     )
-    last = f"cts: only {limit} files may be open here, and 64 are needed: raise the limit (ulimit -n 1024)"
+    last = f"cts: only {limit} files may be open, and 64 are needed: raise the limit (ulimit -n 1024)"
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith(last)
     assert "Traceback" not in done.stderr
@@ -60,7 +60,7 @@ def test_running_out_of_files_anywhere_is_one_line(
         main()
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "cts: too many open files; raise the limit (ulimit -n 1024) and type the same command again\n"
+        "cts: too many open files; raise the limit (ulimit -n 1024) and run the same command again\n"
     )
 
 

@@ -152,7 +152,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
             "no Ray runs on this machine: ray start",
         ),
         ("AuthenticationError: x", "the cluster needs its token"),
-        ("no response within 14 s", "check the address"),
+        ("no answer within 14 s", "check the address"),
         ("something\nelse", "something else"),
     ],
 )
