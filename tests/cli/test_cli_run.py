@@ -98,7 +98,8 @@ def cts(cwd: Path, *args: str, most_bytes: int | None = None) -> subprocess.Comp
     limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, {(most_bytes,) * 2})"
     program = f"import resource; {limit}\nfrom cts_async.cli.start import start; start()"
     environ = {"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": OURS, **variables}
-    command = [sys.executable, "-c", program, *args]
+    # -B: a truncated .pyc file would break every later process.
+    command = [sys.executable, "-B", "-c", program, *args]
     return subprocess.run(
         command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=100, check=False
     )
