@@ -34,8 +34,9 @@ HOLD_S: Final = 1.0
 """The longest that the limiter waits before it answers an ask."""
 LEASE_S: Final = 0.5
 """For how long after its grant a permit may be used."""
-EVEN_LEASE_S: Final = 0.1
-"""The same in an even flow, where a late request comes too close to the next one."""
+EVEN_LEASE_S: Final = 0.08
+"""The same in an even flow, where a late request comes too close to the next one. A flow at 99 % of its limit leaves
+0.1 s free in a window of 10 s, less 5 ms by which a request may be early; a permit must not use up more than that."""
 SETTLE_S: Final = 10.0
 """By then all workers have told a new limiter what they have under way."""
 GATHER_S: Final = 0.003

@@ -17,7 +17,7 @@ GOLD = sample_dir() / "gold.jsonl"
 FILES = (
     *(".lock", "run.json", "steps.jsonl", "steps.jsonl.torn", "per_item.jsonl", "per_item.jsonl.torn"),
     *("summary.json", "live.json", "judgments/other.jsonl", "judgments/other.jsonl.torn"),
-    *("prompts/judge.en.txt", "shards/a-1.jsonl", "shards/a-1.jsonl.at-0"),
+    "prompts/judge.en.txt",
 )
 FOLDERS = ("judgments", "prompts", "shards")
 

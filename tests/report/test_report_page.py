@@ -86,7 +86,7 @@ def page(runs: Path) -> Any:
 def test_page_names_runs_and_command(page: Any) -> None:
     assert text(page.find(".//h1")) == "Clarify-Then-Search over made"
     assert "2 systems: orig, gpt-k1. Report of 2026-11-21 12:30 UTC." in text(page.find(".//header"))
-    assert "Made again by: cts report runs" in text(page.find(".//footer"))
+    assert "Command: cts report runs" in text(page.find(".//footer"))
     assert [row[-3:] for row in rows(page, "what_was_run")] == [["3/3", "0", "0"], ["2/3", "1", "0"]]
 
 
