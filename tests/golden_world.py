@@ -373,6 +373,7 @@ _BLANKED = (
     re.compile(rf'"(?:{"|".join(_PROSE)})": ?{_STRING}'),
     re.compile(rf'"notes": ?\[(?:\s*{_STRING},?)*\s*\]'),
     re.compile(r"\bbm25 over docs.jsonl; .*"),
+    re.compile(r"\bcts_async \d+\.\d+\.\d+"),
 )
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{10,}(?:e-?\d+)?")
 

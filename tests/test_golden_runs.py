@@ -30,6 +30,7 @@ from golden_world import (
     clean_environment,
     cts,
     done,
+    normalised,
     snapshot,
 )
 
@@ -72,7 +73,7 @@ def check(found: Mapping[str, Sequence[str]], expected: Mapping[str, Sequence[st
     assert sorted(found) == sorted(expected)
     for path, lines in expected.items():
         for line, right in zip(found[path], lines, strict=False):
-            assert line == right, path
+            assert line == normalised(right), path
         assert len(found[path]) == len(lines), path
 
 
