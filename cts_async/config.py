@@ -27,9 +27,9 @@ Consent = Literal["ask", "named", "remember"]
 
 @dataclass(frozen=True, slots=True)
 class BudgetConfig:
-    """Spending limits of a command over all its sessions; None: unlimited.
+    """Spending limits of a command, all its executions together; None: unlimited.
 
-    `deadline` is a wall-clock time (seconds since 1970) and applies to this session only.
+    `deadline` is a wall-clock time (seconds since 1970) and applies to this execution only.
     """
 
     max_usd: float | None = None

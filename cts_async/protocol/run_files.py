@@ -186,7 +186,7 @@ def open_run_files(
 
 @contextmanager
 def recorded_session(directory: Path, record: RunRecord, also: Also = dict) -> Iterator[None]:
-    """`open_run_files` without the files: the lock, the manifest with this session, the prompts."""
+    """`open_run_files` without the files: the lock, the prompts, and the manifest, which records this execution."""
     with locked(directory, place=record.option) as lock:
         check_regular_files(directory)
         check_no_shards(directory)
