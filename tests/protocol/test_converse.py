@@ -90,15 +90,15 @@ def test_a_response_is_folded_into_a_query_after_every_turn(
 ) -> None:
     """The fake user answers the last word of the intent; the fake reformulator appends all answers to q."""
     talk = read_talk(clean[1][RESPOND])
-    first, second = talk.conversations["1-2"].turns
+    first, second = talk.conversations["1-2"]
     assert [answer.text for answer in first.answers] == ["dealer"]
     assert (first.query, second.query) == ("more about jaguar dealer", "more about jaguar dealer dealer")
     assert len(talk.conversations) == talk.n_expected == N
 
 
 def test_a_choice_is_the_query_of_its_turn(clean: tuple[FakeProvider, dict[str, Path]]) -> None:
-    for conversation in read_talk(clean[1][SELECT]).conversations.values():
-        for turn in conversation.turns:
+    for turns in read_talk(clean[1][SELECT]).conversations.values():
+        for turn in turns:
             assert turn.chosen is not None
             assert turn.query == turn.offered[turn.chosen]
             assert (len(turn.offered), turn.answers) == (5, ())
@@ -109,8 +109,7 @@ def test_each_query_is_asked_about_once_and_by_nobody_answered(
 ) -> None:
     talk = read_talk(clean[1][AT_ONCE])
     assert list(talk.conversations) == ["1-1", "2-1", "3-1"]
-    for conversation in talk.conversations.values():
-        (turn,) = conversation.turns
+    for (turn,) in talk.conversations.values():
         assert (len(turn.offered), turn.answers, turn.query) == (4, (), "")
     line = latest_results(clean[1][AT_ONCE] / "results.jsonl")["1-1"]
     assert (line["questions"], line["answers"]) == ([], [])
